@@ -4,7 +4,7 @@ import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { createMemoryQuotaStore } from "./quotas/memory/memory-quota-store.ts";
-import type { AdminEvent, QuotaStore } from "./quotas/quota-store.ts";
+import type { AdminEvent, LateUsage, QuotaStore } from "./quotas/quota-store.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
@@ -32,6 +32,8 @@ export type QuotaOptions = OpenOptions & {
   readonly serves?: boolean;
   /** Called with the resets and bans by commands, each at one gateway of those that share the store. */
   readonly onAdminEvent?: (event: AdminEvent) => void;
+  /** Told of counts that rose by requests that were decided while the store was away. */
+  readonly onLateUsage?: (usage: LateUsage) => void;
 };
 
 /** The last day on which each key was used, for a command. Rejects when the store is away. */
@@ -54,13 +56,13 @@ export async function lastUsedOf(
  */
 export async function openQuotaStore(
   config: Config,
-  { now, report, serves = false, onAdminEvent }: QuotaOptions,
+  { now, report, serves = false, onAdminEvent, onLateUsage }: QuotaOptions,
 ): Promise<QuotaStore> {
   const { store: address, storePrefix: prefix, stateFile, historyMs } = config;
   if (address.kind === "memory")
     return createMemoryQuotaStore({ stateFile, now, report, historyMs });
   const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
-  const common = { address, prefix, report, historyMs, onAdminEvent };
+  const common = { address, prefix, report, historyMs, onAdminEvent, onLateUsage };
   if (!serves) return createRedisQuotaStore(common);
   const { createFallback } = await import("./quotas/outage/fallback.ts");
   return createRedisQuotaStore({

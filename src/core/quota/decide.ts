@@ -84,8 +84,15 @@ export type QuotaRequest = {
 };
 export const COST_MAX = 1e6;
 
-/** Where one window stands after the decision, in units. `resetMs` is its end. */
-export type WindowUsage = Limit & { readonly used: number; readonly resetMs: number };
+/**
+ * The usage of one window after the decision, in units. `resetMs` is its end. `loweredFrom` is the
+ * highest count that it had before units of it were taken back, until it has as many again.
+ */
+export type WindowUsage = Limit & {
+  readonly used: number;
+  readonly resetMs: number;
+  readonly loweredFrom?: number;
+};
 
 /**
  * The answer to an ask: the first `granted` of its requests were charged to every window, the others

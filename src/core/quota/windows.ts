@@ -6,7 +6,7 @@ import { DAY_MS } from "./days.ts";
  * the instant, so a reset never wobbles and never depends on who answers.
  *
  * One row a window, from the shortest to the longest: its name; its letter, which names it in the
- * store (b, k and y have another meaning there); and its length. A window of always the same length
+ * store (b, k, q, r and y have another meaning there); and its length. A window of always the same length
  * has one start at `alignMs`; one of the calendar has `months` and, as `lengthMs`, the longest that it
  * can be. `begins` says for people where it begins.
  */

@@ -4,7 +4,13 @@ import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { isCap, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
-import type { AdminEvent, ChargeResult, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
+import {
+  type AdminEvent,
+  type ChargeResult,
+  isAddressAccount,
+  type LateUsage,
+  type QuotaAdmin,
+} from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
 /** The account that a request is of. */
@@ -54,13 +60,14 @@ export function logQuotaEvents(
   // A share of a limit, while the store is away, is no limit of the account; addresses are many.
   if (key === undefined || !admitted || by !== "store" || cost === 0) return;
   for (const counted of verdict.windows) {
-    const { observed, limit, used: usedByAll, resetMs } = counted;
+    const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
     const used = usedByAll - unspent;
     // The hot path: most requests cross nothing.
     if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
     const percent = TOLD_PERCENT.findLast((part) => {
       const least = Math.ceil((limit * part) / 100);
-      return used >= least && used - cost < least;
+      // Units that were taken back had been told.
+      return used >= least && Math.max(used - cost, loweredFrom) < least;
     });
     if (percent === undefined || !windows.includes(counted.window)) continue;
     const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
@@ -68,6 +75,35 @@ export function logQuotaEvents(
     log.info("quota", { account, env, plan, ...capped, window, percent, used, limit, reset });
   }
 }
+
+/**
+ * Tells a limit of which units that were charged late used up 80 or 100 %. A cap is not told: the
+ * store knows its number, and not the key.
+ */
+export function lateQuotaLogger(
+  log: Log,
+  inForce: () => { readonly quotaEventWindows: readonly WindowName[] },
+) {
+  return ({ name, plan = "", usage }: LateUsage): void => {
+    if (isCap(usage)) return;
+    const { from, ...standing } = usage;
+    const verdict = { ...NOTHING_DECIDED, windows: [standing] };
+    const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
+    const { environment, account } = name;
+    const key = isAddressAccount(name) ? undefined : { id: "" };
+    const owner = { environment, account, plan, key };
+    logQuotaEvents(
+      { log, windows: inForce().quotaEventWindows },
+      owner,
+      answer,
+      standing.used - from,
+    );
+  };
+}
+
+const NOTHING_DECIDED = {
+  ...{ nowMs: 0, granted: 0, ban: undefined, strikes: 0, strikeDueMs: 0, repaired: false },
+};
 
 /**
  * Tells a reset or a ban that a command made in the store, as the admin API tells its own. Windows of

@@ -19,6 +19,7 @@ import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { ActivityRecorder } from "../events/activity-recorder.ts";
 import {
   adminEventLogger,
+  lateQuotaLogger,
   logBanEvent,
   logKeyElsewhere,
   logQuotaEvents,
@@ -56,7 +57,10 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
     const onAdminEvent = adminEventLogger(options.log, config);
-    const quotas = await openQuotaStore(config, { now, report, serves: true, onAdminEvent });
+    let inForce = () => config;
+    const onLateUsage = lateQuotaLogger(options.log, () => inForce());
+    const serving = { serves: true, onAdminEvent, onLateUsage };
+    const quotas = await openQuotaStore(config, { now, report, ...serving });
     closers.push(() => quotas.close());
     const stores = {
       keys,
@@ -66,6 +70,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       telemetry: new Telemetry(options.log),
     };
     const engine = new GatewayProcess(config, { ...options, now }, stores);
+    inForce = () => engine.config;
     const running = new RunningGateway(config, options, stores, engine);
     closers.push(() => engine.close());
     closers.push(() => stores.telemetry.close(0));
@@ -120,6 +125,11 @@ class GatewayProcess implements DataPlane {
       telemetryDropped: () => 0,
     };
     stores.keys.onChange(() => stores.quotas.invalidate());
+  }
+
+  /** The configuration in force. */
+  get config(): Config {
+    return this.#config;
   }
 
   get urls(): Readonly<Record<string, string>> {

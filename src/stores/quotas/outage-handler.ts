@@ -1,10 +1,34 @@
 import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { StoreFailure } from "../redis/store-failure.ts";
-import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "./quota-store.ts";
+import type {
+  AccountRef,
+  AccountRequest,
+  ChargeResult,
+  FailurePolicy,
+  LateUsage,
+  StoreUnavailable,
+} from "./quota-store.ts";
 
 /** Units that the store may have charged without an answer that says so, or twice. */
 export type UncertainCharge = { readonly name: AccountRef; readonly units: number };
+
+/** The count of the window of a counter that starts at `startMs`. */
+export type WindowTotal = {
+  readonly counter: string;
+  readonly startMs: number;
+  readonly used: number;
+};
+
+/** Told of counts that change after their requests were answered. */
+export type CountCorrections = {
+  /** Called with windows that had refused, and of which units were taken back. */
+  readonly onLowered: (name: AccountRef, totals: readonly WindowTotal[], nowMs: number) => void;
+  /** Called when the count of a window has risen by units that stay, and that no event has told. */
+  readonly onCounted: (usage: LateUsage) => void;
+  /** Called with units that stay on a day that is closed, though they were not admitted. */
+  readonly onDayClosed: (name: AccountRef, units: number) => void;
+};
 
 /** Follows the calls to the store. A queue is the unit that can fail on its own: see OutageHandler. */
 export interface CallObserver {
@@ -15,11 +39,8 @@ export interface CallObserver {
    * `onLateDecision` was called, or when the answer is known to be lost; it does not reject.
    */
   onCallTimeout(queue: number, answered: Promise<void>): void;
-  /**
-   * Called with a late decision on requests that were decided without it. Returns the units that are
-   * charged twice by that.
-   */
-  onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number;
+  /** Called with a late decision: its requests were decided without it. */
+  onLateDecision(request: AccountRequest, verdict: QuotaDecision): void;
 }
 
 /**
@@ -101,10 +122,7 @@ export class DenyDuringOutage implements OutageHandler {
   /** Nothing is owed here. */
   onCallTimeout(): void {}
 
-  /** The requests were refused, and the store has charged them. */
-  onLateDecision(_name: unknown, _verdict: unknown, units: number): number {
-    return units;
-  }
+  onLateDecision(): void {}
 
   reconfigure(): void {}
 

@@ -1,6 +1,12 @@
 import { ID_PATTERN, isAddressName } from "../../core/keys/records.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
-import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
+import type {
+  Ban,
+  NewBan,
+  QuotaDecision,
+  QuotaRequest,
+  WindowUsage,
+} from "../../core/quota/decide.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
 import type { GatewayNews } from "../../telemetry/gateway-status.ts";
 import type {
@@ -61,6 +67,19 @@ export type ChargeResult = {
   readonly unspent: number;
   readonly admitted: boolean;
   readonly by: "store" | "memory" | "local" | "share";
+};
+
+/** A request of an account. */
+export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
+
+/**
+ * The count of a window rose above `from`, up to `used`, after the requests were answered: they were
+ * decided without the store, and charged late.
+ */
+export type LateUsage = {
+  readonly name: AccountRef;
+  readonly plan: string | undefined;
+  readonly usage: WindowUsage & { readonly from: number };
 };
 
 /** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */

@@ -108,6 +108,12 @@ export const LOG_EVENTS = {
     meaning:
       "The gateway ends while the store is away: these units [are not charged](store.md#lost-charges)",
   },
+  day_closed: {
+    level: "warn",
+    members: ["store", "environment", "account", "units"],
+    meaning:
+      "Units were charged for requests that were not admitted, and the answer came after their day had [closed](history.md): they stay in its usage",
+  },
   store_evicts: {
     level: "warn",
     members: ["store", "maxmemoryPolicy", "why"],

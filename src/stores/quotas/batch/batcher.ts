@@ -4,6 +4,7 @@ import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts"
 import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import {
   type AccountRef,
+  type AccountRequest,
   accountId,
   type ChargeResult,
   type StoreUnavailable,
@@ -30,9 +31,6 @@ import {
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import { canMerge } from "./mergeable.ts";
 import { StrikePacer } from "./strike-pacer.ts";
-
-/** One account of a call; `ask.requests` are the requests that wait for its verdict. */
-export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
 
 /** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
 export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
@@ -299,17 +297,11 @@ export class Batcher {
 
   /** The answer of a call whose requests were decided without it. */
   #ranLate(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    const twice: UncertainCharge[] = [];
-    call.asks.forEach(({ name, ask: { cost = 1 } }, i) => {
+    call.asks.forEach((request, i) => {
       const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) return;
-      const verdict = outcome as QuotaDecision;
-      const charged = verdict.granted * cost;
-      if (charged === 0) return;
-      const units = this.#options.outage.onLateDecision(name, verdict, charged);
-      if (units > 0) twice.push({ name, units });
+      this.#options.outage.onLateDecision(request, outcome as QuotaDecision);
     });
-    if (twice.length > 0) this.#options.onUncertain(twice);
     this.#tellUncertain(call, outcomes);
   }
 

@@ -16,6 +16,7 @@ import {
   windowEnd,
   windowStart,
 } from "../../../core/quota/windows.ts";
+import type { WindowTotal } from "../outage-handler.ts";
 import { sameLimits, samePolicy } from "./mergeable.ts";
 
 /**
@@ -151,13 +152,6 @@ function windowsOf({ limits, trip, used, refusal: whole }: CachedDecision): read
   });
 }
 
-/** The count of the window of a counter that starts at `startMs`. */
-export type WindowTotal = {
-  readonly counter: string;
-  readonly startMs: number;
-  readonly used: number;
-};
-
 /** The last known count of a window; 0 if there is none. */
 export function countIn(known: CachedDecision, counter: string, startMs: number): number {
   const endMs = windowEnd(counterWindow(counter), startMs);
@@ -235,7 +229,8 @@ export function findLostCount(
   const known = indexed ? NONE : windowsOf(before);
   for (let i = 0; i < windows.length; i++) {
     const standing = windows[i] as WindowUsage;
-    const { window, used, resetMs } = standing;
+    const { window, used, resetMs, loweredFrom } = standing;
+    if (loweredFrom !== undefined) continue;
     const held = indexed
       ? undefined
       : known.find(({ counter }) => counter === counterName(standing));

@@ -1,6 +1,7 @@
 import { AgingMap } from "../../../base/aging-map.ts";
 import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
+import type { WindowTotal } from "../outage-handler.ts";
 import { type AccountRef, accountId, type ChargeResult } from "../quota-store.ts";
 import {
   type CachedDecision,
@@ -8,7 +9,6 @@ import {
   countIn,
   decisionAfter,
   refusalKind,
-  type WindowTotal,
   withCounts,
 } from "./cached-decision.ts";
 

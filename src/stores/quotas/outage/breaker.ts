@@ -2,8 +2,14 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import type { Limit } from "../../../core/quota/windows.ts";
 import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
-import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
+import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
+import type {
+  AccountRef,
+  AccountRequest,
+  ChargeResult,
+  FailurePolicy,
+  StoreUnavailable,
+} from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import { windowDebt } from "./debts.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
@@ -20,6 +26,7 @@ export type BreakerContext = {
   /** The store's test clock. */
   readonly clock: (() => number) | undefined;
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+  readonly corrections: CountCorrections;
 };
 
 const FAILURES_MAX = 5;
@@ -55,9 +62,9 @@ export class CircuitBreaker {
     this.#context = context;
     this.#bucket = bucket;
     this.#accounts = new LocalQuotas(accountsMax);
-    const { shared, answers, onUncertain } = context;
+    const { shared, answers, onUncertain, corrections } = context;
     const { debts } = this.#accounts;
-    this.#settlement = new DebtSettlement({ shared, debts, answers, onUncertain });
+    this.#settlement = new DebtSettlement({ shared, debts, answers, onUncertain, ...corrections });
   }
 
   get isTripped(): boolean {
@@ -186,14 +193,20 @@ export class CircuitBreaker {
   }
 
   /** See CallObserver.onLateDecision. */
-  onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number {
-    const charged = verdict.windows.map((standing) => windowDebt(standing, units));
-    const counts = charged.map(({ counter, startMs }, i) => {
-      return { counter, startMs, used: verdict.windows[i]?.used as number };
+  onLateDecision({ name, ask }: AccountRequest, verdict: QuotaDecision): void {
+    const { debts } = this.#accounts;
+    const { answers, corrections } = this.#context;
+    const units = verdict.granted * (ask.cost ?? 1);
+    if (units === 0) return;
+    for (const usage of debts.subtract(name, ask, verdict, units)) {
+      corrections.onCounted({ name, plan: ask.plan, usage });
+    }
+    const counts = verdict.windows.map((standing) => {
+      const { counter, startMs } = windowDebt(standing, units);
+      const takenBack = Math.max(0, -debts.unitsIn(name, counter, startMs));
+      return { counter, startMs, used: Math.max(0, standing.used - takenBack) };
     });
-    this.#context.answers.learnCounts(name, counts, verdict.nowMs);
-    const admitted = { requests: verdict.granted, units };
-    return this.#accounts.debts.release({ name, windows: charged, admitted });
+    answers.learnCounts(name, counts, verdict.nowMs);
   }
 
   get #pending(): number {

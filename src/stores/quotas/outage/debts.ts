@@ -1,29 +1,51 @@
-import type { WindowUsage } from "../../../core/quota/decide.ts";
-import { counterName, windowStart } from "../../../core/quota/windows.ts";
-import { type AccountRef, accountId } from "../quota-store.ts";
+import { DAY_MS } from "../../../core/quota/days.ts";
+import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
+import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
 
-/** Units that were admitted here, counted by `counter` in the window that starts at `startMs`. */
-export type WindowDebt = { readonly counter: string; readonly startMs: number; units: number };
-
-/** Requests that were admitted here, and the units that all of them cost. */
-export type AdmittedTotals = { readonly requests: number; readonly units: number };
+/** Counts above `from`, up to `to`, of which no quota event has told. */
+type UntoldRange = { readonly from: number; readonly to: number };
 
 /**
- * The debt of one account: to its windows, of which some may be over, and to its history
- * (docs/reference/history.md).
+ * Units that are to be added to the window of `counter` that starts at `startMs`; below 0 they are to
+ * be taken back. `chargedMs` is then when the first of them were charged, on the store's clock: a
+ * window that was reset since gives nothing back.
+ */
+export type WindowDebt = {
+  readonly counter: string;
+  readonly startMs: number;
+  readonly units: number;
+  readonly chargedMs?: number | undefined;
+  /** In a debt that cancels another one, null: its range is told, or will not be. */
+  readonly untold?: UntoldRange | null | undefined;
+};
+
+/** Requests, and the units that all of them cost, for the usage of a day; below 0 to be taken back. */
+export type DayDebt = { readonly day: number; readonly requests: number; readonly units: number };
+
+/**
+ * The difference between what an account was admitted here and what the store has charged for that: to
+ * its windows, of which some may be over, and to its history (docs/reference/history.md). `limits` and
+ * `plan` are those of its last request.
  */
 export type AccountDebt = {
   readonly name: AccountRef;
-  readonly windows: WindowDebt[];
-  admitted: AdmittedTotals;
+  readonly limits: readonly Limit[];
+  readonly plan: string | undefined;
+  readonly windows: readonly WindowDebt[];
+  readonly days: readonly DayDebt[];
 };
+
+/** The part of a request that a debt is told by. */
+export type OwedRequest = Pick<QuotaRequest, "limits" | "plan">;
 
 /** Windows of one counter that an account can owe: the one that ends now, and the one after it. */
 const OWED_OF_A_KIND = 2;
 
 /**
- * The units that were admitted without the store and are owed to it. Bounded: beyond `accountsMax`
- * the oldest account's debt goes, and its units count as lost; of windows long over nothing is owed.
+ * The units that were admitted without the store and are owed to it, and those that it charged although
+ * they were not admitted, which it gives back. Bounded: beyond `accountsMax` the oldest account's debt
+ * goes, and its units count as lost; of windows long over nothing is owed.
  */
 export class Debts {
   readonly #owed = new Map<string, AccountDebt>();
@@ -43,35 +65,50 @@ export class Debts {
     return this.#lostUnits;
   }
 
-  /** One request was admitted, in each of these windows. */
-  add(name: AccountRef, windows: readonly WindowUsage[], cost: number): void {
+  /** One request was admitted at `atMs` of the store's clock, in each of these windows. */
+  add(
+    name: AccountRef,
+    request: OwedRequest & { readonly cost?: number },
+    windows: readonly WindowUsage[],
+    atMs: number,
+  ): void {
+    const { cost = 1 } = request;
     if (cost === 0) return;
-    const owed = this.#of(name);
-    owed.admitted = plus(owed.admitted, { requests: 1, units: cost }, 1);
-    for (const standing of windows) addTo(owed, windowDebt(standing, cost));
+    this.#put({
+      ...{ name, limits: request.limits, plan: request.plan },
+      windows: windows.map((standing) => windowDebt(standing, cost)),
+      days: [{ day: Math.floor(atMs / DAY_MS), requests: 1, units: cost }],
+    });
   }
 
   /**
-   * The store charged these units after all. Gives how many of them nothing was owed for, the most of
-   * any window: they are counted twice.
+   * The store charged `units` for requests that were decided here. Returns the windows in which as many
+   * were owed, by the counts that these brought: `from` and `used`. Units that were not owed are to be
+   * taken back, and their counts are told when they stay all the same.
    */
-  release({ name, windows, admitted }: AccountDebt): number {
-    const id = accountId(name);
-    const owed = this.#owed.get(id);
-    if (owed !== undefined) owed.admitted = plus(owed.admitted, admitted, -1);
-    let twice = 0;
-    for (const charged of windows) {
-      const found = owed?.windows.find((one) => isSame(one, charged));
-      const released = Math.min(charged.units, found?.units ?? 0);
-      if (found !== undefined) found.units -= released;
-      twice = Math.max(twice, charged.units - released);
-    }
-    const rest = owed?.windows.some((one) => one.units > 0) || (owed?.admitted.requests ?? 0) > 0;
-    if (!rest) this.#owed.delete(id);
-    return twice;
+  subtract(
+    name: AccountRef,
+    request: OwedRequest,
+    { windows, granted, nowMs }: Pick<QuotaDecision, "windows" | "granted" | "nowMs">,
+    units: number,
+  ): readonly CountedUsage[] {
+    const counted: CountedUsage[] = [];
+    const charged = windows.map((standing) => {
+      const debt = windowDebt(standing, -units);
+      const owed = Math.max(0, this.unitsIn(name, debt.counter, debt.startMs));
+      const from = standing.used - units;
+      const to = from + Math.min(units, owed);
+      if (to > from) counted.push({ ...standing, used: to, from });
+      const untold = to < standing.used ? { from: to, to: standing.used } : undefined;
+      return { ...debt, chargedMs: nowMs, untold };
+    });
+    const day = { day: Math.floor(nowMs / DAY_MS), requests: -granted, units: -units };
+    const { limits, plan } = request;
+    this.#put({ name, limits, plan, windows: charged, days: [day] });
+    return counted;
   }
 
-  /** The units that the account owes to the window of a counter that starts at `startMs`. */
+  /** The units that the account owes to the window of a counter; below 0 they are to be taken back. */
   unitsIn(name: AccountRef, counter: string, startMs: number): number {
     const owed = this.#owed.get(accountId(name));
     return owed?.windows.find((one) => isSame(one, { counter, startMs }))?.units ?? 0;
@@ -84,16 +121,12 @@ export class Debts {
     return owed;
   }
 
-  /** Puts back what could not be charged, beside what was admitted since. */
+  /** Puts back what could not be charged, to what was admitted since. */
   restore(owed: readonly AccountDebt[]): void {
-    for (const { name, windows, admitted } of owed) {
-      const again = this.#of(name);
-      again.admitted = plus(again.admitted, admitted, 1);
-      for (const each of windows) addTo(again, each);
-    }
+    for (const debt of owed) this.#put(debt);
   }
 
-  /** Counts as lost what is owed and will not be charged any more; gives the units. */
+  /** Counts as lost what is owed and will not be charged any more; returns the units. */
   drop(): number {
     let units = 0;
     for (const owed of this.take()) units += debtUnits(owed);
@@ -101,36 +134,110 @@ export class Debts {
     return units;
   }
 
-  #of(name: AccountRef): AccountDebt {
-    const id = accountId(name);
-    let owed = this.#owed.get(id);
-    if (owed === undefined) {
-      owed = { name, windows: [], admitted: NOTHING };
-      const gone = keep(this.#owed, id, owed, this.#accountsMax);
+  #put(debt: AccountDebt): void {
+    const id = accountId(debt.name);
+    const before = this.#owed.get(id);
+    const windows = [...(before?.windows ?? [])];
+    for (const each of debt.windows) addWindow(windows, each);
+    const days = [...(before?.days ?? [])];
+    for (const each of debt.days) addDay(days, each);
+    const all = {
+      ...debt,
+      windows: windows.filter(({ units, untold }) => units !== 0 || untold),
+      days: days.filter(({ requests, units }) => requests !== 0 || units !== 0),
+    };
+    if (all.windows.length === 0 && all.days.length === 0) {
+      this.#owed.delete(id);
+    } else if (before !== undefined) {
+      this.#owed.set(id, all);
+    } else {
+      const gone = keep(this.#owed, id, all, this.#accountsMax);
       if (gone !== undefined) this.#lostUnits += debtUnits(gone);
     }
-    return owed;
   }
 }
 
-const NOTHING: AdmittedTotals = { requests: 0, units: 0 };
+/** A window whose count rose above `from`, up to `used`, by units that stay. */
+export type CountedUsage = LateUsage["usage"];
 
-/** The sum, or with a `sign` of -1 the difference, but no less than nothing. */
-function plus(one: AdmittedTotals, other: AdmittedTotals, sign: 1 | -1): AdmittedTotals {
-  return {
-    requests: Math.max(0, one.requests + sign * other.requests),
-    units: Math.max(0, one.units + sign * other.units),
-  };
+function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
+  const at = windows.findIndex((one) => isSame(one, debt));
+  const found = windows[at];
+  if (found !== undefined) {
+    const units = found.units + debt.units;
+    const chargedMs = earliest(found.chargedMs, debt.chargedMs);
+    const untold = joined(found.untold, debt.untold);
+    windows[at] = {
+      ...{ counter: debt.counter, startMs: debt.startMs, units },
+      ...(units < 0 ? { chargedMs } : {}),
+      ...(untold ? { untold } : {}),
+    };
+    return;
+  }
+  windows.push(debt);
+  const same = windows.filter(({ counter }) => counter === debt.counter);
+  if (same.length <= OWED_OF_A_KIND) return;
+  const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
+  windows.splice(windows.indexOf(oldest), 1);
 }
 
-function addTo(owed: AccountDebt, { counter, startMs, units }: WindowDebt): void {
-  const same = owed.windows.filter((each) => each.counter === counter);
-  const found = same.find((each) => each.startMs === startMs);
-  if (found !== undefined) found.units += units;
-  else owed.windows.push({ counter, startMs, units });
-  if (found !== undefined || same.length < OWED_OF_A_KIND) return;
-  const oldest = same.reduce((one, other) => (other.startMs < one.startMs ? other : one));
-  owed.windows.splice(owed.windows.indexOf(oldest), 1);
+function addDay(days: DayDebt[], { day, requests, units }: DayDebt): void {
+  const at = days.findIndex((one) => one.day === day);
+  const found = days[at] ?? { requests: 0, units: 0 };
+  const sum = { day, requests: found.requests + requests, units: found.units + units };
+  days[at < 0 ? days.length : at] = sum;
+}
+
+function earliest(one: number | undefined, other: number | undefined): number | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return Math.min(one, other);
+}
+
+function joined(
+  one: WindowDebt["untold"],
+  other: WindowDebt["untold"],
+): UntoldRange | null | undefined {
+  if (other === null || one === null) return other ?? undefined;
+  if (one === undefined || other === undefined) return one ?? other;
+  return { from: Math.min(one.from, other.from), to: Math.max(one.to, other.to) };
+}
+
+/**
+ * The part of debts that may be charged again where it is not known whether the charge ran: what is
+ * given back is given back once at most (docs/reference/store.md#late-answers).
+ */
+export function withoutTakeBacks(owed: readonly AccountDebt[]): AccountDebt[] {
+  return owed.map((debt) => ({
+    ...debt,
+    windows: debt.windows.filter(({ units }) => units > 0),
+    days: debt.days.filter(({ units }) => units > 0),
+  }));
+}
+
+/** The part that `withoutTakeBacks` leaves out. */
+export function takeBacksOf(owed: readonly AccountDebt[]): AccountDebt[] {
+  return owed.map((debt) => ({
+    ...debt,
+    windows: debt.windows.filter(({ units }) => units <= 0),
+    days: debt.days.filter(({ units }) => units <= 0),
+  }));
+}
+
+/** The debts with the opposite sign: with both of them nothing is owed. */
+export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
+  return owed.map((debt) => ({
+    ...debt,
+    windows: debt.windows.map(({ counter, startMs, units }) => ({
+      ...{ counter, startMs },
+      units: -units,
+      untold: null,
+    })),
+    days: debt.days.map(({ day, requests, units }) => ({
+      day,
+      requests: -requests,
+      units: -units,
+    })),
+  }));
 }
 
 /** Units in the window that a verdict tells of. */
@@ -151,7 +258,7 @@ export function debtUnits({ windows }: AccountDebt): number {
   return windows.reduce((most, one) => Math.max(most, one.units), 0);
 }
 
-/** Keeps the value as the newest; beyond `max` the oldest goes, and is given back. */
+/** Keeps the value as the newest; beyond `max` the oldest goes, and is returned. */
 export function keep<T>(map: Map<string, T>, id: string, value: T, max: number): T | undefined {
   map.delete(id);
   let gone: T | undefined;

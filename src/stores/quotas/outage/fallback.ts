@@ -4,7 +4,13 @@ import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
 import { StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { OutageHandler } from "../outage-handler.ts";
-import type { AccountRef, ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
+import type {
+  AccountRef,
+  AccountRequest,
+  ChargeResult,
+  FailurePolicy,
+  StoreUnavailable,
+} from "../quota-store.ts";
 import { bucketOf } from "../redis/account-key.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { FallbackInputs } from "../redis/redis-quota-store.ts";
@@ -59,13 +65,16 @@ class StoreFallback implements Fallback {
   #hastened = false;
   #closed = false;
 
-  constructor({ shared, answers, onUncertain }: FallbackInputs, options: FallbackOptions) {
+  constructor(
+    { shared, answers, onUncertain, corrections }: FallbackInputs,
+    options: FallbackOptions,
+  ) {
     const { now: clock, policy, prefix } = options;
     this.#shared = shared;
     this.#options = options;
     const heart = createHeartbeat(shared, prefix);
     this.#heart = heart;
-    this.#context = { shared, answers, heart, policy, clock, onUncertain };
+    this.#context = { shared, answers, heart, policy, clock, onUncertain, corrections };
     const count = shared.link.clustered ? BUCKET_COUNT : 1;
     this.#breakers = Array.from({ length: count }, (_, bucket) => {
       return new CircuitBreaker(this.#context, bucket, ACCOUNTS_MAX / count);
@@ -105,8 +114,8 @@ class StoreFallback implements Fallback {
     this.#breaker(bucket).onCallTimeout(answered);
   }
 
-  onLateDecision(name: AccountRef, verdict: QuotaDecision, units: number): number {
-    return this.#breakerOf(name).onLateDecision(name, verdict, units);
+  onLateDecision(request: AccountRequest, verdict: QuotaDecision): void {
+    this.#breakerOf(request.name).onLateDecision(request, verdict);
   }
 
   lostUnits(): number {

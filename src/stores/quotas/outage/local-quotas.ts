@@ -87,7 +87,7 @@ export class LocalQuotas {
     const asked = { ...ask, limits, reserved, requests: 1 };
     const { account, verdict } = decide(local.account, asked, context.nowMs);
     local.account = account;
-    if (verdict.granted > 0) this.debts.add(name, verdict.windows, cost);
+    if (verdict.granted > 0) this.debts.add(name, ask, verdict.windows, context.nowMs);
     const isExhausted = rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined;
     const outcome =
       verdict.granted > 0 ? "admitted" : isExhausted ? "exhausted" : ("share" as const);
@@ -106,7 +106,7 @@ export class LocalQuotas {
     const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, requests: 1 };
     const { account, verdict } = decide(local.account, counted, context.nowMs);
     local.account = account;
-    this.debts.add(name, verdict.windows, ask.cost ?? 1);
+    this.debts.add(name, ask, verdict.windows, context.nowMs);
     const windows = ask.limits.map((limit, i) => {
       const { resetMs } = verdict.windows[i] as WindowUsage;
       const startMs = windowStart(limit.window, context.nowMs);
@@ -167,7 +167,9 @@ export class LocalQuotas {
 
   /** The count of a window: as the store told it last, and the units owed to it since. */
   #counted(name: AccountRef, counter: string, startMs: number, context: OutageContext): number {
-    return context.knownCount(counter, startMs) + this.debts.unitsIn(name, counter, startMs);
+    // Units that are to be taken back are no part of the known count.
+    const owed = Math.max(0, this.debts.unitsIn(name, counter, startMs));
+    return context.knownCount(counter, startMs) + owed;
   }
 
   /** In a window that was running when the store went: of what was left; in later ones: of all. */

@@ -1,14 +1,24 @@
+import { counterName, windowEnd } from "../../../core/quota/windows.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import type { CountCorrections, UncertainCharge, WindowTotal } from "../outage-handler.ts";
 import { isAddressAccount } from "../quota-store.ts";
 import { accountScript } from "../redis/account-scripts.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import { counterField } from "../redis/window-fields.ts";
-import { type AccountDebt, type Debts, debtUnits } from "./debts.ts";
+import {
+  type AccountDebt,
+  type CountedUsage,
+  type Debts,
+  debtUnits,
+  negated,
+  takeBacksOf,
+  type WindowDebt,
+  withoutTakeBacks,
+} from "./debts.ts";
 
-export type SettlementOptions = {
+export type SettlementOptions = CountCorrections & {
   readonly shared: QuotaClient;
   readonly debts: Debts;
   readonly answers: Pick<DecisionCache, "learnCounts">;
@@ -68,41 +78,62 @@ export class DebtSettlement {
     return owed.length;
   }
 
-  /** A call without an answer counts as not run: what it would have charged is owed again. */
+  /**
+   * A call without an answer counts as not run: what it would have charged is owed again. What it would
+   * have given back is not given back again, unless it is certain that it did not run.
+   */
   async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
     const { shared, debts } = this.#options;
     const reply = chargeLate(shared, batch, giveUpMs);
     try {
-      this.#learn(batch, await inTime(reply, giveUpMs));
+      this.#onCharged(batch, await inTime(reply, giveUpMs));
     } catch (error) {
-      debts.restore(batch);
       const failure = toStoreFailure(error);
-      const tell = (later: unknown) => {
+      debts.restore(batch);
+      const onLost = (later: unknown) => {
         const { code, executed } = toStoreFailure(later);
         // The script uses every other right before it charges anything.
-        if (code === "NOPERM") return;
-        if (executed === "unknown") this.#tellUncertain(batch.map(chargeOf));
+        if (code === "NOPERM" || executed === "no") return;
+        debts.restore(negated(takeBacksOf(batch)));
+        this.#tellUncertain(withoutTakeBacks(batch).map(chargeOf));
       };
-      if (failure.code !== "late") tell(failure);
-      else this.onCallTimeout(reply.then((late) => this.#chargedLate(batch, late), tell));
+      const onLate = (late: LateCharged) => {
+        debts.restore(negated(batch));
+        this.#onCharged(batch, late);
+      };
+      if (failure.code !== "late") onLost(failure);
+      else this.onCallTimeout(reply.then(onLate, onLost));
       throw error;
     }
   }
 
-  /** The charge had run, though nobody waited for its answer any more. */
-  #chargedLate(batch: readonly AccountDebt[], reply: LateCharged): void {
-    this.#learn(batch, reply);
-    const { debts } = this.#options;
-    this.#tellUncertain(batch.map((owed) => ({ name: owed.name, units: debts.release(owed) })));
-  }
-
-  #learn(batch: readonly AccountDebt[], { nowMs, counts }: LateCharged): void {
-    for (const [i, { name, windows }] of batch.entries()) {
-      const totals = windows.flatMap(({ counter, startMs }, j) => {
-        const used = counts[i]?.[j];
-        return used === undefined ? [] : [{ counter, startMs, used }];
-      });
-      this.#options.answers.learnCounts(name, totals, nowMs);
+  /** Tells of the counts that the charge brought. */
+  #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateCharged): void {
+    const { answers, onLowered, onCounted, onDayClosed } = this.#options;
+    for (const [i, debt] of batch.entries()) {
+      const { lostOfDay, windows } = accounts[i] as ChargedAccount;
+      const totals: WindowTotal[] = [];
+      let isLowered = false;
+      for (const [j, { counter, startMs, units, untold }] of debt.windows.entries()) {
+        const charged = windows[j];
+        if (charged === undefined) continue;
+        const { used, loweredFrom, hasRefused } = charged;
+        totals.push({ counter, startMs, used });
+        isLowered ||= units < 0 && hasRefused;
+        for (const usage of countedUsages(debt, {
+          counter,
+          startMs,
+          used,
+          loweredFrom,
+          units,
+          untold,
+        })) {
+          onCounted({ name: debt.name, plan: debt.plan, usage });
+        }
+      }
+      answers.learnCounts(debt.name, totals, nowMs);
+      if (isLowered) onLowered(debt.name, totals, nowMs);
+      if (lostOfDay > 0) onDayClosed(debt.name, lostOfDay);
     }
   }
 
@@ -110,6 +141,22 @@ export class DebtSettlement {
     const some = charges.filter(({ units }) => units > 0);
     if (some.length > 0) this.#options.onUncertain(some);
   }
+}
+
+type ChargedWindow = WindowDebt & { readonly used: number; readonly loweredFrom: number };
+
+/** The counts that stay, of which no event has told: those just added, and those left of a late answer. */
+function countedUsages({ limits }: AccountDebt, charged: ChargedWindow): CountedUsage[] {
+  const limit = limits.find((one) => counterName(one) === charged.counter);
+  if (limit === undefined) return [];
+  const { startMs, used, loweredFrom, units, untold } = charged;
+  const resetMs = windowEnd(limit.window, startMs);
+  const standing = { ...limit, resetMs, ...(loweredFrom > 0 ? { loweredFrom } : {}) };
+  const added = units > 0 ? [{ ...standing, used, from: used - units }] : [];
+  if (!untold || used <= untold.from) return added;
+  // The mark is of the very units that were taken back: nothing has told of them.
+  const { loweredFrom: _, ...unmarked } = standing;
+  return [...added, { ...unmarked, used: Math.min(untold.to, used), from: untold.from }];
 }
 
 function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
@@ -120,21 +167,24 @@ function chargeOf(owed: AccountDebt): UncertainCharge {
   return { name: owed.name, units: debtUnits(owed) };
 }
 
-/** The store's now, and for each window of each account its count, undefined if it is over. */
-export type LateCharged = {
-  readonly nowMs: number;
-  readonly counts: readonly (readonly (number | undefined)[])[];
+/** The reply to a late charge: what each account's windows count now; undefined if one is over. */
+type LateCharged = { readonly nowMs: number; readonly accounts: readonly ChargedAccount[] };
+type ChargedAccount = {
+  /** Units that no day could give back: it is closed. */
+  readonly lostOfDay: number;
+  readonly windows: readonly (
+    | { readonly used: number; readonly loweredFrom: number; readonly hasRefused: boolean }
+    | undefined
+  )[];
 };
 
-const NOTHING = { requests: 0, units: 0 };
-const LATE_CHARGE = accountScript("history", "late-charge");
+const LATE_CHARGE = accountScript("lowered", "history", "late-charge");
 
 /**
  * Charges accounts of one call what they owe, each unit to the window that it was admitted in
  * (docs/reference/store.md#late-charges); a window that is over counts for nothing any more. Nothing
- * is charged where the store comes to the call after `giveUpMs` on performance.now(). Gives, for each
- * counter of each account in order, its count then, or undefined where the window is over. Rejects
- * with StoreFailure.
+ * is charged if the store comes to the call after `giveUpMs` on performance.now(). Rejects with
+ * StoreFailure.
  */
 export async function chargeLate(
   { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,
@@ -142,20 +192,28 @@ export async function chargeLate(
   giveUpMs: number,
 ): Promise<LateCharged> {
   const keys = owed.map(({ name }) => keyOf(name));
-  const texts = owed.map(({ name, windows, admitted }) => {
-    const parts = windows.map((one) => `${counterField(one.counter)} ${one.startMs} ${one.units}`);
-    const { requests, units: charged } = isAddressAccount(name) ? NOTHING : admitted;
-    return [requests, charged, ...parts].join(" ");
-  });
-  const args = [historyMs, ...texts];
+  const args = [historyMs, ...owed.map(debtText)];
   const reply = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
   let at = 0;
-  const nowMs = reply[at++] as number;
-  const counts = owed.map(({ windows }) => {
-    return windows.map(() => {
-      const count = reply[at++] as number;
-      return count < 0 ? undefined : count;
-    });
+  const next = () => reply[at++] as number;
+  const nowMs = next();
+  const accounts = owed.map(({ windows }) => ({
+    lostOfDay: next(),
+    windows: windows.map(() => {
+      const charged = { used: next(), loweredFrom: next(), hasRefused: next() === 1 };
+      return charged.used < 0 ? undefined : charged;
+    }),
+  }));
+  return { nowMs, accounts };
+}
+
+/** See late-charge.lua. */
+function debtText({ name, windows, days }: AccountDebt): string {
+  const dayTexts = isAddressAccount(name)
+    ? []
+    : days.map(({ day, requests, units }) => `${day} ${requests} ${units}`);
+  const windowTexts = windows.map(({ counter, startMs, units, chargedMs = 0 }) => {
+    return `${counterField(counter)} ${startMs} ${units}${units < 0 ? `~${chargedMs}` : ""}`;
   });
-  return { nowMs, counts };
+  return `${dayTexts.join(" ")};${windowTexts.join(" ")}`;
 }

@@ -11,7 +11,7 @@ export function accountScript(...files: readonly string[]): Script {
 }
 
 /** Sets running windows to 0: see lua/reset.lua. */
-export const RESET_SCRIPT = accountScript("reset");
+export const RESET_SCRIPT = accountScript("lowered", "reset");
 
 /** Bans an account by hand: see lua/ban.lua. */
 export const BAN_SCRIPT = accountScript("ban-cause", "ban");

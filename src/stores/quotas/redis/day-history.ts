@@ -104,7 +104,7 @@ function readPlans(hash: Record<string, string>): (dayOfMonth: number) => string
 }
 
 function addWaiting(days: Map<number, Counted>, text: string | null): void {
-  for (const [, day, admitted, beyond] of text?.matchAll(/(\d+) (\d+) (-?\d+)/g) ?? []) {
+  for (const [, day, admitted, beyond] of text?.matchAll(/(\d+) (-?\d+) (-?\d+)/g) ?? []) {
     const counted = dayIn(days, Number(day));
     counted.admitted += Number(admitted);
     counted.beyond += Number(beyond);

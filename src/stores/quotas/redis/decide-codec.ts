@@ -15,7 +15,7 @@ import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { accountScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
 
-export const DECIDE_SCRIPT = accountScript("history", "ban-cause", "decide", "charge");
+export const DECIDE_SCRIPT = accountScript("lowered", "history", "ban-cause", "decide", "charge");
 
 /**
  * One account of a call: `ask.requests` requests. All of a call share the ban policy. `historyMs` is for
@@ -149,11 +149,15 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   const { nowMs } = reader;
   const granted = reader.next();
   const used = limits.map(() => reader.next());
-  const plain = reader.next() === 0;
+  const flags = reader.next();
+  const plain = flags % 2 === 0;
+  const marks = flags >= LOWERED ? limits.map(() => reader.next()) : undefined;
   const windows = limits.map((each, i) => {
     const { window, limit } = each;
     const resetMs = plain ? reader.endOf(window) : reader.next();
-    const standing = { window, limit, used: used[i] as number, resetMs };
+    const counted = { window, limit, used: used[i] as number, resetMs };
+    const mark = marks?.[i] ?? 0;
+    const standing = mark > 0 ? { ...counted, loweredFrom: mark } : counted;
     return each.part === undefined && !each.observed ? standing : { ...each, ...standing };
   });
   if (plain) {
@@ -171,6 +175,9 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
   return isEarned ? { ...verdict, earned: { ...(told as Ban), strikesMs } } : verdict;
 }
+
+/** From here on the flags of a reply tell of counts that were lowered. */
+const LOWERED = 2;
 
 /** How decide.lua speaks of a ban: none, one in force, one that was just earned, or only observed. */
 const [NO_BAN, EARNED, OBSERVED] = [0, 2, 3] as const;

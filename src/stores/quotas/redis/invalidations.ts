@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Link } from "../../redis/link.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
@@ -16,6 +17,8 @@ export type Invalidations = {
   publishPending(id: string): Promise<void>;
   /** Tells them soon: at once, or together with others where there are many. */
   tell(id: string): void;
+  /** Tells them counts of an account that went down, each 100 ms at most. */
+  tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
   close(): void;
 };
 
@@ -23,6 +26,8 @@ export type InvalidationsOptions = {
   readonly shared: QuotaClient;
   readonly prefix: string;
   readonly forget: Invalidate;
+  /** Called with counts that another gateway was told at `nowMs` of the store's clock. */
+  readonly learn: (id: string, totals: readonly WindowTotal[], nowMs: number) => void;
   /** Changes by commands may wait in the store, to be told by one gateway. */
   readonly pending: () => void;
   /** Each second, how the store answered: undefined when it did. */
@@ -33,6 +38,8 @@ const POLL_MS = 1_000;
 const ADMIN_LATE_MS = 2_000;
 /** Between two messages about bans: a flood that earns thousands costs two commands a second. */
 const TELL_PAUSE_MS = 500;
+/** Between two messages about counts that went down. */
+const COUNTS_PAUSE_MS = 100;
 /** The most accounts that one message names; if there are more it says "all". */
 const TOLD_MAX = 500;
 /** Stands among the accounts of a message; no account has such a name. */
@@ -58,6 +65,7 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
     publishAll: (ids) => telling.sendAll(ids),
     publishPending: (id) => telling.send(`${id} ${PENDING}`),
     tell: (id) => telling.soon(id),
+    tellCounts: (id, totals, nowMs) => telling.countsSoon(id, totals, nowMs),
     close: () => {
       hearing.close();
       telling.close();
@@ -77,6 +85,7 @@ class InvalidationSubscriber {
   readonly #link: Link;
   readonly #place: InvalidationChannel;
   readonly #forget: Invalidate;
+  readonly #learn: InvalidationsOptions["learn"];
   readonly #pending: () => void;
   readonly #probed: InvalidationsOptions["probed"];
   readonly #subscription: { restart(): void };
@@ -86,12 +95,13 @@ class InvalidationSubscriber {
   #closed = false;
 
   constructor(
-    { shared: { link }, forget, pending, probed }: InvalidationsOptions,
+    { shared: { link }, forget, learn, pending, probed }: InvalidationsOptions,
     place: InvalidationChannel,
   ) {
     this.#link = link;
     this.#place = place;
     this.#forget = forget;
+    this.#learn = learn;
     this.#pending = pending;
     this.#probed = probed;
     this.#subscription = link.subscribe(place.channel, {
@@ -118,7 +128,16 @@ class InvalidationSubscriber {
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
     if (gap || ids.includes(PENDING)) this.#pending();
     if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
-    else if (from !== origin) for (const id of ids) this.#forget(id);
+    else if (from !== origin) this.#hearOf(ids);
+  }
+
+  /** An account with counts is told twice, since an older gateway knows its id alone. */
+  #hearOf(ids: readonly string[]): void {
+    const counts = ids.flatMap((text) => parseCounts(text) ?? []);
+    for (const id of ids) {
+      if (!id.includes("=") && !counts.some((one) => one.id === id)) this.#forget(id);
+    }
+    for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
   }
 
   async #poll(): Promise<void> {
@@ -156,6 +175,8 @@ class InvalidationPublisher {
   readonly #place: InvalidationChannel;
   readonly #told = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
+  readonly #counts = new Map<string, string>();
+  #countsPause: NodeJS.Timeout | undefined;
 
   constructor(shared: QuotaClient, place: InvalidationChannel) {
     this.#shared = shared;
@@ -180,8 +201,26 @@ class InvalidationPublisher {
     if (this.#pause === undefined) this.#tell();
   }
 
+  countsSoon(id: string, totals: readonly WindowTotal[], nowMs: number): void {
+    const parts = totals.flatMap(({ counter, startMs, used }) => [counter, startMs, used]);
+    this.#counts.set(id, `${id}=${[nowMs, ...parts].join()}`);
+    if (this.#countsPause === undefined) this.#tellCounts();
+  }
+
   close(): void {
     clearTimeout(this.#pause);
+    clearTimeout(this.#countsPause);
+  }
+
+  /** Sends the counts that gathered during the pause: the last ones of each account. */
+  #tellCounts(): void {
+    this.#countsPause = undefined;
+    if (this.#counts.size === 0) return;
+    const what = [...this.#counts].slice(0, TOLD_MAX);
+    for (const [id] of what) this.#counts.delete(id);
+    this.#countsPause = setTimeout(() => this.#tellCounts(), COUNTS_PAUSE_MS).unref();
+    // A gateway that misses the message learns the counts with its next decision.
+    this.send(what.flat().join(" ")).catch(() => undefined);
   }
 
   /** Sends the messages that gathered during the pause. */
@@ -195,4 +234,18 @@ class InvalidationPublisher {
     // the latest.
     this.send(what).catch(() => undefined);
   }
+}
+
+/** The counts of an account in a message, "id=now,counter,start,count,..."; undefined if it has none. */
+function parseCounts(text: string) {
+  const [id = "", list] = text.split("=");
+  if (list === undefined) return undefined;
+  const [now, ...parts] = list.split(",");
+  const totals: WindowTotal[] = [];
+  for (let i = 0; i + 2 < parts.length; i += 3) {
+    const [startMs, used] = [Number(parts[i + 1]), Number(parts[i + 2])];
+    totals.push({ counter: parts[i] as string, startMs, used });
+  }
+  const isWhole = totals.every(({ startMs, used }) => startMs >= 0 && used >= 0);
+  return isWhole ? { id, totals, nowMs: Number(now) } : undefined;
 }

@@ -3,8 +3,8 @@ import type { Link, RedisArgument } from "../../redis/link.ts";
 import { runScript, type Script } from "../../redis/script.ts";
 import { StoreClock } from "../../redis/store-clock.ts";
 import { StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import type { AccountRequest, CallOutcome } from "../batch/batcher.ts";
-import { type AccountRef, isAddressAccount } from "../quota-store.ts";
+import type { CallOutcome } from "../batch/batcher.ts";
+import { type AccountRef, type AccountRequest, isAddressAccount } from "../quota-store.ts";
 import { accountKey } from "./account-key.ts";
 import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 

@@ -12,7 +12,12 @@ import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { Batcher } from "../batch/batcher.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
 import { DecisionCache } from "../batch/decision-cache.ts";
-import { DenyDuringOutage, type OutageHandler, type UncertainCharge } from "../outage-handler.ts";
+import {
+  type CountCorrections,
+  DenyDuringOutage,
+  type OutageHandler,
+  type UncertainCharge,
+} from "../outage-handler.ts";
 import {
   type AccountBan,
   type AccountRef,
@@ -20,6 +25,7 @@ import {
   accountId,
   type BanCause,
   type ImposedBan,
+  type LateUsage,
   type OnMissing,
   parseAccountId,
   type QuotaStore,
@@ -56,6 +62,7 @@ export type FallbackInputs = {
   readonly shared: QuotaClient;
   readonly answers: DecisionCache;
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+  readonly corrections: CountCorrections;
 };
 
 export type RedisQuotaStoreOptions = {
@@ -68,6 +75,8 @@ export type RedisQuotaStoreOptions = {
    * does, as under `onStoreFailure: deny`.
    */
   readonly outage?: (store: FallbackInputs) => OutageHandler;
+  /** Told of counts that rose by late charges. */
+  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
   /** For how long the usage of each account is kept by day; by default it is not. */
@@ -133,7 +142,7 @@ class RedisQuotaStore implements QuotaStore {
     this.gateways = new RedisGateways(shared, prefix);
     this.#answers = answers;
     this.#outage =
-      options.outage?.({ shared, answers, onUncertain }) ??
+      options.outage?.({ shared, answers, onUncertain, corrections: this.#corrections() }) ??
       new DenyDuringOutage(shared.ensureClock, timeoutMs);
     this.#batch = new Batcher({
       call: shared.decide,
@@ -150,6 +159,7 @@ class RedisQuotaStore implements QuotaStore {
     this.#events = createInvalidations({
       shared,
       prefix,
+      learn: (id, totals, nowMs) => answers.learnCounts(parseAccountId(id), totals, nowMs),
       forget: (id) => answers.invalidate(id === undefined ? undefined : parseAccountId(id)),
       pending: () => this.#tellPending(),
       probed: (why) => {
@@ -325,6 +335,17 @@ class RedisQuotaStore implements QuotaStore {
     this.#batch.close();
     await this.#outage.close();
     await this.#link.close();
+  }
+
+  #corrections(): CountCorrections {
+    const { onLateUsage, report, address } = this.#options;
+    return {
+      onCounted: (usage) => onLateUsage?.(usage),
+      onLowered: (name, totals, nowMs) => this.#events.tellCounts(accountId(name), totals, nowMs),
+      onDayClosed: ({ environment, account }, units) => {
+        report("warn", "day_closed", { store: address.shown, environment, account, units });
+      },
+    };
   }
 
   #tellUncertain(charges: readonly UncertainCharge[]): void {

@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import {
-  type AccountRequest,
-  Batcher,
-  type CallOutcome,
-} from "../../../../src/stores/quotas/batch/batcher.ts";
+import { Batcher, type CallOutcome } from "../../../../src/stores/quotas/batch/batcher.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import type { OutageHandler } from "../../../../src/stores/quotas/outage-handler.ts";
+import type { AccountRequest } from "../../../../src/stores/quotas/quota-store.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { eventually } from "../../../support/poll.ts";
@@ -71,9 +68,8 @@ function openBatch() {
     },
     onCallEnd: () => undefined,
     onCallTimeout: () => undefined,
-    onLateDecision: (_name, _verdict, units) => {
-      gate.released.push(units);
-      return 0;
+    onLateDecision: ({ ask: { cost = 1 } }, { granted }) => {
+      gate.released.push(granted * cost);
     },
     reconfigure: () => undefined,
     lostUnits: () => 0,

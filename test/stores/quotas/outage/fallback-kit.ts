@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import type { Redis } from "ioredis";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { createFallback, type Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
-import type { FailurePolicy, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import type {
+  FailurePolicy,
+  LateUsage,
+  QuotaStore,
+} from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
@@ -15,6 +19,8 @@ export type FallbackHouse = AsyncDisposable & {
   readonly store: QuotaStore;
   readonly gate: Fallback;
   readonly told: Told[];
+  /** Counts that rose by late charges. */
+  readonly late: LateUsage[];
   /** Messages about the store going and coming, in order. */
   readonly changes: () => string[];
 };
@@ -39,6 +45,7 @@ export async function openFallback(
 ): Promise<FallbackHouse> {
   const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
   const told: Told[] = [];
+  const late: LateUsage[] = [];
   const clock = now === undefined ? {} : { now };
   const report = (level: string, message: string, details?: Record<string, unknown>) => {
     told.push({ level, message, details });
@@ -50,6 +57,7 @@ export async function openFallback(
     report,
     ...clock,
     historyMs: 400 * 86_400_000,
+    onLateUsage: (usage) => late.push(usage),
     outage: (bridged) => {
       const options = { prefix, report, ...clock, policy: policyOf(policy) };
       gate = createFallback({ ...bridged, shared: through(bridged.shared) }, options);
@@ -60,6 +68,7 @@ export async function openFallback(
     store,
     gate: gate as Fallback,
     told,
+    late,
     changes: () => told.map(({ message }) => message).filter((each) => each.startsWith("store_")),
     [Symbol.asyncDispose]: () => store.close(),
   };

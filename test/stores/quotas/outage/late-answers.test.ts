@@ -54,3 +54,68 @@ it("answers that come later than anybody waits for them charge no unit twice", a
     [],
   );
 });
+
+it("takes back what a late answer charged for requests that were answered 503", async () => {
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+  const name = account("refused");
+  const one = async () => {
+    const answer = await house.store.charge(name, ask);
+    return "admitted" in answer && answer.admitted ? 1 : 0;
+  };
+  let admitted: number = await one();
+  let refused = 0;
+  for (let i = 0; i < 6; i++) {
+    proxy.behave({ answerLatencyMs: 90 });
+    const answers = await Promise.all([one(), one(), one()]);
+    refused += answers.filter((answer) => answer === 0).length;
+    admitted += answers.reduce<number>((sum, answer) => sum + answer, 0);
+    proxy.behave({});
+    await sleep(150);
+    admitted += await one();
+  }
+  assert.ok(refused > 0, "no answer was late");
+  await eventually(async () => {
+    assert.equal(Object.values(await counted(redis, "refused"))[0], admitted);
+  });
+  assert.deepEqual(house.store.charges(), { uncertainUnits: 0, lostUnits: 0 });
+});
+
+it("gives nothing back to a window that was reset since, and nothing below 0", async () => {
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+  const name = account("reset");
+  await house.store.charge(name, ask);
+  proxy.behave({ answerLatencyMs: 300 });
+  const late = house.store.charge(name, ask);
+  assert.deepEqual(await late, { unavailable: true });
+  await using other = await openFallback(server);
+  const [window] = await other.store.reset(name);
+  assert.equal(window?.units, 2, "the late call ran before the reset");
+  for (let i = 0; i < 3; i++) await other.store.charge(name, ask);
+  proxy.behave({});
+  await eventually(() => house.gate.health().ok);
+  await eventually(async () => {
+    const answer = await house.store.charge(name, { ...ask, cost: 0 });
+    assert.ok("verdict" in answer);
+  });
+  const [used] = (await other.store.peek(name, ask)).windows;
+  assert.equal(used?.used, 3);
+});
+
+it("tells the counts that a late charge brought, once, and not those that it takes back", async () => {
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy);
+  const name = account("told");
+  const few = { ...ask, limits: [{ window: "day", limit: 10 } as const], plan: "free" };
+  await house.store.charge(name, few);
+  await proxy.refuse();
+  await eventually(() => !house.store.health().ok);
+  for (let i = 0; i < 8; i++) await house.store.charge(name, few);
+  await proxy.listen();
+  await eventually(() => house.gate.health().ok);
+  const told = house.late.map(({ plan, usage: { window, from, used, limit } }) => {
+    return [plan, window, from, used, limit];
+  });
+  assert.deepEqual(told, [["free", "day", 1, 9, 10]]);
+});

@@ -24,9 +24,11 @@ async function charge(
   const shared = createQuotaClient(link, "tg", { historyMs, clock });
   await shared.ensureClock(0, 2_000);
   try {
-    const admitted = { requests: Math.ceil(units / 2), units };
-    const owed = { name, windows: [{ counter: "hour", startMs: startMs(), units }], admitted };
-    return (await chargeLate(shared, [owed], giveUpMs)).counts;
+    const day = { day: Math.floor(Date.now() / 86_400_000), requests: Math.ceil(units / 2), units };
+    const windows = [{ counter: "hour", startMs: startMs(), units }];
+    const owed = { name, limits: [], plan: undefined, windows, days: [day] };
+    const { accounts } = await chargeLate(shared, [owed], giveUpMs);
+    return accounts.map((account) => account.windows.map((window) => window?.used));
   } finally {
     await link.close();
   }

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import { windowDebt } from "../../../../src/stores/quotas/outage/debts.ts";
 import {
   LocalQuotas,
   type OutageContext,
@@ -9,6 +8,8 @@ import {
 } from "../../../../src/stores/quotas/outage/local-quotas.ts";
 import { account } from "../redis/redis-kit.ts";
 import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
+
+const TODAY = DAY_START / 86_400_000;
 
 /** How many of so many requests are admitted. */
 function admitted(
@@ -113,20 +114,17 @@ describe("what is owed still when another absence begins", () => {
     const given = terms({ last: toldBy(ask, 10, NOON) });
     assert.equal(admitted(accounts, ask, given, 30), 30);
     const last = toldBy(ask, 35, NOON);
-    const release = (units: number) => {
-      const charged = last.windows.map((window) => windowDebt(window, units));
-      return accounts.debts.release({
-        ...{ name, windows: charged },
-        admitted: { requests: units, units },
-      });
+    const charge = (units: number) => {
+      accounts.debts.subtract(name, ask, { ...last, granted: units }, units);
+      return accounts.debts.unitsIn(name, "day", DAY_START);
     };
-    assert.equal(release(25), 0, "of 30 owed, 25 are charged");
+    assert.equal(charge(25), 5, "of 30 owed, 25 are charged");
     const [left] = accounts.debts.take();
     assert.equal(left?.windows[0]?.units, 5);
-    assert.deepEqual(left?.admitted, { requests: 5, units: 5 }, "for the history too");
+    assert.deepEqual(left?.days, [{ day: TODAY, requests: 5, units: 5 }], "for the history too");
     accounts.endOutage();
     assert.equal(admitted(accounts, ask, terms({ last })), 25);
-    assert.equal(release(40), 15, "nothing was owed for these");
+    assert.equal(charge(40), -15, "nothing was owed for these: they are taken back");
   });
 
   it("is refused where the cost of one request is more than a whole share", () => {
@@ -148,13 +146,13 @@ describe("what is owed", () => {
     admitted(accounts, ask, terms({ nowMs: NOON + MINUTE }), 2);
     assert.deepEqual(accounts.debts.take(), [
       {
-        name,
+        ...{ name, limits: ask.limits, plan: undefined },
         windows: [
           { counter: "minute", startMs: NOON, units: 3 },
           { counter: "day", startMs: DAY_START, units: 5 },
           { counter: "minute", startMs: NOON + MINUTE, units: 2 },
         ],
-        admitted: { requests: 5, units: 5 },
+        days: [{ day: TODAY, requests: 5, units: 5 }],
       },
     ]);
     assert.deepEqual([accounts.debts.any, accounts.debts.take()], [false, []]);

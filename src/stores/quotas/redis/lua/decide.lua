@@ -15,7 +15,8 @@
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
 -- that this decision made, 3 for one that it only observed: until, length, field, offences, and of
--- those two how many strikes made it, and the instant of each.
+-- those two how many strikes made it, and the instant of each. 2 or 3 in place of 0 or 1: the highest
+-- count of each window before units of it were taken back, or 0, come next, see lowered.lua.
 
 local now, late = clock(ARGV[1])
 if late then return late end
@@ -306,6 +307,19 @@ local function decider()
       keep_cause(key, ban[1], now, 'k ' .. joined(earned_by), ban[1] - now + forget_after + SPARE)
     end
 
+    local marks
+    if stored.q then
+      local lowered = read_pairs(stored.q)
+      marks = {}
+      for i = 1, count do
+        marks[i] = pair_of(lowered, fields[i], start[i])
+        if used[i] >= marks[i] then lowered[fields[i]] = nil end
+      end
+      local text = pairs_text(lowered, now)
+      if granted > 0 and text == '' then call('HDEL', key, 'q')
+      elseif granted > 0 and text ~= stored.q then call('HSET', key, 'q', text) end
+    end
+
     -- The day is no part of the account: what is charged by now is added to it.
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
     if kept and granted > 0 then remember(key, granted, granted * cost, kept, now, plan[6]) end
@@ -320,10 +334,12 @@ local function decider()
     end
     local struck = bans and recent(strikes) or 0
     if aligned and not repaired and not in_force and struck == 0 and due == now and not earned then
-      tell(0)
+      tell(marks and 2 or 0)
+      for i = 1, marks and count or 0 do tell(marks[i]) end
       return
     end
-    tell(1)
+    tell(marks and 3 or 1)
+    for i = 1, marks and count or 0 do tell(marks[i]) end
     for i = 1, count do tell(window_end(fields[i], start[i])) end
     local how = earned and earned_how or in_force and 1 or 0
     for _, value in ipairs({ repaired and 1 or 0, struck, due, how }) do tell(value) end

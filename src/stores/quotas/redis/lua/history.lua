@@ -64,7 +64,10 @@ end
 -- False: nothing was added. `plan` may be empty: it is not known.
 local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   local hash, field, life = place(key, day, kept, now)
-  if not increase_day(hash, field + ADMITTED, admitted, life) then return false end
+  local sum = increase_day(hash, field + ADMITTED, admitted, life)
+  if not sum then return false end
+  -- No count goes below 0.
+  if sum < 0 then increase(hash, field + ADMITTED, -sum) end
   if beyond ~= 0 then increase(hash, field + BEYOND, beyond) end
   if plan ~= '' then keep_plan(hash, field, plan) end
   return true
@@ -74,7 +77,7 @@ end
 -- latest day last.
 local function keep_waiting(key, day, admitted, beyond, kept)
   local waiting = call('HGET', key, 'y')
-  local before, last, sum, further = match(waiting or '', '^(.-)(%d+) (%d+) (-?%d+)$')
+  local before, last, sum, further = match(waiting or '', '^(.-)(%d+) (-?%d+) (-?%d+)$')
   if tonumber(last) == day then
     waiting, admitted, beyond = before, tonumber(sum) + admitted, tonumber(further) + beyond
   else
@@ -84,19 +87,23 @@ local function keep_waiting(key, day, admitted, beyond, kept)
   if call('PTTL', key) < kept then call('PEXPIRE', key, format('%.0f', kept)) end
 end
 
--- The number of requests that were admitted now, and the units that were charged for them, which has
--- happened: nothing here fails the call. `kept` is for how long a day is remembered, in ms.
-local function remember(key, admitted, units, kept, now, plan)
-  local day = floor(now / DAY)
+-- The number of requests that were admitted on a day, and the units that were charged for them, which has
+-- happened: nothing here fails the call. Both may be below 0, for requests that were not admitted after
+-- all. `kept` is for how long a day is remembered, in ms.
+local function remember_on(key, day, admitted, units, kept, now, plan)
   if not add_to_day(key, day, admitted, units - admitted, kept, now, plan) then
     keep_waiting(key, day, admitted, units - admitted, kept)
   end
 end
 
+local function remember(key, admitted, units, kept, now, plan)
+  remember_on(key, floor(now / DAY), admitted, units, kept, now, plan)
+end
+
 -- Adds what waits in the account to the days that it belongs to.
 local function remember_waiting(key, waiting, kept, now)
   local left = ''
-  for day, admitted, beyond in string.gmatch(waiting, '(%d+) (%d+) (-?%d+)') do
+  for day, admitted, beyond in string.gmatch(waiting, '(%d+) (-?%d+) (-?%d+)') do
     if not add_to_day(key, tonumber(day), tonumber(admitted), tonumber(beyond), kept, now, '') then
       left = left .. format('%s%s %s %s', left == '' and '' or ' ', day, admitted, beyond)
     end

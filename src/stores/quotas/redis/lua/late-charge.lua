@@ -1,26 +1,45 @@
--- Charges what was admitted while the store was away, each unit to the window it was admitted in
--- (docs/reference/store.md#late-charges). Follows account.lua and history.lua. Never refuses: the requests are long
--- answered.
+-- Charges requests that were decided elsewhere, each unit to the window it was admitted in, and takes
+-- back what was charged for requests that were not admitted (docs/reference/store.md#late-charges).
+-- Follows account.lua, lowered.lua and history.lua. Never refuses: the requests are long answered.
 --
 -- KEYS    one hash per account
 -- ARGV 1  the clock, see account.lua
 --      2  for how many ms the usage of each day is kept; 0: not at all
---         then one text per key: "requests units field start units field start units ..."; the first
---         two are added to the day of now
--- Returns now, and for each window of each key in order its count now, or -1 where it is over.
+--         then one text per key: "day requests units day ...;field start units field start units ...".
+--         Units below 0 are taken back: "-3~1700000000000" says when the first of them were charged.
+-- Returns now, and for each key the units that no day could give back, then for each of its windows its
+-- count now, or -1 if it is over; the highest count that it had before units of it were taken back, or
+-- 0; and 1 if it has refused.
 
 local TICK = 1000
+local CLOSES_AFTER = 900000
 local now, late = clock(ARGV[1])
 if late then return late end
 
 local kept = tonumber(ARGV[2])
-local counts = { now }
+local out = { now }
+
+-- A day closes a quarter of an hour after its end: what is raised later goes to the day of now, and what
+-- would be lowered is not. Returns the units that were not.
+local function settle_day(key, day, requests, units)
+  if requests == 0 and units == 0 then return 0 end
+  if now >= (day + 1) * DAY + CLOSES_AFTER then
+    if requests < 0 or units < 0 then return -units end
+    day = floor(now / DAY)
+  end
+  remember_on(key, day, requests, units, kept, now, '')
+  return 0
+end
+
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
   local until_ms, size, set, caps = 0, 0, {}, {}
-  local requests, charged, windows = match(ARGV[i + 2], '^(%d+) (%d+)(.*)$')
-  for field, start, units in string.gmatch(windows, '(@?%w+) (%d+) (%d+)') do
+  local days, windows = match(ARGV[i + 2], '^([^;]*);(.*)$')
+  local at = #out + 1
+  out[at] = 0
+  local resets, marks, marked
+  for field, start, units, charged in string.gmatch(windows, '(@?%w+) (%d+) (-?%d+)~?(%d*)') do
     start, units = tonumber(start), tonumber(units)
     local ends = window_end(field, start)
     local stored, count, refused
@@ -28,35 +47,52 @@ for i, key in ipairs(KEYS) do
     if is_cap(field) then text = read_cap(key, field) else text = call('HGET', key, field) end
     if text then stored, count, refused = read_window(text) end
     if not stored or stored < start then stored, count, refused = start, 0, 0 end
+    marks = marks or read_pairs(call('HGET', key, 'q'))
     -- A window that is over, or that a later one took the place of, counts for nothing any more.
     if stored == start and ends > now then
-      count = count + units
-      local counted = format('%.0f %.0f %.0f', start, count, refused)
-      if is_cap(field) then
-        caps[#caps + 1] = { field, counted, ends }
-      else
-        set[size + 1], set[size + 2] = field, counted
-        size = size + 2
-        until_ms = max(until_ms, ends)
+      if units < 0 then
+        resets = resets or read_pairs(call('HGET', key, 'r'))
+        if pair_of(resets, field, start) >= tonumber(charged) then units = 0 end
+        units = max(units, -count)
       end
-      counts[#counts + 1] = count
+      if units < 0 then
+        set_pair(marks, field, start, max(pair_of(marks, field, start), count))
+        marked = true
+      end
+      if units ~= 0 then
+        count = count + units
+        local counted = format('%.0f %.0f %.0f', start, count, refused)
+        if is_cap(field) then
+          caps[#caps + 1] = { field, counted, ends }
+        else
+          set[size + 1], set[size + 2] = field, counted
+          size = size + 2
+          until_ms = max(until_ms, ends)
+        end
+      end
+      out[#out + 1] = count
     else
-      counts[#counts + 1] = -1
+      out[#out + 1] = -1
     end
+    out[#out + 1] = pair_of(marks, field, start)
+    out[#out + 1] = refused > 0 and 1 or 0
   end
   if size > 0 then
+    if marked then set[size + 1], set[size + 2] = 'q', pairs_text(marks, now) end
     -- A right that is missing is met ahead of the charge, so that a failed call has charged nothing. A
     -- life that is short by a tick of the clock is left: Redis stops no script for want of memory after
     -- a write that needs none, and the charge is to be the one that it stops.
     local left = until_ms - now + SPARE
     local life = call('PTTL', key)
     if life < left - TICK then call('PEXPIRE', key, format('%.0f', left)) end
-    call('HSET', key, unpack(set, 1, size))
+    call('HSET', key, unpack(set))
     if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
   end
   for _, cap in ipairs(caps) do write_cap(key, cap[1], cap[2], cap[3], now, false) end
-  if kept > 0 and tonumber(requests) > 0 then
-    remember(key, tonumber(requests), tonumber(charged), kept, now, '')
+  if kept > 0 then
+    for day, requests, units in string.gmatch(days, '(%d+) (-?%d+) (-?%d+)') do
+      out[at] = out[at] + settle_day(key, tonumber(day), tonumber(requests), tonumber(units))
+    end
   end
 end
-return counts
+return out

@@ -1,5 +1,5 @@
 -- Sets the running windows of one account to 0, first refusals too (docs/reference/keys.md#accounts).
--- Bans and strikes stay; the caps of its keys go with all windows. Follows account.lua.
+-- Bans and strikes stay; the caps of its keys go with all windows. Follows account.lua and lowered.lua.
 --
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see account.lua
@@ -15,6 +15,7 @@ for i = 2, #ARGV do
   named[ARGV[i]] = true
 end
 
+local resets, marks = read_pairs(call('HGET', KEYS[1], 'r')), read_pairs(call('HGET', KEYS[1], 'q'))
 local out = { format('%.0f', now) }
 
 local function reset(hash, start_of_name)
@@ -25,6 +26,9 @@ local function reset(hash, start_of_name)
       local start, count = read_window(all[i + 1])
       if start and window_end(field, start) > now then
         call('HSET', hash, field, format('%.0f 0 0', start))
+        -- Units that were charged before give nothing back any more, and a count may be told again.
+        set_pair(resets, start_of_name .. field, start, now)
+        marks[start_of_name .. field] = nil
         out[#out + 1] = start_of_name .. field
         out[#out + 1] = format('%.0f', count)
       end
@@ -37,5 +41,10 @@ local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
 for i = 0, CAP_HASHES - 1 do
   local hash = caps .. format(':%.0f', i)
   if not named and call('EXISTS', hash) == 1 then reset(hash, '@') end
+end
+if #out > 1 and call('EXISTS', KEYS[1]) == 1 then
+  call('HSET', KEYS[1], 'r', pairs_text(resets, now))
+  local left = pairs_text(marks, now)
+  if left == '' then call('HDEL', KEYS[1], 'q') else call('HSET', KEYS[1], 'q', left) end
 end
 return out

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { it } from "vitest";
+import type { QuotaDecision } from "../../../../src/core/quota/decide.ts";
+import { windowEnd, windowStart } from "../../../../src/core/quota/windows.ts";
+import type { AccountDebt } from "../../../../src/stores/quotas/outage/debts.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import { RESET_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
+import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
+import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const { server } = await useRedis();
+const NAMES = ["minute", "day", "month"] as const;
+type Name = (typeof NAMES)[number];
+const FIELD = { minute: "m", day: "d", month: "M" } as const;
+const LIMITS = NAMES.map((window) => ({ window, limit: 40 }));
+const [MINUTE_MS, DAY_MS] = [60_000, 86_400_000];
+const CLOSES_AFTER_MS = 15 * MINUTE_MS;
+
+const agoMs = fc.constantFrom(0, 1, 30_000, MINUTE_MS, 20 * MINUTE_MS, DAY_MS);
+const step = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant("request" as const), requests: fc.nat(30) }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("late" as const),
+      units: fc.uniqueArray(
+        fc.record({ window: fc.constantFrom(...NAMES), units: fc.integer({ min: -12, max: 12 }) }),
+        { maxLength: 3, selector: ({ window }) => window },
+      ),
+      requests: fc.integer({ min: -5, max: 5 }),
+      agoMs,
+      chargedAgoMs: agoMs,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("reset" as const),
+      windows: fc.option(fc.subarray([...NAMES], { minLength: 1 }), { nil: undefined }),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("clock" as const),
+      byMs: fc.constantFrom(1, 1_000, MINUTE_MS, 16 * MINUTE_MS, DAY_MS),
+    }),
+  },
+);
+const run = fc.record({
+  startMs: fc.constantFrom(
+    Date.UTC(2026, 6, 15, 12),
+    Date.UTC(2026, 6, 31, 23, 59, 30),
+    Date.UTC(2026, 7, 1, 0, 14, 59, 999),
+  ),
+  steps: fc.array(step, { minLength: 1, maxLength: 40, size: "max" }),
+});
+
+type Counted = {
+  startMs: number;
+  used: number;
+  mark: number;
+  resetMs: number;
+  hasRefused: boolean;
+  /** The store has it: a reset leaves alone what was never counted. */
+  isStored: boolean;
+};
+
+/** An account as its counts should be after charges, corrections and resets. */
+class Model {
+  nowMs: number;
+  readonly windows = new Map<Name, Counted>();
+  readonly days = new Map<number, { admitted: number; units: number }>();
+
+  constructor(nowMs: number) {
+    this.nowMs = nowMs;
+  }
+
+  at(window: Name): Counted {
+    const startMs = windowStart(window, this.nowMs);
+    let found = this.windows.get(window);
+    if (found === undefined || found.startMs < startMs) {
+      found = { startMs, used: 0, mark: 0, resetMs: 0, hasRefused: false, isStored: false };
+      this.windows.set(window, found);
+    }
+    return found;
+  }
+
+  request(requests: number) {
+    const all = NAMES.map((window) => this.at(window));
+    const granted = Math.max(0, Math.min(requests, ...all.map(({ used }) => 40 - used)));
+    for (const one of all) Object.assign(one, { used: one.used + granted, isStored: true });
+    if (granted > 0) this.toDay(Math.floor(this.nowMs / DAY_MS), granted, granted);
+    const told = all.map(({ used, mark }) => [used, mark] as const);
+    if (granted > 0) for (const one of all) if (one.used >= one.mark) one.mark = 0;
+    if (requests > granted) {
+      const last = all.findLast(({ used }) => used + 1 > 40);
+      if (last !== undefined) last.hasRefused = true;
+    }
+    return { granted, told };
+  }
+
+  late(window: Name, startMs: number, units: number, chargedMs: number) {
+    const found = this.at(window);
+    if (found.startMs !== startMs) return undefined;
+    const before = found.used;
+    if (units > 0) found.used += units;
+    else if (found.resetMs < chargedMs) {
+      const back = Math.min(-units, found.used);
+      if (back > 0) found.mark = Math.max(found.mark, found.used);
+      found.used -= back;
+    }
+    found.isStored ||= found.used !== before;
+    return { used: found.used, loweredFrom: found.mark, hasRefused: found.hasRefused };
+  }
+
+  toDay(day: number, requests: number, units: number): number {
+    const isClosed = this.nowMs >= (day + 1) * DAY_MS + CLOSES_AFTER_MS;
+    if (isClosed && (requests < 0 || units < 0)) return -units;
+    const into = isClosed ? Math.floor(this.nowMs / DAY_MS) : day;
+    const { admitted, units: before } = this.days.get(into) ?? { admitted: 0, units: 0 };
+    const next = Math.max(0, admitted + requests);
+    this.days.set(into, { admitted: next, units: next + (before - admitted) + (units - requests) });
+    return 0;
+  }
+
+  reset(windows: readonly Name[]): void {
+    for (const window of windows) {
+      const found = this.windows.get(window);
+      if (!found?.isStored || windowEnd(window, found.startMs) <= this.nowMs) continue;
+      Object.assign(found, { used: 0, mark: 0, resetMs: this.nowMs, hasRefused: false });
+    }
+  }
+}
+
+it("gives the counts of a model in random sequences of charges, corrections, resets and edges", async () => {
+  const link = connectRedis({ address: server.address });
+  await link.tried;
+  let nowMs = 0;
+  const historyMs = 400 * DAY_MS;
+  const shared = createQuotaClient(link, "model", { clock: () => nowMs, historyMs });
+  let number = 0;
+  const play = async ({ startMs, steps }: typeof run extends fc.Arbitrary<infer T> ? T : never) => {
+    const name = account(`m${number++}`);
+    const model = new Model(startMs);
+    nowMs = startMs;
+    for (const each of steps) {
+      if (each.kind === "clock") {
+        nowMs += each.byMs;
+        model.nowMs = nowMs;
+      } else if (each.kind === "request") {
+        const ask = { limits: LIMITS, bans: undefined, requests: each.requests };
+        const [outcome] = await shared.decide([{ name, ask }]);
+        const { granted, windows } = outcome as QuotaDecision;
+        const told = windows.map(({ used, loweredFrom = 0 }) => [used, loweredFrom] as const);
+        if (each.requests > 0) assert.deepEqual({ granted, told }, model.request(each.requests));
+      } else if (each.kind === "reset") {
+        const fields = each.windows?.map((window) => FIELD[window]) ?? [];
+        await shared.runOn(RESET_SCRIPT, [shared.keyOf(name)], fields);
+        model.reset(each.windows ?? NAMES);
+      } else {
+        const atMs = nowMs - each.agoMs;
+        const chargedMs = nowMs - each.chargedAgoMs;
+        const windows = each.units.map(({ window, units }) => {
+          return { counter: window, startMs: windowStart(window, atMs), units, chargedMs };
+        });
+        const day = {
+          day: Math.floor(atMs / DAY_MS),
+          requests: each.requests,
+          units: each.requests,
+        };
+        const debt: AccountDebt = { name, limits: LIMITS, plan: undefined, windows, days: [day] };
+        const reply = await chargeLate(shared, [debt], performance.now() + 5_000);
+        const expected = windows.map(({ counter, startMs: from, units }) => {
+          return model.late(counter as Name, from, units, chargedMs);
+        });
+        const lostOfDay = each.requests === 0 ? 0 : model.toDay(day.day, day.requests, day.units);
+        assert.deepEqual(reply.accounts, [{ lostOfDay, windows: expected }]);
+      }
+    }
+    const [from, to] = [-3, 45].map((days) => Math.floor(startMs / DAY_MS) + days) as [
+      number,
+      number,
+    ];
+    const [days = []] = await readDayHistory(shared, [name], { from, to });
+    const kept = [...model.days].filter(([, { admitted, units }]) => admitted !== 0 || units !== 0);
+    assert.deepEqual(
+      days
+        .filter(({ admitted, units }) => admitted !== 0 || units !== 0)
+        .map(({ day, admitted, units }) => [day, { admitted, units }]),
+      kept.sort(([a], [b]) => a - b),
+    );
+  };
+  try {
+    await fc.assert(fc.asyncProperty(run, play), { numRuns: 300 });
+  } finally {
+    await link.close();
+  }
+});
