@@ -55,8 +55,11 @@ export function shareOf(limit: number, known: number, gateways: number): number 
 }
 
 /**
- * Decides accounts in this process while the store is away, each from this gateway's share of every
- * window, and keeps what is owed to the store. Bounded: beyond `accountsMax` the oldest go, and with
+ * Decides accounts in this process while the store is unreachable, each from this gateway's share of
+ * every window, and keeps what is owed to the store. Here stand the two rules of outages
+ * (docs/decisions/shares.md). A request is refused as over a limit only if its cost does not fit beside
+ * the last count that the store told and the units owed since. And a gateway claims, of a window and an
+ * outage, no more than its part of what that count leaves, nor of what the claims of others leave. Bounded: beyond `accountsMax` the oldest go, and with
  * them what they owe.
  */
 export class LocalQuotas {
