@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { isOnPath } from "../../scripts/needs.ts";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
+import { startProgram } from "../support/gateway/processes.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
+import { eventually } from "../support/poll.ts";
+
+const PAGE = join(import.meta.dirname, "../../docs/for-your-users.md");
+const ASKED = 6;
+
+type Language = {
+  readonly file: string;
+  readonly fence: string;
+  readonly needs: string;
+  readonly command: readonly [string, ...string[]];
+};
+
+const LANGUAGES: readonly Language[] = [
+  { file: "call.sh", fence: "sh", needs: "curl", command: ["bash", "call.sh"] },
+  { file: "call.mjs", fence: "js", needs: "bash", command: [process.execPath, "call.mjs"] },
+  { file: "call.py", fence: "python", needs: "python3", command: ["python3", "call.py"] },
+  { file: "call.go", fence: "go", needs: "go", command: ["go", "run", "call.go"] },
+];
+
+describe("the page for the users of an API", () => {
+  let page: string;
+  let folder: string;
+  let upstream: TestUpstream;
+  let gateway: SpawnedGateway;
+
+  beforeAll(async () => {
+    page = await readFile(PAGE, "utf8");
+    folder = await mkdtemp(join(tmpdir(), "tollgate-users-"));
+    upstream = await startTestUpstream();
+    gateway = await spawnGateway({
+      upstreams: [upstream.origin],
+      api: null,
+      config: {
+        plans: { vectors: { second: 2, day: 1_000 } },
+        bans: { strikes: 4, within: "1m", grace: "1s", duration: "10m" },
+      },
+    });
+  });
+  afterAll(async () => {
+    await gateway?.[Symbol.asyncDispose]();
+    await upstream?.[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  for (const { file, fence, needs, command } of LANGUAGES) {
+    it.skipIf(!isOnPath(needs))(
+      `has a loop that gets every answer and earns no ban: ${file}`,
+      async () => {
+        const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
+        assert.ok(text, `${file} is on the page`);
+        await writeFile(join(folder, file), text);
+        const before = gateway.lines.length;
+        const [program, ...args] = command;
+        const running = startProgram(program, args, {
+          cwd: folder,
+          env: { API_URL: `${gateway.url}/v1`, API_KEY: KEY, GOCACHE: join(folder, "cache") },
+        });
+        const { code, stdout, stderr } = await running.exited;
+        assert.deepEqual([code, stdout], [0, "200\n".repeat(ASKED)], stderr);
+        await eventually(() => {
+          const lines = gateway.lines.slice(before);
+          assert.equal(lines.filter(({ status }) => status === 200).length, ASKED);
+          const codes = lines.flatMap(({ code: refused }) => (refused ? [refused] : []));
+          // Two a second are admitted, so that the program was refused, and waited.
+          assert.ok(codes.length > 0, "the program was never refused");
+          assert.deepEqual([...new Set(codes)], ["rate_limited"]);
+        });
+      },
+    );
+  }
+
+  it("names every status that the table of refusals gives to a client with a key", async () => {
+    for (const status of [401, 403, 410, 429, 502, 503, 504]) {
+      assert.match(page, new RegExp(`^\\| [0-9, ]*${status}\\b`, "m"), String(status));
+    }
+  });
+});
