@@ -70,3 +70,12 @@ export async function openQuotaStore(
     outage: (store) => createFallback(store, { policy: config, prefix, report }),
   });
 }
+
+export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
+export type FailoverOutcome = Awaited<ReturnType<typeof failOverStore>>;
+
+/** Has Sentinel or a Cluster replace a healthy master, and waits for the end of it. */
+export async function failOverStore(address: RedisAddress) {
+  const { failOver } = await import("./redis/single-link.ts");
+  return failOver({ address });
+}

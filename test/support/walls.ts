@@ -43,7 +43,10 @@ const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
     /^stores\/(?!open-stores\.ts|queries\/|quotas\/quota-store\.ts|keys\/key-store\.ts|keys\/file\/(?:import-records|export-records|record-patch)\.ts)/,
     /^stores\//,
   ],
-  [/^stores\/open-stores\.ts$/, /^(?:server\/|cli\/access\/|cli\/verbs\/demo\.ts)/],
+  [
+    /^stores\/open-stores\.ts$/,
+    /^(?:server\/|cli\/access\/|cli\/prove\/proof\.ts|cli\/verbs\/demo\.ts)/,
+  ],
   [/^gateway\//, /^(?:gateway|server)\//],
   [/^admin\//, /^(?:admin|server)\//],
   [/^server\/(?!process\/)/, /^(?:server\/|cli\/verbs\/|cli\/run\.ts)/],

@@ -34,6 +34,13 @@ export class OutageTracker {
 
   /** One line of the log of a gateway. */
   hear(gateway: string, line: LogLine): void {
+    // Each bucket of a Cluster goes and comes back by itself.
+    for (const bucket of String(line.buckets ?? "all").split(",")) {
+      this.#hearOf(`${gateway} ${bucket}`, line);
+    }
+  }
+
+  #hearOf(gateway: string, line: LogLine): void {
     const name = line.msg === "event" ? line.kind : line.msg;
     const open = this.#spans.findLast(
       (one) => one.gateway === gateway && one.toMs === Number.POSITIVE_INFINITY,

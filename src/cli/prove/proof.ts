@@ -2,6 +2,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type FailoverOutcome,
+  failOverStore,
+  type RedisAddress,
+} from "../../stores/open-stores.ts";
 import { type CheckReport, PromiseChecker, type PromisedLimit, type TimeSpan } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
@@ -21,7 +26,7 @@ export type PlantedFault = "limit" | "retry-after" | "forward";
 export type ProveOptions = {
   readonly gateways: number;
   /** A Redis elsewhere; without it one is started, where it is installed. */
-  readonly redis: string | undefined;
+  readonly redis: RedisAddress | undefined;
   readonly seconds: number;
   readonly fault: PlantedFault | undefined;
   /** The command that runs this program again. */
@@ -43,6 +48,8 @@ export type ProofReport = CheckReport & {
   /** For how long the store stood still; 0 where it is not ours to stop. */
   readonly storeAwayMs: number;
   readonly gatewaysKilled: number;
+  /** The planned failover of a Sentinel or a Cluster: the new master, or why there was none. */
+  readonly failover: FailoverOutcome | null;
   /** From when to when gateways decided by their shares. */
   readonly away: readonly TimeSpan[];
 };
@@ -108,7 +115,7 @@ class Trial {
     }
     const promised = new Map(clients.map(({ account, plan }) => [account, PLANS[plan]]));
     const judge = new PromiseChecker(promised, count, this.#wanted.redis === undefined);
-    const { storeAwayMs, killed } = await this.#loadAll(judge, clients);
+    const { storeAwayMs, killed, failover } = await this.#loadAll(judge, clients);
     tell("Comparing the charges with the store");
     const charges = await this.#compareCharges(judge, clients);
     const seen = witness.seen();
@@ -124,11 +131,12 @@ class Trial {
       doubleForwards: seen.twice,
       storeAwayMs,
       gatewaysKilled: killed,
+      failover,
     };
   }
 
   get #store(): string | undefined {
-    return this.#wanted.redis ?? this.#redis?.url;
+    return this.#wanted.redis?.url ?? this.#redis?.url;
   }
 
   #keep<T extends ChildHandle | undefined>(child: T): T {
@@ -170,7 +178,7 @@ class Trial {
   async #loadAll(
     judge: PromiseChecker,
     clients: readonly (LoadClient & { readonly plan: string })[],
-  ): Promise<{ readonly storeAwayMs: number; readonly killed: number }> {
+  ): Promise<Pick<ProofReport, "storeAwayMs" | "failover"> & { readonly killed: number }> {
     const { seconds, tell, fault, signal } = this.#wanted;
     const alive = [...this.#gateways];
     const isRetryAfterLess = fault === "retry-after";
@@ -184,15 +192,22 @@ class Trial {
       polite,
     );
     let storeAwayMs = 0;
+    let failingOver: Promise<FailoverOutcome> | undefined;
     await pause(seconds * 400);
     if (this.#redis !== undefined && fault === undefined) {
       tell("Taking the store away");
       storeAwayMs = Math.min(AWAY_MS_MAX, seconds * 200);
       await this.#stopStore(this.#redis, storeAwayMs, pause);
+    } else if (fault === undefined && this.#canFailOver) {
+      tell("Having the store fail over");
+      failingOver = failOverStore(this.#wanted.redis as RedisAddress);
+      await pause(seconds * 200);
     } else await pause(seconds * 200);
     await pause(seconds * 200);
     let killed = 0;
     if (alive.length > 1 && fault === undefined) {
+      // One that is killed while the store is away takes with it what it has not charged yet.
+      await this.#untilBack(pause);
       tell("Killing a gateway");
       await this.#noteUncertain(alive.at(-1) as GatewayChild);
       this.#away.killed();
@@ -200,14 +215,21 @@ class Trial {
       killed = 1;
     }
     await pause(seconds * 200);
+    // A master that was replaced goes on taking writes for a while: they are gone in the end.
+    const failover = (await failingOver) ?? null;
+    await this.#untilBack(pause);
     await load.stop();
     await this.#away.stop();
     signal.throwIfAborted();
     for (const gateway of alive) await this.#noteUncertain(gateway);
-    return { storeAwayMs, killed };
+    return { storeAwayMs, killed, failover };
   }
 
-  /** Resolves when every gateway that found it away has said that it is back. */
+  get #canFailOver(): boolean {
+    const kind = this.#wanted.redis?.kind;
+    return kind === "sentinel" || kind === "cluster";
+  }
+
   async #stopStore(
     redis: ChildHandle,
     forMs: number,
@@ -216,6 +238,11 @@ class Trial {
     redis.process.kill("SIGSTOP");
     await pause(forMs);
     redis.process.kill("SIGCONT");
+    await this.#untilBack(pause);
+  }
+
+  /** Resolves when every gateway that found the store away has said that it is back. */
+  async #untilBack(pause: (ms: number) => Promise<unknown>): Promise<void> {
     const untilMs = Date.now() + SETTLE_MS_MAX;
     await pause(100);
     while (this.#away.isOpen && Date.now() < untilMs) await pause(20);

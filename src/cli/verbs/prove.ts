@@ -1,8 +1,9 @@
+import { parseStoreAddress } from "../../config/schema/addresses.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
-import type { PlantedFault, ProofReport } from "../prove/proof.ts";
+import type { PlantedFault, ProofReport, ProveOptions } from "../prove/proof.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
 const GATEWAYS = { least: 1, most: 16, usual: 2 };
@@ -15,7 +16,11 @@ export const prove: Verb = {
   summary: "load gateways of its own, take their store away, and tell whether every promise holds",
   options: [
     { name: "gateways", value: "N", summary: "gateways that share the store (2)" },
-    { name: "redis", value: "URL", summary: "a Redis to use (one of its own, where installed)" },
+    {
+      name: "redis",
+      value: "URL",
+      summary: "a Redis to use, or a Sentinel or Cluster, which fails over (one of its own)",
+    },
     { name: "seconds", value: "S", summary: "how long the load lasts (20)" },
     { name: "break", value: "FAULT", summary: `plant a fault: ${FAULTS.join(", ")}` },
     CONFIG_IGNORED,
@@ -27,13 +32,15 @@ export const prove: Verb = {
     const gateways = readNumber(call.text("gateways"), GATEWAYS);
     const seconds = readNumber(call.text("seconds"), SECONDS);
     const fault = FAULTS.find((one) => one === call.text("break"));
-    const wrong = mistakeIn(call, { gateways, seconds, fault });
+    const redis = readRedis(call.text("redis"));
+    const wrong = mistakeIn(call, { gateways, seconds, fault, redis });
     if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
     const { runProof: run } = await import("../prove/proof.ts");
     const stopping = new AbortController();
     terminal.process.onEnd(() => stopping.abort(new Error("Stopped before the end of the proof")));
     const proof = await run({
-      ...{ gateways: gateways ?? 0, seconds: seconds ?? 0, fault, redis: call.text("redis") },
+      ...{ gateways: gateways ?? 0, seconds: seconds ?? 0, fault },
+      redis: typeof redis === "string" ? undefined : redis,
       self: terminal.process.self,
       tell: (doing) => {
         if (terminal.isErrTty) terminal.err(`${doing}\n`);
@@ -56,13 +63,27 @@ function readNumber(
   return value >= least && value <= most ? value : undefined;
 }
 
+type RedisAddress = NonNullable<ProveOptions["redis"]>;
+
 type Read = {
   readonly gateways: number | undefined;
   readonly seconds: number | undefined;
   readonly fault: PlantedFault | undefined;
+  readonly redis: RedisAddress | string | undefined;
 };
 
-function mistakeIn(call: Invocation, { gateways, seconds, fault }: Read): string | undefined {
+/** The address, or why it is none. */
+function readRedis(text: string | undefined): RedisAddress | string | undefined {
+  if (text === undefined) return undefined;
+  const read = parseStoreAddress(text);
+  if (!("value" in read)) return read.why;
+  return read.value.kind === "memory" ? "the memory of one process is no Redis" : read.value;
+}
+
+function mistakeIn(
+  call: Invocation,
+  { gateways, seconds, fault, redis }: Read,
+): string | undefined {
   const cannot = (option: string, wanted: string) =>
     `Cannot use --${option} ${JSON.stringify(call.text(option))}: it must be ${wanted}`;
   if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
@@ -70,11 +91,8 @@ function mistakeIn(call: Invocation, { gateways, seconds, fault }: Read): string
   if (call.text("break") !== undefined && fault === undefined) {
     return cannot("break", `one of ${FAULTS.join(", ")}`);
   }
-  const redis = call.text("redis");
-  if (redis !== undefined && !/^rediss?:\/\//.test(redis)) {
-    return "Cannot use --redis: it must be a URL that begins with redis:// or rediss://";
-  }
-  return undefined;
+  // The address may hold a password: it is not repeated.
+  return typeof redis === "string" ? `Cannot use --redis: ${redis}` : undefined;
 }
 
 /** The promises that did not hold, by the members of the proof that show it. */
@@ -97,10 +115,12 @@ function proofText(proof: ProofReport, broken: readonly string[], terminal: Term
     proof.storeAwayMs > 0
       ? `the store was away for ${(proof.storeAwayMs / 1_000).toFixed(1)} s`
       : "",
+    proof.failover?.ok ? `the store failed over to ${proof.failover.master}` : "",
     proof.gatewaysKilled > 0 ? "a gateway was killed" : "",
   ].filter((text) => text !== "");
   const untried = [
     proof.storeAwayMs > 0 ? "" : "the store was not taken away",
+    proof.failover?.ok === false ? `no failover: ${proof.failover.why}` : "",
     proof.gatewaysKilled > 0 ? "" : "no gateway was killed",
   ].filter((text) => text !== "");
   const rows: readonly (readonly [string, string, string])[] = [

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
-import { BUCKET_COUNT, crc16, keyBucket } from "./hash-slots.ts";
+import { BUCKET_COUNT, bucketSlot, keyBucket } from "./hash-slots.ts";
 import {
   atHost,
   type ClusterPart,
@@ -24,8 +24,7 @@ import { StrictRedis } from "./strict-redis.ts";
 const REDIRECTIONS_MAX = 5;
 const CONNECTING: ReadonlySet<string> = new Set(["wait", "connecting", "connect"]);
 const REFRESH_PAUSE_MS = 200;
-/** The slot of each bucket: that of its number, the part of our keys in braces. */
-const SLOTS = Array.from({ length: BUCKET_COUNT }, (_, bucket) => crc16(String(bucket)) % 16_384);
+const SLOTS = Array.from({ length: BUCKET_COUNT }, (_, bucket) => bucketSlot(bucket));
 
 /**
  * Redis Cluster, as far as sixteen buckets need one. Ours, because the Cluster of ioredis sends a

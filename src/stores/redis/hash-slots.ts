@@ -1,4 +1,5 @@
 export const BUCKET_COUNT = 16;
+const SLOT_COUNT = 16_384;
 
 /** The part of each byte in the checksum: eight steps of the division at once. */
 const CRC_STEPS = Uint16Array.from({ length: 256 }, (_, byte) => {
@@ -15,6 +16,11 @@ export function crc16(text: string): number {
     crc = ((crc << 8) ^ (CRC_STEPS[(crc >> 8) ^ (bytes[i] as number)] as number)) & 0xffff;
   }
   return crc;
+}
+
+/** The slot of a bucket: that of its number, the part of the keys in braces. */
+export function bucketSlot(bucket: number): number {
+  return crc16(String(bucket)) % SLOT_COUNT;
 }
 
 /** The hash slot group of a Tollgate key, `prefix:{bucket}:...`. */

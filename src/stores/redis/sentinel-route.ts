@@ -50,6 +50,8 @@ export class SentinelRoute {
   /** Why nothing may be sent on this connection, if so. */
   refusal(redis: Redis): StoreFailure | undefined {
     const { master, promoted, split } = this.#sentinels.majority;
+    if (this.#sentinels.isBehind)
+      return unreachableFailure("no word of the Sentinels for a second");
     const place = this.#places.get(redis);
     const isLeft = master !== undefined && master !== place?.address;
     if (!isLeft && promoted === undefined) return undefined;

@@ -67,7 +67,9 @@ type Awaiting = {
 
 /** A failover takes a few steps of a tenth of a second each: their events are not waited for alone. */
 const ASK_MS = 300;
-const ANSWER_LATE_MS = 1_000;
+const ANSWER_LATE_MS = 600;
+/** Each Sentinel has answered, or failed to, within less than this, unless this process stood still. */
+const SILENT_MS = 1_200;
 /** The events of a failover that come before a replica stops following, and the one at its end. */
 const EVENTS = ["+selected-slave", "+failover-state-send-slaveof-noone", "+switch-master"];
 
@@ -83,6 +85,7 @@ export class Sentinels {
   isClosed = false;
   #majority: SentinelMajority;
   #text = "";
+  #countedMs = performance.now();
 
   constructor({ hosts, name, password, link, onChange }: SentinelsOptions) {
     this.#onChange = onChange;
@@ -94,6 +97,11 @@ export class Sentinels {
 
   get majority(): SentinelMajority {
     return this.#majority;
+  }
+
+  /** Whether this process stood still, and does not know yet what the Sentinels said meanwhile. */
+  get isBehind(): boolean {
+    return performance.now() - this.#countedMs > SILENT_MS;
   }
 
   /** Why the last Sentinel that failed did not answer. */
@@ -122,6 +130,7 @@ export class Sentinels {
   }
 
   #count(): void {
+    this.#countedMs = performance.now();
     this.#majority = findMajority(this.#watched.map(({ answer }) => answer));
     const text = JSON.stringify(this.#majority);
     if (text === this.#text) return;
@@ -196,7 +205,7 @@ class WatchedSentinel {
     return {
       master: toAddress(master[0], master[1]),
       ...(promoted && {
-        promoted: toAddress(memberOf(promoted, "ip"), memberOf(promoted, "port")),
+        promoted: addressOfReplica(promoted),
       }),
     };
   }
@@ -216,20 +225,24 @@ class WatchedSentinel {
 }
 
 /** A Sentinel without a password lets its default user in with any. */
-function sentinelOptions(link: LinkOptions, password: string | undefined): LinkOptions {
+export function sentinelOptions(link: LinkOptions, password: string | undefined): LinkOptions {
   const { username: _, password: __, ...rest } = link;
   const login = password === undefined ? {} : { username: "default", password };
   return { ...rest, ...login, enableReadyCheck: false };
 }
 
 /** SENTINEL REPLICAS lists each replica as names and values. */
-function memberOf(replica: readonly string[], name: string): string {
+export function replicaMember(replica: readonly string[], name: string): string {
   const at = replica.findIndex((text, i) => i % 2 === 0 && text === name);
   return String(replica[at + 1]);
 }
 
+export function addressOfReplica(replica: readonly string[]): string {
+  return toAddress(replicaMember(replica, "ip"), replicaMember(replica, "port"));
+}
+
 function isPromoted(replica: readonly string[]): boolean {
-  return memberOf(replica, "flags").split(",").includes("promoted");
+  return replicaMember(replica, "flags").split(",").includes("promoted");
 }
 
 function toAddress(host: unknown, port: unknown): string {

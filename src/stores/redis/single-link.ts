@@ -11,6 +11,7 @@ import {
   sendOn,
   subscribeOn,
 } from "./link.ts";
+import type { FailoverOutcome } from "./planned-failover.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
 import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
@@ -23,14 +24,8 @@ export type ConnectOptions = {
 };
 
 /** Opens the link that the address names; it need not answer yet. The message has no secret. */
-export function connectRedis({ address, tls }: ConnectOptions): Link {
-  const read = parseRedisUrl(address.url);
-  if (!("value" in read)) {
-    throw new Error(`Cannot use ${address.shown} as the address of the store: ${read.why}`);
-  }
-  restoreStringMethods();
-  const url = read.value;
-  const options = safeOptions(url, tls);
+export function connectRedis(wanted: ConnectOptions): Link {
+  const { url, options } = readAddress(wanted);
   switch (url.kind) {
     case "cluster":
       return createClusterLink(url.hosts, options);
@@ -41,6 +36,27 @@ export function connectRedis({ address, tls }: ConnectOptions): Link {
       return createSingleLink({ ...atHost(options, host as HostPort), db: url.database });
     }
   }
+}
+
+/**
+ * Has Sentinel or a Cluster replace a healthy master, as an operator does for maintenance. Resolves when
+ * the old master is a replica; never rejects for what a server does.
+ */
+export async function failOver(wanted: ConnectOptions): Promise<FailoverOutcome> {
+  const { url, options } = readAddress(wanted);
+  const { failOverCluster, failOverSentinel } = await import("./planned-failover.ts");
+  if (url.kind === "sentinel") return failOverSentinel(url, options);
+  if (url.kind === "cluster") return failOverCluster(url.hosts, options);
+  return { ok: false, why: "the store is one server, and has no other to fail over to" };
+}
+
+function readAddress({ address, tls }: ConnectOptions) {
+  const read = parseRedisUrl(address.url);
+  if (!("value" in read)) {
+    throw new Error(`Cannot use ${address.shown} as the address of the store: ${read.why}`);
+  }
+  restoreStringMethods();
+  return { url: read.value, options: safeOptions(read.value, tls) };
 }
 
 /**

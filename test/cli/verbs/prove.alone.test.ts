@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { runTollgate } from "../../support/gateway/processes.ts";
+import { addReplica, startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
 import { jsonOf, runVerb } from "../kit.ts";
 
 type Told = {
@@ -10,6 +11,7 @@ type Told = {
   refused: number;
   storeAwayMs: number;
   gatewaysKilled: number;
+  failover: { ok: boolean; master?: string; why?: string } | null;
   broken: string[];
   examples: string[];
 };
@@ -29,6 +31,30 @@ describe("prove", () => {
     assert.equal(code, 0);
     assert.deepEqual([told.gateways, told.store, told.gatewaysKilled], [2, "redis", 1]);
     assert.ok(told.storeAwayMs > 500 && told.admitted > 100 && told.refused > 100);
+  });
+
+  it("finds every promise kept while Sentinels replace a healthy master", async (t) => {
+    const group = await startSentinel(undefined, undefined, { count: 3 });
+    t.onTestFinished(() => group.close());
+    const { code, told } = await prove("--seconds", "8", "--redis", group.address.url);
+    assert.deepEqual(told.broken, [], JSON.stringify(told, null, 1));
+    const master = `127.0.0.1:${group.replica.port}`;
+    assert.deepEqual([code, told.failover, told.gatewaysKilled], [0, { ok: true, master }, 1]);
+    assert.ok(told.admitted > 100 && told.refused > 100);
+  });
+
+  it("finds every promise kept while a Cluster replaces a healthy master", async (t) => {
+    const cluster = await startCluster(3);
+    t.onTestFinished(() => cluster.close());
+    const without = await prove("--seconds", "3", "--redis", cluster.address.url);
+    assert.deepEqual(without.told.failover?.ok, false, "none of its masters has a replica");
+    const replica = await addReplica(cluster);
+    t.onTestFinished(() => replica.close());
+    const { code, told } = await prove("--seconds", "8", "--redis", cluster.address.url);
+    assert.deepEqual(told.broken, [], JSON.stringify(told, null, 1));
+    const master = `127.0.0.1:${replica.port}`;
+    assert.deepEqual([code, told.failover, told.gatewaysKilled], [0, { ok: true, master }, 1]);
+    assert.ok(told.admitted > 100 && told.refused > 100);
   });
 
   it.for([
@@ -52,7 +78,11 @@ describe("prove", () => {
         ["--break", "all"],
         /^Cannot use --break "all": it must be one of limit, retry-after, forward/,
       ],
-      [["--redis", "localhost"], /^Cannot use --redis: it must be a URL that begins with redis:/],
+      [
+        ["--redis", "localhost"],
+        /^Cannot use --redis: write memory, redis:\/\/HOST:PORT, redis\+s/,
+      ],
+      [["--redis", "memory"], /^Cannot use --redis: the memory of one process is no Redis/],
     ] as const) {
       const { status, err, out } = await runVerb(["prove", ...args]);
       assert.deepEqual([status, out], [64, ""]);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
+import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
@@ -36,6 +37,19 @@ describe("Redis behind Sentinel", () => {
       });
     }
     assert.equal(await (await group.replica.client()).dbsize(), 0);
+  });
+
+  it("is sent nothing by a process that stood still, until the Sentinels are heard again", async (t) => {
+    const group = await startSentinel();
+    t.onTestFinished(() => group.close());
+    const link = connectRedis({ address: group.address });
+    t.onTestFinished(() => link.close());
+    await link.tried;
+    const write = () => link.send("tg:{0}:x", "incr", ["tg:{0}:x"]);
+    assert.equal(await write(), 1);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_300);
+    await assert.rejects(write(), /no word of the Sentinels for a second/);
+    assert.equal(await eventually(write), 2);
   });
 
   it("goes on at the promoted replica after a failover under load, and charges none twice", async (t) => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
+import { bucketSlot } from "../../../src/stores/redis/hash-slots.ts";
 import { eventually } from "../poll.ts";
 import { freePort, startRedis, type TestRedis, type TestRedisOptions } from "./redis.ts";
 import type { RedisTls } from "./redis-tls.ts";
@@ -176,6 +177,27 @@ export async function startCluster(
       await Promise.all(servers.map((server) => server.close()));
     },
   };
+}
+
+/** Gives the master of bucket 0 a replica that is in sync with it; closed with the test by its caller. */
+export async function addReplica(cluster: TestCluster): Promise<TestRedis> {
+  const at = cluster.ownerOf(bucketSlot(0));
+  const [master, client] = [cluster.nodes[at], cluster.clients[at]];
+  if (master === undefined || client === undefined) throw new RangeError("bucket 0 has no master");
+  const { server, bus } = await startNode([], undefined);
+  const replica = await server.client();
+  await client.call("CLUSTER", "MEET", "127.0.0.1", server.port, bus);
+  const id = String(await client.call("CLUSTER", "MYID"));
+  await eventually(() => replica.call("CLUSTER", "REPLICATE", id), { withinMs: 60_000 });
+  await eventually(
+    async () => {
+      const slots = JSON.stringify(await client.call("CLUSTER", "SLOTS"));
+      const isListed = slots.includes(String(server.port));
+      return isListed && /master_link_status:up/.test(await replica.info("replication"));
+    },
+    { withinMs: 60_000 },
+  );
+  return server;
 }
 
 async function startNode(more: readonly string[], tls: RedisTls | undefined) {
