@@ -58,7 +58,7 @@ export class Listener implements ServerHandler {
     this.#gateway = gateway;
     this.#address = address;
     this.#timeouts = new Timeouts(gateway, (nowMs) => this.#onTick(nowMs));
-    this.#tunnels = new OpenTunnels(gateway);
+    this.#tunnels = new OpenTunnels(gateway, () => this.#serves);
     this.#serves = serves;
     this.limits = serverLimits(serves);
     this.#connections = new ConnectionTable(tableLimits(serves, gateway), {

@@ -36,10 +36,11 @@ export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
  */
 export function errorResponseTo(wrong: RequestError, method: string): string {
   const code = refusalCodeFor(wrong, method);
-  return rawResponse(statusOf(code), errorBody({ code }));
+  return rawResponse(statusOf(code), errorBody({ code }), method);
 }
 
-/** A whole response with an Error body, after which the connection ends. */
-export function rawResponse(status: number, body: string): string {
-  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${body}`;
+/** A whole response with an Error body, after which the connection ends; to HEAD its head alone. */
+export function rawResponse(status: number, body: string, method = ""): string {
+  const content = method === "HEAD" ? "" : body;
+  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${content}`;
 }

@@ -4,7 +4,7 @@ import {
   isSuspended,
   type KeyRecord,
 } from "../../core/keys/records.ts";
-import type { GatewayContext } from "../exchange/environment.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 
 /**
@@ -21,13 +21,16 @@ const ASKED_AT_ONCE = 64;
  */
 export class OpenTunnels {
   readonly #gateway: GatewayContext;
+  readonly #served: () => readonly Environment[];
   readonly #byOwner = new Map<string, Set<OpenTunnel>>();
   #timer: NodeJS.Timeout | undefined;
   #asking = false;
   size = 0;
 
-  constructor(gateway: GatewayContext) {
+  /** `served` gives the environments as they are now: tunnels outlive a reload. */
+  constructor(gateway: GatewayContext, served: () => readonly Environment[]) {
     this.#gateway = gateway;
+    this.#served = served;
   }
 
   /** Counts a tunnel in; false where the key has `tunnelsPerKey` already. */
@@ -61,6 +64,7 @@ export class OpenTunnels {
 
   #recheck(): void {
     const { keys, now } = this.#gateway;
+    this.#closeRefusedAddresses();
     if (keys.ready) {
       for (const { key, served } of this.#firsts()) {
         if (key === undefined) continue;
@@ -77,6 +81,18 @@ export class OpenTunnels {
     void this.#closeBanned().finally(() => {
       this.#asking = false;
     });
+  }
+
+  /** A reload may have put the network of a client into `deny`, or taken it from `allow`. */
+  #closeRefusedAddresses(): void {
+    const now = this.#served();
+    for (const tunnel of this.#all()) {
+      const served = now.find(({ name }) => name === tunnel.served.name);
+      if (served === undefined || served === tunnel.served || served.takesAddress(tunnel.client)) {
+        continue;
+      }
+      tunnel.close(1008, `not from ${tunnel.client}`);
+    }
   }
 
   /** One tunnel of each key: it speaks for the others. */

@@ -76,29 +76,22 @@ export class FieldParser {
       const colon = (marks[i] as number) - at;
       const end = (marks[i + 1] as number) - at;
       const name = text.slice(from, colon);
-      fields.push(name, fieldValue(text, colon + 1, end, isTransferEncoding(name)));
+      fields.push(name, fieldValue(text, colon + 1, end));
       from = end + 2;
     }
     return fields;
   }
 }
 
-function isTransferEncoding(name: string): boolean {
-  return name.length === 17 && name.toLowerCase() === "transfer-encoding";
-}
-
-/**
- * A field value without the whitespace around it. Only spaces are taken from a Transfer-Encoding:
- * parsers differ on whether a TAB belongs to the name of the coding, so with one it is not `chunked`.
- */
-function fieldValue(text: string, from: number, to: number, keepsTabs: boolean): string {
+/** A field value without the white space around it (RFC 9110 5.6.3). */
+function fieldValue(text: string, from: number, to: number): string {
   let start = from;
   let end = to;
-  while (start < end && isSpace(text.charCodeAt(start), keepsTabs)) start++;
-  while (end > start && isSpace(text.charCodeAt(end - 1), keepsTabs)) end--;
+  while (start < end && isSpace(text.charCodeAt(start))) start++;
+  while (end > start && isSpace(text.charCodeAt(end - 1))) end--;
   return text.slice(start, end);
 }
 
-function isSpace(code: number, keepsTabs: boolean): boolean {
-  return code === SP || (code === HTAB && !keepsTabs);
+function isSpace(code: number): boolean {
+  return code === SP || code === HTAB;
 }

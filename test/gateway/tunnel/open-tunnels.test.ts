@@ -19,7 +19,7 @@ function tunnels() {
       return false;
     },
   };
-  const all = new OpenTunnels({ keys } as unknown as GatewayContext);
+  const all = new OpenTunnels({ keys } as unknown as GatewayContext, () => []);
   return { all, looks: () => looks };
 }
 
@@ -63,7 +63,7 @@ it("the store is asked about a ban at each look, and not again while it has not 
   const asked: (() => void)[] = [];
   const quotas = { peek: () => new Promise((resolve) => asked.push(() => resolve({}))) };
   const keys = { ready: false, account: () => undefined };
-  const all = new OpenTunnels({ keys, quotas } as unknown as GatewayContext);
+  const all = new OpenTunnels({ keys, quotas } as unknown as GatewayContext, () => []);
   const bans = {
     limits: { tunnelsPerKey: 2 },
     plans: new Map(),
