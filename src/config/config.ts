@@ -4,6 +4,7 @@ import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { RouteTable } from "../core/http/route.ts";
 import type { BanPolicy } from "../core/quota/decide.ts";
 import type { Limit, PlanOptions, WindowName } from "../core/quota/windows.ts";
+import type { ErrorFormat } from "../core/refusal.ts";
 import type { Mistake } from "./file/mistake.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
@@ -29,7 +30,8 @@ export type Config = {
   readonly bans: BanPolicy | undefined;
   readonly unauthenticated: { readonly window: WindowName; readonly limit: number };
   readonly keyPrefix: string;
-  readonly rateLimitFields: "off" | "policy";
+  readonly rateLimitFields: "off" | "ietf";
+  readonly errors: ErrorFormat;
   readonly trustedProxies: readonly string[];
   readonly admin:
     | { readonly listen: HostPort; readonly token: string; readonly hosts: readonly string[] }

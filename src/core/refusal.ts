@@ -1,3 +1,4 @@
+import { REASON_PHRASES } from "../http1/write/reason-phrases.ts";
 import { REFUSALS, type RefusalField, type RefusalRow } from "./refusal-table.ts";
 
 /** The code of a row: what an answer and a line of the log say of a refusal. */
@@ -58,10 +59,38 @@ export function refusalFieldNames(code: RefusalCode): readonly RefusalField[] {
   return ROWS[code].fields;
 }
 
+/**
+ * The form of error bodies: `plain`, or problem details (RFC 9457), whose types are described under
+ * `typesUrl` where there is one.
+ */
+export type ErrorFormat = "plain" | { readonly typesUrl: string | undefined };
+
+/** The media type of error bodies. */
+export function errorMediaType(format: ErrorFormat): string {
+  return format === "plain" ? "application/json" : "application/problem+json";
+}
+
 /** The body of a refusal as JSON; `status` repeats the HTTP status (docs/reference/http.md#refusals). */
-export function errorBody({ code, message }: Pick<Refusal, "code" | "message">): string {
+export function errorBody(
+  { code, message }: Pick<Refusal, "code" | "message">,
+  format: ErrorFormat,
+): string {
+  if (format !== "plain") return problemBody(code, message ?? ROWS[code].message, format.typesUrl);
   if (message === undefined) return BODIES[code];
   return JSON.stringify({ code, message, status: statusOf(code) });
+}
+
+/** RFC 9457 4.2.1: the title of about:blank is the phrase of the status; of another type it is fixed. */
+function problemBody(code: RefusalCode, message: string, typesUrl: string | undefined): string {
+  const status = statusOf(code);
+  const isNamed = typesUrl !== undefined;
+  return JSON.stringify({
+    type: isNamed ? `${typesUrl.replace(/\/+$/, "")}/${code}` : "about:blank",
+    title: isNamed ? ROWS[code].message : REASON_PHRASES[status],
+    status,
+    detail: message,
+    ...{ code, message },
+  });
 }
 
 const BODIES = Object.fromEntries(

@@ -39,7 +39,9 @@ const BAD: Readonly<Record<string, string>> = {
 function constant({ status, reason, fields, body }: RawResponse): string {
   const same = fields.filter(([name]) => !["X-Request-Id", "Date"].includes(name));
   const shown = same.map(([name, value]) => {
-    return /^X-RateLimit-(Remaining|Reset)$/.test(name) ? name : `${name}: ${value}`;
+    return /^(?:X-RateLimit-(?:Remaining|Reset)|RateLimit)$/.test(name)
+      ? name
+      : `${name}: ${value}`;
   });
   return [status, reason, ...shown, body.toString("hex")].join("\n");
 }

@@ -53,6 +53,7 @@ describe("loadConfig fills in", () => {
       unauthenticated: { window: "minute", limit: 60 },
       keyPrefix: "pets",
       rateLimitFields: "off",
+      errors: "plain",
       trustedProxies: [],
       admin: { listen: { host: "127.0.0.1", port: 9090 }, token: "", hosts: [] },
       log: { level: "info", meta: [] },
@@ -147,7 +148,7 @@ describe("loadConfig reads", () => {
       assert.equal(config.admin, undefined);
       assert.equal(config.rateLimitFields, "off");
     }
-    assert.equal((await loadLines("rateLimitFields: policy")).rateLimitFields, "policy");
+    assert.equal((await loadLines("rateLimitFields: ietf")).rateLimitFields, "ietf");
   });
 
   it("windows from the shortest to the longest, and limits at both edges", async () => {

@@ -145,7 +145,7 @@ log: { level: debug }
 limits: { bodyBytes: 2MiB }
 trustedProxies: [10.0.0.0/8]
 unauthenticated: { second: 1 }
-rateLimitFields: policy
+rateLimitFields: ietf
 onStoreFailure: deny
 expectedGateways: 3
 admin: { token: new }`;

@@ -53,7 +53,10 @@ describe("A refusal", () => {
   for (const [code, status] of Object.entries(STATUSES) as [RefusalCode, number][]) {
     it(`${code} is answered with ${status}, with code, message and status and nothing else`, () => {
       assert.equal(statusOf(code), status);
-      const { message, ...rest } = JSON.parse(errorBody({ code })) as Record<string, unknown>;
+      const { message, ...rest } = JSON.parse(errorBody({ code }, "plain")) as Record<
+        string,
+        unknown
+      >;
       assert.deepEqual(rest, { code, status });
       assert.match(String(message), /^[A-Z][^\n]{15,}[^.]$/);
     });
@@ -109,7 +112,7 @@ describe("A refusal", () => {
       ok: false,
       refusal: { code: "gone", message },
     });
-    assert.deepEqual(JSON.parse(errorBody({ code: "gone", message })), {
+    assert.deepEqual(JSON.parse(errorBody({ code: "gone", message }, "plain")), {
       ...{ code: "gone", message, status: 410 },
     });
     assert.deepEqual(accept(7), { ok: true, value: 7 });

@@ -51,6 +51,7 @@ export function buildConfig(draft: Draft, rest: BuildInputs): Config {
     unauthenticated: sound(unauthenticated),
     keyPrefix: sound(draft.keyPrefix),
     rateLimitFields: draft.rateLimitFields ?? "off",
+    errors: draft.errors === "problem" ? { typesUrl: draft.errorsUrl } : "plain",
     trustedProxies: sound(draft.trustedProxies),
     admin: draft.admin,
     log: sound(draft.log),

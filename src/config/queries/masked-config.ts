@@ -17,6 +17,8 @@ export function maskedConfig(config: Config): unknown {
     plans: Object.fromEntries([...plans.keys()].map((name) => [name, shownPlan(config, name)])),
     planBounds: undefined,
     bans: bans ?? "off",
+    errors: config.errors === "plain" ? "plain" : "problem",
+    errorsUrl: config.errors === "plain" ? "off" : (config.errors.typesUrl ?? "off"),
     unauthenticated: { [unauthenticated.window]: unauthenticated.limit },
     admin:
       admin === undefined

@@ -140,10 +140,20 @@ export const shape = z.strictObject(
     keyPrefix: optional(kind.keyPart, "pets", "The first part of every key, as in pets_live_…"),
     rateLimitFields: optional(
       z
-        .union([kind.off, z.literal("policy")], "one of off, policy")
-        .meta({ title: "one of off, policy" }),
+        .union([kind.off, z.literal("ietf")], "one of off, ietf")
+        .meta({ title: "one of off, ietf" }),
       "off",
-      "policy: send the RateLimit-Policy of the IETF draft beside X-RateLimit-*.",
+      "ietf: tell every window in RateLimit and RateLimit-Policy of the IETF draft, beside X-RateLimit-*.",
+    ),
+    errors: optional(
+      kind.oneOf(["plain", "problem"]),
+      "plain",
+      "The bodies of refusals; problem: application/problem+json (RFC 9457), with code and message as before.",
+    ),
+    errorsUrl: optional(
+      kind.offOr(kind.pageUrl),
+      "off",
+      "Where the kinds of problems are described: the type of each is this and its code; off: about:blank.",
     ),
     trustedProxies: optional(kind.networks, [], "Networks whose X-Forwarded-For is believed."),
     limits: optional(limits, {}, "Limits at the edge, of every environment."),

@@ -120,6 +120,12 @@ export const url = read("an address, http:// or https://", {
   read: parseHttpUrl,
 });
 
+/** A page below which others stand. */
+export const pageUrl = read("an address without a query, http:// or https://", {
+  pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
+  read: parseHttpUrl,
+});
+
 export const collector = read("an address, http:// or https://", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
   read: parseCollector,

@@ -1,5 +1,4 @@
 import type { AccountRecord, KeyRecord } from "../keys/records.ts";
-import { type Limit, windowRow } from "../quota/windows.ts";
 import type { RequestHead } from "./head.ts";
 import { parseTraceContext, type TraceFields } from "./trace-context.ts";
 
@@ -198,17 +197,4 @@ export function clientResponseFields(
     fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);
   }
   return fields;
-}
-
-/**
- * RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-10, section 3. A window of
- * the calendar has no fixed length, so it is told without `w`, which is optional there.
- */
-export function rateLimitPolicyField(limits: readonly Limit[]): string {
-  const items = limits.map(({ window, limit }) => {
-    const { months, lengthMs } = windowRow(window);
-    const length = months === undefined ? `;w=${lengthMs / 1_000}` : "";
-    return `"${window}";q=${limit}${length}`;
-  });
-  return items.join(", ");
 }

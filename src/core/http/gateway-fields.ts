@@ -1,5 +1,6 @@
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
 import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
+import type { StandardRateLimit } from "./rate-limit-fields.ts";
 import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./route.ts";
 
 /** The facts of an exchange that the gateway's own response fields are made of. */
@@ -8,8 +9,8 @@ export type ResponseFacts = {
   readonly standing: RateLimitInfo | undefined;
   /** Units that the request costs. */
   readonly cost: number;
-  /** The RateLimit-Policy field, where the configuration asks for it. */
-  readonly policy: string | undefined;
+  /** The standard fields, where the configuration asks for them. */
+  readonly rateLimit: StandardRateLimit | undefined;
   readonly found: { readonly operation: { readonly lifecycle: Lifecycle } | undefined } | undefined;
   readonly cors: CorsPolicy | undefined;
   /** The page that asks, where one does. */
@@ -80,12 +81,17 @@ const OWN_FIELDS: readonly FieldRow[] = [
   },
   {
     name: "RateLimit-Policy",
-    value: ({ policy }) => policy,
+    value: ({ rateLimit }) => rateLimit?.policy,
     replaces: "always",
     exposed: true,
   },
-  // Ours has no such field: the backend's would speak of another limit than the one that holds.
-  { name: "RateLimit", value: nothing, replaces: "always", exposed: false },
+  // Without ours, the backend's is dropped all the same: it would speak of another limit.
+  {
+    name: "RateLimit",
+    value: ({ rateLimit }) => rateLimit?.state,
+    replaces: "always",
+    exposed: true,
+  },
   // A deprecated operation is announced by its description alone: two dates would be none.
   { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
   { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },

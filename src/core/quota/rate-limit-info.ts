@@ -139,16 +139,12 @@ export function shareRetrySeconds({ limit, resetMs }: RateLimitInfo, cost: numbe
   return Math.min(SHARE_RETRY_S_MAX, retryAfterSeconds(resetMs, nowMs));
 }
 
-/**
- * The standing of an account of which nothing is known yet: limit and limit, of the window that
- * will refuse soonest.
- */
-export function unusedRateLimit(limits: readonly Limit[], nowMs: number): RateLimitInfo {
-  const windows = limits.map((limit) => {
+/** The windows of an account of which nothing is known yet. */
+export function unusedWindows(limits: readonly Limit[], nowMs: number): readonly WindowUsage[] {
+  return limits.map((limit) => {
     const resetMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
     return { ...limit, used: 0, resetMs };
   });
-  return admittedRateLimit({ windows });
 }
 
 /**

@@ -5,6 +5,7 @@ import type { RouteTable } from "../../core/http/route.ts";
 import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
+import type { ErrorFormat } from "../../core/refusal.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type {
   AccountRef,
@@ -77,7 +78,6 @@ export type Environment = {
   /** The path at which a key may ask where its account stands, as `paths` compares it. */
   readonly standing: string | undefined;
   readonly paths: PathMatching;
-  readonly rateLimitFields: "off" | "policy";
 };
 
 /**
@@ -92,6 +92,8 @@ export type GatewayContext = {
   readonly strays?: WrongEnvironmentKeys;
   readonly concurrency: ConcurrencyLimiter;
   isTrusted: TrustedProxyMatcher;
+  /** How answers are worded. */
+  style: ResponseStyle;
   readonly visitors: AnonymousClients;
   readonly standings: UsageReportCache;
   readonly log: Log;
@@ -114,6 +116,12 @@ export type GatewayContext = {
   draining: "no" | "announced" | "closed";
   /** As the upkeep found it last; absent until then. */
   memory?: MemoryPressure;
+};
+
+/** Which fields tell how an account stands, and the form of the bodies of refusals. */
+export type ResponseStyle = {
+  readonly rateLimitFields: "off" | "ietf";
+  readonly errors: ErrorFormat;
 };
 
 /** The owner of a request that was answered. */

@@ -1,5 +1,6 @@
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import { fieldValues, type RequestHead } from "../../core/http/head.ts";
+import type { StandardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
@@ -56,7 +57,7 @@ export class ExchangeRecord {
   decision: DecisionFacts | undefined;
   answer: AnswerFacts | undefined;
   /** The RateLimit-Policy field, where the configuration asks for it. */
-  policy: string | undefined;
+  rateLimit: StandardRateLimit | undefined;
   code: RefusalCode | undefined;
   /** The reason for the log. */
   why: string | undefined;
@@ -132,8 +133,9 @@ export class ExchangeRecord {
     this.#standing = standing;
   }
 
-  announce(policy: string): void {
-    this.policy = policy;
+  /** The same for the standard fields. */
+  announce(rateLimit: StandardRateLimit): void {
+    this.rateLimit = rateLimit;
   }
 
   decide(decision: DecisionFacts): void {

@@ -69,7 +69,6 @@ function servedOf(
     publicTerms: publicTermsOf(config, environment),
     standing: standing === undefined ? undefined : comparablePath(standing, routes.paths),
     paths: routes.paths ?? "exact",
-    rateLimitFields: config.rateLimitFields,
   };
 }
 

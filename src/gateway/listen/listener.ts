@@ -4,7 +4,7 @@ import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { fieldValues } from "../../core/http/head.ts";
 import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
-import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
+import type { IncomingRequest, RequestError } from "../../http1/server/incoming-request.ts";
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import { ServerConnection, type ServerHandler } from "../../http1/server/server-connection.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
@@ -52,7 +52,9 @@ export class Listener implements ServerHandler {
   readonly #lingering = new Set<ServerConnection>();
   #serves: readonly Environment[];
   limits: ServerHandler["limits"];
-  readonly answerTo = errorResponseTo;
+  readonly answerTo = (wrong: RequestError, method: string) => {
+    return errorResponseTo(wrong, method, this.#gateway.style.errors);
+  };
 
   constructor(gateway: GatewayContext, address: HostPort, serves: readonly Environment[]) {
     this.#gateway = gateway;

@@ -1,5 +1,11 @@
 import { isMethod } from "../../core/http/route.ts";
-import { errorBody, type RefusalCode, statusOf } from "../../core/refusal.ts";
+import {
+  type ErrorFormat,
+  errorBody,
+  errorMediaType,
+  type RefusalCode,
+  statusOf,
+} from "../../core/refusal.ts";
 import type { RequestError } from "../../http1/server/incoming-request.ts";
 import { REASON_PHRASES } from "../../http1/write/reason-phrases.ts";
 
@@ -34,13 +40,18 @@ export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
  * The answer to bytes that are no request, so that it has no rate limit fields and no log line
  * (docs/reference/http.md#rate-limit-fields).
  */
-export function errorResponseTo(wrong: RequestError, method: string): string {
+export function errorResponseTo(wrong: RequestError, method: string, errors: ErrorFormat): string {
   const code = refusalCodeFor(wrong, method);
-  return rawResponse(statusOf(code), errorBody({ code }), method);
+  const told = { type: errorMediaType(errors), method };
+  return rawResponse(statusOf(code), errorBody({ code }, errors), told);
 }
 
 /** A whole response with an Error body, after which the connection ends; to HEAD its head alone. */
-export function rawResponse(status: number, body: string, method = ""): string {
+export function rawResponse(
+  status: number,
+  body: string,
+  { type = "application/json", method = "" } = {},
+): string {
   const content = method === "HEAD" ? "" : body;
-  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${content}`;
+  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${content}`;
 }

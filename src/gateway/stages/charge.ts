@@ -1,5 +1,6 @@
-import { rateLimitPolicyField } from "../../core/http/forwarded-fields.ts";
+import { standardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
+import type { QuotaDecision } from "../../core/quota/decide.ts";
 import {
   admittedRateLimit,
   crossedLimits,
@@ -10,7 +11,7 @@ import {
   shareExceededMessage,
   shareRetrySeconds,
   shareWhy,
-  unusedRateLimit,
+  unusedWindows,
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
 import {
@@ -21,18 +22,9 @@ import {
 } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult, StoreUnavailable } from "../../stores/quotas/quota-store.ts";
-import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import type { Environment, GatewayContext, ResponseStyle } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
-
-/** Has the answer say by which windows the caller is limited, where the configuration asks for it. */
-export function setRateLimitPolicy(
-  { rateLimitFields }: Pick<Environment, "rateLimitFields">,
-  exchange: Exchange,
-  { limits }: Pick<Caller, "limits">,
-): void {
-  if (rateLimitFields === "policy") exchange.announce(rateLimitPolicyField(limits));
-}
 
 /**
  * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
@@ -44,7 +36,6 @@ export function chargeQuota(
   consumer: Caller,
   exchange: Exchange,
 ): Result<RateLimitInfo> | Promise<Result<RateLimitInfo>> {
-  setRateLimitPolicy(served, exchange, consumer);
   if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
   const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
@@ -60,6 +51,7 @@ export function chargeQuota(
     if (!("unavailable" in answer)) {
       if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
       gateway.onAnswer(consumer, answer, exchange.cost);
+      announceRateLimit(gateway.style, exchange, answer.verdict, answer.unspent);
       return judgeAnswer(answer, exchange, bounds);
     }
     gateway.onWithoutStore("unavailable");
@@ -107,12 +99,14 @@ function judgeAtOnce(
 
 /** Where nothing is decided, an account stands as it was last known, or else untouched. */
 function standAsKnown(
-  { quotas, now }: GatewayContext,
+  { quotas, now, style }: GatewayContext,
   exchange: Exchange,
   { consumer, limits }: { readonly consumer: Caller; readonly limits: readonly Limit[] },
 ): void {
   const last = quotas.lastKnown(consumer, limits);
-  exchange.stand(last === undefined ? unusedRateLimit(limits, now()) : admittedRateLimit(last));
+  const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
+  exchange.stand(admittedRateLimit(known));
+  announceRateLimit(style, exchange, known);
 }
 
 function judgeAnswer(
@@ -152,3 +146,16 @@ function judgeAnswer(
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];
+
+type Announced = Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>;
+
+/** Has the response tell every window in the standard fields, where the configuration asks for it. */
+export function announceRateLimit(
+  { rateLimitFields }: ResponseStyle,
+  exchange: Exchange,
+  decision: Announced,
+  unspent = 0,
+): void {
+  if (rateLimitFields === "off") return;
+  exchange.announce(standardRateLimit(decision, decision.nowMs, unspent));
+}

@@ -2,12 +2,14 @@ import { DISCARD_BYTES_MAX } from "../../base/linger.ts";
 import { preflightFields } from "../../core/http/cors.ts";
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
+import { allowanceRateLimit } from "../../core/http/rate-limit-fields.ts";
 import { METHODS } from "../../core/http/route.ts";
 import { WEBSOCKET_VERSION } from "../../core/http/websocket.ts";
 import { type RateLimitInfo, retryAfterSeconds } from "../../core/quota/rate-limit-info.ts";
 import {
   closesAfter,
   errorBody,
+  errorMediaType,
   type Refusal,
   type RefusalCode,
   refusalFieldNames,
@@ -31,11 +33,12 @@ export async function sendRefusal(
   const over = await learnStanding(gateway, exchange, statusOf(refusal.code) === 401);
   if (exchange.response.headWritten || exchange.socket.destroyed) return;
 
-  const body = errorBody(refusal);
+  const { errors } = gateway.style;
+  const body = errorBody(refusal, errors);
   if (over || mustClose(gateway, exchange, refusal.code)) exchange.closeAfter();
   const fields = [
     "Content-Type",
-    "application/json",
+    errorMediaType(errors),
     "Content-Length",
     String(Buffer.byteLength(body)),
     "Cache-Control",
@@ -97,12 +100,22 @@ async function learnStanding(gateway: GatewayContext, exchange: Exchange, failed
   const nowMs = gateway.now();
   const { client } = exchange.arrival;
   if (!failed) {
-    exchange.stand(await gateway.failures.peek(client, nowMs));
+    standByAllowance(gateway, exchange, await gateway.failures.peek(client, nowMs), nowMs);
     return false;
   }
   const { standing, over } = await gateway.failures.failed(client, nowMs);
-  exchange.stand(standing);
+  standByAllowance(gateway, exchange, standing, nowMs);
   return over;
+}
+
+function standByAllowance(
+  { style }: GatewayContext,
+  exchange: Exchange,
+  standing: RateLimitInfo,
+  nowMs: number,
+): void {
+  exchange.stand(standing);
+  if (style.rateLimitFields === "ietf") exchange.announce(allowanceRateLimit(standing, nowMs));
 }
 
 /** The fields of the refusal's row that have a value for this request, flat. */

@@ -9,7 +9,7 @@ import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
-import { setRateLimitPolicy } from "./charge.ts";
+import { announceRateLimit } from "./charge.ts";
 import { sendRefusal } from "./reply.ts";
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
@@ -37,7 +37,6 @@ export async function sendStandingReport(
   caller: Caller,
 ): Promise<void> {
   const { limits, owner, account, plan, environment } = caller;
-  setRateLimitPolicy(served, exchange, caller);
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
@@ -54,6 +53,7 @@ export async function sendStandingReport(
   }
   const own = answer.verdict.windows.filter((one) => one.part === undefined || isCap(one));
   exchange.stand(admittedRateLimit({ windows: own }));
+  announceRateLimit(gateway.style, exchange, { ...answer.verdict, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }

@@ -162,6 +162,7 @@ class GatewayProcess implements DataPlane {
       this.#gateway.failures = createAuthFailureLimiter(to.unauthenticated);
     }
     this.#gateway.isTrusted = trustedProxyMatcher(to.trustedProxies);
+    this.#gateway.style = to;
     this.#stores.quotas.reconfigure(to);
     this.#config = to;
     return { taken: true, reasons: [] };
@@ -206,6 +207,7 @@ function gatewayOf(
     visitors: new AnonymousClients(),
     standings: new UsageReportCache(),
     isTrusted: trustedProxyMatcher(config.trustedProxies),
+    style: config,
     log,
     telemetry,
     onRequest: (line) => {

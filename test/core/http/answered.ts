@@ -10,7 +10,7 @@ type Facts = Partial<Omit<ResponseFacts, "found">> & { readonly lifecycle?: Life
 
 function answered({ lifecycle, ...facts }: Facts): ResponseFacts {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
-  const plain = { standing: undefined, cost: 1, policy: undefined, cors: undefined };
+  const plain = { standing: undefined, cost: 1, rateLimit: undefined, cors: undefined };
   return { id: "r", ...plain, found: { operation }, origin: undefined, ...facts };
 }
 

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { CorsPolicy } from "../../../src/core/http/cors.ts";
-import {
-  clientResponseFields,
-  rateLimitPolicyField,
-} from "../../../src/core/http/forwarded-fields.ts";
+import { clientResponseFields } from "../../../src/core/http/forwarded-fields.ts";
+import { standardRateLimit } from "../../../src/core/http/rate-limit-fields.ts";
+import { type WindowName, windowEnd, windowStart } from "../../../src/core/quota/windows.ts";
 import { ownFieldsOf, replacedBy } from "./answered.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
@@ -110,20 +109,38 @@ describe("The fields of a standing", () => {
   });
 });
 
-describe("RateLimit-Policy", () => {
-  it("names each window with its quota and its seconds, which a month has not", () => {
-    const limits = [
-      { window: "second", limit: 1 },
-      { window: "minute", limit: 60 },
-      { window: "hour", limit: 1_000 },
-      { window: "day", limit: 2_000 },
-      { window: "month", limit: 1e12 },
-    ] as const;
-    assert.equal(
-      rateLimitPolicyField(limits),
-      '"second";q=1;w=1, "minute";q=60;w=60, "hour";q=1000;w=3600, "day";q=2000;w=86400, ' +
-        '"month";q=1000000000000',
-    );
-    assert.equal(rateLimitPolicyField(limits.slice(0, 1)), '"second";q=1;w=1');
+describe("RateLimit and RateLimit-Policy", () => {
+  const second = Date.UTC(2028, 1, 10, 12);
+  const usage = (window: WindowName, limit: number, used: number) => {
+    const resetMs = windowEnd(window, windowStart(window, second));
+    return { window, limit, used, resetMs };
+  };
+
+  it("name each window with quota, length, what remains and the seconds to its end", () => {
+    const windows = [usage("second", 1, 0), usage("day", 2_000, 1_999), usage("month", 1e12, 1e12)];
+    assert.deepEqual(standardRateLimit({ windows }, second), {
+      policy: '"second";q=1;w=1, "day";q=2000;w=86400, "month";q=1000000000000;w=2505600',
+      state: '"second";r=1;t=1, "day";r=1;t=43200, "month";r=0;t=1684800',
+    });
+    const year = standardRateLimit({ windows: [usage("year", 5, 7)] }, second + 1);
+    assert.deepEqual(year, {
+      policy: '"year";q=5;w=31622400',
+      state: `"year";r=0;t=${Math.ceil((Date.UTC(2029, 0) - second) / 1_000)}`,
+    });
+  });
+
+  it("name those of operations and keys, leave out the observed, and tell a ban in force", () => {
+    const part = { id: "@1", name: "key" };
+    const windows = [
+      { ...usage("day", 9, 3), part },
+      { ...usage("hour", 4, 4), observed: true as const },
+    ];
+    const ban = { untilMs: second + 1_001, lengthMs: 60_000, window: "day", offences: 1 } as const;
+    assert.deepEqual(standardRateLimit({ windows, ban }, second, 2), {
+      policy: '"key.day";q=9;w=86400, "ban";q=0;w=60',
+      state: '"key.day";r=8;t=43200, "ban";r=0;t=2',
+    });
+    const over = standardRateLimit({ windows, ban: { ...ban, untilMs: second } }, second);
+    assert.equal(over.state, '"key.day";r=6;t=43200');
   });
 });

@@ -6,7 +6,7 @@ import {
   admittedRateLimit,
   rateLimitRefusal,
   retryAfterSeconds,
-  unusedRateLimit,
+  unusedWindows,
 } from "../../../src/core/quota/rate-limit-info.ts";
 import type { Limit, WindowName } from "../../../src/core/quota/windows.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
@@ -102,7 +102,7 @@ describe("Where nothing is known it is limit and limit", () => {
       { window: "minute", limit: 60 },
       { window: "day", limit: 1_000 },
     ];
-    assert.deepEqual(unusedRateLimit(limits, NOON + 1), {
+    assert.deepEqual(admittedRateLimit({ windows: unusedWindows(limits, NOON + 1) }), {
       ...{ window: "minute", limit: 60 },
       ...{ remaining: 60, resetMs: MINUTE_END },
     });

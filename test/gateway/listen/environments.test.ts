@@ -103,10 +103,10 @@ test("with an api file OPTIONS is 405 unless it is described; the Allow has ever
   await house.law();
 });
 
-test("rateLimitFields: policy adds RateLimit-Policy to every answer of an account", async () => {
+test("rateLimitFields: ietf adds RateLimit and RateLimit-Policy to every answer of an account, and off none", async () => {
   await using house = await startTestGateway({
     now: () => NOON,
-    config: { rateLimitFields: "policy" },
+    config: { rateLimitFields: "ietf" },
   });
   const { key } = await house.issue({ limits: { minute: 2 } });
   const wanted = '"minute";q=2;w=60, "day";q=1000;w=86400';
@@ -115,7 +115,7 @@ test("rateLimitFields: policy adds RateLimit-Policy to every answer of an accoun
     assert.deepEqual([answer.status, onlyValue(answer, "RateLimit-Policy")], [status, wanted]);
     rateLimitFieldsOf(answer);
   }
-  await using off = await startTestGateway();
+  await using off = await startTestGateway({ config: { rateLimitFields: "off" } });
   const other = await off.issue();
   assert.deepEqual(
     valuesOf(await sendRequest(off.port, { key: other.key }), "RateLimit-Policy"),

@@ -31,7 +31,7 @@ describe("standing", () => {
   });
 
   it("names the windows in RateLimit-Policy, as an answer of the backend does", async () => {
-    const config = { rateLimitFields: "policy", plans: { free: { minute: 60 } } };
+    const config = { rateLimitFields: "ietf", plans: { free: { minute: 60 } } };
     await using house = await startTestGateway({ ...OPTIONS, config });
     const { key } = await house.issue();
     for (const path of ["/v1/pets", PATH]) {

@@ -183,6 +183,7 @@ function configOf(upstream: Upstream, { environment, api = PETS }: TestGatewayOp
       enterprise: "custom",
     },
     admin: { listen: "127.0.0.1:0" },
+    rateLimitFields: "ietf",
     log: { level: "debug" },
     limits: { drain: "1s" },
   };

@@ -1,6 +1,8 @@
+import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
+import { parseList } from "structured-headers";
 import { eventually } from "../poll.ts";
-import { onlyValue, parseResponses, type RawResponse } from "./response.ts";
+import { onlyValue, parseResponses, type RawResponse, valuesOf } from "./response.ts";
 
 /** A request in parts; everything has a default: GET /v1/pets without a key. */
 export type RequestOptions = {
@@ -154,11 +156,49 @@ export function rateLimitFieldsOf(response: RawResponse) {
     if (!/^\d+$/.test(value)) throw new Error(`${name} is not a whole number: ${value}`);
     return Number(value);
   };
-  return {
+  const told = {
     limit: whole("X-RateLimit-Limit"),
     remaining: whole("X-RateLimit-Remaining"),
     reset: whole("X-RateLimit-Reset"),
   };
+  checkStandardFields(response, told);
+  return told;
+}
+
+/** RateLimit and RateLimit-Policy say of each window what the other says, and what X-RateLimit says of one. */
+function checkStandardFields(
+  response: RawResponse,
+  { limit, remaining }: { readonly limit: number; readonly remaining: number },
+): void {
+  const [states, policies] = [
+    standardItems(response, "RateLimit"),
+    standardItems(response, "RateLimit-Policy"),
+  ];
+  if (states.size === 0 && policies.size === 0) return;
+  assert.deepEqual([...states.keys()], [...policies.keys()]);
+  for (const [name, { r, t, ...others }] of states) {
+    const { q, w = 1, ...rest } = policies.get(name) ?? {};
+    for (const value of [r, t, q, w])
+      assert.ok(Number.isInteger(value) && Number(value) >= 0, name);
+    assert.deepEqual([others, rest], [{}, {}]);
+    assert.ok(Number(r) <= Number(q) && (Number(w) > 0 || name === "ban"), name);
+  }
+  const shown = valuesOf(response, "X-RateLimit-Window")[0] ?? "unauthenticated";
+  assert.equal(states.get(shown)?.r, remaining);
+  if (shown !== "ban") assert.equal(policies.get(shown)?.q, limit);
+}
+
+type Parameters = Readonly<Record<string, unknown>>;
+
+/** A structured field that is a list of strings with parameters, by a parser of another hand. */
+export function standardItems(response: RawResponse, field: string): Map<string, Parameters> {
+  const values = valuesOf(response, field);
+  return new Map(
+    parseList(values.join(", ")).map(([name, parameters]) => {
+      assert.equal(typeof name, "string");
+      return [String(name), Object.fromEntries(parameters)];
+    }),
+  );
 }
 
 /** A body in the Error shape; fails where it is anything else or repeats another status. */

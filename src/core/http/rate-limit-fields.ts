@@ -1,0 +1,59 @@
+import type { Ban, WindowUsage } from "../quota/decide.ts";
+import { type RateLimitInfo, windowLabel } from "../quota/rate-limit-info.ts";
+import { windowStart } from "../quota/windows.ts";
+
+/** The values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4). */
+export type StandardRateLimit = { readonly policy: string; readonly state: string };
+
+/** One window as both fields tell it: lists of strings with parameters (RFC 9651 3.1 and 3.3). */
+type Item = {
+  readonly name: string;
+  readonly quota: number;
+  /** Seconds; undefined where the length is not known. */
+  readonly length?: number;
+  readonly remaining: number;
+  readonly resetMs: number;
+};
+
+/**
+ * The windows of a decision in the standard fields, observed ones left out, and the ban that is in
+ * force. `unspent` units were not used yet when this request was admitted. `nowMs` is of the store's
+ * clock.
+ */
+export function standardRateLimit(
+  { windows, ban }: { readonly windows: readonly WindowUsage[]; readonly ban?: Ban | undefined },
+  nowMs: number,
+  unspent = 0,
+): StandardRateLimit {
+  const items = windows
+    .filter(({ observed }) => !observed)
+    .map((usage): Item => {
+      const { window, limit, used, resetMs } = usage;
+      const length = (resetMs - windowStart(window, resetMs - 1)) / 1_000;
+      const remaining = Math.max(0, limit - used + unspent);
+      return { name: windowLabel(usage), quota: limit, length, remaining, resetMs };
+    });
+  if (ban !== undefined && ban.untilMs > nowMs) {
+    const length = Math.ceil(ban.lengthMs / 1_000);
+    items.push({ name: "ban", quota: 0, length, remaining: 0, resetMs: ban.untilMs });
+  }
+  return fieldsOf(items, nowMs);
+}
+
+/** The failure allowance of an address, which has one window and is named as its configuration key. */
+export function allowanceRateLimit(
+  { limit, remaining, resetMs }: RateLimitInfo,
+  nowMs: number,
+): StandardRateLimit {
+  return fieldsOf([{ name: "unauthenticated", quota: limit, remaining, resetMs }], nowMs);
+}
+
+function fieldsOf(items: readonly Item[], nowMs: number): StandardRateLimit {
+  const policy = items.map(({ name, quota, length }) => {
+    return `"${name}";q=${quota}${length === undefined ? "" : `;w=${length}`}`;
+  });
+  const state = items.map(({ name, remaining, resetMs }) => {
+    return `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetMs - nowMs) / 1_000))}`;
+  });
+  return { policy: policy.join(", "), state: state.join(", ") };
+}
