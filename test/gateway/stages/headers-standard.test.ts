@@ -138,7 +138,7 @@ describe("errors: problem", () => {
     const { detail, message, title, code } = problemOf(await sendRequest(house.port, { key }));
     assert.match(detail, /^The minute limit, 1 units, is used up/);
     assert.deepEqual([message, title, code], [detail, "Too Many Requests", "rate_limited"]);
-    // What the parser answers before there is a request, too.
+    // The parser answers so too, before there is a request.
     const broken = await sendRequest(house.port, { version: "HTTP/9.9" });
     assert.equal(problemOf(broken).status, broken.status);
     await house.law();
