@@ -12,40 +12,62 @@ export function warnOfSpellings(
   operations: readonly PlacedOperation[],
   { hasPublicPlan }: AccessRules,
 ): void {
-  const templates = operations.filter(({ operation }) => !isLiteral(operation.segments));
-  for (const { operation, findings, path } of operations) {
-    for (const { operation: other, ...at } of templates) {
-      if (!isAskedAlike(operation, other) || !covers(other.segments, operation.segments)) continue;
-      const more = whatItAsksMore(operation, other, hasPublicPlan);
+  const compared = operations.map(foldOperation);
+  const templates = compared.filter(({ operation }) => !isLiteral(operation.segments));
+  const alike = Map.groupBy(templates, groupOf);
+  const cheapest = cheapestOf(templates);
+  for (const one of compared) {
+    const { operation, findings, path } = one;
+    if (whatItAsksMore(operation, cheapest, hasPublicPlan) === undefined) continue;
+    for (const other of alike.get(groupOf(one)) ?? []) {
+      if (!covers(other, one)) continue;
+      const more = whatItAsksMore(operation, other.operation, hasPublicPlan);
       if (more === undefined) continue;
-      const { line, column } = at.findings.tree.placeOfKey(at.path);
+      const { line, column } = other.findings.tree.placeOfKey(other.path);
       findings.warning(
         path,
-        `${operation.method} ${operation.template} asks for more (${more}) than ${other.method} ${other.template} at ${at.findings.file}:${line}:${column}, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there`,
+        `${operation.method} ${operation.template} asks for more (${more}) than ${other.operation.method} ${other.operation.template} at ${other.findings.file}:${line}:${column}, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there`,
       );
       break;
     }
   }
 }
 
-/** HEAD is asked for wherever GET is. */
-function isAskedAlike(one: Operation, other: Operation): boolean {
-  const reads = (method: string) => (method === "HEAD" ? "GET" : method);
-  return one !== other && reads(one.method) === reads(other.method);
+/** An operation with its pattern as all spellings of it have it, and that as one text. */
+type FoldedOperation = PlacedOperation & {
+  readonly segments: Operation["segments"];
+  readonly text: string;
+};
+
+function foldOperation(placed: PlacedOperation): FoldedOperation {
+  const { segments: written } = placed.operation;
+  const segments = (written.at(-1) === "" ? written.slice(0, -1) : written).map(folded);
+  return { ...placed, segments, text: JSON.stringify(segments) };
 }
 
-/** Whether the template has the paths of the other pattern, letters in whatever case. */
-function covers(template: Operation["segments"], other: Operation["segments"]): boolean {
-  const [wide, narrow] = [withoutSlash(template), withoutSlash(other)];
+/** The operations that a path may belong to both; HEAD is asked for wherever GET is. */
+function groupOf({ operation: { method }, segments }: FoldedOperation): string {
+  return `${method === "HEAD" ? "GET" : method} ${segments.length}`;
+}
+
+/** An operation that asks for the least of what any of these asks for. */
+function cheapestOf(operations: readonly FoldedOperation[]): Demands {
+  return {
+    isPublic: operations.some(({ operation }) => operation.isPublic),
+    requiresScope: false,
+    scopes: [],
+    cost: Math.min(...operations.map(({ operation }) => operation.cost)),
+    limits: undefined,
+    lifecycle: { deprecated: false },
+  };
+}
+
+/** Whether the template has the paths of the other pattern, in another spelling. */
+function covers(wide: FoldedOperation, narrow: FoldedOperation): boolean {
   return (
-    wide.length === narrow.length &&
-    wide.every((part, i) => coversSegment(folded(part), folded(narrow[i]))) &&
-    JSON.stringify(wide.map(folded)) !== JSON.stringify(narrow.map(folded))
+    wide.text !== narrow.text &&
+    wide.segments.every((part, i) => coversSegment(part, narrow.segments[i]))
   );
-}
-
-function withoutSlash(segments: Operation["segments"]): Operation["segments"] {
-  return segments.at(-1) === "" ? segments.slice(0, -1) : segments;
 }
 
 function folded(part: PatternSegment): PatternSegment {
@@ -65,14 +87,15 @@ function coversSegment(wide: PatternSegment, narrow: PatternSegment): boolean {
   );
 }
 
-function whatItAsksMore(
-  one: Operation,
-  other: Operation,
-  hasPublicPlan: boolean,
-): string | undefined {
-  const stability = (operation: Operation) =>
+type Demands = Pick<
+  Operation,
+  "isPublic" | "requiresScope" | "scopes" | "cost" | "limits" | "lifecycle"
+>;
+
+function whatItAsksMore(one: Demands, other: Demands, hasPublicPlan: boolean): string | undefined {
+  const stability = (operation: Demands) =>
     operation.requiresScope ? operation.lifecycle.stability : undefined;
-  const sunset = ({ lifecycle }: Operation) => lifecycle.sunsetMs ?? Number.POSITIVE_INFINITY;
+  const sunset = ({ lifecycle }: Demands) => lifecycle.sunsetMs ?? Number.POSITIVE_INFINITY;
   if (hasPublicPlan && other.isPublic && !one.isPublic) return "a key";
   if (stability(one) !== undefined && stability(one) !== stability(other)) return "a scope";
   if (!areMetWith(one.scopes, other.scopes)) return "a scope";
@@ -90,7 +113,7 @@ function areMetWith(scopes: Operation["scopes"], others: Operation["scopes"]): b
   return others.every((has) => scopes.some((all) => all.every((one) => has.includes(one))));
 }
 
-function areLimitedAs({ limits }: Operation, other: Operation): boolean {
+function areLimitedAs({ limits }: Demands, other: Demands): boolean {
   return (limits?.windows ?? []).every(({ window, limit }) => {
     return other.limits?.windows.some((one) => one.window === window && one.limit <= limit);
   });

@@ -109,6 +109,13 @@ components:
     }
   });
 
+  it("of OpenAPI 3, whatever else it says that it is", async () => {
+    const { operations, mistakes } = await read(
+      "swagger: '2.0'\nopenapi: 3.0.0\npaths: { /a: { get: {} } }\n",
+    );
+    assert.deepEqual([operations.length, mistakes], [1, []]);
+  });
+
   it("where dollars are no references", async () => {
     const { mistakes } = await read('openapi: 3.1.0\ninfo: { title: "${NO_SUCH}" }\npaths: {}\n');
     assert.deepEqual(mistakes, []);

@@ -72,6 +72,26 @@ describe("the connections to an upstream", () => {
     assert.equal(takeAll(share, "customer"), 32, "however many there are");
   });
 
+  it("go to another address that waits where the first may have none", () => {
+    const share = new ConnectionShares(16);
+    assert.equal(takeAll(share, "addr:1"), 12);
+    for (const account of ["addr:1", "addr:2"]) share.wait(waiter(account));
+    assert.equal(share.next()?.account, "addr:2");
+    share.taken("addr:2");
+    assert.equal(share.next(), undefined);
+  });
+
+  it("keep no place in the line for who gave up", () => {
+    for (const account of ["a", "addr:1"]) {
+      const share = new ConnectionShares(1);
+      const gone = waiter(account);
+      share.wait(gone);
+      share.giveUp(gone);
+      for (const later of ["b", account]) share.wait(waiter(later));
+      assert.equal(share.next()?.account, "b", account);
+    }
+  });
+
   it("go back to those who gave them, address by address", () => {
     const share = new ConnectionShares(8);
     const all = ["addr:1", "addr:1", "addr:2", "customer"];
