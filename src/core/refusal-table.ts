@@ -71,7 +71,7 @@ export const REFUSALS = {
     closes: false,
     fields: ["WWW-Authenticate"],
     message: "The API key has no scope for this operation",
-    when: "The operation asks for a scope that the key does not have",
+    when: "The operation asks for scopes that the key does not have; the message and `scope` of the field name them",
   },
   not_found: {
     status: 404,
@@ -141,7 +141,7 @@ export const REFUSALS = {
     closes: false,
     fields: ["Retry-After"],
     message: "Rate limit exceeded: retry after the time in Retry-After",
-    when: "A window of the plan has no room for the request",
+    when: "A window has no room for the request; the message names it: `The day limit, 1000 units, is used up: …`",
   },
   key_banned: {
     status: 429,
