@@ -13,6 +13,13 @@ function shorten(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }
 
+/** Escapes what would move the cursor, colour the screen or turn the text around. */
+export function cleanText(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+  });
+}
+
 /** The message alone: errors of libraries carry commands, addresses and passwords as members. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";

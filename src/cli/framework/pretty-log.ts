@@ -1,3 +1,4 @@
+import { cleanText } from "../../base/messages.ts";
 import { styleOf } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -55,12 +56,5 @@ function eventLine(line: Line, { bold, dim }: Style): string {
 }
 
 function worded(value: unknown): string {
-  return clean(typeof value === "string" ? value : JSON.stringify(value));
-}
-
-/** Escapes what would move the cursor, colour the screen or turn the text around. */
-function clean(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
-    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
-  });
+  return cleanText(typeof value === "string" ? value : JSON.stringify(value));
 }

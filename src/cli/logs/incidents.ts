@@ -1,6 +1,6 @@
 import { dayOf } from "../../core/quota/days.ts";
 import { accountId } from "../../stores/quotas/quota-store.ts";
-import type { LoggedEvent } from "../../telemetry/log/read-log.ts";
+import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 
 /** From the first instant to the one after the last, in Unix milliseconds of the store's clock. */
 export type Period = { readonly fromMs: number; readonly toMs: number };

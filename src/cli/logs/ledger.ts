@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/reports.ts";
 import { dayOf } from "../../core/quota/days.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
-import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/read-log.ts";
+import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { operationsOf } from "./traffic-replay.ts";
 
 /**
@@ -66,7 +66,8 @@ export class Ledger {
   event({ msg, account, env, windows, time, resetAt = time }: LoggedEvent): void {
     if (msg !== "account_reset" || !Array.isArray(windows)) return;
     const known = this.of(String(env), String(account));
-    for (const { window, units } of windows as { window: unknown; units: unknown }[]) {
+    for (const each of windows as unknown[]) {
+      const { window, units } = (each ?? {}) as { window?: unknown; units?: unknown };
       const counted = known?.counts?.windows.find((one) => one.window === window);
       if (known === undefined || counted === undefined || !Number.isSafeInteger(units)) continue;
       const atMs = Number(resetAt);

@@ -1,5 +1,5 @@
 import { type WindowName, windowStart } from "../../core/quota/windows.ts";
-import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/read-log.ts";
+import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { formatInstant } from "../framework/table.ts";
 
 /** Events after which the same requests would be decided otherwise, by their names in the log. */

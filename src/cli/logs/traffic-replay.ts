@@ -14,7 +14,7 @@ import {
   WINDOW_NAMES,
   type WindowName,
 } from "../../core/quota/windows.ts";
-import type { LoggedRequest } from "../../telemetry/log/read-log.ts";
+import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
 
 export type AccountReplay = ReplayDifference & {
   readonly account: string;

@@ -4,7 +4,7 @@ import {
   type KnownBan,
 } from "../../core/quota/explain.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import type { LoggedRequest } from "../../telemetry/log/read-log.ts";
+import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";

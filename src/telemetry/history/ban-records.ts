@@ -26,9 +26,11 @@ export function banRecord(event: Members): BanRecord | undefined {
   const { kind, account, env: environment, window, until, offences, decidedAt } = event;
   const atMs = decidedAt ?? event.time;
   if (kind !== "ban" || !isText(account) || !isText(environment) || !isText(window)) return;
-  if (!isInstant(until) || !isInstant(offences) || !isInstant(atMs)) return;
+  if (!isInstant(until) || until > LAST_MS / 1_000 || !isInstant(offences) || !isInstant(atMs))
+    return;
   const strikes = event.strikes ?? [];
-  if (!Array.isArray(strikes) || !strikes.every(isInstant)) return;
+  if (!Array.isArray(strikes) || !strikes.every((at) => isInstant(at) && at <= LAST_MS / 1_000))
+    return;
   // Earlier versions told a ban by hand without any of these, and an earned one never.
   const isByHand = event.imposed === true || (decidedAt === undefined && strikes.length === 0);
   const { reason } = event;
@@ -45,6 +47,9 @@ function isText(value: unknown): value is string {
   return typeof value === "string";
 }
 
+/** The last instant of a calendar, in Unix milliseconds. */
+const LAST_MS = 8.64e15;
+
 function isInstant(value: unknown): value is number {
-  return Number.isFinite(value) && (value as number) >= 0;
+  return Number.isFinite(value) && (value as number) >= 0 && (value as number) <= LAST_MS;
 }

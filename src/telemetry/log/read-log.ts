@@ -1,13 +1,12 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { type Readable, Transform } from "node:stream";
 import { createGunzip } from "node:zlib";
-import type { AccessLogEntry } from "./log.ts";
-
-/** A request as a line of the log tells it; `time` is when it ended, in Unix milliseconds. */
-export type LoggedRequest = AccessLogEntry & { readonly time: number };
-
-/** Any other line: an event, or a line about the process. */
-export type LoggedEvent = Readonly<Record<string, unknown>> & { readonly msg: string };
+import {
+  isLoggedRequest,
+  type LoggedEvent,
+  type LoggedRequest,
+  parseLoggedLine,
+} from "./logged-line.ts";
 
 export type LogListener = {
   readonly request: (line: LoggedRequest) => void;
@@ -141,39 +140,13 @@ async function eachLine(stream: Readable, take: (line: string) => void): Promise
   if (rest !== "") take(rest);
 }
 
-const DECISIONS: ReadonlySet<unknown> = new Set(["admitted", "refused", "none"]);
-
 function tell(text: string, { request, event }: LogListener): "request" | "event" | "damaged" {
-  let line: unknown;
-  try {
-    line = JSON.parse(text);
-  } catch {
-    return "damaged";
+  const line = parseLoggedLine(text);
+  if (line === undefined) return "damaged";
+  if (isLoggedRequest(line)) {
+    request(line);
+    return "request";
   }
-  if (typeof line !== "object" || line === null || !("msg" in line)) return "damaged";
-  if (line.msg !== "request") {
-    if (typeof line.msg !== "string") return "damaged";
-    event?.(line as LoggedEvent);
-    return "event";
-  }
-  if (!isRequest(line)) return "damaged";
-  request(line);
-  return "request";
-}
-
-/** The members that are counted with; a gateway writes them in every line. */
-function isRequest(line: object): line is LoggedRequest {
-  const { id, time, decision, charged, decidedAt, cost, windows } = line as Partial<LoggedRequest>;
-  return (
-    typeof id === "string" &&
-    Number.isSafeInteger(time) &&
-    DECISIONS.has(decision) &&
-    isUnits(charged) &&
-    (decidedAt === undefined || (Number.isFinite(decidedAt) && isUnits(cost))) &&
-    (windows === undefined || Array.isArray(windows))
-  );
-}
-
-function isUnits(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+  event?.(line);
+  return "event";
 }
