@@ -96,6 +96,42 @@ describe("the bound while the store is away", () => {
     );
   });
 
+  it("is more by what was charged since the oldest answer where they differ: 131 of 100 are reached", () => {
+    const ask = asking({ window: "minute", limit: 100 });
+    const admittedBy = (known: number) => {
+      const given = terms({ gateways: 2, last: toldBy(ask, known, NOON) });
+      const accounts = new LocalQuotas();
+      let sum = 0;
+      for (let i = 0; i < 200; i++) sum += accounts.decide(name, ask, given).verdict.granted;
+      return sum;
+    };
+    const [oldest, count] = [0, 62];
+    const all = count + admittedBy(oldest) + admittedBy(count);
+    assert.equal(all, 131);
+    assert.ok(all <= 100 + 2 - 1 + (count - oldest));
+    assert.ok(all <= 100 + (100 + 2 - 1));
+  });
+
+  it("holds for any counts that gateways know last: limit + G - 1, and what was charged since the oldest", () => {
+    const known = fc.array(fc.nat(60), { minLength: 1, maxLength: 9 });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 60 }), known, (limit, all) => {
+        const ask = asking({ window: "minute", limit });
+        const counts = all.map((each) => Math.min(each, limit));
+        const [count, oldest, gateways] = [Math.max(...counts), Math.min(...counts), all.length];
+        let sum = count;
+        for (const each of counts) {
+          const given = terms({ gateways, last: toldBy(ask, each, NOON) });
+          const accounts = new LocalQuotas();
+          for (let i = 0; i <= limit; i++) sum += accounts.decide(name, ask, given).verdict.granted;
+        }
+        assert.ok(sum <= limit + gateways - 1 + (count - oldest), `${sum} of ${limit}`);
+        assert.ok(sum <= limit + (limit + gateways - 1));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it("is reached: no smaller one would be true", () => {
     const run = { limit: 10, known: 1, gateways: 8, turns: [] };
     assert.equal(counted(run, () => true).most, 1 + 8 * 2);

@@ -6,6 +6,7 @@ import {
   type OutageContext,
   shareOf,
 } from "../../../../src/stores/quotas/outage/local-quotas.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { account } from "../redis/redis-kit.ts";
 import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
 
@@ -95,6 +96,66 @@ describe("the share of a gateway", () => {
     accounts.endOutage();
     const last = toldBy(ask, 59, NOON);
     assert.equal(admitted(accounts, ask, terms({ last })), 1);
+  });
+});
+
+describe("a second outage while other gateways may owe their shares of the first", () => {
+  const ask = asking({ window: "day", limit: 60 });
+
+  it("leaves their shares alone, as large as they were at first", () => {
+    const accounts = new LocalQuotas();
+    assert.equal(admitted(accounts, ask, terms({ gateways: 3 })), 20);
+    accounts.debts.take();
+    accounts.beginOutage();
+    const last = toldBy(ask, 25, NOON);
+    const again = terms({ gateways: 3, last, pending: 1 });
+    assert.equal(
+      admitted(accounts, ask, again),
+      12,
+      "a third of 35, which is less than 60 - 25 - 20",
+    );
+    accounts.debts.take();
+    accounts.beginOutage();
+    const both = terms({ gateways: 3, last, pending: 2 });
+    assert.equal(admitted(accounts, ask, both), 0, "two shares of 20 leave nothing of 35");
+    assert.equal(accounts.decide(name, ask, both).outcome, "share", "and that is no rate limit");
+  });
+
+  it("keeps for them in the store what they may owe, and nothing of an observed limit", () => {
+    const accounts = new LocalQuotas();
+    const observed = { window: "month", limit: 1e12, observed: true } as const;
+    const limits = [...ask.limits, observed];
+    const last = toldBy(ask, 30, NOON);
+    const given = terms({ gateways: 3, last });
+    assert.deepEqual(accounts.reservedFor(name, limits, 2, given), [20, 0]);
+    assert.deepEqual(accounts.reservedFor(name, limits, 9, given), [60, 0], "never more than all");
+  });
+});
+
+describe("a refusal without the store", () => {
+  const ask = { ...asking({ window: "day", limit: 10 }), bans: DEFAULT_BANS };
+
+  it("is for the sake of the share while the limit has room, and is no strike", () => {
+    const accounts = new LocalQuotas();
+    const given = terms({ gateways: 2, last: toldBy(ask, 4, NOON) });
+    assert.equal(admitted(accounts, ask, given, 3), 3);
+    for (let i = 0; i < 50; i++) {
+      const { verdict, outcome } = accounts.decide(name, ask, {
+        ...given,
+        nowMs: NOON + i * 2_000,
+      });
+      const [day] = verdict.windows;
+      assert.deepEqual([outcome, day?.limit, day?.used, verdict.strikes], ["share", 3, 3, 0]);
+    }
+  });
+
+  it("is a rate limit, told by the plan's own, once what was counted and is owed leaves no room", () => {
+    const accounts = new LocalQuotas();
+    const given = terms({ gateways: 1, last: toldBy(ask, 4, NOON) });
+    assert.equal(admitted(accounts, ask, given, 6), 6);
+    const { verdict, outcome } = accounts.decide(name, ask, given);
+    const [day] = verdict.windows;
+    assert.deepEqual([outcome, day?.limit, day?.used], ["exhausted", 10, 10]);
   });
 });
 
