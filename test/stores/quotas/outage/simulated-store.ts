@@ -116,11 +116,8 @@ export type SimulatedGateway = {
   readonly close: () => Promise<void>;
 };
 
-/** A gateway on the store: the parts of the product between a request and its calls. */
-export function openGateway(store: SimulatedStore, expectedGateways = 1): SimulatedGateway {
+function clientOf(store: SimulatedStore, way: Way): QuotaClient {
   const clock = new StoreClock();
-  const ready = Promise.resolve();
-  const way: Way = { latencyMs: 1, replyLatencyMs: 1, there: ready, back: ready };
   const unanswered = new Set<number>();
   const timed = async <T>(run: () => T, giveUpMs?: number) => {
     const sentMs = performance.now();
@@ -137,7 +134,7 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
       return store.call(way, () => store.beat(String(id), alive === 1, Number(settledMs)));
     },
   };
-  const shared = {
+  return {
     decide: async (asks: readonly AccountRequest[], giveUpMs?: number) => {
       const sentMs = performance.now();
       unanswered.add(sentMs);
@@ -165,6 +162,13 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
     historyMs: undefined,
     link,
   } as unknown as QuotaClient;
+}
+
+/** A gateway on the store: the parts of the product between a request and its calls. */
+export function openGateway(store: SimulatedStore, expectedGateways = 1): SimulatedGateway {
+  const ready = Promise.resolve();
+  const way: Way = { latencyMs: 1, replyLatencyMs: 1, there: ready, back: ready };
+  const shared = clientOf(store, way);
   const answers = new DecisionCache();
   const corrections = { onLowered: () => {}, onCounted: () => {}, onDayClosed: () => {} };
   const inputs = { shared, answers, onUncertain: () => {}, corrections };
