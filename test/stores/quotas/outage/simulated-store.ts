@@ -9,8 +9,8 @@ import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { policyOf } from "./fallback-kit.ts";
 
 /** The instant at which the simulation begins: ten seconds into a minute. */
-export const BEGIN_MS = Date.UTC(2026, 6, 15, 12, 0, 10);
-export const TIMEOUT_MS = 50;
+const BEGIN_MS = Date.UTC(2026, 6, 15, 12, 0, 10);
+const TIMEOUT_MS = 50;
 
 /** One account in a store that runs on the fake clock, and the faults of the way to it. */
 export class SimulatedStore {
