@@ -14,7 +14,7 @@ export class BackgroundValue<T> {
   #value: T | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
   #tookMs = 0;
-  #isReading = false;
+  #reading: Promise<void> | undefined;
 
   constructor({ read }: { readonly read: () => Promise<T> }) {
     this.#readOnce = read;
@@ -25,12 +25,17 @@ export class BackgroundValue<T> {
     return this.#value;
   }
 
+  /** Resolves when the reading under way has ended; undefined if there is none. Never rejects. */
+  get reading(): Promise<void> | undefined {
+    return this.#reading;
+  }
+
   /** Has it read if it is old, and not being read already. Returns whether it is read now. */
   refresh({ maxAgeMs, pauses = 0 }: RefreshOptions): boolean {
     const ageMs = performance.now() - this.#readAtMs;
-    if (this.#isReading || ageMs < Math.max(maxAgeMs, this.#tookMs * pauses)) return false;
-    this.#isReading = true;
-    void this.#read();
+    if (this.#reading !== undefined || ageMs < Math.max(maxAgeMs, this.#tookMs * pauses))
+      return false;
+    this.#reading = this.#read();
     return true;
   }
 
@@ -39,6 +44,6 @@ export class BackgroundValue<T> {
     this.#value = await this.#readOnce().catch(() => undefined);
     this.#readAtMs = performance.now();
     this.#tookMs = this.#readAtMs - beganMs;
-    this.#isReading = false;
+    this.#reading = undefined;
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { AccountBan, GatewayDirectory, QuotaAdmin } from "../stores/quotas/quota-store.ts";
 import { type GatewayReport, gatewayReports } from "../telemetry/gateway-status.ts";
 import type { Diagnostics } from "../telemetry/history/diagnostics.ts";
@@ -20,6 +21,8 @@ const BANS_PAUSES = 10;
 const BANS_PAUSES_IDLE = 500;
 const REFUSED_AGE_MS = 3_000;
 const GATEWAYS_AGE_MS = 900;
+/** Figures wait so long for what is read of the store, and then have what was read before. */
+const PATIENCE_MS = 200;
 
 type Numbers = Readonly<Record<string, number>>;
 
@@ -88,7 +91,7 @@ export type DashboardSources = {
   readonly now: () => number;
 };
 
-/** Reads the figures: at once, with the last that is known of what the store has. */
+/** Reads the figures, with what the store told last where it takes long. */
 export class Dashboard {
   readonly #sources: DashboardSources;
   readonly #bans: BackgroundValue<readonly AccountBan[]>;
@@ -110,11 +113,14 @@ export class Dashboard {
     });
   }
 
-  /** For those who watch. */
-  read(): DashboardStats {
+  /** For those who watch. Never rejects. */
+  async read(): Promise<DashboardStats> {
     this.#refreshBans();
     this.#refused.refresh({ maxAgeMs: REFUSED_AGE_MS });
     this.#gateways.refresh({ maxAgeMs: GATEWAYS_AGE_MS });
+    const values = [this.#bans, this.#refused, this.#gateways];
+    const late = delay(PATIENCE_MS, undefined, { ref: false });
+    await Promise.race([Promise.all(values.map(({ reading }) => reading)), late]);
     return this.#figures();
   }
 

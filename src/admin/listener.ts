@@ -37,8 +37,8 @@ export type AdminDeps = Omit<ApiDeps, "events"> & {
   readonly checks: (environment?: string) => ReadinessChecks;
   /** The metrics as text. */
   readonly metrics: Pick<PrometheusMetrics, "render">;
-  /** The figures of now, for those who watch. */
-  readonly figures: () => object;
+  /** The figures of now, for those who watch. Never rejects. */
+  readonly figures: () => Promise<object>;
   /** The token, "" where none is set, and the further names, as the configuration in force has them. */
   readonly guard: () => Pick<GuardOptions, "token" | "hosts">;
 };
@@ -145,7 +145,7 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin
   const read = async () => {
     const happened = recent.since(last);
     begin();
-    const news = [{ event: "figures", data: JSON.stringify(figures()) }];
+    const news = [{ event: "figures", data: JSON.stringify(await figures()) }];
     return [...news, ...happened.map((one) => ({ event: "happened", data: JSON.stringify(one) }))];
   };
   return { begin, read };

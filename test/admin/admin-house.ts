@@ -116,7 +116,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     checks: (environment) => state.checksOf(environment),
     reload: () => state.reloaded(),
     metrics,
-    figures: () => ({}),
+    figures: async () => ({}),
     readings: () => [],
     name: "a-gateway",
     recent: new RecentEvents(),

@@ -1,4 +1,5 @@
 import { createKey, works } from "./accounts.js";
+import { drawDays } from "./days.js";
 import { ask, showKey } from "./dialogs.js";
 import {
   badge,
@@ -12,7 +13,7 @@ import {
   section,
   table,
 } from "./elements.js";
-import { limits, time } from "./format.js";
+import { limits, parseLimits, time } from "./format.js";
 import { pagedList } from "./lists.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
@@ -23,7 +24,7 @@ const ACCOUNT_EVERY_MS = 10_000;
 /** One account: where it stands, its keys, and all that may be done to it. */
 export function accountView({ api, live, id }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
-  const [head, usage, why] = [el("div", {}), el("div", {}), el("div", {})];
+  const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
   let keys;
   const showUsage = () => drawUsage({ api, id, usage, reload: load });
   const load = async () => {
@@ -33,9 +34,10 @@ export function accountView({ api, live, id }) {
       if (keys === undefined) {
         keys = keysOf(api, account, () => load());
         const parts = [section("Where it stands", usage, why), section("Keys", keys.element)];
-        fill(content, head, ...parts);
+        fill(content, head, ...parts, section("Usage by day", days));
       } else void keys.reload();
       await showUsage();
+      await drawDays({ api, id, days });
       if (api.has("GET /api/bans/:id")) await drawWhy({ api, id, why });
     } catch (error) {
       keys = undefined;
@@ -102,6 +104,28 @@ const ACTS = [
     title: "Change plan",
     text: "For all of its keys, at once. Counts, strikes and bans stay; the running window takes the new limit.",
     when: () => true,
+    fields: async ({ plan }, api) => {
+      const options = (await api.get("/api/plans")).map((one) => one.plan);
+      return [{ name: "plan", label: "Plan", options, value: plan }];
+    },
+  },
+  {
+    route: "PATCH /api/accounts/:id",
+    title: "Change limits",
+    text: "Its own limits, in place of those of the plan, for all of its keys, at once. Counts, strikes and bans stay.",
+    when: () => true,
+    fields: ({ limits: own }) => [
+      {
+        name: "limits",
+        label: "Limits of its own",
+        value: Object.entries(own)
+          .map(([window, limit]) => `${window}=${limit}`)
+          .join(", "),
+        placeholder: "minute=500, day=20000",
+        hint: "Empty: those of the plan alone.",
+      },
+    ],
+    body: ({ limits: text = "" }) => ({ limits: parseLimits(text), dropLimits: true }),
   },
   {
     route: "POST /api/accounts/:id/reset",
@@ -140,20 +164,19 @@ const ACTS = [
   },
 ];
 
-async function perform(api, { account, plan }, { route, title, text, danger, fields }, reload) {
-  const changesPlan = fields === undefined && route.startsWith("PATCH");
-  const plans = changesPlan ? (await api.get("/api/plans")).map((one) => one.plan) : [];
-  const choice = { name: "plan", label: "Plan", options: plans, value: plan };
-  const [method, path] = route.replace(":id", encodeURIComponent(account)).split(" ");
-  const named = route.includes(":id") ? {} : { id: account };
+/** Asks for the fields of an act, and does it; what is empty is left out of the body. */
+async function perform(api, account, { route, title, text, danger, fields, body }, reload) {
+  const { account: id } = account;
+  const [method, path] = route.replace(":id", encodeURIComponent(id)).split(" ");
+  const named = route.includes(":id") ? {} : { id };
+  const given = (values) => Object.fromEntries(Object.entries(values).filter(([, one]) => one));
   const run = (values) => {
-    const given = Object.entries(values).filter(([, value]) => value !== "");
-    return api.send(method, path, { ...named, ...Object.fromEntries(given) });
+    return api.send(method, path, { ...named, ...(body?.(values) ?? given(values)) });
   };
   const done = await ask({
-    title: `${title}: ${account}`,
+    title: `${title}: ${id}`,
     text,
-    fields: changesPlan ? [choice] : fields,
+    fields: typeof fields === "function" ? await fields(account, api) : fields,
     verb: title,
     danger,
     run,

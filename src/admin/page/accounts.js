@@ -1,6 +1,6 @@
 import { ask, showKey } from "./dialogs.js";
 import { badge, button, el, heading, table } from "./elements.js";
-import { count, now, time } from "./format.js";
+import { count, now, parseLimits, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
 /** Typing goes on for so long before a search is sent. */
@@ -137,9 +137,7 @@ function wanted({ scopes, limits, ...rest }) {
       .filter(Boolean);
   const body = Object.fromEntries(texts);
   if (list(scopes).length > 0) body.scopes = list(scopes);
-  const pairs = list(limits).map((pair) => pair.split("=").map((part) => part.trim()));
-  if (pairs.length > 0) {
-    body.limits = Object.fromEntries(pairs.map(([window, limit]) => [window, Number(limit)]));
-  }
+  const own = parseLimits(limits ?? "");
+  if (Object.keys(own).length > 0) body.limits = own;
   return body;
 }

@@ -4,14 +4,15 @@ import { badge, el, fill, heading, table } from "./elements.js";
 export function backendsView({ live }) {
   const content = el("div", {});
   const draw = () => {
-    const { figures } = live;
-    const text = JSON.stringify(figures?.upstreams);
+    const { figures, state } = live;
+    const isStale = state !== "live";
+    const text = JSON.stringify([figures?.upstreams, isStale]);
     if (content.dataset.shown === text) return;
     content.dataset.shown = text;
     const rows = figures?.upstreams.map(({ environment, backend, origin, up }) => [
       el("span", { class: "id" }, origin),
       [environment, backend].filter(Boolean).join(" "),
-      badge(up ? "up" : "down", up ? "good" : "bad"),
+      isStale ? badge(`not known, was ${up ? "up" : "down"}`) : badge(...stateOf(up)),
     ]);
     fill(
       content,
@@ -34,4 +35,8 @@ export function backendsView({ live }) {
     ),
     close: end,
   };
+}
+
+function stateOf(up) {
+  return up ? ["up", "good"] : ["down", "bad"];
 }

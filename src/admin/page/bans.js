@@ -20,7 +20,7 @@ export function bansView({ api, live }) {
   let seen = "";
   let timer;
   const end = live.onChange(({ figures }) => {
-    const now = JSON.stringify(figures?.bans);
+    const now = JSON.stringify([figures?.bans.inForce, figures?.bans.edition]);
     if (now === seen) return;
     if (seen !== "") {
       timer ??= setTimeout(() => {

@@ -1,21 +1,23 @@
 import { el, fill } from "./elements.js";
-import { short } from "./format.js";
+import { now } from "./format.js";
 import uPlot from "./uplot.js";
 
 const HEIGHT_PX = 168;
 /** The width of time that is drawn, in seconds: it grows with what there is to show. */
-const SPAN_S = { min: 60, max: 300 };
+const SPAN_S = { min: 60, max: 900 };
+/** Between samples that are further apart a line would tell what was not read. */
+const GAP_S = 12;
 
 /**
- * A plot of the last five minutes: `series` are `{ name, colour, of(sample) }`, `show` makes a value a
- * text. The legend has the newest values, or those under the pointer. `close` lets go of everything.
+ * A plot of the last 15 minutes: `series` are `{ name, colour, of(sample) }`, `show` makes a value a
+ * text, with its unit, and without fractions on the axis if `isWhole`. The legend has the newest values, or those under the pointer. `close` lets go of everything.
  */
-export function chart({ title, series, show, live }) {
+export function chart({ title, series, show, isWhole = false, live }) {
   const legend = series.map(() => el("dd", {}, "–"));
   const names = series.map(({ name, colour }) => el("dt", { class: colour }, name));
   const pairs = series.map((_, i) => el("div", {}, names[i], legend[i]));
   const words = series.map(({ name }) => name).join(", ");
-  const label = `${title} over the last five minutes: ${words}`;
+  const label = `${title} over the last 15 minutes: ${words}`;
   const canvas = el("div", { class: "canvas", role: "img", "aria-label": label });
   const element = el(
     "figure",
@@ -25,22 +27,29 @@ export function chart({ title, series, show, live }) {
     el("dl", { class: "legend" }, ...pairs),
   );
 
+  let rows = [];
+  const span = () => spanOf(live.samples);
   const tell = (at) => {
-    const sample = live.samples[at ?? live.samples.length - 1];
+    const sample = rows[at ?? rows.length - 1];
     series.forEach(({ of, as = show }, i) => {
       legend[i].textContent = sample === undefined ? "–" : as(of(sample));
     });
   };
   let plot;
   const draw = () => {
-    plot?.setData(dataOf(live.samples, series));
+    rows = rowsOf(live.samples);
+    plot?.setData(dataOf(rows, series));
     tell(plot?.cursor.idx ?? undefined);
   };
   const make = () => {
     plot?.destroy();
     fill(canvas);
     const width = Math.max(200, canvas.clientWidth);
-    plot = new uPlot(options({ series, width, tell }), dataOf(live.samples, series), canvas);
+    plot = new uPlot(
+      options({ series, width, show, isWhole, tell, span }),
+      dataOf(rows, series),
+      canvas,
+    );
   };
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const sized = new ResizeObserver(() => {
@@ -57,21 +66,29 @@ export function chart({ title, series, show, live }) {
   return { element, draw, close };
 }
 
+/** The samples, and an empty one in each gap. */
+function rowsOf(samples) {
+  return samples.flatMap((sample, i) => {
+    const before = samples[i - 1]?.at ?? sample.at;
+    return sample.at - before > GAP_S ? [{ at: before + 1 }, sample] : [sample];
+  });
+}
+
 /** Values that are not there leave a gap; those without a bound end at the top of all. */
-function dataOf(samples, series) {
-  const value = (number) => (number === Number.POSITIVE_INFINITY ? 10_000 : number);
-  return [
-    samples.map(({ at }) => at),
-    ...series.map(({ of }) => samples.map((one) => value(of(one)))),
-  ];
+function dataOf(rows, series) {
+  const value = (number) => (number === Number.POSITIVE_INFINITY ? 10_000 : (number ?? null));
+  return [rows.map(({ at }) => at), ...series.map(({ of }) => rows.map((one) => value(of(one))))];
 }
 
 /** The seconds on the axis: up to the newest sample, which is at the right edge. */
-function span(_plot, from, to) {
-  const end = to ?? Date.now() / 1_000;
-  const width = Math.min(SPAN_S.max, Math.max(SPAN_S.min, end - (from ?? end)));
+function spanOf(samples) {
+  const end = samples.at(-1)?.at ?? now();
+  const width = Math.min(SPAN_S.max, Math.max(SPAN_S.min, end - (samples[0]?.at ?? end)));
   return [end - width, end];
 }
+
+/** The steps of an axis without fractions. */
+const WHOLE = [1, 10, 100, 1_000, 10_000, 100_000].flatMap((one) => [one, 2 * one, 5 * one]);
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
@@ -79,7 +96,7 @@ function clock(unixSeconds) {
   return CLOCK.format(unixSeconds * 1_000);
 }
 
-function options({ series, width, tell }) {
+function options({ series, width, show, isWhole, tell, span }) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   const font = "11px system-ui, sans-serif";
@@ -89,7 +106,7 @@ function options({ series, width, tell }) {
     width,
     height: HEIGHT_PX,
     legend: { show: false },
-    padding: [8, 10, 0, 0],
+    padding: [8, 28, 0, 0],
     cursor: { y: false, points: { size: 5 }, drag: { x: false, y: false } },
     scales: {
       x: { range: span },
@@ -103,7 +120,14 @@ function options({ series, width, tell }) {
         size: 24,
         values: (_plot, ticks) => ticks.map(clock),
       },
-      { ...axis, grid, size: 44, space: 34, values: (_plot, ticks) => ticks.map(short) },
+      {
+        ...axis,
+        grid,
+        size: 56,
+        space: 34,
+        values: (_plot, ticks) => ticks.map(show),
+        ...(isWhole && { incrs: WHOLE }),
+      },
     ],
     series: [
       {},

@@ -87,7 +87,7 @@ function sunsetOf({ sunsetMs }) {
   return el("span", {}, gone && badge("gone", "bad"), gone && " ", time(sunsetMs / 1_000));
 }
 
-/** Callers that are shown of each operation: its latest. The command line tells them all. */
+/** Callers that are shown of each operation: those with most requests. The command line tells all. */
 const CALLERS_MAX = 50;
 
 function callersTable(operations) {
@@ -95,6 +95,7 @@ function callersTable(operations) {
     const more = accounts.length - CALLERS_MAX;
     const operation = `${method} ${route}`;
     const shown = accounts
+      .toSorted((a, b) => b.requests - a.requests)
       .slice(0, CALLERS_MAX)
       .map(({ account, last, requests }) => [
         el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
@@ -103,7 +104,7 @@ function callersTable(operations) {
         count(requests),
         time(last),
       ]);
-    const rest = [`${count(more)} more, earlier`, operation, environment, "–", "–"];
+    const rest = [`${count(more)} more, with fewer requests`, operation, environment, "–", "–"];
     return more > 0 ? [...shown, rest] : shown;
   });
   return table({

@@ -22,9 +22,12 @@ const KNOWN = new Set([...PLACED, ...Object.keys(INSTANTS)]);
 /** The last events of this gateway, as they happen. */
 export function eventsView({ live }) {
   const content = el("div", {});
+  const choice = el("select", { id: "kind", onchange: () => draw() });
   const draw = () => {
     const { events, figures } = live;
-    const text = `${events[0]?.number} ${figures === undefined}`;
+    offer(choice, events);
+    const kind = choice.value;
+    const text = `${events[0]?.number} ${figures === undefined} ${kind}`;
     if (content.dataset.shown === text) return;
     content.dataset.shown = text;
     fill(
@@ -32,7 +35,7 @@ export function eventsView({ live }) {
       table({
         label: "Events",
         columns: [{ name: "When" }, { name: "Event" }, { name: "Account" }],
-        rows: events.map(rowOf),
+        rows: events.filter((event) => kind === "" || event.kind === kind).map(rowOf),
         empty:
           figures === undefined ? "Waiting for the first figures…" : "Nothing has happened yet.",
       }),
@@ -48,10 +51,28 @@ export function eventsView({ live }) {
         "Events",
         "The last 200 since the start of this gateway; all of them are in its log.",
       ),
+      el("div", { class: "search" }, el("label", { for: "kind" }, "Kind"), choice),
       content,
     ),
     close: end,
   };
+}
+
+/** The kinds that there are, with their numbers; the one that is chosen stays, without events too. */
+function offer(choice, events) {
+  const chosen = choice.value;
+  const counts = new Map(chosen === "" ? [] : [[chosen, 0]]);
+  for (const { kind } of events) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  const kinds = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
+  const texts = kinds.map(([kind, number]) => `${kind.replaceAll("_", " ")} (${number})`);
+  const text = JSON.stringify(texts);
+  if (choice.dataset.shown === text) return;
+  choice.dataset.shown = text;
+  fill(
+    choice,
+    el("option", { value: "" }, `all (${events.length})`),
+    ...kinds.map(([kind], i) => el("option", { value: kind, selected: kind === chosen }, texts[i])),
+  );
 }
 
 function rowOf(event) {

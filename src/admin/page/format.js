@@ -3,26 +3,31 @@ import { el } from "./elements.js";
 const GROUPED = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const TENTHS = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const HUNDREDTHS = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
 export function count(value) {
   return value === null || value === undefined ? "–" : GROUPED.format(value);
 }
 
-/** For axes: 1.5K, 2M, 0.25. */
-export function short(value) {
-  return value < 1 ? String(value) : SHORT.format(value);
+/** "1.5K/s", "0.25/s". */
+export function perSecond(value) {
+  return value === null || value === undefined ? "–" : `${short(value)}/s`;
 }
 
-export function perSecond(value) {
-  if (value === null || value === undefined) return "–";
-  return TENTHS.format(value < 10 ? value : Math.round(value));
+export function perMinute(value) {
+  return value === null || value === undefined ? "–" : `${short(value)}/min`;
+}
+
+function short(value) {
+  if (value < 1) return HUNDREDTHS.format(value);
+  return value < 10 ? TENTHS.format(value) : SHORT.format(Math.round(value));
 }
 
 export function milliseconds(value) {
   if (value === null || value === undefined) return "–";
   if (value === Number.POSITIVE_INFINITY) return "over 10 s";
   if (value >= 1_000) return `${(value / 1_000).toFixed(value < 10_000 ? 1 : 0)} s`;
-  return `${value < 10 ? value.toFixed(1) : GROUPED.format(value)} ms`;
+  return `${value < 10 ? TENTHS.format(value) : GROUPED.format(value)} ms`;
 }
 
 const STEPS = [
@@ -77,6 +82,16 @@ export function keepTimes() {
       if (element.textContent !== text) element.textContent = text;
     }
   }, 1_000);
+}
+
+/** "minute=500, day=20000" as an object of limits; what is no number stays to be refused. */
+export function parseLimits(text) {
+  const pairs = text
+    .split(",")
+    .map((pair) => pair.trim())
+    .filter(Boolean)
+    .map((pair) => pair.split("=").map((part) => part.trim()));
+  return Object.fromEntries(pairs.map(([window, limit]) => [window, Number(limit)]));
 }
 
 /** "60 a minute, 1,000 a day": the windows in the order of the answer. */

@@ -1,10 +1,14 @@
 import { setClock } from "./format.js";
+import { samplesOf } from "./samples.js";
 
-/** Five minutes of samples, one a second. */
-const SAMPLES_MAX = 300;
+/** The plots are of the last 15 minutes. */
+const SAMPLES_S = 900;
 const EVENTS_MAX = 200;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 10_000;
+/** Figures come each second: without any for so long the page says so, and then asks again. */
+const SILENT_MS = 3_000;
+const GIVE_UP_MS = 12_000;
 /** A hidden page closes the stream. */
 const HIDDEN_MS = 60_000;
 
@@ -15,7 +19,14 @@ const HIDDEN_MS = 60_000;
 export class Live {
   #api;
   #listeners = new Set();
+  /** Ends all reading; and the reading of one stream. */
   #abort;
+  #attempt;
+  /** When the last figures came, and when the stream was asked for, on performance.now(). */
+  #heardAtMs = performance.now();
+  #askedAtMs = performance.now();
+  /** Readings of before the stream, until the first figures. */
+  #readings = [];
   /** "connecting", "live", or the words of what is wrong. */
   state = "connecting";
   figures;
@@ -31,6 +42,7 @@ export class Live {
       if (document.hidden) timer = setTimeout(() => this.#abort?.abort(), HIDDEN_MS);
       else if (this.#abort?.signal.aborted) void this.run();
     });
+    setInterval(() => this.#listen(), 1_000);
   }
 
   /** Gives the function that ends the subscription. */
@@ -53,39 +65,66 @@ export class Live {
   async run() {
     this.#abort = new AbortController();
     const { signal } = this.#abort;
+    if (this.figures !== undefined) this.#say("connecting");
     for (let waitMs = RETRY_MS; !signal.aborted; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
+      this.#attempt = new AbortController();
+      this.#askedAtMs = performance.now();
+      const either = AbortSignal.any([signal, this.#attempt.signal]);
       try {
-        for await (const { event, data } of messages(await this.#api.open("/api/events", signal))) {
+        for await (const { event, data } of messages(await this.#api.open("/api/events", either))) {
           waitMs = RETRY_MS;
           this.#take(event, data);
         }
         this.#say("The stream ended: trying again");
       } catch (error) {
         if (signal.aborted) return;
-        this.#say(error.message);
+        if (!either.aborted) this.#say(error.message);
       }
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
+  }
+
+  /** A gateway that stands still keeps its connections open: only the clock tells. */
+  #listen() {
+    const nowMs = performance.now();
+    const isSilent = this.state === "live" || this.state.startsWith("No news");
+    const silentMs = nowMs - this.#heardAtMs;
+    if (!isSilent || silentMs < SILENT_MS || this.#abort?.signal.aborted) return;
+    this.#say(`No news for ${Math.floor(silentMs / 1_000)} s`);
+    if (nowMs - Math.max(this.#heardAtMs, this.#askedAtMs) > GIVE_UP_MS) this.#attempt?.abort();
   }
 
   #take(event, data) {
     if (event === "hello") {
       this.#api.routes = new Set(data.routes);
       this.events = data.happened.toReversed();
+      this.#readings = data.readings;
     }
     if (event === "happened" && !(data.number <= this.events[0]?.number)) {
       this.events = [data, ...this.events].slice(0, EVENTS_MAX);
       this.#tell();
     }
     if (event !== "figures") return;
+    this.#heardAtMs = performance.now();
     const before = this.figures;
     this.figures = data;
     this.state = "live";
     setClock(data.atMs);
-    const sample = before && sampleOf(before, data);
-    if (sample) this.samples.push(sample);
-    if (this.samples.length > SAMPLES_MAX) this.samples.shift();
+    this.#sample(before, data);
     this.#tell();
+  }
+
+  /** Adds what happened since the figures before; of readings, what happened while nobody looked. */
+  #sample(before, figures) {
+    const known = this.samples.at(-1)?.at ?? 0;
+    const last = this.#readings.at(-1);
+    const since = last !== undefined && !(before?.atMs > last.atMs) ? last : before;
+    const line = [...this.#readings.slice(0, -1), since, figures].filter(Boolean);
+    const fresh = samplesOf(line, figures.durations.bounds).filter(({ at }) => at > known);
+    this.#readings = [];
+    this.samples.push(...fresh);
+    const oldest = figures.atMs / 1_000 - SAMPLES_S;
+    while (this.samples[0]?.at < oldest) this.samples.shift();
   }
 
   #say(state) {
@@ -128,43 +167,4 @@ async function* pieces(stream) {
   } finally {
     void reader.cancel().catch(() => {});
   }
-}
-
-/** The rates between two readings; undefined if the gateway restarted in between. */
-export function sampleOf(before, now) {
-  const seconds = (now.atMs - before.atMs) / 1_000;
-  const total = (numbers) => Object.values(numbers).reduce((sum, value) => sum + value, 0);
-  if (seconds < 0.2 || total(now.answered) < total(before.answered)) return undefined;
-  const rate = (part, chosen) =>
-    Object.entries(now[part])
-      .filter(([status]) => chosen(Number(status)))
-      .reduce((sum, [status, value]) => sum + value - (before[part][status] ?? 0), 0) / seconds;
-  return {
-    at: now.atMs / 1_000,
-    requests: rate("answered", () => true),
-    failed: rate("answered", (status) => status >= 500),
-    refused: rate("ownAnswers", (status) => status >= 400),
-    limited: rate("ownAnswers", (status) => status === 429),
-    strangers: rate("ownAnswers", (status) => status === 401 || status === 403),
-    imposed: (now.bans.imposed - before.bans.imposed) / seconds,
-    banned: now.bans.inForce,
-    inFlight: now.inFlight,
-    ...latencies(before.durations, now.durations),
-  };
-}
-
-/** In milliseconds: the mean, and the bucket's bound under which 95 and 99 of 100 requests were. */
-function latencies(before, now) {
-  const counts = now.counts.map((value, i) => value - before.counts[i]);
-  const all = counts.reduce((sum, value) => sum + value, 0);
-  if (all <= 0) return { mean: null, p95: null, p99: null };
-  const under = (share) => {
-    let below = 0;
-    const i = counts.findIndex((value) => {
-      below += value;
-      return below >= share * all;
-    });
-    return i < now.bounds.length ? now.bounds[i] * 1_000 : Number.POSITIVE_INFINITY;
-  };
-  return { mean: ((now.sum - before.sum) / all) * 1_000, p95: under(0.95), p99: under(0.99) };
 }

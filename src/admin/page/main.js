@@ -10,8 +10,9 @@ import { badge, el, fill } from "./elements.js";
 import { eventsView } from "./events.js";
 import { explainView } from "./explain.js";
 import { keepTimes } from "./format.js";
+import { gatewaysView } from "./gateways.js";
 import { Live } from "./live.js";
-import { overviewView } from "./overview.js";
+import { downEnvironments, overviewView } from "./overview.js";
 import { plansView } from "./plans.js";
 
 /** The sections in their order. `needs` names the route without which a section is not offered. */
@@ -20,6 +21,7 @@ const SECTIONS = [
   { path: "accounts", name: "Accounts", view: accountsView },
   { path: "bans", name: "Bans", view: bansView },
   { path: "plans", name: "Plans", view: plansView },
+  { path: "gateways", name: "Gateways", view: gatewaysView },
   { path: "backends", name: "Backends", view: backendsView },
   { path: "deprecations", name: "Deprecations", view: deprecationsView },
   { path: "events", name: "Events", view: eventsView },
@@ -85,12 +87,15 @@ function showStatus() {
   const { figures, state } = live;
   const status = document.getElementById("status");
   const failing = Object.entries(figures?.checks ?? {}).filter(([, { ok }]) => !ok);
-  const word = state !== "live" ? state : failing.length === 0 ? "Ready" : "Not ready";
+  const down = figures === undefined ? [] : downEnvironments(figures);
+  const word = state === "live" ? wordOf(failing, down) : state;
   const text = `${word} ${failing.map(([name]) => name).join(", ")}`;
   if (text !== shownStatus) {
     shownStatus = text;
     const kind = state === "connecting" ? "plain" : word === "Ready" ? "good" : "bad";
-    const why = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`).join("; ");
+    const reasons = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`);
+    const why =
+      state === "live" || state === "connecting" ? reasons.join("; ") : lastShown(figures);
     fill(
       status,
       badge(state === "connecting" ? "Connecting" : word, kind),
@@ -98,6 +103,17 @@ function showStatus() {
     );
   }
   document.body.classList.toggle("stale", state !== "live");
+}
+
+/** An environment without any backend left is told, whatever the others do. */
+function wordOf(failing, down) {
+  if (failing.length > 0) return "Not ready";
+  return down.length > 0 ? `Down: ${down.join(", ")}` : "Ready";
+}
+
+function lastShown(figures) {
+  if (figures === undefined) return "";
+  return `What is shown is as of ${new Date(figures.atMs).toISOString().slice(11, 19)} UTC`;
 }
 
 addEventListener("hashchange", () => {

@@ -1,10 +1,11 @@
 import { chart } from "./charts.js";
 import { badge, el, fill, heading, section, table } from "./elements.js";
-import { count, milliseconds, perSecond, time } from "./format.js";
+import { count, milliseconds, perMinute, perSecond, time } from "./format.js";
+import { sums } from "./gateways.js";
 
 const CHARTS = [
   {
-    title: "Requests a second",
+    title: "Requests per second",
     show: perSecond,
     series: [
       { name: "all", colour: "accent", of: (sample) => sample.requests },
@@ -12,7 +13,7 @@ const CHARTS = [
     ],
   },
   {
-    title: "Refusals a second",
+    title: "Refusals per second",
     show: perSecond,
     series: [
       { name: "all", colour: "warn", of: (sample) => sample.refused },
@@ -30,27 +31,35 @@ const CHARTS = [
     ],
   },
   {
-    title: "Bans",
-    show: perSecond,
+    title: "Bans in force, and imposed per minute",
+    show: count,
+    isWhole: true,
     series: [
-      { name: "in force", colour: "accent", as: count, of: (sample) => sample.banned },
-      { name: "imposed a second", colour: "bad", of: (sample) => sample.imposed },
+      { name: "in force", colour: "accent", of: (sample) => sample.banned },
+      {
+        name: "imposed",
+        colour: "bad",
+        as: perMinute,
+        of: ({ imposed }) => imposed && imposed * 60,
+      },
     ],
   },
 ];
 
-/** The whole gateway at a glance: numbers, plots, and what is not well. */
+/** The whole gateway at a glance: numbers, plots, who is refused, and what is not well. */
 export function overviewView({ live }) {
   const charts = CHARTS.map((one) => chart({ ...one, live }));
   const tiles = el("dl", { class: "tiles" });
   const checks = el("div", {});
+  const refused = el("div", {});
   const draw = () => {
     const { figures, samples } = live;
     if (figures === undefined) {
       fill(tiles, tile("waiting", "Waiting for the first figures", "…"));
       return;
     }
-    fill(tiles, ...tilesOf(figures, samples.at(-1)));
+    fill(tiles, ...sharedTiles(figures), ...tilesOf(figures, samples.at(-1)));
+    drawRefused(refused, figures);
     drawChecks(checks, figures);
     for (const one of charts) one.draw();
   };
@@ -63,6 +72,7 @@ export function overviewView({ live }) {
       heading("Overview", "All processes of this gateway together, each second."),
       tiles,
       el("div", { class: "charts" }, ...charts.map(({ element }) => element)),
+      section("Most refused accounts", refused),
       section("Checks", checks),
     ),
     close: () => {
@@ -79,6 +89,33 @@ function tile(name, title, value, more) {
     el("dt", {}, title),
     el("dd", {}, el("strong", {}, value), more && el("span", {}, more)),
   );
+}
+
+/** The sums over all gateways, where there are several. */
+function sharedTiles({ gateways }) {
+  if (gateways === null || gateways.length < 2) return [];
+  const { requests, refusals, silent } = sums(gateways);
+  const all = `all ${count(gateways.length)} gateways`;
+  const more = silent > 0 ? `${count(silent)} without news` : "";
+  return [
+    tile("all-requests", `Requests a second, ${all}`, perSecond(requests), more),
+    tile("all-refused", `Refused a second, ${all}`, perSecond(refusals), more),
+  ];
+}
+
+function drawRefused(element, { refused }) {
+  const text = JSON.stringify(refused);
+  if (element.dataset.shown === text) return;
+  element.dataset.shown = text;
+  const rows = refused.map(({ account, environment, requests }) => [
+    el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+    environment,
+    count(requests),
+  ]);
+  const columns = [{ name: "Account" }, { name: "Environment", class: "wide" }];
+  columns.push({ name: "Refused in 15 min", class: "number" });
+  const empty = "No request of an account was refused in the last 15 minutes.";
+  fill(element, table({ label: "Most refused accounts", columns, rows, empty }));
 }
 
 function tilesOf(figures, sample) {
@@ -119,10 +156,18 @@ function tilesOf(figures, sample) {
   ];
 }
 
+/** Environments that have backends, and none that is up. */
+export function downEnvironments({ upstreams }) {
+  const byName = Map.groupBy(upstreams, ({ environment }) => environment);
+  return [...byName].filter(([, all]) => all.every(({ up }) => !up)).map(([name]) => name);
+}
+
 let shown = "";
 
-function drawChecks(element, { checks, store, workers, logDropped, config, version }) {
-  const text = JSON.stringify([checks, store.up, workers, logDropped, config, version]);
+function drawChecks(element, figures) {
+  const { checks, store, workers, logDropped, config, version } = figures;
+  const down = downEnvironments(figures);
+  const text = JSON.stringify([checks, store.up, workers, logDropped, config, version, down]);
   if (text === shown && element.firstChild) return;
   shown = text;
   const rows = Object.entries(checks).map(([name, { ok, why }]) => [
@@ -130,6 +175,7 @@ function drawChecks(element, { checks, store, workers, logDropped, config, versi
     badge(ok ? "ok" : "failing", ok ? "good" : "bad"),
     why ?? "",
   ]);
+  rows.push(...down.map((name) => [name, badge("down", "bad"), "all of its backends are down"]));
   const facts = [
     `version ${version}`,
     workers && `${workers.serving} workers, ${workers.restarts} restarts`,

@@ -52,7 +52,7 @@ function meterOf({ window, limit, used, remaining, reset }) {
       "aria-label": label,
       class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
     }),
-    el("p", { class: "hint" }, `${count(remaining)} left, resets `, time(reset)),
+    el("p", { class: "hint" }, `${count(remaining)} left. Resets `, time(reset)),
   );
 }
 
@@ -73,25 +73,58 @@ function watchedOf({ window, limit, used, reset }) {
       value: Math.min(used, limit),
       "aria-label": `${count(used)} of an observed limit of ${count(limit)} a ${window}`,
     }),
-    el("p", { class: "hint" }, "refuses nothing, resets ", time(reset)),
+    el("p", { class: "hint" }, "Refuses nothing. Resets ", time(reset)),
   );
 }
 
-/** The bans of an account that the gateway remembers, with the refusals that earned each, or why. */
+/**
+ * The bans of an account that the gateway remembers, with the refusals that earned each, or why; and
+ * what it does not remember: it keeps the last 1,000 bans since its start.
+ */
 export async function drawWhy({ api, id, why }) {
-  const { bans } = await api.get(`/api/bans/${encodeURIComponent(id)}`);
-  if (bans.length === 0) return fill(why);
-  const rows = bans
-    .toReversed()
-    .map(({ window, at, until, imposed, reason, strikes }) => [
-      time(at),
-      time(until),
-      imposed ? "–" : window,
-      imposed
-        ? `Banned by hand${reason === undefined ? "" : `: ${reason}`}`
-        : el("div", { class: "buttons" }, ...strikes.map((strike) => time(strike.at))),
-    ]);
+  const { bans, ban } = await api.get(`/api/bans/${encodeURIComponent(id)}`);
+  const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
+  const remembered = bans.toReversed();
+  const all = isKnown ? remembered : [fromStore(ban), ...remembered];
+  const forgotten = ban === null ? 0 : ban.offences - bans.filter(({ imposed }) => !imposed).length;
+  const text = JSON.stringify([all, forgotten]);
+  if (why.dataset.shown === text) return;
+  why.dataset.shown = text;
+  if (all.length === 0) return fill(why);
   const columns = [{ name: "Since" }, { name: "Ends" }, { name: "Limit" }];
   columns.push({ name: "Refusals that earned it, or why", class: "details" });
-  fill(why, section("Recent bans", table({ label: "Recent bans", columns, rows, empty: "" })));
+  const rows = all.map(banRow);
+  fill(
+    why,
+    section(
+      "Recent bans",
+      table({ label: "Recent bans", columns, rows, empty: "" }),
+      forgotten > 0 && isKnown && el("p", { class: "hint" }, forgottenText(forgotten)),
+    ),
+  );
+}
+
+/** The ban in force, as far as the store knows how it came about. */
+function fromStore({ at, until, imposed, reason, strikes }) {
+  return { at, until, imposed, strikes, ...(reason === null ? {} : { reason }) };
+}
+
+function forgottenText(bans) {
+  const what = bans === 1 ? "1 earlier ban is" : `${count(bans)} earlier bans are`;
+  return `${what} not remembered by this gateway: the log has their events.`;
+}
+
+function banRow({ window = "–", at, until, imposed, reason, strikes }) {
+  return [
+    at === null ? "not remembered" : time(at),
+    time(until),
+    imposed ? "–" : window,
+    banReason({ imposed, reason, strikes }),
+  ];
+}
+
+function banReason({ imposed, reason, strikes }) {
+  if (imposed) return `Banned by hand${reason === undefined ? "" : `: ${reason}`}`;
+  if (strikes.length === 0) return "What earned it is not remembered: the log has its event.";
+  return el("div", { class: "buttons" }, ...strikes.map((strike) => time(strike.at)));
 }

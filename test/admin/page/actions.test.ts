@@ -124,6 +124,44 @@ describe("by keyboard alone", () => {
     await page.getByRole("button", { name: "Lift the ban" }).waitFor();
   });
 
+  it("an account gets limits of its own, which can be changed and taken back", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue({ limits: { minute: 500 } });
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const limits = async () => {
+      return (await read<{ limits: object }>(house, `/api/accounts/${account}`)).limits;
+    };
+    await press(page, "Change limits");
+    const field = page.getByLabel("Limits of its own");
+    assert.equal(await field.inputValue(), "minute=500");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("minute=7, day=70");
+    await page.keyboard.press("Escape");
+    await closed(page);
+    assert.deepEqual(await limits(), { minute: 500 }, "Escape does nothing");
+    await press(page, "Change limits");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("day=often");
+    await confirm(page, "Change limits");
+    const said = page.getByRole("dialog").getByRole("alert");
+    await eventually(async () => assert.match(await textOf(said), /"limits" must be an object/));
+    await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("day=70");
+    await confirm(page, "Change limits");
+    await closed(page);
+    assert.deepEqual(await limits(), { day: 70 });
+    await page.getByText("by agreement 70 a day").waitFor();
+    await press(page, "Change limits");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.press("Delete");
+    await confirm(page, "Change limits");
+    await closed(page);
+    assert.deepEqual(await limits(), {});
+    assert.deepEqual(complaints, []);
+  });
+
   it("an account changes its plan, is suspended and resumed", async () => {
     await using house = await startTestGateway();
     const { key, account } = await house.issue();

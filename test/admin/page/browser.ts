@@ -18,7 +18,17 @@ const FLAGS = [
 ];
 
 const DESKTOP = { width: 1280, height: 860 };
-export const PHONE = { width: 360, height: 740 };
+
+/** The ways in which each view is looked at: three widths, light and dark. */
+export const LOOKS = [1440, 768, 390].flatMap((width) =>
+  (["light", "dark"] as const).map((colorScheme) => ({
+    name: `${width}-${colorScheme}`,
+    options: { colorScheme, viewport: { width, height: width > 400 ? 900 : 780 } },
+  })),
+);
+
+/** Where the pictures of a run are kept, for people to look at; git ignores it. */
+const PICTURES = join(import.meta.dirname, "../../../reports/page");
 
 /**
  * A clock that runs as that of the machine does, and says noon and five seconds now: a test that
@@ -83,6 +93,22 @@ export async function findings(page: Page): Promise<string[]> {
     const { violations } = await globalThis.axe.run(document);
     return violations.flatMap(({ id, nodes }) => nodes.map((node) => id + " " + node.html));
   })()`);
+}
+
+/**
+ * Judges a view as it is: no findings of axe, no scroll to the side, the current section in sight.
+ * Keeps a picture of the whole of it, by the name of the look and the view.
+ */
+export async function checkLook(page: Page, look: string, view: string): Promise<void> {
+  assert.deepEqual(await findings(page), [], view);
+  const [content, window] = await page.evaluate<[number, number]>(
+    "[document.documentElement.scrollWidth, innerWidth]",
+  );
+  assert.ok(content <= window, `${view}: ${content} px in ${window}`);
+  const current = await page.locator("nav [aria-current=page]").boundingBox();
+  const isSeen = current !== null && current.x >= 0 && current.x + current.width <= window;
+  assert.ok(isSeen, `${view}: the current section is out of sight`);
+  await page.screenshot({ path: join(PICTURES, look, `${view}.png`), fullPage: true });
 }
 
 /** Presses Tab until the element with this name has the keyboard, as somebody without a mouse does. */

@@ -20,10 +20,14 @@ async function cells(page: Page, label: string): Promise<string[][]> {
 }
 
 describe("the callers of what goes away", () => {
-  it("are those of the API, the latest first, and no more than fifty of an operation", async () => {
+  it("are those of the API, those with most requests first, and no more than fifty of an operation", async () => {
     await using house = await startTestGateway();
     const made = (await house.issue({ count: 53 })) as unknown as { key: string }[];
     for (const { key } of made) await (await house.ask(key, "/v1/pets/7")).text();
+    // Two of the earliest call again, and again: they are not the latest, but come first.
+    const again = made.slice(3, 5).map(({ key }, i) => Array.from({ length: 2 - i }, () => key));
+    for (const key of again.flat()) await (await house.ask(key, "/v1/pets/7")).text();
+    for (const { key } of made.slice(5)) await (await house.ask(key, "/v1/pets")).text();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
     const told = await house.admin("/api/deprecations");
     const [operation] = (await told.json()) as {
@@ -40,13 +44,18 @@ describe("the callers of what goes away", () => {
       rows.map((row) => row.slice(0, 4)),
       [
         ...(operation?.accounts ?? [])
+          .toSorted((a, b) => b.requests - a.requests)
           .slice(0, 50)
           .map(({ account, requests }) => [account, name, "production", String(requests)]),
-        ["3 more, earlier", name, "production", "–"],
+        ["3 more, with fewer requests", name, "production", "–"],
       ],
     );
+    assert.deepEqual(
+      rows.slice(0, 3).map((row) => row[3]),
+      ["3", "2", "1"],
+    );
     const [requests] = (await cells(page, "Deprecated operations")).map((row) => row[3]);
-    await eventually(() => assert.equal(requests, "53"));
+    await eventually(() => assert.equal(requests, "56"));
     assert.deepEqual(complaints, []);
   });
 });

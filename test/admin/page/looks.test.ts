@@ -3,7 +3,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { findings, fromNoon, openBrowser, openTab, PHONE } from "./browser.ts";
+import { checkLook, findings, fromNoon, LOOKS, openBrowser, openTab } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -15,7 +15,10 @@ const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
 /** A gateway with something to show in every section. */
 async function openFull() {
-  const house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
+  const house = await startTestGateway({
+    config: { bans: BANS, history: "30d" },
+    now: fromNoon(),
+  });
   const { key, account } = await house.issue({
     name: "a name that is rather long, as names of customers are",
   });
@@ -25,48 +28,39 @@ async function openFull() {
   const { account: held } = await house.issue({ meta: { html: "<b>".repeat(85) } });
   const body = JSON.stringify({ reason: "x".repeat(200) });
   await house.admin(`/api/accounts/${held}/suspend`, { method: "POST", body });
-  const paths = ["", "accounts", ...[account, held].map((one) => `accounts/${one}`), "bans"];
   return Object.assign(house, {
-    paths: [
-      ...paths,
-      "plans",
-      "backends",
-      "deprecations",
-      "events",
-      `explain/${refused}`,
-      "configuration",
-    ],
+    paths: {
+      overview: "",
+      accounts: "accounts",
+      account: `accounts/${account}`,
+      suspended: `accounts/${held}`,
+      bans: "bans",
+      plans: "plans",
+      gateways: "gateways",
+      backends: "backends",
+      deprecations: "deprecations",
+      events: "events",
+      explain: `explain/${refused}`,
+      configuration: "configuration",
+    },
   });
 }
 
 describe("every section", () => {
-  for (const colorScheme of ["light", "dark"] as const) {
-    for (const [device, viewport] of [
-      ["a desktop", undefined],
-      ["a phone", PHONE],
-    ] as const) {
-      it(`is without findings of axe and without a sideways scroll, ${colorScheme} on ${device}`, async () => {
-        await using house = await openFull();
-        const options = viewport === undefined ? { colorScheme } : { colorScheme, viewport };
-        const { page, complaints } = await openTab(browser, `${house.adminUrl}/`, options);
-        for (const path of house.paths) {
-          await page.goto(`${house.adminUrl}/#/${path}`);
-          await page.getByRole("heading", { level: 1 }).waitFor();
-          await eventually(async () => {
-            assert.equal(await page.getByText(/^(Loading|Waiting)/).count(), 0);
-          });
-          assert.deepEqual(await findings(page), [], path);
-          const [content, window] = await page.evaluate<[number, number]>(
-            "[document.documentElement.scrollWidth, innerWidth]",
-          );
-          assert.ok(content <= window, `${path}: ${content} px in ${window}`);
-          const current = await page.locator("nav [aria-current=page]").boundingBox();
-          const isSeen = current !== null && current.x >= 0 && current.x + current.width <= window;
-          assert.ok(isSeen, `${path}: the current section is out of sight`);
-        }
-        assert.deepEqual(complaints, []);
-      });
-    }
+  for (const { name, options } of LOOKS) {
+    it(`is without findings of axe and without a sideways scroll, ${name}`, async () => {
+      await using house = await openFull();
+      const { page, complaints } = await openTab(browser, `${house.adminUrl}/`, options);
+      for (const [view, path] of Object.entries(house.paths)) {
+        await page.goto(`${house.adminUrl}/#/${path}`);
+        await page.getByRole("heading", { level: 1 }).waitFor();
+        await eventually(async () => {
+          assert.equal(await page.getByText(/^(Loading|Waiting)/).count(), 0);
+        });
+        await checkLook(page, name, view);
+      }
+      assert.deepEqual(complaints, []);
+    });
   }
 
   it("has no findings while a dialog asks", async () => {

@@ -1,0 +1,48 @@
+import { el, failure, fill, table } from "./elements.js";
+import { count } from "./format.js";
+
+/** Draws the usage of an account by UTC day, the newest first: the last 30 days. */
+export async function drawDays({ api, id, days }) {
+  let rows;
+  try {
+    rows = await api.get(`/api/history?account=${encodeURIComponent(id)}`);
+  } catch (error) {
+    // Switched off is no failure, and an account without a key has no history.
+    const isOff = error.status === 409 || error.status === 404;
+    fill(days, isOff ? el("p", { class: "empty words" }, error.message) : failure(error));
+    delete days.dataset.shown;
+    return;
+  }
+  const text = JSON.stringify(rows);
+  if (days.dataset.shown === text && days.firstChild) return;
+  days.dataset.shown = text;
+  const most = Math.max(1, ...rows.map(({ units }) => units));
+  fill(
+    days,
+    table({
+      label: "Usage by day",
+      columns: [
+        { name: "Day (UTC)" },
+        { name: "Units", class: "number" },
+        { name: "Of the busiest day", class: "wide bar" },
+        { name: "Admitted", class: "number" },
+        { name: "Refused", class: "number" },
+        { name: "Plan", class: "wide" },
+      ],
+      rows: rows.toReversed().map((row) => rowOf(row, most)),
+      empty: "Nothing was used in the last 30 days.",
+    }),
+  );
+}
+
+function rowOf({ day, units, admitted, refused, plan }, most) {
+  const label = `${count(units)} units on ${day}`;
+  return [
+    day,
+    count(units),
+    el("meter", { min: 0, max: most, value: units, "aria-label": label }),
+    count(admitted),
+    count(refused),
+    plan,
+  ];
+}

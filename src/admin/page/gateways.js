@@ -1,0 +1,111 @@
+import { badge, el, fill, heading, table } from "./elements.js";
+import { count, milliseconds, perSecond, time } from "./format.js";
+
+const KINDS = { ready: "good", "not ready": "bad", draining: "warn", silent: "bad" };
+
+/** Every gateway on the store of this one, as each told of itself; live. */
+export function gatewaysView({ live }) {
+  const content = el("div", {});
+  const draw = () => {
+    const { figures, state } = live;
+    const isStale = state !== "live";
+    const text = JSON.stringify([figures?.gateways, isStale]);
+    if (content.dataset.shown === text) return;
+    content.dataset.shown = text;
+    fill(content, ...contentOf(figures, isStale));
+  };
+  const end = live.onChange(draw);
+  draw();
+  return {
+    element: el(
+      "div",
+      {},
+      heading("Gateways", "All that share the store of this one, as each last told of itself."),
+      content,
+    ),
+    close: end,
+  };
+}
+
+function contentOf(figures, isStale) {
+  if (figures === undefined) return [el("p", { class: "empty" }, "Waiting for the first figures…")];
+  const { gateways } = figures;
+  if (gateways === null) {
+    const why = "The store does not tell which gateways there are.";
+    return [el("p", { class: "empty" }, why)];
+  }
+  const { requests, refusals } = sums(gateways);
+  const all = gateways.length === 1 ? "1 gateway" : `${count(gateways.length)} gateways`;
+  return [
+    table({
+      label: "Gateways",
+      columns: [
+        { name: "Gateway" },
+        { name: "State" },
+        { name: "Requests", class: "number" },
+        { name: "Refusals", class: "number" },
+        { name: "Store", class: "number wide" },
+        { name: "Runs", class: "wide" },
+        { name: "Started", class: "wide" },
+      ],
+      rows: gateways.map((gateway) => rowOf(gateway, isStale)),
+      empty: "No gateway has told of itself yet.",
+    }),
+    el(
+      "p",
+      { class: "hint" },
+      `${all}: ${perSecond(requests)} requests, ${perSecond(refusals)} refused`,
+    ),
+  ];
+}
+
+/** The rates of all gateways together, and how many are without news. */
+export function sums(gateways) {
+  const sum = (name) => gateways.reduce((all, gateway) => all + gateway[name], 0);
+  return {
+    requests: sum("requestsPerSecond"),
+    refusals: sum("refusalsPerSecond"),
+    silent: gateways.filter(({ state }) => state === "silent").length,
+  };
+}
+
+function rowOf(gateway, isStale) {
+  const { name, version, config, started, storeMs, differs, self } = gateway;
+  const isSilent = gateway.state === "silent";
+  return [
+    el(
+      "div",
+      {},
+      el("span", { class: "id" }, name),
+      self && [" ", badge("this one")],
+      differs.includes("config") && [" ", badge("other configuration", "warn")],
+      differs.includes("version") && [" ", badge("other version", "warn")],
+    ),
+    isStale ? badge("not known") : stateOf(gateway),
+    isSilent ? "–" : perSecond(gateway.requestsPerSecond),
+    isSilent ? "–" : perSecond(gateway.refusalsPerSecond),
+    milliseconds(storeMs),
+    el(
+      "div",
+      {},
+      version,
+      el(
+        "div",
+        { class: "names" },
+        "configuration ",
+        el("code", { title: config }, config.slice(0, 8)),
+      ),
+    ),
+    time(started),
+  ];
+}
+
+function stateOf({ state, why, age }) {
+  const isSilent = state === "silent";
+  return el(
+    "div",
+    {},
+    badge(isSilent ? `no news for ${count(age)} s` : state, KINDS[state]),
+    why && el("div", { class: "names" }, why),
+  );
+}

@@ -1,0 +1,43 @@
+/** The rates between each two readings in a row, `bounds` being those of their durations. */
+export function samplesOf(readings, bounds) {
+  return readings.slice(1).flatMap((now, i) => sampleOf(readings[i], now, bounds) ?? []);
+}
+
+/** The rates between two readings; undefined if the gateway restarted in between. */
+function sampleOf(before, now, bounds) {
+  const seconds = (now.atMs - before.atMs) / 1_000;
+  const total = (numbers) => Object.values(numbers).reduce((sum, value) => sum + value, 0);
+  if (seconds < 0.2 || total(now.answered) < total(before.answered)) return undefined;
+  const rate = (part, chosen) =>
+    Object.entries(now[part])
+      .filter(([status]) => chosen(Number(status)))
+      .reduce((sum, [status, value]) => sum + value - (before[part][status] ?? 0), 0) / seconds;
+  return {
+    at: now.atMs / 1_000,
+    requests: rate("answered", () => true),
+    failed: rate("answered", (status) => status >= 500),
+    refused: rate("ownAnswers", (status) => status >= 400),
+    limited: rate("ownAnswers", (status) => status === 429),
+    strangers: rate("ownAnswers", (status) => status === 401 || status === 403),
+    imposed: (now.bans.imposed - before.bans.imposed) / seconds,
+    banned: now.bans.inForce,
+    inFlight: now.inFlight,
+    ...latencies(before.durations, now.durations, bounds),
+  };
+}
+
+/** In milliseconds: the mean, and the bucket's bound under which 95 and 99 of 100 requests were. */
+function latencies(before, now, bounds) {
+  const counts = now.counts.map((value, i) => value - before.counts[i]);
+  const all = counts.reduce((sum, value) => sum + value, 0);
+  if (all <= 0) return { mean: null, p95: null, p99: null };
+  const under = (share) => {
+    let below = 0;
+    const i = counts.findIndex((value) => {
+      below += value;
+      return below >= share * all;
+    });
+    return i < bounds.length ? bounds[i] * 1_000 : Number.POSITIVE_INFINITY;
+  };
+  return { mean: ((now.sum - before.sum) / all) * 1_000, p95: under(0.95), p99: under(0.99) };
+}

@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import type { GatewayReport } from "../../../src/telemetry/gateway-status.ts";
+import { openCrew } from "../../server/workers/kit.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { checkLook, LOOKS, openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+let redis: TestRedis;
+beforeAll(async () => {
+  [browser, redis] = await Promise.all([openBrowser(), startRedis()]);
+});
+afterAll(async () => {
+  await browser.close();
+  await redis.close();
+});
+
+async function rows(page: Page, label: string): Promise<string[][]> {
+  const all = await page.getByRole("region", { name: label, exact: true }).locator("tr").all();
+  return Promise.all(all.slice(1).map((row) => row.locator("td").allInnerTexts()));
+}
+
+describe("the gateways on one store", () => {
+  it("are listed, the odd one and the dead one marked, and summed on the overview", async () => {
+    const config = { store: redis.url, storePrefix: "list" };
+    await using house = await startTestGateway({ config });
+    await using other = await startTestGateway({ config, backend: house.backend });
+    await using odd = await startTestGateway({
+      config: { ...config, plans: { free: { minute: 5 } } },
+      backend: house.backend,
+    });
+    const client = await redis.client();
+    const told = await eventually(async () => {
+      const all = (await (await house.admin("/api/gateways")).json()) as GatewayReport[];
+      assert.equal(all.length, 3);
+      return all.find(({ self }) => self) as GatewayReport;
+    });
+    const [seconds] = await client.time();
+    const dead = { ...told, name: "zz-dead", version: "0.0.9" };
+    const message = `${(Number(seconds) - 60) * 1_000} ${JSON.stringify(dead)}`;
+    await client.hset("list:{0}:status", "zz-dead", message);
+
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/gateways`);
+    await eventually(async () => {
+      const found = await rows(page, "Gateways");
+      assert.equal(found.length, 4);
+      const states = found.map(([name = "", state = ""]) => {
+        const marks = ["this one", "other configuration", "other version"];
+        return [marks.filter((mark) => name.includes(mark)).join(), state.split("\n")[0]];
+      });
+      assert.deepEqual(states.slice(0, 3).sort(), [
+        ["", "ready"],
+        ["other configuration", "ready"],
+        ["this one", "ready"],
+      ]);
+      assert.deepEqual(states[3]?.[0], "other version");
+      assert.match(states[3]?.[1] ?? "", /^no news for 6\d s$/);
+    });
+    const { key } = await house.issue();
+    for (const one of [house, other, odd]) {
+      for (let i = 0; i < 10; i++) await (await one.ask(key)).text();
+    }
+    await page.getByRole("link", { name: "Overview" }).click();
+    // 30 requests over 5 s, of three gateways; one of them alone has 2 a second.
+    await eventually(async () => {
+      const sum = await textOf(page.locator('[data-tile="all-requests"]'));
+      assert.match(sum, /Requests a second, all 4 gateways/);
+      assert.match(sum, /1 without news/);
+      const [rate = 0] = (/[\d.]+(?=\/s)/.exec(sum) ?? []).map(Number);
+      assert.ok(rate > 4 && rate <= 30, sum);
+    });
+    assert.deepEqual(complaints, []);
+    for (const { name, options } of LOOKS) {
+      const { page: looked } = await openTab(browser, `${house.adminUrl}/#/gateways`, options);
+      await looked.getByText("this one", { exact: true }).waitFor();
+      await checkLook(looked, name, "gateways-four");
+      await looked.goto(`${house.adminUrl}/#/`);
+      await looked.locator('[data-tile="all-requests"]').waitFor();
+      await checkLook(looked, name, "overview-four");
+      await looked.context().close();
+    }
+  });
+
+  it("are not known while the store is away", async () => {
+    const own = await startRedis();
+    try {
+      await using house = await startTestGateway({ config: { store: own.url } });
+      const { page } = await openTab(browser, `${house.adminUrl}/#/gateways`);
+      await page.getByText("this one", { exact: true }).waitFor();
+      await own.kill();
+      await page.getByText("The store does not tell which gateways there are.").waitFor();
+      await page.getByText("Not ready").waitFor();
+      await checkLook(page, "1280-light", "gateways-store-away");
+      await own.restart();
+      await page.getByText("this one", { exact: true }).waitFor();
+    } finally {
+      await own.close();
+    }
+  });
+});
+
+describe("a gateway that stands still", () => {
+  it("is said to be without news after 3 s, and its backends are not known, until it goes on", async () => {
+    await using crew = await openCrew(redis, { workers: 1 });
+    const { page, complaints } = await openTab(browser, `${crew.adminUrl}/#/backends`);
+    await page.getByText("Ready").waitFor();
+    await page.getByText("up", { exact: true }).waitFor();
+    crew.gateway.child.kill("SIGSTOP");
+    try {
+      const stoppedMs = performance.now();
+      await page.getByText(/^No news for \d+ s$/).waitFor();
+      assert.ok(performance.now() - stoppedMs > 1_500, "a figure that is late is no silence");
+      await page.getByText(/^What is shown is as of \d\d:\d\d:\d\d UTC$/).waitFor();
+      await page.getByText("not known, was up").waitFor();
+      await checkLook(page, "1280-light", "backends-no-news");
+      await page.getByRole("link", { name: "Gateways" }).click();
+      await page.getByText("not known", { exact: true }).first().waitFor();
+      await page.getByRole("link", { name: "Overview" }).click();
+      await checkLook(page, "1280-light", "overview-no-news");
+    } finally {
+      crew.gateway.child.kill("SIGCONT");
+    }
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Backends" }).click();
+    await page.getByText("up", { exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("an environment without a backend that is up", () => {
+  it("is told in the head and among the checks, though the other one is ready", async () => {
+    const backend = await startTestUpstream();
+    const staging = {
+      ...{ listen: "127.0.0.1:0", keyTag: "test", upstreams: ["http://127.0.0.1:9"] },
+      healthCheck: { path: "/up", every: "100ms" },
+    };
+    const production = { listen: "127.0.0.1:0", keyTag: "live", upstreams: [backend.origin] };
+    const config = { environments: { production, staging } };
+    await using house = await startTestGateway({ config, backend });
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.getByText("Down: staging", { exact: true }).waitFor();
+    await page.getByText("all of its backends are down").waitFor();
+    assert.equal(await page.getByText("Ready", { exact: true }).count(), 0);
+    await checkLook(page, "1280-light", "overview-environment-down");
+    assert.equal((await house.admin("/readyz")).status, 200, "production takes requests");
+  });
+});

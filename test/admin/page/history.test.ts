@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { checkLook, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
+
+async function cells(page: Page, label: string): Promise<string[][]> {
+  const region = page.getByRole("region", { name: label, exact: true });
+  const rows = await region.locator("tbody tr").all();
+  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
+}
+
+type Reading = { readonly atMs: number; readonly answered: Record<string, number> };
+
+/** The readings that a page gets when it is opened now. */
+async function readings(house: TestGateway): Promise<Reading[]> {
+  const response = await house.admin("/api/events");
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes("\n\n")) text += (await reader?.read())?.value ?? "";
+  await reader?.cancel();
+  const [, data = "{}"] = /^event: hello\ndata: (.*)\n\n/.exec(text) ?? [];
+  return (JSON.parse(data) as { readings: Reading[] }).readings;
+}
+
+async function useUp(house: TestGateway, key: string, requests: number): Promise<void> {
+  for (let i = 0; i < requests; i++) await (await house.ask(key)).text();
+}
+
+describe("the plots of a page that is opened late", () => {
+  it("have what happened while nobody looked", async () => {
+    await using house = await startTestGateway();
+    const { key } = await house.issue();
+    await useUp(house, key, 40);
+    await eventually(async () => {
+      const counts = (await readings(house)).map(({ answered }) => answered["200"] ?? 0);
+      assert.deepEqual([counts[0], counts.at(-1)], [0, 40]);
+      assert.ok(counts.length >= 4, "quiet for longer than the first rates of the page");
+    });
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const shown = page.locator(".legend dd").first();
+    await eventually(async () => assert.equal(await textOf(shown), "0/s"));
+    const plot = page.locator(".u-over").first();
+    const { width = 0 } = (await plot.boundingBox()) ?? {};
+    const seen: string[] = [];
+    for (let x = 2; x < width; x += 6) {
+      await plot.hover({ position: { x, y: 40 } });
+      seen.push(await textOf(shown));
+    }
+    assert.ok(
+      seen.some((text) => Number.parseFloat(text) >= 4),
+      seen.join(),
+    );
+    const label = await page.locator(".canvas").first().getAttribute("aria-label");
+    assert.match(label ?? "", /^Requests per second over the last 15 minutes: all, answered 5xx$/);
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("the most refused accounts", () => {
+  it("are on the overview, the most refused first", async () => {
+    await using house = await startTestGateway({ now: fromNoon() });
+    const [first, second] = [await house.issue(), await house.issue()];
+    await useUp(house, first.key, 63);
+    await useUp(house, second.key, 65);
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await eventually(async () => {
+      assert.deepEqual(await cells(page, "Most refused accounts"), [
+        [second.account, "production", "5"],
+        [first.account, "production", "3"],
+      ]);
+    });
+    await page.getByRole("link", { name: second.account }).click();
+    await page.getByRole("heading", { level: 1, name: second.account }).waitFor();
+  });
+});
+
+describe("bans", () => {
+  it("leave the list and the number in force as they end, and those of elsewhere come in", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { account: other } = await house.issue();
+    const ban = (id: string, length: string) => {
+      const body = JSON.stringify({ id, for: length });
+      return house.admin("/api/bans", { method: "POST", body });
+    };
+    const { page } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    await page.getByText("No account is banned.").waitFor();
+    assert.equal((await ban(account, "6s")).status, 201);
+    assert.equal((await ban(other, "1h")).status, 201);
+    const listed = async () => (await cells(page, "Bans")).map(([id]) => id).sort();
+    await eventually(async () => assert.deepEqual(await listed(), [account, other].sort()));
+    await eventually(async () => assert.deepEqual(await listed(), [other]));
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.locator('[data-tile="bans"]').getByText("1", { exact: true }).waitFor();
+  });
+
+  it("that this gateway does not remember are said not to be remembered", async () => {
+    const redis = await startRedis();
+    try {
+      const config = { store: redis.url, bans: BANS };
+      const before = await startTestGateway({ config });
+      const { key, account, id } = await before.issue();
+      assert.ok(id);
+      for (let i = 0; i < 200; i++) {
+        const answer = await before.ask(key);
+        const text = await answer.text();
+        if (text.includes("banned")) break;
+      }
+      const keys = { [key]: { account } };
+      await before[Symbol.asyncDispose]();
+      // Another gateway has seen none of it: the store knows the ban in force, and not the event.
+      await using house = await startTestGateway({ config, keys });
+      const client = await redis.client();
+      const path = `${house.adminUrl}/#/accounts/${account}`;
+      const { page, complaints } = await openTab(browser, path);
+      await eventually(async () => {
+        const [row] = await cells(page, "Recent bans");
+        assert.equal(row?.length, 4);
+        assert.match(row?.at(-1) ?? "", /^(?:\d+ (?:s|min) ago|now)/, "its strikes, by the store");
+      });
+      const [cause = ""] = (await client.keys("tg:w*")).filter((one) => one.includes(account));
+      await client.del(cause);
+      await page.reload();
+      await page.getByText("What earned it is not remembered: the log has its event.").waitFor();
+      await checkLook(page, "1280-light", "account-ban-forgotten");
+      assert.deepEqual(complaints, []);
+    } finally {
+      await redis.close();
+    }
+  });
+});
+
+describe("an account", () => {
+  it("shows its usage by day, and says so where that is not kept", async () => {
+    const nowMs = fromNoon();
+    await using house = await startTestGateway({ config: { history: "30d" }, now: nowMs });
+    const { key, account } = await house.issue();
+    await useUp(house, key, 63);
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await eventually(async () => {
+      const [row] = await cells(page, "Usage by day");
+      const day = new Date(nowMs()).toISOString().slice(0, 10);
+      assert.deepEqual(row, [day, "60", "", "60", "3", "free"]);
+    });
+    const { account: idle } = await house.issue();
+    await page.goto(`${house.adminUrl}/#/accounts/${idle}`);
+    await page.getByText("Nothing was used in the last 30 days.").waitFor();
+    await using off = await startTestGateway({ config: { history: "off" } });
+    const { account: without } = await off.issue();
+    const { page: other } = await openTab(browser, `${off.adminUrl}/#/accounts/${without}`);
+    await other.getByText(/^There is no usage by day: history is off/).waitFor();
+  });
+});
+
+describe("events", () => {
+  it("are filtered by kind, and the choice stays as more of them happen", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const body = JSON.stringify({ reason: "unpaid" });
+    await house.admin(`/api/accounts/${account}/suspend`, { method: "POST", body });
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const kinds = async () => (await cells(page, "Events")).map(([, one]) => one?.split("\n")[0]);
+    await eventually(async () => assert.ok((await kinds()).includes("account changed")));
+    const choice = page.getByLabel("Kind");
+    await choice.selectOption("key_issued");
+    await eventually(async () => assert.deepEqual(await kinds(), ["key issued"]));
+    await house.issue();
+    await eventually(async () => assert.deepEqual(await kinds(), ["key issued", "key issued"]));
+    assert.equal(await choice.inputValue(), "key_issued");
+    const texts = await choice.locator("option").allInnerTexts();
+    assert.ok(texts.includes("key issued (2)"), texts.join());
+    await choice.selectOption("");
+    await eventually(async () => assert.ok((await kinds()).includes("account changed")));
+    assert.deepEqual(complaints, []);
+  });
+});
