@@ -59,8 +59,9 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
     return `Unknown option ${rawName}${didYouMean(rawName, known)}`;
   }
   if (option.value === undefined) return inlineValue ? `${rawName} takes no value` : undefined;
-  // A value that begins with a dash is the next option, unless it stands behind an equals sign.
-  const missing = value === undefined || (!inlineValue && /^--?[a-z]/.test(value));
+  // A value that looks like an option is the next one, unless it stands behind an equals sign. An id
+  // may begin with a dash (docs/reference/keys.md#ids).
+  const missing = value === undefined || (!inlineValue && /^--|^-[a-z]$/.test(value));
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
 }
 

@@ -3,6 +3,7 @@ import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import { limitsByLength } from "../schema/plans.ts";
+import { checkExposure } from "./check-exposure.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 
 const ADMIN_TOKEN_MIN = 32;
@@ -28,6 +29,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   }
   checkPlans(draft, findings);
   checkBans(draft, findings);
+  checkExposure(draft, findings);
 }
 
 /** A longer window that allows less than a shorter one is allowed, but hardly meant. */

@@ -5,7 +5,7 @@ import type { Config, EnvironmentConfig, ServiceConfig } from "../config.ts";
 
 /**
  * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
- * keys but with times in milliseconds. Passwords and tokens are ***.
+ * keys but with times in milliseconds. Passwords, tokens and what may hold them are ***.
  */
 export function maskedConfig(config: Config): unknown {
   const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
@@ -32,9 +32,15 @@ export function maskedConfig(config: Config): unknown {
     historyMs: undefined,
     quotaEventWindows: undefined,
     foreignKeys: config.foreignKeys.length === 0 ? "off" : config.foreignKeys,
-    events: config.events === undefined ? "off" : { ...config.events, secret: "***" },
+    events: shownEvents(config),
     telemetry: shownTelemetry(config),
   };
+}
+
+/** Services that take events have their tokens in paths and queries. */
+function shownEvents({ events }: Config): unknown {
+  if (events === undefined) return "off";
+  return { ...events, url: `${new URL(events.url).origin}/***`, secret: "***" };
 }
 
 /** The name of the service is a variable of OpenTelemetry, and no key of the file. */

@@ -38,7 +38,15 @@ const NOT_FORWARDED = new Set([
   "via",
 ]);
 
-const FROM_PROXIES = new Set(["forwarded", "x-real-ip"]);
+/** Fields in which proxies tell whose request it is, beside `X-Forwarded-*`. */
+const FROM_PROXIES = new Set([
+  "forwarded",
+  "x-real-ip",
+  "x-original-forwarded-for",
+  "x-client-ip",
+  "true-client-ip",
+  "cf-connecting-ip",
+]);
 
 /**
  * The gateway's own statements about a request, for the backend.

@@ -100,6 +100,10 @@ describe("keys", () => {
     assert.deepEqual(jsonOf<{ limits: unknown }>(made).limits, { minute: 500, day: 20_000 });
   });
 
+  it("an account may have an id that begins with a dash", async () => {
+    assert.equal((await create("--account", "-a.b")).account, "-a.b");
+  });
+
   it("a further key of an account is refused with 1 where plan, limits or environment differ", async () => {
     const { account } = await create("--account", "shop");
     assert.equal(account, "shop");

@@ -91,7 +91,8 @@ describe("The fields of a request to the backend", () => {
   const copies = ["X-Consumer-Id", "X-Consumer-Other", "X-RateLimit-Limit", "X-RateLimit-Other"];
   const proxies = [
     ...["Forwarded", "X-Real-IP", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"],
-    ...["X-Forwarded-Port", "X-Forwarded-Anything"],
+    ...["X-Forwarded-Port", "X-Forwarded-Anything", "X-Original-Forwarded-For", "X-Client-IP"],
+    ...["True-Client-IP", "CF-Connecting-IP"],
   ];
   for (const name of [...connection, ...written, ...others, ...copies, ...proxies]) {
     it(`never have a stranger's ${name}, in any case`, () => {
@@ -118,10 +119,11 @@ describe("The fields of a request to the backend", () => {
     const fields = [
       ...["X-Forwarded-For", "198.51.100.1", "X-Forwarded-Host", "a.test:1", "X-Real-IP", "1"],
       ...["x-forwarded-for", "198.51.100.2", "X-Forwarded-Proto", "https", "Forwarded", "for=2"],
-      ...["X-Forwarded-Port", "3"],
+      ...["X-Forwarded-Port", "3", "True-Client-IP", "4"],
     ];
     assert.deepEqual(forwarded(fields, TRUSTED), [
       ...["X-Real-IP", "1", "Forwarded", "for=2", "X-Forwarded-Port", "3"],
+      ...["True-Client-IP", "4"],
       ...ours({
         "X-Forwarded-For": "198.51.100.1, 198.51.100.2, 192.0.2.7",
         "X-Forwarded-Proto": "https",

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { maskedConfig } from "../../src/config/queries/masked-config.ts";
+import { loadFiles } from "./folder.ts";
+
+const BASE =
+  "environments: { production: { listen: 127.0.0.1:0, keyTag: live, upstreams: [http://127.0.0.1:9] } }\nplans: { free: { minute: 60 } }\n";
+const SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
+
+async function warned(lines: string): Promise<string[]> {
+  const loaded = await loadFiles({ "tollgate.yaml": `${BASE}${lines}\n` });
+  assert.ok(loaded.ok, JSON.stringify(loaded));
+  return loaded.warnings.map(({ line, column, message }) => `${line}:${column}: ${message}`);
+}
+
+describe("check warns", () => {
+  for (const [lines, expected] of [
+    ["trustedProxies: [10.0.0.0/8, 0.0.0.0/0]", /^3:\d+: 0\.0\.0\.0\/0 is every address/],
+    ['trustedProxies: ["::/0"]', /^3:\d+: ::\/0 is every address/],
+    [
+      `events: { url: http://hooks.example/in, secret: ${SECRET} }`,
+      /^3:\d+: Events go to another machine over http/,
+    ],
+    [
+      `admin: { listen: 127.0.0.1:0, token: ${"a".repeat(32)} }`,
+      /^3:\d+: The token is one character again and again/,
+    ],
+  ] as const) {
+    it(`of ${lines}`, async () => {
+      const [first, ...others] = await warned(lines);
+      assert.match(first ?? "", expected);
+      assert.deepEqual(others, []);
+      assert.doesNotMatch(first ?? "", /aaaa/);
+    });
+  }
+
+  for (const lines of [
+    "trustedProxies: [10.0.0.0/8, 192.0.2.1]",
+    `events: { url: https://hooks.example/in, secret: ${SECRET} }`,
+    `events: { url: http://127.0.0.1:8080/in, secret: ${SECRET} }`,
+    `events: { url: "http://[::1]:8080/in", secret: ${SECRET} }`,
+    `admin: { listen: 127.0.0.1:0, token: ${"ab".repeat(16)} }`,
+  ]) {
+    it(`not of ${lines}`, async () => assert.deepEqual(await warned(lines), []));
+  }
+});
+
+describe("The shown configuration", () => {
+  it("has of events.url its origin alone: services put their token into the path", async () => {
+    const url = "https://hooks.example:8443/services/T0/B0/canary?key=canary";
+    const text = `${BASE}events: { url: "${url}", secret: ${SECRET} }\n`;
+    const loaded = await loadFiles({ "tollgate.yaml": text });
+    assert.ok(loaded.ok);
+    const shown = maskedConfig(loaded.config) as { events: { url: string; secret: string } };
+    assert.equal(shown.events.url, "https://hooks.example:8443/***");
+    assert.doesNotMatch(JSON.stringify(shown), /canary|whsec/);
+  });
+});
