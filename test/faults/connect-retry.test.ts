@@ -7,6 +7,8 @@ import { eventually } from "../support/poll.ts";
 import { openClient, sendRequest } from "../support/wire/client.ts";
 import { handshakeOf, startWebSocketUpstream } from "../support/wire/websocket.ts";
 
+const AWAY = "http://127.0.0.1:1";
+
 describe("connectRetry", () => {
   it("lets a POST wait for an upstream that comes up, and forwards it once", async () => {
     const first = await startTestUpstream();
@@ -14,7 +16,7 @@ describe("connectRetry", () => {
     await first.close();
     await using house = await startTestGateway({
       backend: first,
-      environment: { upstreams: [first.origin], limits: { connectRetry: "20s" } },
+      environment: { upstreams: [AWAY, first.origin], limits: { connectRetry: "20s" } },
       keys: { [KEY]: {} },
     });
     const asked = sendRequest(house.port, { key: KEY, method: "POST", body: '{"name":"Rex"}' });

@@ -38,6 +38,7 @@ async function openEcho(name: string, more: ServerOptions = {}) {
 function openTlsHouse(
   upstream: Awaited<ReturnType<typeof openEcho>>,
   more: Readonly<Record<string, string>> = {},
+  environment: Readonly<Record<string, unknown>> = {},
 ) {
   const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
   return startTestGateway({
@@ -46,6 +47,7 @@ function openTlsHouse(
       api: null,
       tls: { cert: "./edge.pem", key: "./edge.key" },
       upstreamTls: { ca: "./ca.pem", serverName: "backend.test", ...more },
+      ...environment,
     },
     files: { "edge.pem": cert, "edge.key": key, "ca.pem": authority.ca },
     keys: { [KEY]: {} },
@@ -53,7 +55,7 @@ function openTlsHouse(
 }
 
 function connect(port: number): WebSocket {
-  const headers = { Authorization: `Bearer ${KEY}` };
+  const headers = { Authorization: `Bearer ${KEY}`, Host: "a.test" };
   return new WebSocket(`wss://127.0.0.1:${port}/v1/feed`, { ca: authority.ca, headers });
 }
 
@@ -83,6 +85,19 @@ describe("A WebSocket over TLS on both sides", () => {
       await eventually(() => assert.equal(house.lines.length, i + 1));
     }
     assert.deepEqual(echo.resumed, [false, true]);
+  });
+
+  it("asks a backend by address for no name, whatever Host it sends there", async () => {
+    const echo = await openEcho("IP:127.0.0.1");
+    const more = { upstreamHost: "client", upstreamTls: { ca: "./ca.pem" } };
+    await using house = await openTlsHouse(echo, {}, more);
+    const socket = connect(house.port);
+    const heard: string[] = [];
+    socket.on("message", (data) => heard.push(String(data)));
+    socket.on("error", (error) => heard.push(String(error)));
+    socket.on("open", () => socket.send("by address"));
+    await eventually(() => assert.deepEqual(heard, ["by address"]));
+    socket.close();
   });
 
   it("is 502, and nothing is tunnelled, where the backend's certificate has another name", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { it } from "vitest";
+import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { errorOf, openClient } from "../../support/wire/client.ts";
@@ -56,6 +57,20 @@ it("a WebSocket handshake goes to another upstream where the TLS handshake does 
   assert.equal(upstream.seen.length, 2);
   await house.law();
   await new Promise((resolve) => silent.close(resolve));
+});
+
+it("a WebSocket handshake may be answered later than connectTimeout: that is for the connection", async () => {
+  const backend = await startByteUpstream((socket) => {
+    setTimeout(() => socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno`), 400);
+  });
+  await using house = await startTestGateway({
+    upstream: { origin: backend.origin, seen: backend.received, close: backend.close },
+    environment: { api: null, limits: { connectTimeout: "100ms" } },
+  });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  assert.equal((await client.ask({ key, fields: handshakeOf() })).status, 200);
+  await house.law();
 });
 
 it("a WebSocket handshake that no upstream could be connected for is 502, charged and not forwarded", async () => {

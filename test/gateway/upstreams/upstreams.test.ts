@@ -151,6 +151,34 @@ describe("several upstreams", () => {
     assert.equal(take(pool.upstreams).upstream.origin, B);
   });
 
+  it("give the trial to the next request, while the body of the first answer goes on", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin, B]);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    fail(pool.upstreams, backend.origin, 5);
+    pool.clock.ms = 1_000;
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(upstream.trial, "due"));
+    take(pool.upstreams);
+    assert.equal(take(pool.upstreams).upstream.origin, B);
+    pool.upstreams.answering(upstream);
+    assert.equal(take(pool.upstreams).upstream, upstream);
+  });
+
+  it("have their names asked again as time passes, and addresses have none", async () => {
+    await using pool = poolOf(["http://localhost:1", A]);
+    const [named, numbered] = pool.upstreams.all;
+    assert.ok(named?.addresses);
+    let refreshed = 0;
+    named.addresses.refresh = () => {
+      refreshed += 1;
+    };
+    pool.upstreams.probe();
+    assert.equal(refreshed, 1);
+    assert.equal(numbered?.addresses, undefined);
+  });
+
   it("stay out longer each time the probe finds nobody", async () => {
     await using pool = poolOf([A, B]);
     const [upstream] = pool.upstreams.all;
@@ -200,7 +228,10 @@ describe("several upstreams", () => {
     answer([502, 504]);
     answer([503], "bob");
     assert.equal(a.out, false, "four");
-    answer([503]);
+    answer([200]);
+    answer([503, 503, 503, 503, 503]);
+    assert.equal(a.out, false, "the other account was told before the 200");
+    answer([503], "bob");
     assert.equal(a.out, true);
     assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
   });
