@@ -49,7 +49,7 @@ describe("loadConfig fills in", () => {
         maxMs: DAY,
         forgetAfterMs: DAY,
       },
-      planBounds: new Map([["free", { concurrent: undefined, observe: [] }]]),
+      planBounds: new Map([["free", { concurrent: undefined, observe: [], included: [] }]]),
       unauthenticated: { window: "minute", limit: 60 },
       keyPrefix: "pets",
       rateLimitFields: "off",

@@ -2,6 +2,7 @@ import { findUsageSubject } from "../../core/keys/reports.ts";
 import {
   type DayReport,
   historyDisabledError,
+  monthlyIncluded,
   parsePeriod,
   readHistory,
   spanOf,
@@ -39,6 +40,7 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
     plan: given("plan"),
     account: holder?.account,
     after: readAfter(given("after")),
+    includedOf: monthlyIncluded(period, deps.config()),
   };
   return storeOr503(deps, async () => {
     if (filter.after === undefined) await deps.recall.tellStore();

@@ -48,6 +48,12 @@ const WINDOW = {
   reset: SECONDS,
 };
 
+const BILLED_WINDOW = {
+  ...WINDOW,
+  included: { ...COUNT, description: "Units in the price of the plan" },
+  overage: { ...COUNT, description: "Units above them" },
+};
+
 const CHECK = objectOf({ ok: BOOLEAN, why: STRING }, ["why"]);
 
 const STRIKES = arrayOf(objectOf({ at: FRACTIONAL_SECONDS }));
@@ -118,6 +124,7 @@ export const RESPONSE_SCHEMAS = {
     custom: BOOLEAN,
     limits: LIMITS,
     observe: LIMITS,
+    included: LIMITS,
     concurrent: orNull(COUNT),
     environments: { ...mapOf(COUNT), description: "Accounts by environment" },
     accounts: COUNT,
@@ -159,7 +166,7 @@ export const RESPONSE_SCHEMAS = {
       account: STRING,
       environment: STRING,
       plan: STRING,
-      windows: arrayOf(objectOf(WINDOW)),
+      windows: arrayOf(objectOf(BILLED_WINDOW, ["included", "overage"])),
       observed: { ...arrayOf(objectOf(WINDOW)), description: "Limits that only observe" },
       strikes: COUNT,
       ban: orNull(objectOf({ until: SECONDS, offences: COUNT })),
@@ -174,15 +181,19 @@ export const RESPONSE_SCHEMAS = {
     at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
     windows: arrayOf(objectOf({ window: STRING, used: COUNT, from: COUNT, to: COUNT })),
   }),
-  DayUsage: objectOf({
-    account: STRING,
-    environment: STRING,
-    plan: { ...STRING, description: "The plan of its last request of that day" },
-    day: { ...STRING, description: "2026-10-21, of UTC" },
-    admitted: COUNT,
-    units: COUNT,
-    refused: COUNT,
-  }),
+  DayUsage: objectOf(
+    {
+      account: STRING,
+      environment: STRING,
+      plan: { ...STRING, description: "The plan of its last request of that day" },
+      day: { ...STRING, description: "2026-10-21, of UTC" },
+      admitted: COUNT,
+      units: COUNT,
+      refused: COUNT,
+      overage: { ...COUNT, description: "Of a month: units above those in its price" },
+    },
+    ["overage"],
+  ),
   Reset: objectOf({
     account: STRING,
     environment: STRING,

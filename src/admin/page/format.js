@@ -97,10 +97,11 @@ export function parseLimits(text) {
 /** "60 a minute, 1,000 a day": the windows in the order of the answer. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
-  const { custom, concurrent, observe, ...windows } = plan;
+  const { custom, concurrent, observe, included, ...windows } = plan;
   const parts = Object.keys(windows).map((name) => `${count(windows[name])} a ${name}`);
   if (custom) parts.push("agreed per account");
   if (concurrent !== undefined) parts.push(`${count(concurrent)} at once`);
+  if (included !== undefined) parts.push(`included: ${limits(included)}`);
   if (observe !== undefined) parts.push(`observed: ${limits(observe)}`);
   return parts.join(", ");
 }

@@ -23,6 +23,7 @@ import { imposedBan } from "../../stores/queries/imposed-ban.ts";
 import {
   type DayReport,
   historyDisabledError,
+  monthlyIncluded,
   readHistory,
   spanOf,
 } from "../../stores/queries/read-history.ts";
@@ -175,7 +176,8 @@ async function tellHistory(
   const records = keys.records();
   const holder = id === undefined ? undefined : findUsageSubject(records, id);
   if (id !== undefined && holder === undefined) return unknown(id);
-  const filter = { environment, plan, account: holder?.account };
+  const includedOf = monthlyIncluded(period, config);
+  const filter = { environment, plan, account: holder?.account, includedOf };
   const span = spanOf(period, now());
   for await (const rows of readHistory(quotas, records.accounts, span, filter, missing)) {
     tell(rows);

@@ -62,14 +62,16 @@ function asJson(terminal: Terminal): Printer {
 function asRows(call: Invocation, terminal: Terminal): Printer {
   const asCsv = call.flag("csv");
   let isFirst = true;
+  let columns: readonly (keyof DayReport)[] = COLUMNS;
   const print = (rows: readonly DayReport[]) => {
-    const cells = rows.map((row) => COLUMNS.map((name) => row[name]));
-    if (asCsv) terminal.out(isFirst ? formatCsv(COLUMNS, cells) : formatCsvRows(cells));
+    if (rows[0]?.overage !== undefined) columns = [...COLUMNS, "overage"];
+    const cells = rows.map((row) => columns.map((name) => row[name] ?? 0));
+    if (asCsv) terminal.out(isFirst ? formatCsv(columns, cells) : formatCsvRows(cells));
     else
       terminal.out(
         formatTable(
           terminal,
-          COLUMNS.map((name) => name.toUpperCase()),
+          columns.map((name) => name.toUpperCase()),
           cells,
         ),
       );

@@ -1,4 +1,4 @@
-import type { UsageReport } from "../../core/keys/reports.ts";
+import type { UsageReport, WindowReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
@@ -130,10 +130,15 @@ function usageCsv(reports: readonly UsageReport[]): string {
   return formatCsv(names, rows);
 }
 
+function overageText({ included, overage = 0 }: WindowReport): string {
+  if (included === undefined) return "";
+  return overage === 0 ? `included: ${included}` : `included: ${included}, overage: ${overage}`;
+}
+
 function usageText(report: UsageReport, terminal: Terminal): string {
   const { account, environment, plan, windows, observed = [], strikes, ban } = report;
   const rows = [...windows, ...observed].map((one) => {
-    const note = observed.includes(one) ? "observed" : "";
+    const note = observed.includes(one) ? "observed" : overageText(one);
     return [one.window, one.used, one.limit, one.remaining, formatInstant(one.reset), note];
   });
   const names = ["WINDOW", "USED", "LIMIT", "REMAINING", "RESET", ""];

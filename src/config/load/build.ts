@@ -231,8 +231,9 @@ function windowsOf(plan: PlanDraft): readonly Limit[] | "custom" {
 }
 
 function boundsOf(plan: PlanDraft): PlanOptions {
-  if (plan === "custom") return { concurrent: undefined, observe: [] };
-  return { concurrent: plan.concurrent, observe: limitsByLength(plan.observe) };
+  if (plan === "custom") return { concurrent: undefined, observe: [], included: [] };
+  const { concurrent, observe, included } = plan;
+  return { concurrent, observe: limitsByLength(observe), included: limitsByLength(included) };
 }
 
 function sound<T>(value: T | undefined): T {

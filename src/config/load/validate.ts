@@ -37,12 +37,36 @@ function checkPlans({ plans = {} }: Draft, findings: Findings): void {
   for (const [name, plan] of Object.entries(plans)) {
     if (typeof plan !== "object") continue;
     const limits = limitsByLength(plan);
+    checkIncluded(name, plan, findings);
     for (const [i, { window, limit }] of limits.entries()) {
       const shorter = limits.slice(0, i).find((one) => one.limit > limit);
       if (shorter === undefined) continue;
       findings.warning(
         ["plans", name, window],
         `The ${shorter.window} limit of plan ${name}, ${shorter.limit}, is never reached: the ${window} allows ${limit} in all; raise one or lower the other`,
+      );
+    }
+  }
+}
+
+/** Units in the price are those of a window of the plan, and no more than its limit. */
+function checkIncluded(
+  name: string,
+  plan: Exclude<NonNullable<Draft["plans"]>[string], "custom">,
+  findings: Findings,
+): void {
+  for (const { window, limit: included } of limitsByLength(plan.included)) {
+    const limit = plan[window];
+    const path = ["plans", name, "included", window];
+    if (limit === undefined && plan.custom !== true) {
+      findings.mistakeAtKey(
+        path,
+        `Cannot include ${included} units of a ${window}: plan ${name} has no ${window} window; give it one, or include units of another window`,
+      );
+    } else if (limit !== undefined && included > limit) {
+      findings.mistake(
+        path,
+        `Cannot include ${included} units of a ${window}: its limit in plan ${name} is ${limit}; raise the limit, or include less`,
       );
     }
   }

@@ -50,10 +50,11 @@ function shownTelemetry({ telemetry }: Config): unknown {
 
 function shownPlan({ plans, planBounds }: Config, name: string): unknown {
   const windows: readonly Limit[] | "custom" = plans.get(name) ?? [];
-  const { concurrent, observe = [] } = planBounds.get(name) ?? {};
+  const { concurrent, observe = [], included = [] } = planBounds.get(name) ?? {};
   const beside = {
     ...(concurrent === undefined ? {} : { concurrent }),
     ...(observe.length === 0 ? {} : { observe: shownLimits(observe) }),
+    ...(included.length === 0 ? {} : { included: shownLimits(included) }),
   };
   if (windows !== "custom") return { ...shownLimits(windows), ...beside };
   return Object.keys(beside).length === 0 ? windows : { custom: true, ...beside };

@@ -10,6 +10,7 @@ export type PlanReport = {
   readonly custom: boolean;
   readonly limits: readonly ShownLimit[];
   readonly observe: readonly ShownLimit[];
+  readonly included: readonly ShownLimit[];
   readonly concurrent: number | null;
   /** So many are on it, in each environment where there are any. */
   readonly environments: Readonly<Record<string, number>>;
@@ -27,13 +28,14 @@ export function plansReport(
     held.set(plan, counts.set(environment, (counts.get(environment) ?? 0) + 1));
   }
   return [...plans].map(([plan, limits]) => {
-    const { observe = [], concurrent = null } = planBounds.get(plan) ?? {};
+    const { observe = [], included = [], concurrent = null } = planBounds.get(plan) ?? {};
     const counts = held.get(plan) ?? new Map<string, number>();
     return {
       plan,
       custom: limits === "custom",
       limits: limits === "custom" ? [] : limits.map(shown),
       observe: observe.map(shown),
+      included: included.map(shown),
       concurrent,
       environments: Object.fromEntries(counts),
       accounts: [...counts.values()].reduce((sum, one) => sum + one, 0),

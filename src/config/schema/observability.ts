@@ -28,7 +28,16 @@ export const log = z.strictObject(
 );
 
 export const EVENT_KINDS = [
-  ...["ban", "ban_lifted", "quota", "key_issued", "key_rotated", "key_revoked", "key_elsewhere"],
+  ...[
+    "ban",
+    "ban_lifted",
+    "quota",
+    "overage",
+    "key_issued",
+    "key_rotated",
+    "key_revoked",
+    "key_elsewhere",
+  ],
   ...["account_changed", "upstream_down", "upstream_up", "store_away", "store_back", "keys_lost"],
   ...["config_reloaded", "config_refused", "sunset"],
 ];

@@ -48,6 +48,11 @@ export const plan = z
               {},
               "Second limits that refuse nothing: what they would refuse is logged and counted, so that a limit can be tried before it holds.",
             ),
+            included: optional(
+              windowKeys("Units in the price"),
+              {},
+              "How much of a window is in the price: above it is overage, up to the limit, which usage tells, and an event when it begins.",
+            ),
           },
           PLAN,
         )

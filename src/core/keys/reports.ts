@@ -1,7 +1,13 @@
 import { formatDay } from "../quota/days.ts";
 import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
-import { isCap, type Limit, windowStart } from "../quota/windows.ts";
+import {
+  isCap,
+  type Limit,
+  type PlanOptions,
+  type WindowName,
+  windowStart,
+} from "../quota/windows.ts";
 import { capLimits } from "./caps.ts";
 import type { IssuedKey } from "./edit-keys.ts";
 import { findAccount } from "./find-records.ts";
@@ -37,6 +43,9 @@ export type WindowReport = {
   readonly used: number;
   readonly remaining: number;
   readonly reset: number;
+  /** Units in the price, and those above; absent where the plan includes none of this window. */
+  readonly included?: number;
+  readonly overage?: number;
 };
 
 /**
@@ -108,16 +117,21 @@ export function findUsageSubject(records: Records, id: string): UsageSubject | u
 
 /**
  * `verdict` is the store's answer to a peek at the account, in the windows of its plan and of any
- * operations; `observe` are the limits of its plan that refuse nothing.
+ * operations; `observe` are the limits of its plan that refuse nothing, and `included` the units of its
+ * windows that are in the price.
  */
 export function usageReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
   verdict: QuotaDecision,
-  observe: readonly Limit[] = [],
+  { observe = [], included = [] }: Partial<Pick<PlanOptions, "observe" | "included">> = {},
 ): UsageReport {
   const windows = verdict.windows
     .filter((one) => !one.observed && (one.part === undefined || isCap(one) || one.used > 0))
-    .map(windowReport);
+    .map((one): WindowReport => {
+      const units = one.part === undefined ? includedOf(included, one.window) : undefined;
+      if (units === undefined) return windowReport(one);
+      return { ...windowReport(one), included: units, overage: Math.max(0, one.used - units) };
+    });
   const observed = observe.flatMap(({ window, limit }) => {
     const counted = verdict.windows.find((one) => one.window === window && !one.part);
     return counted === undefined ? [] : [windowReport({ ...counted, limit })];
@@ -129,6 +143,11 @@ export function usageReport(
     strikes,
     ban: ban === undefined ? null : { until: seconds(ban.untilMs), offences: ban.offences },
   };
+}
+
+/** Units of the window that are in the price of a plan; undefined where it includes none of it. */
+export function includedOf(included: readonly Limit[], name: WindowName): number | undefined {
+  return included.find(({ window }) => window === name)?.limit;
 }
 
 /** `verdict` is the store's answer to a peek, as for a usage report. */

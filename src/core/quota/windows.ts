@@ -167,6 +167,8 @@ export type PlanOptions = {
   readonly concurrent: number | undefined;
   /** Second limits on the counts of these windows, shortest first: never refuse, only tell. */
   readonly observe: readonly Limit[];
+  /** How much of these windows is in the price, shortest first: what is used above it is overage. */
+  readonly included: readonly Limit[];
 };
 
 /** The windows of an account for one operation, beside those of its plan. */

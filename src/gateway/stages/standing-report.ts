@@ -40,7 +40,7 @@ export async function sendStandingReport(
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
-  const { observe = [] } = served.planBounds.get(plan) ?? {};
+  const { observe = [], included = [] } = served.planBounds.get(plan) ?? {};
   const asked = mergeLimits(limits, { operation: windowsOf(served), observe });
   const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
   const peek = () => gateway.quotas.peek(caller, ask);
@@ -58,7 +58,7 @@ export async function sendStandingReport(
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }
   const body = JSON.stringify({
-    ...usageReport({ account, environment, plan }, answer.verdict, observe),
+    ...usageReport({ account, environment, plan }, answer.verdict, { observe, included }),
     deprecated: gateway.deprecatedCalls?.(caller).map(callReport) ?? [],
   });
   const fields = [

@@ -1,8 +1,9 @@
 import type { Config } from "../../config/config.ts";
 import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
+import { includedOf } from "../../core/keys/reports.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
-import { isCap, type WindowName } from "../../core/quota/windows.ts";
+import { isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import {
   type AdminEvent,
@@ -44,13 +45,29 @@ export function logBanEvent(
   });
 }
 
+type QuotaEventTerms = {
+  readonly log: Log;
+  readonly windows: readonly WindowName[];
+  /** Units in the price of the account's plan. */
+  readonly included: readonly Limit[];
+};
+
+/** The terms of an account on that plan, as the configuration in force has them. */
+export function quotaEventTerms(
+  log: Log,
+  { quotaEventWindows, planBounds }: Pick<Config, "quotaEventWindows" | "planBounds">,
+  plan: string,
+): QuotaEventTerms {
+  return { log, windows: quotaEventWindows, included: planBounds.get(plan)?.included ?? [] };
+}
+
 /**
  * Tells each limit of which a request was the one to use up 80 or 100 %: the counts before and after
  * it say so, so that no two gateways tell the same. A request that crosses both tells 100. Only
  * `windows` are told: short ones would be told all the time.
  */
 export function logQuotaEvents(
-  { log, windows }: { readonly log: Log; readonly windows: readonly WindowName[] },
+  { log, windows, included }: QuotaEventTerms,
   owner: Owner,
   answer: ChargeResult,
   cost: number,
@@ -62,12 +79,20 @@ export function logQuotaEvents(
   for (const counted of verdict.windows) {
     const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
     const used = usedByAll - unspent;
+    // Units that were taken back had been told.
+    const was = Math.max(used - cost, loweredFrom);
+    if (included.length > 0 && !observed && counted.part === undefined) {
+      const units = includedOf(included, counted.window) ?? used;
+      if (used > units && was <= units) {
+        const told = { window: counted.window, included: units, used, limit };
+        log.info("overage", { account, env, plan, ...told, reset: Math.ceil(resetMs / 1000) });
+      }
+    }
     // The hot path: most requests cross nothing.
     if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
     const percent = TOLD_PERCENT.findLast((part) => {
       const least = Math.ceil((limit * part) / 100);
-      // Units that were taken back had been told.
-      return used >= least && Math.max(used - cost, loweredFrom) < least;
+      return used >= least && was < least;
     });
     if (percent === undefined || !windows.includes(counted.window)) continue;
     const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
@@ -82,7 +107,7 @@ export function logQuotaEvents(
  */
 export function lateQuotaLogger(
   log: Log,
-  inForce: () => { readonly quotaEventWindows: readonly WindowName[] },
+  inForce: () => Pick<Config, "quotaEventWindows" | "planBounds">,
 ) {
   return ({ name, plan = "", usage }: LateUsage): void => {
     if (isCap(usage)) return;
@@ -92,12 +117,7 @@ export function lateQuotaLogger(
     const { environment, account } = name;
     const key = isAddressAccount(name) ? undefined : { id: "" };
     const owner = { environment, account, plan, key };
-    logQuotaEvents(
-      { log, windows: inForce().quotaEventWindows },
-      owner,
-      answer,
-      standing.used - from,
-    );
+    logQuotaEvents(quotaEventTerms(log, inForce(), plan), owner, answer, standing.used - from);
   };
 }
 

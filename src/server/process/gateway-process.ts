@@ -23,6 +23,7 @@ import {
   logBanEvent,
   logKeyElsewhere,
   logQuotaEvents,
+  quotaEventTerms,
 } from "../events/quota-events.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import {
@@ -231,7 +232,7 @@ function gatewayOf(
         counting.banned(consumer.environment);
         logBanEvent(log, consumer, answer);
       }
-      logQuotaEvents({ log, windows: inForce().quotaEventWindows }, consumer, answer, cost);
+      logQuotaEvents(quotaEventTerms(log, inForce(), consumer.plan), consumer, answer, cost);
     },
     now,
     elapsed: () => performance.now(),

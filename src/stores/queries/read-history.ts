@@ -20,6 +20,8 @@ export type DayReport = {
   readonly admitted: number;
   readonly units: number;
   readonly refused: number;
+  /** Units above those in the price of a month, as far as this day used them; of a whole month alone. */
+  readonly overage?: number;
 };
 
 /** The last `days` days, that of now among them, or a month such as `2026-10`. */
@@ -31,6 +33,8 @@ export type HistoryFilter = {
   readonly plan?: string | undefined;
   readonly account?: string | undefined;
   readonly after?: Pick<DayReport, "account" | "day"> | undefined;
+  /** Units of a month that are in the price of a plan; given where the span is a whole month. */
+  readonly includedOf?: ((plan: string) => number | undefined) | undefined;
 };
 
 export const DAYS_MAX = 3_660;
@@ -70,7 +74,7 @@ export async function* readHistory(
   quotas: Pick<QuotaAdmin, "history">,
   accounts: readonly AccountRecord[],
   span: DaySpan,
-  { environment, plan, account, after }: HistoryFilter,
+  { environment, plan, account, after, includedOf }: HistoryFilter,
   onMissing?: OnMissing,
 ): AsyncGenerator<readonly DayReport[]> {
   const chosen = accounts.filter(
@@ -83,13 +87,43 @@ export async function* readHistory(
     const names = some.map((one) => ({ environment: one.environment, account: one.id }));
     const days = await quotas.history(names, span, onMissing);
     const rows = some.flatMap((one, i) => {
-      return (days[i] ?? []).map((counted) => reportOf(one, counted));
+      const reports = (days[i] ?? []).map((counted) => reportOf(one, counted));
+      return includedOf === undefined ? reports : withOverage(reports, includedOf);
     });
     yield rows.filter((row) => {
       const isAfter = row.account !== after?.account || row.day > after.day;
       return isAfter && (plan ?? row.plan) === row.plan;
     });
   }
+}
+
+/** The plan of the last day says what is in the price of the month (docs/reference/history.md#overage). */
+function withOverage(
+  reports: readonly DayReport[],
+  includedOf: (plan: string) => number | undefined,
+): readonly DayReport[] {
+  const included = includedOf(reports.at(-1)?.plan ?? "") ?? Number.POSITIVE_INFINITY;
+  let used = 0;
+  return reports.map((report) => {
+    const before = Math.max(used, included);
+    used += report.units;
+    return { ...report, overage: Math.max(0, used - before) };
+  });
+}
+
+/**
+ * The units of a month that a plan has in its price. Undefined for another period, and where no plan
+ * includes any.
+ */
+export function monthlyIncluded(
+  period: Period,
+  { planBounds }: Pick<Config, "planBounds">,
+): HistoryFilter["includedOf"] {
+  const includedOf = (plan: string) => {
+    return planBounds.get(plan)?.included.find(({ window }) => window === "month")?.limit;
+  };
+  const isTold = "month" in period && [...planBounds.keys()].some((plan) => includedOf(plan));
+  return isTold ? includedOf : undefined;
 }
 
 /** The store may be ahead of the clock here: its day is shown too. */

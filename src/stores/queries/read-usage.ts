@@ -39,7 +39,7 @@ export async function usageOf(
 ): Promise<UsageReport | undefined> {
   const question = usageRequest(terms, holder);
   if (question === undefined) return undefined;
-  return usageReport(holder, await quotas.peek(holder, question.ask), question.observe);
+  return usageReport(holder, await quotas.peek(holder, question.ask), question);
 }
 
 /**
@@ -130,6 +130,7 @@ function shareOf({ windows }: UsageReport): number {
 export type UsageRequest = {
   readonly ask: Omit<QuotaRequest, "requests">;
   readonly observe: readonly Limit[];
+  readonly included: readonly Limit[];
 };
 
 /**
@@ -143,7 +144,7 @@ function usageRequest(
   const named = config.plans.get(plan);
   const limits = named === undefined ? [] : effectiveLimits(named, own);
   if (limits.length === 0) return undefined;
-  const { observe = [] } = config.planBounds.get(plan) ?? {};
+  const { observe = [], included = [] } = config.planBounds.get(plan) ?? {};
   const operation = environmentOperationLimits(config.environments, environment);
   return {
     ask: {
@@ -151,5 +152,6 @@ function usageRequest(
       bans: config.bans,
     },
     observe,
+    included,
   };
 }

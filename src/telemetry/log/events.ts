@@ -21,6 +21,12 @@ export const EVENTS = {
     meaning:
       "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100. `key` is there for a limit of one key, such as `key.day`",
   },
+  overage: {
+    level: "info",
+    members: ["account", "env", "plan", "window", "included", "used", "limit", "reset"],
+    meaning:
+      "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so",
+  },
   key_issued: {
     level: "info",
     members: ["key", "account", "env", "plan"],

@@ -149,7 +149,7 @@ describe("plans list", () => {
     const listed = await runVerb(["plans", "list", "--config", file, "--json"]);
     const plans = jsonOf<{ plan: string; accounts: number }[]>(listed);
     assert.deepEqual(plans[1], {
-      ...{ plan: "pro", custom: false, observe: [], concurrent: null, accounts: 3 },
+      ...{ plan: "pro", custom: false, observe: [], included: [], concurrent: null, accounts: 3 },
       environments: { production: 3 },
       limits: [
         { window: "minute", limit: 300 },
