@@ -2,7 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { EnvironmentConfig, LoadResult } from "../../src/config/config.ts";
 import { countsId } from "../../src/config/description/cost.ts";
+import { maskedConfig } from "../../src/config/queries/masked-config.ts";
 import { loadFiles, told } from "./folder.ts";
+
+type Shown = { readonly paths: string };
+type Masked = {
+  readonly environments: {
+    readonly production: Shown & { readonly backends: readonly Shown[] };
+  };
+};
 
 const START = "environments:\n  production:\n    listen: 127.0.0.1:0\n    keyTag: live\n";
 const UPSTREAMS = "    upstreams: [http://127.0.0.1:9001]\n";
@@ -65,7 +73,16 @@ describe("backends", () => {
     const same = await mistakes(`${head}${orders("/v1/orders", "paths: loose, ")}`, files);
     assert.match(same.join("\n"), /the path "\/orders\/A": it matches the same requests as/);
     const loose = `    paths: loose\n${head}${orders("/v1/orders", "paths: exact, ")}`;
-    assert.equal((await environment(loose, files)).backends[0]?.routes.paths, "exact");
+    const loaded = await load(loose, files);
+    assert.ok(loaded.ok, told(loaded).join("\n"));
+    assert.equal(loaded.config.environments[0]?.backends[0]?.routes.paths, "exact");
+    const { environments } = maskedConfig(loaded.config) as Masked;
+    const { paths, backends: shown } = environments.production;
+    assert.deepEqual(
+      [paths, shown[0]?.paths],
+      ["loose", "exact"],
+      "as the admin listener shows it",
+    );
   });
 
   it("are one path where one of the two is read loosely", async () => {
