@@ -90,7 +90,6 @@ export async function drawWhy({ api, id, why }) {
   const text = JSON.stringify([all, forgotten]);
   if (why.dataset.shown === text) return;
   why.dataset.shown = text;
-  if (all.length === 0) return fill(why);
   const columns = [{ name: "Since" }, { name: "Ends" }, { name: "Limit" }];
   columns.push({ name: "Refusals that earned it, or why", class: "details" });
   const rows = all.map(banRow);
@@ -98,11 +97,14 @@ export async function drawWhy({ api, id, why }) {
     why,
     section(
       "Recent bans",
-      table({ label: "Recent bans", columns, rows, empty: "" }),
+      table({ label: "Recent bans", columns, rows, empty: NO_BANS }),
       forgotten > 0 && isKnown && el("p", { class: "hint" }, forgottenText(forgotten)),
     ),
   );
 }
+
+const NO_BANS =
+  "This gateway remembers no ban of the account: of those before its start the log has the events.";
 
 /** The ban in force, as far as the store knows how it came about. */
 function fromStore({ at, until, imposed, reason, strikes }) {

@@ -118,6 +118,12 @@ describe("bans", () => {
         if (text.includes("banned")) break;
       }
       const keys = { [key]: { account } };
+      const { page: known } = await openTab(browser, `${before.adminUrl}/#/accounts/${account}`);
+      await eventually(async () => {
+        assert.equal((await cells(known, "Recent bans")).length, 1);
+        assert.equal(await known.getByText(/not remember/).count(), 0);
+      });
+      await known.close();
       await before[Symbol.asyncDispose]();
       // Another gateway has seen none of it: the store knows the ban in force, and not the event.
       await using house = await startTestGateway({ config, keys });
@@ -131,10 +137,46 @@ describe("bans", () => {
       });
       const [cause = ""] = (await client.keys("tg:w*")).filter((one) => one.includes(account));
       await client.del(cause);
+      const { account: never } = await house.issue();
       await page.reload();
       await page.getByText("What earned it is not remembered: the log has its event.").waitFor();
       await checkLook(page, "1280-light", "account-ban-forgotten");
+      await page.goto(`${house.adminUrl}/#/accounts/${never}`);
+      await page.getByText(/^This gateway remembers no ban of the account/).waitFor();
       assert.deepEqual(complaints, []);
+    } finally {
+      await redis.close();
+    }
+  });
+});
+
+describe("a third ban, of which the gateway remembers one", () => {
+  it("says how many earlier ones it does not remember", async () => {
+    const bans = { strikes: 1, within: "1m", grace: "0s", duration: "300ms", factor: 1 };
+    const redis = await startRedis();
+    try {
+      const config = { store: redis.url, plans: { free: { day: 5 } } };
+      const short = { ...config, bans: { ...bans, forgetAfter: "1h" } };
+      const before = await startTestGateway({ config: short });
+      const { key, account } = await before.issue();
+      const banned = (house: TestGateway) => {
+        return house.said.filter(({ kind, msg }) => kind === "ban" && msg === "event").length;
+      };
+      const askUntil = async (house: TestGateway, count: number) => {
+        await eventually(async () => {
+          await (await house.ask(key)).text();
+          assert.equal(banned(house), count);
+        });
+      };
+      await askUntil(before, 2);
+      await before[Symbol.asyncDispose]();
+      const long = { ...config, bans: { ...bans, duration: "10m", forgetAfter: "1h" } };
+      await using house = await startTestGateway({ config: long, keys: { [key]: { account } } });
+      await askUntil(house, 1);
+      const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+      await page
+        .getByText("2 earlier bans are not remembered by this gateway: the log has their events.")
+        .waitFor();
     } finally {
       await redis.close();
     }

@@ -227,6 +227,10 @@ describe("the numbers of the page", () => {
         assert.equal(numbersIn(await tile(page, "charged"))[0], charged);
       });
       assert.match(await textOf(page.getByText(/ restarts/)), /^version \S+ · 2 workers/);
+      await eventually(async () => {
+        const [most] = await cells(page, "Most refused accounts");
+        assert.deepEqual(most?.slice(1), ["production", String(50 - charged)]);
+      });
 
       const logged = () => crew.gateway.lines().filter(({ kind }) => kind === "quota").length;
       // Where Redis is late, a worker decides by itself, and tells no quota.

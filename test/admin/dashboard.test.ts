@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { BackgroundValue } from "../../src/admin/background-value.ts";
+import { Dashboard, type DashboardSources } from "../../src/admin/dashboard-stats.ts";
+import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
+import { RecentEvents } from "../../src/telemetry/history/recent-events.ts";
+import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recorder.ts";
+import { eventually } from "../support/poll.ts";
+import { type AdminHouse, ALL_WELL, openAdminHouse, UNWATCHED } from "./admin-house.ts";
+
+const NAME = { environment: "production", account: "a_1" };
+
+/** The figures of a house, with the real memory store; `bans` counts how often it was asked. */
+function dashboardOf(house: AdminHouse, over: Partial<DashboardSources> = {}) {
+  const recent = new RecentEvents();
+  const asked = { bans: 0 };
+  const quotas = {
+    gateways: house.quotas.gateways,
+    bans: () => {
+      asked.bans += 1;
+      return house.quotas.bans();
+    },
+  };
+  const dashboard = new Dashboard({
+    ...{ watched: { ...UNWATCHED, storeUp: () => true }, counting: createMetricsRecorder() },
+    ...{ quotas, recent, recall: new RecentRefusals(), checks: () => ALL_WELL },
+    ...{ name: "a-gateway", now: () => house.clock.nowMs },
+    ...over,
+  });
+  return { dashboard, recent, asked };
+}
+
+function ban(house: AdminHouse, lengthMs: number) {
+  const imposed = { window: "minute", keptMs: 1_000, plan: "free", reason: "" } as const;
+  return house.quotas.ban(NAME, { ...imposed, lengthMs });
+}
+
+describe("the bans in force", () => {
+  it("are read again at once after an event of one, and end by the clock without a reading", async () => {
+    await using house = await openAdminHouse();
+    const { dashboard, recent, asked } = dashboardOf(house);
+    assert.equal((await dashboard.read()).bans.inForce, 0);
+    await ban(house, 60_000);
+    assert.equal(
+      (await dashboard.read()).bans.inForce,
+      0,
+      "nothing told of it, and 5 s are not over",
+    );
+    recent.add({ kind: "quota", time: 1, gateway: "g" });
+    await dashboard.read();
+    assert.equal(asked.bans, 1);
+    recent.add({ kind: "ban", time: 2, gateway: "g" });
+    const { bans } = await dashboard.read();
+    assert.deepEqual([bans.inForce, asked.bans], [1, 2]);
+    house.clock.nowMs += 60_001;
+    const later = await dashboard.read();
+    assert.deepEqual([later.bans.inForce, asked.bans], [0, 2]);
+    assert.ok(later.bans.edition > bans.edition, "the list of the page is not as it was");
+  });
+
+  it("are not waited for longer than others can bear", async () => {
+    await using house = await openAdminHouse();
+    const stuck = { gateways: house.quotas.gateways, bans: () => new Promise<never>(() => {}) };
+    const { dashboard } = dashboardOf(house, { quotas: stuck });
+    const startMs = performance.now();
+    assert.equal((await dashboard.read()).bans.inForce, null);
+    assert.ok(performance.now() - startMs < 2_000);
+  });
+
+  it("are asked for once a minute at most while no page is open", async () => {
+    await using house = await openAdminHouse();
+    const { dashboard, recent, asked } = dashboardOf(house);
+    dashboard.readIdle();
+    await eventually(() => assert.equal(dashboard.readIdle().bans.inForce, 0));
+    recent.add({ kind: "ban", time: 2, gateway: "g" });
+    dashboard.readIdle();
+    assert.equal(asked.bans, 1);
+  });
+});
+
+describe("a value that is read in the background", () => {
+  it("is read by one reading at a time, which takes a bounded part of the time", async () => {
+    const open: ((value: number) => void)[] = [];
+    const value = new BackgroundValue({
+      read: () => new Promise<number>((resolve) => void open.push(resolve)),
+    });
+    assert.equal(value.refresh({ maxAgeMs: 0 }), true);
+    assert.equal(value.refresh({ maxAgeMs: 0 }), false, "it is being read");
+    const startMs = performance.now();
+    await eventually(() => assert.ok(performance.now() - startMs > 20));
+    open[0]?.(7);
+    await value.reading;
+    assert.equal(value.value, 7);
+    assert.equal(value.refresh({ maxAgeMs: 0, pauses: 1_000 }), false, "it took 20 ms");
+    assert.equal(value.refresh({ maxAgeMs: 60_000 }), false, "it is not old");
+    assert.equal(value.refresh({ maxAgeMs: 0 }), true);
+  });
+
+  it("is unknown after a reading that failed", async () => {
+    const answers = [() => Promise.resolve(1), () => Promise.reject(new Error("away"))];
+    const value = new BackgroundValue({ read: () => (answers.shift() ?? answers[0])?.() as never });
+    value.refresh({ maxAgeMs: 0 });
+    await value.reading;
+    assert.equal(value.value, 1);
+    value.refresh({ maxAgeMs: 0 });
+    await value.reading;
+    assert.equal(value.value, undefined);
+  });
+});
