@@ -3,12 +3,13 @@ import { type WindowName, windowRow } from "../../core/quota/windows.ts";
 /** One request of the load, and its answer as the client saw it. Instants are Unix milliseconds. */
 export type SentRequest = {
   readonly account: string;
+  readonly operation: string;
   readonly sentMs: number;
   readonly endedMs: number;
   readonly answer: ObservedResponse | undefined;
 };
 
-/** Absent fields are NaN. */
+/** Absent fields are NaN; an absent cost is 1. */
 export type ObservedResponse = {
   readonly status: number;
   readonly window: string;
@@ -16,10 +17,35 @@ export type ObservedResponse = {
   readonly remaining: number;
   readonly resetSeconds: number;
   readonly retryAfterSeconds: number;
+  readonly cost: number;
 };
 
-/** The limit that an account was promised: of one short window. */
-export type PromisedLimit = { readonly window: WindowName; readonly limit: number };
+/** One limit that an account was promised; the window always has the same length. */
+export type PromisedLimit = {
+  readonly window: WindowName;
+  readonly limit: number;
+  /** The operation that alone it limits. */
+  readonly operation?: string;
+};
+
+export type PromisedOperation = {
+  readonly cost: number;
+  readonly limits: readonly PromisedLimit[];
+};
+
+/** The promises to all accounts. */
+export type Promised = {
+  /** By account. */
+  readonly limits: ReadonlyMap<string, readonly PromisedLimit[]>;
+  readonly operations: ReadonlyMap<string, PromisedOperation>;
+  /** Accounts that do as they are told, and earn no ban. */
+  readonly patient: ReadonlySet<string>;
+  readonly gateways: number;
+  /** The store runs on this machine; else its clock is learned from the answers. */
+  readonly isClockOurs: boolean;
+  /** Units of an account that gateways told as perhaps charged twice. */
+  readonly uncertainOf: (account: string) => number;
+};
 
 export type TimeSpan = { readonly fromMs: number; readonly toMs: number };
 
@@ -32,8 +58,11 @@ export type CheckReport = {
   readonly windows: number;
   /** Units admitted over the limits. */
   readonly overLimit: number;
-  /** Refusals in windows that had room to their end. */
+  /** Refusals of requests that fitted, by all that can have been counted until then. */
   readonly falseRefusals: number;
+  /** Refusals by a ban, and requests admitted while one ran. */
+  readonly bannedRefusals: number;
+  readonly bansIgnored: number;
   readonly untrueHeaders: number;
   readonly otherAnswers: number;
   /** Refusals for the sake of a gateway's share: 503, while the limit had room. */
@@ -49,91 +78,108 @@ export type CheckReport = {
  */
 const SHARES_MS_MAX = 5_000;
 /** A gateway knows the clock of the store to within the time that a call may take. */
-const SLACK_MS = 60;
+const SLACK_MS = 120;
 const EXAMPLES_MAX = 10;
+
+type Charge = { readonly sentMs: number; readonly cost: number };
 
 type Window = {
   readonly account: string;
+  readonly promised: PromisedLimit;
   readonly endMs: number;
+  /** Units that were admitted in it for certain. */
   admitted: number;
   refused: number;
-  unanswered: number;
+  /** All that can have been counted in it: admitted, perhaps in the window beside it, or unanswered. */
+  charges: Charge[];
+  /** Requests that it refused; `sentMs` is when the refusal had come. */
+  refusals: Charge[];
+  falseRefusals: number;
   /** How often each value of Remaining was told to an admitted request. */
   readonly remaining: Map<number, number>;
   /** Answers that told another limit than the one promised. */
   otherLimits: number;
 };
 
+/** A ban that ran from an answer until `untilMs` at least. */
+type SeenBan = { readonly seenMs: number; readonly untilMs: number };
+
+/** Windows that are over for so long are judged, so that a long proof keeps no more. */
+const JUDGED_AFTER_MS = 60_000;
+
 /**
  * Judges answers by nothing but what a client sees, and the promises of
  * docs/reference/http.md#windows: in each window at most the limit is admitted, nothing is refused
- * that fits, and each field says what is true.
+ * that fits, whatever happens to the store, and each field says what is true.
  */
 export class PromiseChecker {
-  readonly #promised: ReadonlyMap<string, PromisedLimit>;
-  readonly #gateways: number;
+  readonly #promised: Promised;
   readonly #windows = new Map<string, Window>();
+  readonly #bans = new Map<string, SeenBan>();
+  readonly #ignored: TimeSpan[] = [];
+  readonly #unavailable: TimeSpan[] = [];
   readonly #examples: string[] = [];
   readonly #admittedBy = new Map<string, number>();
   readonly #unansweredBy = new Map<string, number>();
   /** Bounds of the store's clock less ours. */
   #aheadMs: TimeSpan;
   #requests = 0;
+  #unanswered = 0;
   #untrue = 0;
   #others = 0;
   #shareRefusals = 0;
+  #banned = 0;
+  #unearned = 0;
   #longestMs = 0;
 
-  /** `isClockOurs`: the store runs on this machine; else its clock is learned from the answers. */
-  constructor(
-    promised: ReadonlyMap<string, PromisedLimit>,
-    gateways: number,
-    isClockOurs: boolean,
-  ) {
+  constructor(promised: Promised) {
     this.#promised = promised;
-    this.#gateways = gateways;
-    const bound = isClockOurs ? SLACK_MS : Number.POSITIVE_INFINITY;
+    const bound = promised.isClockOurs ? SLACK_MS : Number.POSITIVE_INFINITY;
     this.#aheadMs = { fromMs: -bound, toMs: bound };
   }
 
   take(shot: SentRequest): void {
     const { account, sentMs, endedMs, answer } = shot;
-    const promised = this.#promised.get(account) as PromisedLimit;
+    const { cost } = this.#operation(shot);
+    const limits = this.#limitsOf(shot);
     this.#requests += 1;
     this.#longestMs = Math.max(this.#longestMs, endedMs - sentMs);
+    if (this.#requests % 1_000 === 0) this.#judgeOld(sentMs - JUDGED_AFTER_MS);
     if (answer === undefined) {
-      add(this.#unansweredBy, account);
-      const lengthMs = windowRow(promised.window).lengthMs;
-      const first = Math.floor((sentMs - SLACK_MS) / lengthMs);
-      for (let i = first; i * lengthMs <= endedMs + SLACK_MS; i++) {
-        this.#windowOf(account, (i + 1) * lengthMs).unanswered += 1;
+      this.#unanswered += 1;
+      add(this.#unansweredBy, account, cost);
+      for (const limit of limits) {
+        for (const window of this.#windowsAt(shot, limit)) window.charges.push({ sentMs, cost });
       }
       return;
     }
-    const { status, resetSeconds } = answer;
-    // docs/reference/store.md#shares: no rate limit, told by its share and a wait of its own.
-    if (isShareRefusal(answer, promised)) {
-      this.#shareRefusals += 1;
-      return;
-    }
-    if (status !== 200 && status !== 429) {
+    if (answer.status === 503) return this.#takeUnavailable(shot, answer, limits);
+    if (answer.status !== 200 && answer.status !== 429) {
       this.#others += 1;
-      this.#note(`${account} was answered ${status}`);
+      this.#note(`${account} was answered ${answer.status}`);
       return;
     }
-    if (!Number.isSafeInteger(resetSeconds)) {
+    if (!Number.isSafeInteger(answer.resetSeconds)) {
       this.#lie(shot, "has no X-RateLimit-Reset");
       return;
     }
-    this.#checkFields(shot, answer, promised);
-    const window = this.#windowOf(account, resetSeconds * 1_000);
-    if (answer.limit !== promised.limit) window.otherLimits += 1;
-    if (status === 429) window.refused += 1;
-    else {
-      window.admitted += 1;
-      add(this.#admittedBy, account);
-      add(window.remaining, answer.remaining);
+    if (answer.cost !== cost) this.#lie(shot, `says that it costs ${answer.cost}, and not ${cost}`);
+    if (answer.status === 429 && answer.window === "ban") return this.#takeBan(shot, answer);
+    const named = limits.find((limit) => labelOf(limit) === answer.window);
+    if (named === undefined) {
+      this.#lie(shot, `names the window ${answer.window}`);
+      return;
     }
+    this.#checkFields(shot, answer, named);
+    const window = this.#windowOf(account, named, answer.resetSeconds * 1_000);
+    if (answer.limit !== named.limit) window.otherLimits += 1;
+    if (answer.status === 429) {
+      window.refused += 1;
+      window.refusals.push({ sentMs: endedMs, cost });
+      return;
+    }
+    add(window.remaining, answer.remaining, 1);
+    this.#admit(shot, cost, { named: window, others: limits.filter((one) => one !== named) });
   }
 
   /** A client waited as it was told to, and was refused all the same. */
@@ -151,40 +197,135 @@ export class PromiseChecker {
 
   /** `away`: while the store was, gateways decide by shares of the limit. */
   judged(away: readonly TimeSpan[]): CheckReport {
-    let [overLimit, falseRefusals, admitted, refused, unanswered] = [0, 0, 0, 0, 0];
+    this.#judgeOld(Number.POSITIVE_INFINITY);
+    let [overLimit, falseRefusals, admitted, refused] = [0, this.#unearned, 0, 0];
     for (const window of this.#windows.values()) {
-      const { window: name, limit } = this.#promised.get(window.account) as PromisedLimit;
+      const { window: name, limit } = window.promised;
       const startMs = window.endMs - windowRow(name).lengthMs;
       const settleMs = window.otherLimits > 0 ? SHARES_MS_MAX : 0;
-      const isAway = away.some(
-        ({ fromMs, toMs }) => startMs <= toMs + settleMs && window.endMs >= fromMs,
-      );
+      const isAway = isIn(away, { fromMs: startMs - settleMs, toMs: window.endMs });
       // docs/reference/store.md#away: the limit before it went, and a share each afterwards.
-      const most = isAway ? 2 * limit + this.#gateways - 1 : limit;
-      const where = `${window.account}, ${name} to ${new Date(window.endMs).toISOString()}`;
-      admitted += window.admitted;
+      const most = isAway ? 2 * limit + this.#promised.gateways - 1 : limit;
+      const where = whereOf(window);
       refused += window.refused;
       if (window.admitted > most) {
         overLimit += window.admitted - most;
         this.#note(`${where}: ${window.admitted} admitted, the limit is ${most}`);
       }
-      if (isAway) continue;
-      const used = window.admitted + window.unanswered;
-      if (window.refused > 0 && used < limit) {
-        falseRefusals += window.refused;
-        this.#note(`${where}: ${window.refused} refused, and only ${used} of ${limit} used`);
-      }
-      this.#checkWindow(window, where);
+      falseRefusals += window.falseRefusals;
+      if (!isAway) this.#checkWindow(window, where);
     }
-    for (const count of this.#unansweredBy.values()) unanswered += count;
+    for (const units of this.#admittedBy.values()) admitted += units;
+    const shares = this.#unavailable.filter((one) => {
+      return isIn(away, { fromMs: one.fromMs - SHARES_MS_MAX, toMs: one.toMs });
+    });
     return {
       requests: this.#requests,
-      ...{ admitted, refused, unanswered, windows: this.#windows.size },
-      ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue, otherAnswers: this.#others },
-      shareRefusals: this.#shareRefusals,
+      ...{ admitted, refused, unanswered: this.#unanswered, windows: this.#windows.size },
+      ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue },
+      otherAnswers: this.#others + this.#unavailable.length - shares.length,
+      shareRefusals: this.#shareRefusals + shares.length,
+      bannedRefusals: this.#banned,
+      bansIgnored: this.#ignored.filter((one) => !isIn(away, one)).length,
       longestWaitMs: Math.round(this.#longestMs),
       examples: this.#examples,
     };
+  }
+
+  #operation({ operation }: SentRequest): PromisedOperation {
+    return this.#promised.operations.get(operation) as PromisedOperation;
+  }
+
+  #limitsOf(shot: SentRequest): readonly PromisedLimit[] {
+    const own = this.#promised.limits.get(shot.account) ?? [];
+    return [...own, ...this.#operation(shot).limits];
+  }
+
+  /** Every window of the account takes the cost; the one that the answer names is known for certain. */
+  #admit(
+    shot: SentRequest,
+    cost: number,
+    { named, others }: { readonly named: Window; readonly others: readonly PromisedLimit[] },
+  ): void {
+    const { account, sentMs, endedMs } = shot;
+    add(this.#admittedBy, account, cost);
+    named.admitted += cost;
+    named.charges.push({ sentMs, cost });
+    for (const limit of others) {
+      const windows = this.#windowsAt(shot, limit);
+      for (const window of windows) window.charges.push({ sentMs, cost });
+      const [only, ...further] = windows;
+      if (only !== undefined && further.length === 0) only.admitted += cost;
+    }
+    const ban = this.#bans.get(account);
+    if (ban !== undefined && sentMs > ban.seenMs && endedMs < ban.untilMs) {
+      this.#ignored.push({ fromMs: sentMs, toMs: endedMs });
+      this.#note(`${account} was admitted during a ban`);
+    }
+  }
+
+  /** A refusal for the sake of a share is told by its share; any other 503 is one while away alone. */
+  #takeUnavailable(
+    { account, sentMs, endedMs }: SentRequest,
+    answer: ObservedResponse,
+    limits: readonly PromisedLimit[],
+  ): void {
+    const { retryAfterSeconds, window, limit } = answer;
+    const waits = retryAfterSeconds >= 1 && retryAfterSeconds <= SHARE_RETRY_S_MAX;
+    const named = limits.find((one) => labelOf(one) === window);
+    if (waits && named !== undefined && limit < named.limit) this.#shareRefusals += 1;
+    else if (waits) this.#unavailable.push({ fromMs: sentMs, toMs: endedMs });
+    else {
+      this.#others += 1;
+      this.#note(`${account} was answered 503 with Retry-After ${retryAfterSeconds}`);
+    }
+  }
+
+  #takeBan(shot: SentRequest, answer: ObservedResponse): void {
+    const { account, endedMs } = shot;
+    this.#banned += 1;
+    this.#checkRetryAfter(shot, answer);
+    // The end is rounded up to a whole second.
+    const untilMs = (answer.resetSeconds - 1) * 1_000 - SLACK_MS;
+    this.#bans.set(account, { seenMs: endedMs, untilMs });
+    if (!this.#promised.patient.has(account)) return;
+    this.#unearned += 1;
+    this.#note(`${account} was banned, and had waited as it was told`);
+  }
+
+  /** The windows of a limit in which the store can have decided the request. */
+  #windowsAt({ account, sentMs, endedMs }: SentRequest, limit: PromisedLimit): Window[] {
+    const { lengthMs } = windowRow(limit.window);
+    const aheadMs = (ms: number) => (Number.isFinite(ms) ? ms : 0);
+    const first = Math.floor((sentMs + aheadMs(this.#aheadMs.fromMs)) / lengthMs);
+    const last = Math.floor((endedMs + aheadMs(this.#aheadMs.toMs)) / lengthMs);
+    const found: Window[] = [];
+    for (let i = first; i <= last; i++) {
+      found.push(this.#windowOf(account, limit, (i + 1) * lengthMs));
+    }
+    return found;
+  }
+
+  /** Finds the refusals of requests that fitted in windows that ended before. */
+  #judgeOld(beforeMs: number): void {
+    for (const window of this.#windows.values()) {
+      if (window.endMs >= beforeMs || window.charges.length + window.refusals.length === 0)
+        continue;
+      const { limit } = window.promised;
+      const charges = window.charges.sort((a, b) => a.sentMs - b.sentMs);
+      const uncertain = this.#promised.uncertainOf(window.account);
+      let [at, used] = [0, uncertain];
+      for (const refusal of window.refusals.sort((a, b) => a.sentMs - b.sentMs)) {
+        for (; at < charges.length && (charges[at] as Charge).sentMs <= refusal.sentMs; at++) {
+          used += (charges[at] as Charge).cost;
+        }
+        if (used + refusal.cost > limit) continue;
+        window.falseRefusals += 1;
+        this.#note(`${whereOf(window)}: refused ${refusal.cost} with ${used} of ${limit} used`);
+      }
+      window.charges = [];
+      window.refusals = [];
+    }
   }
 
   /** The limit is that of the plan, and each Remaining was told once: it counts down by one. */
@@ -200,26 +341,35 @@ export class PromiseChecker {
     }
   }
 
-  #checkFields(
-    shot: SentRequest,
-    answer: ObservedResponse,
-    { window, limit }: PromisedLimit,
-  ): void {
-    const { status, remaining, resetSeconds, retryAfterSeconds } = answer;
+  #checkFields(shot: SentRequest, answer: ObservedResponse, promised: PromisedLimit): void {
+    const { status, remaining, resetSeconds } = answer;
+    const { cost } = this.#operation(shot);
     const endMs = resetSeconds * 1_000;
-    const lengthMs = windowRow(window).lengthMs;
-    if (answer.window !== window) this.#lie(shot, `names the window ${answer.window}`);
-    if (endMs % lengthMs !== 0) this.#lie(shot, `resets at ${resetSeconds}, inside a ${window}`);
-    if (!(remaining >= 0 && remaining < (status === 200 ? limit : 1))) {
-      this.#lie(shot, `has ${remaining} remaining of ${limit} with ${status}`);
+    const { lengthMs } = windowRow(promised.window);
+    if (endMs % lengthMs !== 0) {
+      this.#lie(shot, `resets at ${resetSeconds}, inside a ${promised.window}`);
+    }
+    // What is left is less than the cost of a refusal, and without that of a request that passed.
+    const most = status === 200 ? promised.limit - cost : cost - 1;
+    if (!(remaining >= 0 && remaining <= most)) {
+      this.#lie(shot, `has ${remaining} remaining of ${promised.limit} with ${status}`);
     }
     this.#learnClock(shot, endMs, lengthMs);
-    if (status !== 429) return;
+    if (status === 429) this.#checkRetryAfter(shot, answer);
+  }
+
+  /** A window ends at its reset, and a ban in the second before it. */
+  #checkRetryAfter(
+    shot: SentRequest,
+    { window, resetSeconds, retryAfterSeconds }: ObservedResponse,
+  ): void {
+    const endMs = resetSeconds * 1_000;
+    const endsEarlierMs = window === "ban" ? 999 : 0;
     // The store's clock read something between these two when it decided.
     const earliestMs = shot.sentMs + this.#aheadMs.fromMs;
     const latestMs = shot.endedMs + this.#aheadMs.toMs;
     const most = Math.max(1, Math.ceil((endMs - earliestMs) / 1_000));
-    const least = Math.max(1, Math.ceil((endMs - latestMs) / 1_000));
+    const least = Math.max(1, Math.ceil((endMs - endsEarlierMs - latestMs) / 1_000));
     if (!(retryAfterSeconds >= least && retryAfterSeconds <= most)) {
       this.#lie(shot, `says Retry-After: ${retryAfterSeconds}, and ${least} to ${most} is true`);
     }
@@ -242,30 +392,34 @@ export class PromiseChecker {
     if (this.#examples.length < EXAMPLES_MAX) this.#examples.push(text);
   }
 
-  #windowOf(account: string, endMs: number): Window {
-    const name = `${account} ${endMs}`;
+  #windowOf(account: string, promised: PromisedLimit, endMs: number): Window {
+    const name = `${account} ${labelOf(promised)} ${endMs}`;
     let window = this.#windows.get(name);
     if (window === undefined) {
-      const counts = { admitted: 0, refused: 0, unanswered: 0, otherLimits: 0 };
-      window = { account, endMs, remaining: new Map(), ...counts };
+      window = {
+        ...{ account, promised, endMs, remaining: new Map() },
+        ...{ admitted: 0, refused: 0, charges: [], refusals: [], falseRefusals: 0, otherLimits: 0 },
+      };
       this.#windows.set(name, window);
     }
     return window;
   }
 }
 
-function add<K>(counts: Map<K, number>, key: K): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
+function add<K>(counts: Map<K, number>, key: K, units: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + units);
 }
 
 const SHARE_RETRY_S_MAX = 5;
 
-function isShareRefusal(
-  { status, limit, window, retryAfterSeconds }: ObservedResponse,
-  promised: PromisedLimit,
-): boolean {
-  const isShare = window === promised.window && limit < promised.limit;
-  return (
-    status === 503 && isShare && retryAfterSeconds >= 1 && retryAfterSeconds <= SHARE_RETRY_S_MAX
-  );
+function labelOf({ window, operation }: PromisedLimit): string {
+  return operation === undefined ? window : `${operation}.${window}`;
+}
+
+function whereOf({ account, promised, endMs }: Window): string {
+  return `${account}, ${labelOf(promised)} to ${new Date(endMs).toISOString()}`;
+}
+
+function isIn(spans: readonly TimeSpan[], { fromMs, toMs }: TimeSpan): boolean {
+  return spans.some((one) => fromMs <= one.toMs && toMs >= one.fromMs);
 }

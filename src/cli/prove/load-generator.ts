@@ -1,8 +1,12 @@
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ObservedResponse, PromiseChecker, SentRequest } from "./checker.ts";
+import type { OperationName } from "./workload.ts";
 
 export type LoadClient = { readonly account: string; readonly key: string };
+
+/** The part of the requests that ask for an operation other than the plain one. */
+const SPECIAL = 0.3;
 
 /** `Retry-After` is one second less on its way to the client, where that fault is planted. */
 export type LoadOptions = {
@@ -42,7 +46,8 @@ export class LoadGenerator {
 
   async #askOn(clients: readonly LoadClient[]): Promise<void> {
     while (this.#running) {
-      await this.#ask(oneOf(clients));
+      const special = Math.random() < SPECIAL;
+      await this.#ask(oneOf(clients), special ? oneOf(["dear", "few"] as const) : "pets");
       await sleep(Math.random() * PAUSE_MS);
     }
   }
@@ -64,12 +69,16 @@ export class LoadGenerator {
     }
   }
 
-  async #ask({ account, key }: LoadClient): Promise<SentRequest> {
+  async #ask(
+    { account, key }: LoadClient,
+    operation: OperationName = "pets",
+  ): Promise<SentRequest> {
     const origins = this.#options.origins();
-    const url = `${oneOf(origins)}/v1/pets?limit=1`;
+    const url = `${oneOf(origins)}/v1/${operation}`;
     const sentMs = Date.now();
     const answer = await this.#answerOf(url, key);
-    const shot = { account, sentMs, endedMs: Date.now(), answer: answer ?? undefined };
+    const endedMs = Date.now();
+    const shot = { account, operation, sentMs, endedMs, answer: answer ?? undefined };
     // Where nothing listened any more nothing was sent.
     if (answer !== null) this.#options.judge.take(shot);
     return shot;
@@ -94,7 +103,7 @@ export class LoadGenerator {
   }
 
   #read(status: number, headers: IncomingHttpHeaders): ObservedResponse {
-    const number = (name: string) => Number(headers[name] ?? Number.NaN);
+    const number = (name: string, absent = Number.NaN) => Number(headers[name] ?? absent);
     const less = this.#options.isRetryAfterLess ? 1 : 0;
     return {
       status,
@@ -103,6 +112,7 @@ export class LoadGenerator {
       remaining: number("x-ratelimit-remaining"),
       resetSeconds: number("x-ratelimit-reset"),
       retryAfterSeconds: number("retry-after") - less,
+      cost: number("x-ratelimit-cost", 1),
     };
   }
 }

@@ -7,21 +7,28 @@ import {
   failOverStore,
   type RedisAddress,
 } from "../../stores/open-stores.ts";
-import { type CheckReport, PromiseChecker, type PromisedLimit, type TimeSpan } from "./checker.ts";
+import { type CheckReport, PromiseChecker, type TimeSpan } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
 import { OutageTracker } from "./outage-tracker.ts";
 import {
   type ChildHandle,
   type GatewayChild,
+  type LogLine,
   runVerbJson,
   startGatewayProcess,
   startPetsProcess,
   startRedis,
 } from "./processes.ts";
-
-/** A promise that is broken on purpose. */
-export type PlantedFault = "limit" | "retry-after" | "forward";
+import { type StoreProxy, startStoreProxy } from "./store-proxy.ts";
+import {
+  apiText,
+  configText,
+  OPERATIONS,
+  PLANS,
+  type PlanName,
+  type PlantedFault,
+} from "./workload.ts";
 
 export type ProveOptions = {
   readonly gateways: number;
@@ -45,6 +52,11 @@ export type ProofReport = CheckReport & {
   readonly chargesDoubled: number;
   /** Units that were charged twice, and that a gateway told as uncertain. */
   readonly uncertain: number;
+  /** Units that the usage by day has less, or more, than was admitted. */
+  readonly historyLost: number;
+  readonly historyDoubled: number;
+  /** Single answers of the store that came late. */
+  readonly lateAnswers: number;
   /** For how long the store stood still; 0 where it is not ours to stop. */
   readonly storeAwayMs: number;
   readonly gatewaysKilled: number;
@@ -54,17 +66,13 @@ export type ProofReport = CheckReport & {
   readonly away: readonly TimeSpan[];
 };
 
-/** The windows of each plan; the long one has room for everything, and counts every charge. */
-const PLANS = {
-  brisk: { window: "second", limit: 20 },
-  steady: { window: "minute", limit: 150 },
-  polite: { window: "second", limit: 3 },
-} as const satisfies Readonly<Record<string, PromisedLimit>>;
-const DAY_LIMIT = 1_000_000_000;
 const ACCOUNTS_EACH = 3;
 /** The time within which the store comes back and what was admitted without it is charged. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
+/** A single answer is held for so long, each time after such a pause. */
+const HELD_MS = 250;
+const BETWEEN_HELD_MS = 400;
 
 /**
  * Starts gateways, pets and a Redis, loads them over edges of windows, stops the store and kills a
@@ -89,6 +97,9 @@ class Trial {
   readonly #away = new OutageTracker();
   #uncertain = 0;
   #redis: (ChildHandle & { url: string }) | undefined;
+  #proxy: StoreProxy | undefined;
+  /** By account, from the lines of gateways. */
+  readonly #uncertainBy = new Map<string, number>();
 
   constructor(wanted: ProveOptions, folder: string, stops: (() => Promise<unknown>)[]) {
     this.#wanted = wanted;
@@ -100,6 +111,14 @@ class Trial {
     const { self, fault, tell, redis } = this.#wanted;
     tell("Starting Redis, pets and gateways");
     if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
+    if (this.#redis !== undefined) {
+      const { port } = new URL(this.#redis.url);
+      const proxy = await startStoreProxy(Number(port), fault === "late");
+      this.#proxy = proxy;
+      this.#stops.push(() => proxy.close());
+    } else if (fault === "late") {
+      throw new Error("Cannot plant the fault late: it needs redis-server, and no --redis");
+    }
     const pets = this.#keep(await startPetsProcess(self)) as ChildHandle & { url: string };
     const witness = await startCountingProxy(pets.url, fault === "forward");
     this.#stops.push(() => witness.close());
@@ -107,14 +126,22 @@ class Trial {
     const configs = await this.#writeConfigs(witness, count);
     const clients = await this.#issue(configs[0] as string);
     for (const config of configs) {
-      const hear: Parameters<typeof startGatewayProcess>[2] = (line) =>
+      const hear: Parameters<typeof startGatewayProcess>[2] = (line) => {
         this.#away.hear(config, line);
+        this.#hearUncertain(line);
+      };
       const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
       this.#gateways.push(gateway);
       this.#away.watch(gateway);
     }
-    const promised = new Map(clients.map(({ account, plan }) => [account, PLANS[plan]]));
-    const judge = new PromiseChecker(promised, count, this.#wanted.redis === undefined);
+    const patient = clients.filter(({ plan }) => plan === "polite");
+    const judge = new PromiseChecker({
+      limits: new Map(clients.map(({ account, plan }) => [account, PLANS[plan]])),
+      operations: new Map(Object.entries(OPERATIONS)),
+      patient: new Set(patient.map(({ account }) => account)),
+      ...{ gateways: count, isClockOurs: this.#wanted.redis === undefined },
+      uncertainOf: (account) => this.#uncertainBy.get(account) ?? 0,
+    });
     const { storeAwayMs, killed, failover } = await this.#loadAll(judge, clients);
     tell("Comparing the charges with the store");
     const charges = await this.#compareCharges(judge, clients);
@@ -129,6 +156,7 @@ class Trial {
       store: this.#store === undefined ? "memory" : "redis",
       forwarded: seen.requests,
       doubleForwards: seen.twice,
+      lateAnswers: this.#proxy?.held() ?? 0,
       storeAwayMs,
       gatewaysKilled: killed,
       failover,
@@ -136,7 +164,8 @@ class Trial {
   }
 
   get #store(): string | undefined {
-    return this.#wanted.redis?.url ?? this.#redis?.url;
+    if (this.#proxy !== undefined) return `redis://127.0.0.1:${this.#proxy.port}`;
+    return this.#wanted.redis?.url;
   }
 
   #keep<T extends ChildHandle | undefined>(child: T): T {
@@ -148,23 +177,30 @@ class Trial {
     const prefix = `prove-${Date.now().toString(36)}`;
     const files: string[] = [];
     for (let i = 0; i < count; i++) {
-      const isBroken = this.#wanted.fault === "limit" && i === count - 1;
+      const fault = i === count - 1 ? this.#wanted.fault : undefined;
       const file = join(this.#folder, `gateway-${i}.yaml`);
-      // One of several gateways counts by itself; a single one admits one unit more.
-      const further = isBroken && count === 1 ? 1 : 0;
       const text = configText({
-        ...{ number: i, gateways: count, store: this.#store, upstream: witness.origin, further },
-        prefix: isBroken && count > 1 ? `${prefix}-alone` : prefix,
+        ...{ number: i, gateways: count, store: this.#store, upstream: witness.origin },
+        ...{ prefix, fault },
       });
+      await writeFile(join(this.#folder, `api-${i}.json`), apiText({ fault }));
       await writeFile(file, text, { mode: 0o600 });
       files.push(file);
     }
     return files;
   }
 
-  async #issue(config: string): Promise<(LoadClient & { readonly plan: keyof typeof PLANS })[]> {
+  /** The line names accounts as `proof:a_… 3, proof:a_… 1`. */
+  #hearUncertain({ msg, accounts }: LogLine): void {
+    if (msg !== "charges_uncertain") return;
+    for (const [, account = "", units] of String(accounts).matchAll(/proof:(\S+) (\d+)/g)) {
+      this.#uncertainBy.set(account, (this.#uncertainBy.get(account) ?? 0) + Number(units));
+    }
+  }
+
+  async #issue(config: string): Promise<(LoadClient & { readonly plan: PlanName })[]> {
     const { self } = this.#wanted;
-    const plans = Object.keys(PLANS) as (keyof typeof PLANS)[];
+    const plans = Object.keys(PLANS) as PlanName[];
     const issued = plans.map(async (plan) => {
       const terms = ["--env", "proof", "--plan", plan, "--count", String(ACCOUNTS_EACH)];
       const args = ["keys", "create", ...terms, "--config", config, "--json"];
@@ -193,7 +229,11 @@ class Trial {
     );
     let storeAwayMs = 0;
     let failingOver: Promise<FailoverOutcome> | undefined;
-    await pause(seconds * 400);
+    await pause(seconds * 200);
+    if (this.#proxy !== undefined && (fault === undefined || fault === "late")) {
+      tell("Delaying single answers of the store");
+      await delayAnswers(this.#proxy, seconds * 200, pause);
+    } else await pause(seconds * 200);
     if (this.#redis !== undefined && fault === undefined) {
       tell("Taking the store away");
       storeAwayMs = Math.min(AWAY_MS_MAX, seconds * 200);
@@ -253,25 +293,51 @@ class Trial {
     this.#uncertain += await this.#away.look(gateway);
   }
 
-  /** The count of the day is all that was admitted, and at most what was never answered more. */
+  /**
+   * The count of the day, and the history, have all that was admitted, and at most what was never
+   * answered more.
+   */
   async #compareCharges(judge: PromiseChecker, clients: readonly LoadClient[]) {
-    const untilMs = Date.now() + SETTLE_MS_MAX;
+    const untilMs = Date.now() + (this.#wanted.fault === undefined ? SETTLE_MS_MAX : 1_000);
     for (;;) {
-      let [chargesLost, chargesDoubled] = [0, 0];
+      const history = await this.#history();
+      const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0 };
       for (const { account } of clients) {
         const used = await this.#usedToday(account);
+        const kept = history.get(account) ?? 0;
         const admitted = judge.admittedOf(account);
         const most = admitted + judge.unansweredOf(account);
-        chargesLost += Math.max(0, admitted - used);
-        chargesDoubled += Math.max(0, used - most);
+        found.lost += Math.max(0, admitted - used);
+        found.doubled += Math.max(0, used - most);
+        found.historyLost += Math.max(0, admitted - kept);
+        found.historyDoubled += Math.max(0, kept - most);
       }
-      // Units that were admitted while the store was away are charged a moment later.
-      if (chargesLost === 0 || Date.now() > untilMs || this.#wanted.fault === "limit") {
-        const uncertain = Math.min(this.#uncertain, chargesDoubled);
-        return { chargesLost, chargesDoubled: chargesDoubled - uncertain, uncertain };
+      const { lost: chargesLost, doubled, historyLost, historyDoubled } = found;
+      const over = Math.max(doubled, historyDoubled) - this.#uncertain;
+      // Units that were admitted while the store was away are charged a moment later, and those of
+      // late answers taken back.
+      if (chargesLost + historyLost + Math.max(0, over) === 0 || Date.now() > untilMs) {
+        return {
+          ...{ chargesLost, historyLost, uncertain: Math.min(this.#uncertain, doubled) },
+          chargesDoubled: Math.max(0, doubled - this.#uncertain),
+          historyDoubled: Math.max(0, historyDoubled - this.#uncertain),
+        };
       }
       await sleep(100);
     }
+  }
+
+  /** The units of the last two days by account; none where the fault is that there is no history. */
+  async #history(): Promise<ReadonlyMap<string, number>> {
+    const { adminUrl } = this.#gateways[0] as GatewayChild;
+    const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
+    const units = new Map<string, number>();
+    if (response.status === 409) return units;
+    if (!response.ok) throw new Error(`Cannot read the usage by day: ${response.status}`);
+    for (const row of (await response.json()) as { account: string; units: number }[]) {
+      units.set(row.account, (units.get(row.account) ?? 0) + row.units);
+    }
+    return units;
   }
 
   async #usedToday(account: string): Promise<number> {
@@ -285,34 +351,15 @@ class Trial {
   }
 }
 
-type Settings = {
-  readonly number: number;
-  readonly gateways: number;
-  readonly store: string | undefined;
-  readonly prefix: string;
-  readonly upstream: string;
-  /** Units above the limits that are promised. */
-  readonly further: number;
-};
-
-function configText({ number, gateways, store, prefix, upstream, further }: Settings): string {
-  const plans = Object.entries(PLANS).map(([name, { window, limit }]) => {
-    return [name, { [window]: limit + further, day: DAY_LIMIT }];
-  });
-  // JSON is YAML.
-  return JSON.stringify({
-    store: store ?? "memory",
-    ...(store === undefined ? {} : { storePrefix: prefix, expectedGateways: gateways }),
-    keys: "./keys.json",
-    stateFile: `./state-${number}.json`,
-    environments: {
-      proof: {
-        ...{ listen: "127.0.0.1:0", basePath: "/v1", keyTag: "proof", upstreams: [upstream] },
-      },
-    },
-    plans: Object.fromEntries(plans),
-    bans: "off",
-    admin: { listen: "127.0.0.1:0" },
-    limits: { drain: "1s" },
-  });
+/** Holds one answer after the other, each on its own. */
+async function delayAnswers(
+  proxy: StoreProxy,
+  forMs: number,
+  pause: (ms: number) => Promise<unknown>,
+): Promise<void> {
+  const untilMs = Date.now() + forMs;
+  while (Date.now() < untilMs) {
+    proxy.holdOne(HELD_MS);
+    await pause(BETWEEN_HELD_MS);
+  }
 }

@@ -3,11 +3,11 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/pr
 import { styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
-import type { PlantedFault, ProofReport, ProveOptions } from "../prove/proof.ts";
+import type { ProofReport, ProveOptions } from "../prove/proof.ts";
+import { PLANTED_FAULTS, type PlantedFault } from "../prove/workload.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
 const GATEWAYS = { least: 1, most: 16, usual: 2 };
-const FAULTS: readonly PlantedFault[] = ["limit", "retry-after", "forward"];
 
 /** Shows on this machine that the promises hold, or that they do not. */
 export const prove: Verb = {
@@ -22,7 +22,7 @@ export const prove: Verb = {
       summary: "a Redis to use, or a Sentinel or Cluster, which fails over (one of its own)",
     },
     { name: "seconds", value: "S", summary: "how long the load lasts (20)" },
-    { name: "break", value: "FAULT", summary: `plant a fault: ${FAULTS.join(", ")}` },
+    { name: "break", value: "FAULT", summary: `plant a fault: ${PLANTED_FAULTS.join(", ")}` },
     CONFIG_IGNORED,
     JSON_FLAG,
   ],
@@ -31,7 +31,7 @@ export const prove: Verb = {
   async run(call, terminal) {
     const gateways = readNumber(call.text("gateways"), GATEWAYS);
     const seconds = readNumber(call.text("seconds"), SECONDS);
-    const fault = FAULTS.find((one) => one === call.text("break"));
+    const fault = PLANTED_FAULTS.find((one) => one === call.text("break"));
     const redis = readRedis(call.text("redis"));
     const wrong = mistakeIn(call, { gateways, seconds, fault, redis });
     if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
@@ -89,7 +89,7 @@ function mistakeIn(
   if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
   if (seconds === undefined) return cannot("seconds", "a whole number of seconds from 3 to 86400");
   if (call.text("break") !== undefined && fault === undefined) {
-    return cannot("break", `one of ${FAULTS.join(", ")}`);
+    return cannot("break", `one of ${PLANTED_FAULTS.join(", ")}`);
   }
   // The address may hold a password: it is not repeated.
   return typeof redis === "string" ? `Cannot use --redis: ${redis}` : undefined;
@@ -101,7 +101,8 @@ function brokenIn(proof: ProofReport): readonly string[] {
     ...{ overLimit: proof.overLimit, falseRefusals: proof.falseRefusals },
     ...{ untrueHeaders: proof.untrueHeaders, doubleForwards: proof.doubleForwards },
     ...{ chargesLost: proof.chargesLost, chargesDoubled: proof.chargesDoubled },
-    otherAnswers: proof.otherAnswers,
+    ...{ historyLost: proof.historyLost, historyDoubled: proof.historyDoubled },
+    ...{ bansIgnored: proof.bansIgnored, otherAnswers: proof.otherAnswers },
   };
   const broken = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [name] : []));
   // A proof of nothing proves nothing.
@@ -116,6 +117,7 @@ function proofText(proof: ProofReport, broken: readonly string[], terminal: Term
       ? `the store was away for ${(proof.storeAwayMs / 1_000).toFixed(1)} s`
       : "",
     proof.failover?.ok ? `the store failed over to ${proof.failover.master}` : "",
+    proof.lateAnswers > 0 ? `${proof.lateAnswers} answers of it came late` : "",
     proof.gatewaysKilled > 0 ? "a gateway was killed" : "",
   ].filter((text) => text !== "");
   const untried = [
@@ -130,7 +132,14 @@ function proofText(proof: ProofReport, broken: readonly string[], terminal: Term
     ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
     ["chargesLost", "charges lost", String(proof.chargesLost)],
     ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
-    ["otherAnswers", "answers that are neither 200 nor 429", String(proof.otherAnswers)],
+    ["historyLost", "units that the history lacks", String(proof.historyLost)],
+    ["historyDoubled", "units too many in the history", String(proof.historyDoubled)],
+    [
+      "bansIgnored",
+      "admitted during a ban",
+      `${proof.bansIgnored}, ${proof.bannedRefusals} refused`,
+    ],
+    ["otherAnswers", "other answers than are promised", String(proof.otherAnswers)],
   ];
   const lines = rows.map(([name, what, count]) => {
     return `  ${broken.includes(name) ? bold("BROKEN") : "ok    "}  ${what.padEnd(36)}  ${count}`;

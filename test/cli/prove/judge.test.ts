@@ -1,19 +1,49 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type ObservedResponse, PromiseChecker } from "../../../src/cli/prove/checker.ts";
+import {
+  type ObservedResponse,
+  PromiseChecker,
+  type PromisedLimit,
+} from "../../../src/cli/prove/checker.ts";
 
 const START_MS = Date.UTC(2026, 10, 21, 12);
 const END_SECONDS = START_MS / 1_000 + 60;
-const PROMISED = new Map([["a", { window: "minute", limit: 3 }]] as const);
+const FEW: PromisedLimit = { window: "minute", limit: 2, operation: "few" };
+const OPERATIONS = new Map([
+  ["pets", { cost: 1, limits: [] }],
+  ["dear", { cost: 2, limits: [] }],
+  ["few", { cost: 1, limits: [FEW] }],
+]);
 
-function judge(gateways = 2) {
-  const judged = new PromiseChecker(PROMISED, gateways, true);
+type Asked = {
+  readonly operation?: string;
+  /** After the first of all requests; 10 ms after the one before unless given. */
+  readonly atMs?: number;
+};
+
+/** The judge of an account with 3 units a minute and 100 an hour. */
+function judge({ gateways = 2, uncertain = 0, patient = false } = {}) {
+  const limits: readonly PromisedLimit[] = [
+    { window: "minute", limit: 3 },
+    { window: "hour", limit: 100 },
+  ];
+  const judged = new PromiseChecker({
+    limits: new Map([["a", limits]]),
+    operations: OPERATIONS,
+    patient: new Set(patient ? ["a"] : []),
+    ...{ gateways, isClockOurs: true, uncertainOf: () => uncertain },
+  });
   let n = 0;
-  const take = (answer: Partial<ObservedResponse> | undefined) => {
-    const sentMs = START_MS + 10_500 + 10 * n++;
-    const usual = { window: "minute", limit: 3, resetSeconds: END_SECONDS };
+  const take = (
+    answer: Partial<ObservedResponse> | undefined,
+    { operation = "pets", atMs }: Asked = {},
+  ) => {
+    const sentMs = START_MS + 10_500 + (atMs ?? 10 * n);
+    n += 1;
+    const { cost = 1 } = OPERATIONS.get(operation) ?? {};
+    const usual = { window: "minute", limit: 3, resetSeconds: END_SECONDS, cost };
     judged.take({
-      ...{ account: "a", sentMs, endedMs: sentMs + 5 },
+      ...{ account: "a", operation, sentMs, endedMs: sentMs + 5 },
       answer:
         answer === undefined
           ? undefined
@@ -43,18 +73,71 @@ describe("the judge of a proof", () => {
     assert.deepEqual([told.overLimit, told.untrueHeaders], [1, 1]);
   });
 
-  it("finds a refusal while there was room, and not where one was never answered", () => {
+  it("finds the refusal of a request that fitted, in every phase, and not where one was never answered", () => {
+    for (const away of [[], [{ fromMs: START_MS, toMs: START_MS + 60_000 }]]) {
+      const { judged, take } = judge();
+      for (const answer of [{}, {}, REFUSED]) take(answer);
+      assert.equal(judged.judged(away).falseRefusals, 1);
+    }
     const { judged, take } = judge();
-    for (const answer of [{}, {}, REFUSED]) take(answer);
-    assert.equal(judged.judged([]).falseRefusals, 1);
-    take(undefined);
-    assert.equal(judged.judged([]).falseRefusals, 0);
-    assert.equal(judged.unansweredOf("a"), 1);
+    for (const answer of [{}, {}, undefined, REFUSED]) take(answer);
+    const told = judged.judged([]);
+    assert.deepEqual([told.falseRefusals, told.unanswered, judged.unansweredOf("a")], [0, 1, 1]);
+  });
+
+  it("judges a refusal by what can have been counted until then, not by what came after", () => {
+    const { judged, take } = judge();
+    take({ remaining: 2 }, { atMs: 0 });
+    take(REFUSED, { atMs: 10 });
+    take({ remaining: 1 }, { atMs: 16 });
+    take({ remaining: 0 }, { atMs: 20 });
+    assert.equal(judged.judged([]).falseRefusals, 1, "the window was full in the end");
+    const other = judge();
+    other.take({ remaining: 2 }, { atMs: 0 });
+    for (const atMs of [12, 14]) other.take({ remaining: atMs === 12 ? 1 : 0 }, { atMs });
+    other.take(REFUSED, { atMs: 10 });
+    assert.equal(other.judged.judged([]).falseRefusals, 0, "they were sent before it had come");
+  });
+
+  it("knows that a request of a higher cost may not fit where one of 1 does", () => {
+    const { judged, take } = judge();
+    for (const answer of [{}, {}]) take(answer);
+    take({ ...REFUSED, remaining: 1 }, { operation: "dear" });
+    assert.deepEqual([judged.judged([]).falseRefusals, judged.judged([]).untrueHeaders], [0, 0]);
+    const other = judge();
+    other.take({});
+    other.take({ ...REFUSED, remaining: 1 }, { operation: "dear" });
+    assert.equal(other.judged.judged([]).falseRefusals, 1);
+  });
+
+  it("counts every window of a request, those of its operation too", () => {
+    const { judged, take } = judge();
+    const few = { window: "few.minute", limit: 2 };
+    for (const remaining of [1, 0, 0]) take({ ...few, remaining }, { operation: "few" });
+    const told = judged.judged([]);
+    assert.deepEqual([told.overLimit, told.falseRefusals], [1, 0]);
+    assert.match(told.examples.join("\n"), /few\.minute .*3 admitted, the limit is 2/);
+    const other = judge();
+    other.take({}, {});
+    other.take({ ...REFUSED, ...few }, { operation: "few" });
+    assert.equal(other.judged.judged([]).falseRefusals, 1, "another operation used it");
+  });
+
+  it("excuses as many units as gateways told as uncertain, and no more", () => {
+    for (const [uncertain, found] of [
+      [1, 0],
+      [0, 1],
+    ] as const) {
+      const { judged, take } = judge({ uncertain });
+      for (const answer of [{}, {}, REFUSED]) take(answer);
+      assert.equal(judged.judged([]).falseRefusals, found);
+    }
   });
 
   it.for([
     ["another limit", { limit: 4 }],
-    ["another window", { window: "hour" }],
+    ["another window", { window: "day" }],
+    ["another cost", { cost: 2 }],
     ["a reset inside the window", { resetSeconds: END_SECONDS - 1 }],
     ["the window before", { resetSeconds: END_SECONDS - 60 }],
     ["no reset", { resetSeconds: Number.NaN }],
@@ -96,9 +179,40 @@ describe("the judge of a proof", () => {
     }
   });
 
+  it("takes a 503 that tells a share for a refusal of it, and any other for one of an outage alone", () => {
+    const away = [{ fromMs: START_MS + 5_000, toMs: START_MS + 11_000 }];
+    const { judged, take } = judge();
+    take({ status: 503, limit: 2, retryAfterSeconds: 5 });
+    take({ status: 503, retryAfterSeconds: 1 });
+    const counts = (spans: typeof away) => {
+      const { shareRefusals, otherAnswers, admitted } = judged.judged(spans);
+      return [shareRefusals, otherAnswers, admitted];
+    };
+    assert.deepEqual(counts(away), [2, 0, 0]);
+    assert.deepEqual(counts([]), [1, 1, 0]);
+    take({ status: 503, limit: 2, retryAfterSeconds: 6 });
+    assert.deepEqual(counts(away), [2, 1, 0], "nobody waits so long for a share");
+  });
+
+  it("knows a ban by its window, and finds who is admitted during one, or banned without cause", () => {
+    const resetSeconds = START_MS / 1_000 + 13;
+    const ban = { ...REFUSED, window: "ban", resetSeconds, retryAfterSeconds: 2 };
+    const { judged, take } = judge();
+    take(ban, { atMs: 0 });
+    take({ remaining: 2 }, { atMs: 1_400 });
+    assert.deepEqual([judged.judged([]).bansIgnored, judged.judged([]).untrueHeaders], [0, 0]);
+    take({ remaining: 1 }, { atMs: 1_300 });
+    const told = judged.judged([]);
+    assert.deepEqual([told.bansIgnored, told.bannedRefusals, told.falseRefusals], [1, 1, 0]);
+    const patient = judge({ patient: true });
+    patient.take({ ...ban, retryAfterSeconds: 4 }, { atMs: 0 });
+    const found = patient.judged.judged([]);
+    assert.deepEqual([found.falseRefusals, found.untrueHeaders], [1, 1]);
+  });
+
   it("counts what is neither admitted nor refused, and who waited in vain", () => {
     const { judged, take } = judge();
-    take({ status: 503 });
+    take({ status: 500 });
     judged.deniedAfterWaiting("a", 7);
     const told = judged.judged([]);
     assert.deepEqual([told.otherAnswers, told.untrueHeaders], [1, 1]);

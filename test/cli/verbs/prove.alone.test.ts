@@ -12,6 +12,7 @@ type Told = {
   storeAwayMs: number;
   gatewaysKilled: number;
   failover: { ok: boolean; master?: string; why?: string } | null;
+  lateAnswers: number;
   broken: string[];
   examples: string[];
 };
@@ -30,6 +31,7 @@ describe("prove", () => {
     assert.deepEqual(told.broken, [], JSON.stringify(told, null, 1));
     assert.equal(code, 0);
     assert.deepEqual([told.gateways, told.store, told.gatewaysKilled], [2, "redis", 1]);
+    assert.ok(told.lateAnswers > 0);
     assert.ok(told.storeAwayMs > 500 && told.admitted > 100 && told.refused > 100);
   });
 
@@ -61,6 +63,9 @@ describe("prove", () => {
     ["limit", "overLimit"],
     ["retry-after", "untrueHeaders"],
     ["forward", "doubleForwards"],
+    ["late", "chargesDoubled"],
+    ["cost", "untrueHeaders"],
+    ["history", "historyLost"],
   ] as const)("turns red with the fault of %s", async ([fault, broken]) => {
     const { code, told } = await prove("--seconds", "3", "--break", fault);
     assert.equal(code, 1);
@@ -76,7 +81,7 @@ describe("prove", () => {
       ],
       [
         ["--break", "all"],
-        /^Cannot use --break "all": it must be one of limit, retry-after, forward/,
+        /^Cannot use --break "all": it must be one of limit, retry-after, forward, late, cost, history/,
       ],
       [
         ["--redis", "localhost"],

@@ -1,0 +1,94 @@
+import type { PromisedLimit, PromisedOperation } from "./checker.ts";
+
+/** A promise that is broken on purpose. */
+export type PlantedFault = "limit" | "retry-after" | "forward" | "late" | "cost" | "history";
+export const PLANTED_FAULTS: readonly PlantedFault[] = [
+  ...(["limit", "retry-after", "forward", "late", "cost", "history"] as const),
+];
+
+/** The windows of each plan; its day has room for everything, and counts every charge. */
+export const PLANS = {
+  brisk: [
+    { window: "second", limit: 20 },
+    { window: "minute", limit: 700 },
+  ],
+  steady: [
+    { window: "minute", limit: 150 },
+    { window: "hour", limit: 5_000 },
+  ],
+  polite: [
+    { window: "second", limit: 3 },
+    { window: "hour", limit: 100_000 },
+  ],
+} as const satisfies Readonly<Record<string, readonly PromisedLimit[]>>;
+export type PlanName = keyof typeof PLANS;
+const DAY_LIMIT = 1_000_000_000;
+
+/** The operations of the load: a plain one, a dear one, and one with a limit of its own. */
+export const OPERATIONS = {
+  pets: { cost: 1, limits: [] },
+  dear: { cost: 4, limits: [] },
+  few: { cost: 1, limits: [{ window: "second", limit: 4, operation: "few" }] },
+} as const satisfies Readonly<Record<string, PromisedOperation>>;
+export type OperationName = keyof typeof OPERATIONS;
+
+/** Short bans, so that a proof sees some begin and end; clients that wait as told earn none. */
+const BANS = { strikes: 4, within: "10s", grace: "500ms", duration: "1s", factor: 1, max: "1s" };
+
+export type GatewaySettings = {
+  readonly number: number;
+  readonly gateways: number;
+  /** Its URL; undefined for the memory of the gateway. */
+  readonly store: string | undefined;
+  readonly prefix: string;
+  readonly upstream: string;
+  /** The fault that this gateway has. */
+  readonly fault: PlantedFault | undefined;
+};
+
+/** The description of the operations, beside the configuration as `api-N.json`. */
+export function apiText({ fault }: Pick<GatewaySettings, "fault">): string {
+  const paths = Object.entries(OPERATIONS).map(([operationId, { cost, limits }]) => {
+    const further = limits.map(({ window, limit }) => [window, limit] as const);
+    const operation = {
+      operationId,
+      "x-cost": fault === "cost" ? 1 : cost,
+      ...(further.length === 0 ? {} : { "x-limits": Object.fromEntries(further) }),
+      responses: { "200": { description: "The pets" } },
+    };
+    return [`/${operationId}`, { get: operation }];
+  });
+  const info = { title: "proof", version: "1" };
+  return JSON.stringify({ openapi: "3.1.0", info, paths: Object.fromEntries(paths) });
+}
+
+/** The configuration of one gateway of a proof; JSON is YAML. */
+export function configText(settings: GatewaySettings): string {
+  const { number, gateways, store, prefix, upstream, fault } = settings;
+  // One of several gateways counts by itself; a single one admits one unit more.
+  const isAlone = fault === "limit" && gateways > 1;
+  const further = fault === "limit" && gateways === 1 ? 1 : 0;
+  const plans = Object.entries(PLANS).map(([name, windows]) => {
+    const limits = windows.map(({ window, limit }) => [window, limit + further] as const);
+    return [name, { ...Object.fromEntries(limits), day: DAY_LIMIT }];
+  });
+  return JSON.stringify({
+    store: store ?? "memory",
+    ...(store === undefined
+      ? {}
+      : { storePrefix: isAlone ? `${prefix}-alone` : prefix, expectedGateways: gateways }),
+    keys: "./keys.json",
+    stateFile: `./state-${number}.json`,
+    environments: {
+      proof: {
+        ...{ listen: "127.0.0.1:0", basePath: "/v1", keyTag: "proof", upstreams: [upstream] },
+        api: `./api-${number}.json`,
+      },
+    },
+    plans: Object.fromEntries(plans),
+    bans: BANS,
+    history: fault === "history" ? "off" : "400d",
+    admin: { listen: "127.0.0.1:0" },
+    limits: { drain: "1s" },
+  });
+}
