@@ -1,6 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ObservedResponse, PromiseChecker, SentRequest } from "./checker.ts";
+import type { PromiseChecker } from "./checker.ts";
+import type { ObservedResponse, SentRequest } from "./promises.ts";
 import type { OperationName } from "./workload.ts";
 
 export type LoadClient = { readonly account: string; readonly key: string };

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { TimeSpan } from "./checker.ts";
 import type { GatewayChild, LogLine } from "./processes.ts";
+import type { TimeSpan } from "./promises.ts";
 
 /** A gateway says so this long after its store went, at most; its windows may begin before. */
 const NOTICED_MS_MAX = 1_000;

@@ -20,46 +20,34 @@ const REPEATED = 5;
  * if they had been sent again.
  */
 export async function startStoreProxy(port: number, isRepeating: boolean): Promise<StoreProxy> {
+  const hold = new Hold();
   const open = new Set<Socket>();
-  let holdMs: number | undefined;
-  let held = 0;
-  let toRepeat = 0;
   const keep = (socket: Socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket)).on("error", () => socket.destroy());
     return socket.setNoDelay(true);
   };
-  const repeat = (call: Buffer) => {
-    const again = keep(connect(port, "127.0.0.1"));
-    again.once("data", () => again.destroy()).end(call);
-  };
   const server = createServer((client) => {
-    keep(client);
     const store = keep(connect(port, "127.0.0.1"));
-    let waiting: Buffer[] | undefined;
-    client.on("data", (piece: Buffer) => {
-      if (toRepeat > 0 && DECISION.test(piece.toString("latin1"))) {
-        toRepeat -= 1;
-        repeat(piece);
+    keep(client).on("data", (piece: Buffer) => {
+      if (isRepeating && hold.repeats(piece)) {
+        const again = keep(connect(port, "127.0.0.1"));
+        again.once("data", () => again.destroy()).end(piece);
       }
       store.write(piece);
     });
+    let waiting: Buffer[] | undefined;
     store.on("data", (piece: Buffer) => {
-      if (waiting !== undefined) {
-        waiting.push(piece);
-        return;
+      const forMs = waiting === undefined ? hold.take() : undefined;
+      if (forMs !== undefined) {
+        waiting = [];
+        setTimeout(() => {
+          for (const one of waiting ?? []) client.write(one);
+          waiting = undefined;
+        }, forMs).unref();
       }
-      if (holdMs === undefined) {
-        client.write(piece);
-        return;
-      }
-      waiting = [piece];
-      held += 1;
-      setTimeout(() => {
-        for (const one of waiting ?? []) client.write(one);
-        waiting = undefined;
-      }, holdMs).unref();
-      holdMs = undefined;
+      if (waiting === undefined) client.write(piece);
+      else waiting.push(piece);
     });
     client.once("close", () => store.destroy());
     store.once("close", () => client.destroy());
@@ -69,15 +57,39 @@ export async function startStoreProxy(port: number, isRepeating: boolean): Promi
   });
   return {
     port: (server.address() as AddressInfo).port,
-    holdOne: (forMs) => {
-      holdMs = forMs;
-      toRepeat = isRepeating ? REPEATED : 0;
-    },
-    held: () => held,
+    holdOne: (forMs) => hold.next(forMs),
+    held: () => hold.count,
     close: () =>
       new Promise((resolve) => {
         for (const socket of open) socket.destroy();
         server.close(() => resolve());
       }),
   };
+}
+
+/** The answer that is held next, on whatever connection it comes. */
+class Hold {
+  #forMs: number | undefined;
+  #toRepeat = 0;
+  count = 0;
+
+  next(forMs: number): void {
+    this.#forMs = forMs;
+    this.#toRepeat = REPEATED;
+  }
+
+  /** For how long an answer that has come is held; undefined: not at all. */
+  take(): number | undefined {
+    const forMs = this.#forMs;
+    this.#forMs = undefined;
+    if (forMs !== undefined) this.count += 1;
+    return forMs;
+  }
+
+  /** Whether a call is one of those that are executed twice, if that fault is planted. */
+  repeats(call: Buffer): boolean {
+    if (this.#toRepeat === 0 || !DECISION.test(call.toString("latin1"))) return false;
+    this.#toRepeat -= 1;
+    return true;
+  }
 }

@@ -1,4 +1,4 @@
-import type { PromisedLimit, PromisedOperation } from "./checker.ts";
+import type { PromisedLimit, PromisedOperation } from "./promises.ts";
 
 /** A promise that is broken on purpose. */
 export type PlantedFault = "limit" | "retry-after" | "forward" | "late" | "cost" | "history";

@@ -1,0 +1,50 @@
+import type { WindowName } from "../../core/quota/windows.ts";
+
+/** One request of the load, and its answer as the client saw it. Instants are Unix milliseconds. */
+export type SentRequest = {
+  readonly account: string;
+  readonly operation: string;
+  readonly sentMs: number;
+  readonly endedMs: number;
+  readonly answer: ObservedResponse | undefined;
+};
+
+/** Absent fields are NaN; an absent cost is 1. */
+export type ObservedResponse = {
+  readonly status: number;
+  readonly window: string;
+  readonly limit: number;
+  readonly remaining: number;
+  readonly resetSeconds: number;
+  readonly retryAfterSeconds: number;
+  readonly cost: number;
+};
+
+/** One limit that an account was promised; the window always has the same length. */
+export type PromisedLimit = {
+  readonly window: WindowName;
+  readonly limit: number;
+  /** The operation that alone it limits. */
+  readonly operation?: string;
+};
+
+export type PromisedOperation = {
+  readonly cost: number;
+  readonly limits: readonly PromisedLimit[];
+};
+
+/** The promises to all accounts. */
+export type Promised = {
+  /** By account. */
+  readonly limits: ReadonlyMap<string, readonly PromisedLimit[]>;
+  readonly operations: ReadonlyMap<string, PromisedOperation>;
+  /** Accounts that do as they are told, and earn no ban. */
+  readonly patient: ReadonlySet<string>;
+  readonly gateways: number;
+  /** The store runs on this machine; else its clock is learned from the answers. */
+  readonly isClockOurs: boolean;
+  /** Units of an account that gateways told as perhaps charged twice. */
+  readonly uncertainOf: (account: string) => number;
+};
+
+export type TimeSpan = { readonly fromMs: number; readonly toMs: number };
