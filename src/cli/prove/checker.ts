@@ -1,5 +1,6 @@
 import { windowRow } from "../../core/quota/windows.ts";
 import type {
+  CheckReport,
   ObservedResponse,
   Promised,
   PromisedLimit,
@@ -8,29 +9,6 @@ import type {
   TimeSpan,
 } from "./promises.ts";
 
-export type CheckReport = {
-  readonly requests: number;
-  readonly admitted: number;
-  readonly refused: number;
-  /** Sent, and never answered, because a gateway was killed. */
-  readonly unanswered: number;
-  readonly windows: number;
-  /** Units admitted over the limits. */
-  readonly overLimit: number;
-  /** Refusals of requests that fitted, by all that can have been counted until then. */
-  readonly falseRefusals: number;
-  /** Refusals by a ban, and requests admitted while one ran. */
-  readonly bannedRefusals: number;
-  readonly bansIgnored: number;
-  readonly untrueHeaders: number;
-  readonly otherAnswers: number;
-  /** Refusals for the sake of a gateway's share: 503, while the limit had room. */
-  readonly shareRefusals: number;
-  readonly longestWaitMs: number;
-  /** The first few findings, in words. */
-  readonly examples: readonly string[];
-};
-
 /**
  * After it decided without the store a gateway leaves room for what the others may have admitted,
  * until they have charged it: for this long at most it tells a smaller limit.
@@ -38,7 +16,10 @@ export type CheckReport = {
 const SHARES_MS_MAX = 5_000;
 /** A gateway knows the clock of the store to within the time that a call may take. */
 const SLACK_MS = 120;
+/** One that decides without the store may be behind it by as much as its last answer was late. */
+const BEHIND_MS = 300;
 const EXAMPLES_MAX = 10;
+const CLOCK_LIES_MAX = 100_000;
 
 type Charge = { readonly sentMs: number; readonly cost: number };
 
@@ -77,6 +58,8 @@ export class PromiseChecker {
   readonly #bans = new Map<string, SeenBan>();
   readonly #ignored: TimeSpan[] = [];
   readonly #unavailable: TimeSpan[] = [];
+  /** Fields that show another clock than that of the store: untrue but from a gateway without it. */
+  readonly #clockLies: (TimeSpan & { readonly text: string })[] = [];
   readonly #examples: string[] = [];
   readonly #admittedBy = new Map<string, number>();
   readonly #unansweredBy = new Map<string, number>();
@@ -112,18 +95,28 @@ export class PromiseChecker {
       }
       return;
     }
-    if (answer.status === 503) return this.#takeUnavailable(shot, answer, limits);
-    if (answer.status !== 200 && answer.status !== 429) {
+    if (answer.status === 503) this.#takeUnavailable(shot, answer, limits);
+    else if (answer.status === 200 || answer.status === 429) this.#takeDecided(shot, answer);
+    else {
       this.#others += 1;
       this.#note(`${account} was answered ${answer.status}`);
-      return;
     }
+  }
+
+  /** Admitted, or refused by a window or a ban. */
+  #takeDecided(shot: SentRequest, answer: ObservedResponse): void {
+    const { account, endedMs } = shot;
+    const { cost } = this.#operation(shot);
+    const limits = this.#limitsOf(shot);
     if (!Number.isSafeInteger(answer.resetSeconds)) {
       this.#lie(shot, "has no X-RateLimit-Reset");
       return;
     }
     if (answer.cost !== cost) this.#lie(shot, `says that it costs ${answer.cost}, and not ${cost}`);
-    if (answer.status === 429 && answer.window === "ban") return this.#takeBan(shot, answer);
+    if (answer.status === 429 && answer.window === "ban") {
+      this.#takeBan(shot, answer);
+      return;
+    }
     const named = limits.find((limit) => labelOf(limit) === answer.window);
     if (named === undefined) {
       this.#lie(shot, `names the window ${answer.window}`);
@@ -150,6 +143,7 @@ export class PromiseChecker {
   admittedOf(account: string): number {
     return this.#admittedBy.get(account) ?? 0;
   }
+
   unansweredOf(account: string): number {
     return this.#unansweredBy.get(account) ?? 0;
   }
@@ -175,13 +169,15 @@ export class PromiseChecker {
       if (!isAway) this.#checkWindow(window, where);
     }
     for (const units of this.#admittedBy.values()) admitted += units;
+    const clockLies = this.#clockLies.filter((lie) => !isIn(away, lie));
+    for (const { text } of clockLies) this.#note(text);
     const shares = this.#unavailable.filter((one) => {
       return isIn(away, { fromMs: one.fromMs - SHARES_MS_MAX, toMs: one.toMs });
     });
     return {
       requests: this.#requests,
       ...{ admitted, refused, unanswered: this.#unanswered, windows: this.#windows.size },
-      ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue },
+      ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue + clockLies.length },
       otherAnswers: this.#others + this.#unavailable.length - shares.length,
       shareRefusals: this.#shareRefusals + shares.length,
       bannedRefusals: this.#banned,
@@ -256,7 +252,7 @@ export class PromiseChecker {
   #windowsAt({ account, sentMs, endedMs }: SentRequest, limit: PromisedLimit): Window[] {
     const { lengthMs } = windowRow(limit.window);
     const aheadMs = (ms: number) => (Number.isFinite(ms) ? ms : 0);
-    const first = Math.floor((sentMs + aheadMs(this.#aheadMs.fromMs)) / lengthMs);
+    const first = Math.floor((sentMs - BEHIND_MS + aheadMs(this.#aheadMs.fromMs)) / lengthMs);
     const last = Math.floor((endedMs + aheadMs(this.#aheadMs.toMs)) / lengthMs);
     const found: Window[] = [];
     for (let i = first; i <= last; i++) {
@@ -330,7 +326,9 @@ export class PromiseChecker {
     const most = Math.max(1, Math.ceil((endMs - earliestMs) / 1_000));
     const least = Math.max(1, Math.ceil((endMs - endsEarlierMs - latestMs) / 1_000));
     if (!(retryAfterSeconds >= least && retryAfterSeconds <= most)) {
-      this.#lie(shot, `says Retry-After: ${retryAfterSeconds}, and ${least} to ${most} is true`);
+      const text = `says Retry-After: ${retryAfterSeconds}, and ${least} to ${most} is true`;
+      if (!(Math.abs(retryAfterSeconds - least) <= 1)) this.#lie(shot, text);
+      else this.#clockLie(shot, text);
     }
   }
 
@@ -338,13 +336,20 @@ export class PromiseChecker {
   #learnClock(shot: SentRequest, endMs: number, lengthMs: number): void {
     const fromMs = Math.max(this.#aheadMs.fromMs, endMs - lengthMs - shot.endedMs - SLACK_MS);
     const toMs = Math.min(this.#aheadMs.toMs, endMs - shot.sentMs + SLACK_MS);
-    if (fromMs > toMs) this.#lie(shot, `resets at ${endMs / 1_000}, which is not its window's end`);
-    else this.#aheadMs = { fromMs, toMs };
+    if (fromMs > toMs) {
+      this.#clockLie(shot, `resets at ${endMs / 1_000}, which is not its window's end`);
+    } else if (!this.#promised.isClockOurs) this.#aheadMs = { fromMs, toMs };
   }
 
   #lie({ account, sentMs }: SentRequest, what: string): void {
     this.#untrue += 1;
     this.#note(`${account}: the answer at ${new Date(sentMs).toISOString()} ${what}`);
+  }
+
+  #clockLie({ account, sentMs, endedMs }: SentRequest, what: string): void {
+    const text = `${account}: the answer at ${new Date(sentMs).toISOString()} ${what}`;
+    const lie = { fromMs: sentMs, toMs: endedMs, text };
+    if (this.#clockLies.length < CLOCK_LIES_MAX) this.#clockLies.push(lie);
   }
 
   #note(text: string): void {

@@ -48,3 +48,27 @@ export type Promised = {
 };
 
 export type TimeSpan = { readonly fromMs: number; readonly toMs: number };
+
+/** The findings about all answers. */
+export type CheckReport = {
+  readonly requests: number;
+  readonly admitted: number;
+  readonly refused: number;
+  /** Sent, and never answered, because a gateway was killed. */
+  readonly unanswered: number;
+  readonly windows: number;
+  /** Units admitted over the limits. */
+  readonly overLimit: number;
+  /** Refusals of requests that fitted, by all that can have been counted until then. */
+  readonly falseRefusals: number;
+  /** Refusals by a ban, and requests admitted while one ran. */
+  readonly bannedRefusals: number;
+  readonly bansIgnored: number;
+  readonly untrueHeaders: number;
+  readonly otherAnswers: number;
+  /** Refusals for the sake of a gateway's share: 503, while the limit had room. */
+  readonly shareRefusals: number;
+  readonly longestWaitMs: number;
+  /** The first few findings, in words. */
+  readonly examples: readonly string[];
+};

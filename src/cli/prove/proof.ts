@@ -7,7 +7,7 @@ import {
   failOverStore,
   type RedisAddress,
 } from "../../stores/open-stores.ts";
-import { type CheckReport, PromiseChecker } from "./checker.ts";
+import { PromiseChecker } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
 import { OutageTracker } from "./outage-tracker.ts";
@@ -20,7 +20,7 @@ import {
   startPetsProcess,
   startRedis,
 } from "./processes.ts";
-import type { TimeSpan } from "./promises.ts";
+import type { CheckReport, TimeSpan } from "./promises.ts";
 import { type StoreProxy, startStoreProxy } from "./store-proxy.ts";
 import {
   apiText,

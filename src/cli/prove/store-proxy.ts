@@ -11,7 +11,7 @@ export type StoreProxy = {
 };
 
 /** A call that decides accounts of a proof. */
-const DECISION = /evalsha[^]*\}:proof:/i;
+const DECISION = /evalsha[\s\S]*\}:proof:/i;
 /** With each answer that is held so many calls are executed twice, if that fault is planted. */
 const REPEATED = 5;
 
