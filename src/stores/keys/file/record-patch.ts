@@ -1,11 +1,8 @@
-import { setImmediate as breathe } from "node:timers/promises";
+import { inSlices } from "../../../base/event-loop.ts";
 import { conflictRefusal, type EditResult, usageRefusal } from "../../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
-
-/** Lines read before the event loop has its turn: about two milliseconds. */
-const AT_ONCE = 500;
 
 /**
  * One changed record, for a change by a process that does not hold the records: its text before,
@@ -95,13 +92,12 @@ function merge<T extends AccountRecord | KeyRecord>(
 /** The records in the lines of an export. Rejects with an Error that names the first that is none. */
 export async function decodeExport(text: string, nowMs: number): Promise<Records> {
   const collector = new RecordCollector();
-  for (const [index, line] of text.split("\n").entries()) {
-    if (line === "") continue;
+  await inSlices(text.split("\n"), (line, index) => {
+    if (line === "") return;
     const { record, ...value } = parsed(line) as { readonly record?: unknown };
     if (record === "account") collector.account(value, ["line", index + 1]);
     else collector.key(value, ["line", index + 1]);
-    if (index % AT_ONCE === AT_ONCE - 1) await breathe();
-  }
+  });
   const { records, damaged } = await collector.end({ keys: [], accounts: [] }, nowMs);
   const [mistake] = damaged.flatMap((one) => one.mistakes);
   if (mistake === undefined) return records;

@@ -152,6 +152,22 @@ describe("what is known of an account", () => {
     assert.equal(refusalKind(known, { ...off, limits: [...ASK.limits, daily] }, NOON), "no");
   });
 
+  it("of a key at its cap is no strike, and beside a window of the account not before that one's", () => {
+    const cap = { window: "week", limit: 5, part: { id: "@1", name: "key" } } as const;
+    const ask = { ...ASK, limits: [...ASK.limits, cap] };
+    const told = (used: number, strikeDueMs: number) => {
+      const { windows, ...rest } = verdict([used, 0], { granted: 0, strikeDueMs });
+      const full = { ...cap, used: 5, resetMs: NOON + 5 * 86_400_000 };
+      return cacheDecision(ask, { ...rest, windows: [...windows, full] }, TRIP);
+    };
+    for (const laterMs of [0, 5_000, 59_999, 4 * 86_400_000]) {
+      assert.equal(refusalKind(told(0, NOON), ask, NOON + laterMs), "surely");
+    }
+    const both = told(60, NOON + 1_001);
+    assert.equal(refusalKind(both, ask, NOON + 1_000), "surely");
+    assert.equal(refusalKind(both, ask, NOON + 1_001), "strike");
+  });
+
   it("holds a ban to its end, and then the exhausted window", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
     const known = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
