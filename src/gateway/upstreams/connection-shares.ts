@@ -15,6 +15,11 @@ const KEPT_FREE = 1 / 8;
 /** The holder that all client addresses without a key are together; no account has this name. */
 const ADDRESSES = "addr:";
 
+/** The account, or the one holder of all client addresses: whatever accounts share counts them so. */
+export function holderOf(account: string): string {
+  return isAddressName(account) ? ADDRESSES : account;
+}
+
 /** How many connections each holder has. */
 class Holders {
   readonly #connectionsMax: number;
@@ -121,8 +126,4 @@ export class ConnectionShares<T> {
   #mayTakeInside(account: string): boolean {
     return !isAddressName(account) || this.#addresses.mayTake(account);
   }
-}
-
-function holderOf(account: string): string {
-  return isAddressName(account) ? ADDRESSES : account;
 }

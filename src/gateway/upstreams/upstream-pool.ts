@@ -1,4 +1,4 @@
-import type { Waiter } from "./connection-shares.ts";
+import { holderOf, type Waiter } from "./connection-shares.ts";
 import { startDueProbe } from "./health-check.ts";
 import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
 
@@ -131,12 +131,13 @@ export class UpstreamPool {
     if (upstream.trial === "asked") upstream.trial = "due";
   }
 
-  /** The upstream has answered a request of the account. */
+  /** The upstream has answered a request of the account; all client addresses count as one. */
   answered(upstream: Upstream, account: string, status: number): void {
     upstream.failuresInRow = 0;
     if (UNAVAILABLE.has(status)) {
-      if (upstream.unavailableInRow === 0) upstream.unavailableFor = account;
-      upstream.isUnavailableForSeveral ||= upstream.unavailableFor !== account;
+      const holder = holderOf(account);
+      if (upstream.unavailableInRow === 0) upstream.unavailableFor = holder;
+      upstream.isUnavailableForSeveral ||= upstream.unavailableFor !== holder;
       upstream.unavailableInRow += 1;
     } else {
       upstream.unavailableInRow = 0;

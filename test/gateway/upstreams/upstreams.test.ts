@@ -236,6 +236,16 @@ describe("several upstreams", () => {
     assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
   });
 
+  it("stay in service whatever answers come to client addresses without a key, which are one together", async () => {
+    await using pool = poolOf([A, B]);
+    const [a] = pool.upstreams.all;
+    assert.ok(a);
+    for (let i = 0; i < 10; i++) pool.upstreams.answered(a, `addr:192.0.2.${i}`, 503);
+    assert.equal(a.out, false);
+    pool.upstreams.answered(a, "acme", 503);
+    assert.equal(a.out, true, "an account beside them is a second one");
+  });
+
   it("stay out while 503 is their answer to the one request that decides", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
