@@ -301,6 +301,8 @@ describe("bans why", () => {
     const client = await redis.client();
     const cause = await client.keys("tg:w{*");
     assert.equal(cause.length, 1);
+    await client.hset(cause[0] ?? "", "c", "1000 1 h of another ban");
+    assert.equal(jsonOf<Why>(await runVerb(both)).ban?.imposed, null);
     await client.del(cause);
     const lost = jsonOf<Why>(await runVerb(both));
     assert.equal(lost.ban?.imposed, null);

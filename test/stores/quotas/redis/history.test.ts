@@ -58,14 +58,14 @@ describe("usage by day in Redis", () => {
   it("keeps the plan once a month, and where it changes the one before", async () => {
     let nowMs = OCTOBER_30;
     const store = await openAt(() => nowMs);
-    for (const plan of ["free", "free", "pro", "free", "pro"]) {
+    for (const plan of ["free", "free", "max", "pro"]) {
       await spend(store, name, { ...perDay(1_000), plan });
     }
-    assert.deepEqual(await redis.hgetall(october), { 87: "5", p: "pro", p29: "free" });
+    assert.deepEqual(await redis.hgetall(october), { 87: "4", p: "pro", p29: "free" });
     nowMs += DAY_MS;
     await spend(store, name, { ...perDay(1_000), plan: "pro" });
     await spend(store, name, { ...perDay(1_000), plan: "1.max" });
-    const kept = { 87: "5", 90: "2", p: "1.max", p29: "free", p30: "pro" };
+    const kept = { 87: "4", 90: "2", p: "1.max", p29: "free", p30: "pro" };
     assert.deepEqual(await redis.hgetall(october), kept);
     await store.close();
   });
