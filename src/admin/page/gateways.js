@@ -77,9 +77,9 @@ function rowOf(gateway, isStale) {
       "div",
       {},
       el("span", { class: "id" }, name),
-      self && [" ", badge("this one")],
-      differs.includes("config") && [" ", badge("other configuration", "warn")],
-      differs.includes("version") && [" ", badge("other version", "warn")],
+      self && el("div", {}, badge("this one")),
+      differs.includes("config") && el("div", {}, badge("other configuration", "warn")),
+      differs.includes("version") && el("div", {}, badge("other version", "warn")),
     ),
     isStale ? badge("not known") : stateOf(gateway),
     isSilent ? "–" : perSecond(gateway.requestsPerSecond),
@@ -89,23 +89,14 @@ function rowOf(gateway, isStale) {
       "div",
       {},
       version,
-      el(
-        "div",
-        { class: "names" },
-        "configuration ",
-        el("code", { title: config }, config.slice(0, 8)),
-      ),
+      " ",
+      el("code", { title: `configuration ${config}` }, config.slice(0, 8)),
     ),
     time(started),
   ];
 }
 
 function stateOf({ state, why, age }) {
-  const isSilent = state === "silent";
-  return el(
-    "div",
-    {},
-    badge(isSilent ? `no news for ${count(age)} s` : state, KINDS[state]),
-    why && el("div", { class: "names" }, why),
-  );
+  const more = state === "silent" ? `no news for ${count(age)} s` : why;
+  return el("div", {}, badge(state, KINDS[state]), more && el("div", { class: "names" }, more));
 }
