@@ -215,16 +215,14 @@ describe("100,000 wrong keys of any shape", () => {
     assert.deepEqual(answered, Array(10).fill(10_000));
     t.annotate(`100,000 in ${(tookMs / 1000).toFixed(1)} s`);
     assert.equal(house.backend.seen.length, seen);
-    // The heartbeat, which reads the form of the accounts, and the number of the last change that each
-    // gateway reads, go on.
+    // The heartbeat goes on, with what gateways tell each other beside it, and the number of the last
+    // change that each gateway reads: a few commands a second, whatever is asked meanwhile.
     const seconds = tookMs / 1_000 + 2;
     const grown = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
-    assert.ok(grown("evalsha") <= seconds, `${grown("evalsha")} scripts`);
-    assert.ok(grown("get") <= seconds, `${grown("get")} reads`);
-    assert.ok(grown("hget") <= seconds, `${grown("hget")} forms`);
-    for (const name of ["eval", "hmget", "hset", "hgetall", "publish"]) {
-      assert.equal(grown(name), 0, name);
+    for (const name of ["evalsha", "get", "hget", "hset", "hgetall"]) {
+      assert.ok(grown(name) <= 3 * seconds, `${grown(name)} of ${name} in ${seconds} s`);
     }
+    for (const name of ["eval", "hmget", "publish"]) assert.equal(grown(name), 0, name);
   });
 
   function batchOf(requests: number, shapes: readonly (() => string)[]): string {
