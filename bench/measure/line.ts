@@ -63,7 +63,7 @@ async function openTelling(stage: Stage): Promise<Telling> {
     line: (exchange) => {
       const line = accessLogEntry(exchange, performance.now());
       counting.request(line);
-      recall.note(line);
+      recall.add(line);
       notebook.request(line);
       log.request(line);
     },
@@ -89,7 +89,7 @@ function exchangeOf(i: number): Exchange {
   const arrival = { id: randomUUID(), startedMs, peer, client: peer, onlyEnvironment: undefined };
   const exchange = new Exchange(
     parts as unknown as ConstructorParameters<typeof Exchange>[0],
-    { ...arrival, upgrade: undefined, last: false },
+    { ...arrival, upgrade: undefined, closesConnection: false },
     () => {},
   );
   const served = { name: "production", foreignKeys: [], logMeta: [], config: "0a1b2c3d" };

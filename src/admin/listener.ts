@@ -54,14 +54,14 @@ export type AdminLimits = {
   readonly connections: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
-  readonly answerTimeoutMs: number;
+  readonly responseTimeoutMs: number;
 };
 
 const LIMITS: AdminLimits = {
   connections: 256,
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
-  answerTimeoutMs: 60_000,
+  responseTimeoutMs: 60_000,
 };
 const HEADER_BYTES_MAX = 16_384;
 const WATCHERS_MAX = 16;
@@ -94,7 +94,7 @@ export async function startAdmin(
   );
   const deps: Deps = { ...options, events, metrics };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
-    const deadline = setTimeout(() => request.socket.destroy(), limits.answerTimeoutMs);
+    const deadline = setTimeout(() => request.socket.destroy(), limits.responseTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
     void answer(deps, { host: listen.host, ...options.guard() }, request)
       .catch((error: unknown) => failed(deps, request, error))
@@ -116,7 +116,7 @@ export async function startAdmin(
     serve,
   );
   evictConnections(server, limits.connections);
-  server.timeout = limits.answerTimeoutMs;
+  server.timeout = limits.responseTimeoutMs;
   server.on("checkExpectation", (request, response) => {
     send(
       request,
@@ -176,13 +176,13 @@ async function answer(
   const strange = query !== undefined && !isKnownQuery(asked, known);
   if (strange) return problemResponse("bad_request", queryMessage(known));
   const call = { deps, id: found.id, query: asked };
-  if (found.row.method === "GET") return found.row.run({ ...call, members: {} });
+  if (found.row.method === "GET") return found.row.run({ ...call, body: {} });
   if (!isJson(head.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
   const members = await readJsonBody(request, found.row.bodyBytesMax);
   if (!members.ok) return members.answer;
-  return found.row.run({ ...call, members: members.value });
+  return found.row.run({ ...call, body: members.value });
 }
 
 /** Each member once, and none that is not meant here. */

@@ -98,7 +98,7 @@ export type EnvironmentConfig = ServiceConfig & {
   readonly hosts: readonly string[];
   readonly keyTag: string;
   /** The longest path first. */
-  readonly backends: readonly PathServiceConfig[];
+  readonly services: readonly PathServiceConfig[];
   readonly upstreamHost: "upstream" | "client";
   /**
    * Absolute paths of PEM files; undefined when the listener is plain. The files are read where

@@ -42,7 +42,7 @@ export async function handle(
   const spending = chargeQuota(gateway, served, caller.value, exchange);
   const standing = spending instanceof Promise ? await spending : spending;
   // The client left while the store decided: the charge is in its log line, and no response is sent.
-  if (exchange.over) return;
+  if (exchange.isOver) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 
   const { scopes } = caller.value;

@@ -133,7 +133,7 @@ class Service {
       relay: (lines: string) => this.#pipe.write(lines),
     };
     try {
-      await this.#watch.follow(this.#first.files);
+      await this.#watch.setFiles(this.#first.files);
       this.#started = await startGateway(this.#first.config, options);
     } catch (error) {
       this.#watch.close();
@@ -150,7 +150,7 @@ class Service {
     const loaded = await loadConfig(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
       this.#last = loaded;
-      await this.#watch.follow(loaded.files);
+      await this.#watch.setFiles(loaded.files);
     }
     return loaded;
   }
@@ -218,7 +218,7 @@ class Service {
   /** The longest of what was in force: ending by force too early would break a promise. */
   #drainMs(): number {
     const configs = [this.#first.config, this.#last.config];
-    const wholeMs = Math.max(...configs.map((config) => drainTimes(config).wholeMs));
+    const wholeMs = Math.max(...configs.map((config) => drainTimes(config).totalMs));
     return this.#first.config.workers === 1 ? wholeMs : wholeMs + WORKERS_LATER_MS;
   }
 }

@@ -10,7 +10,7 @@ const POLL_MS = 500;
 
 export type FileWatcher = {
   /** Replaces the files that are watched. */
-  follow(files: readonly string[]): Promise<void>;
+  setFiles(files: readonly string[]): Promise<void>;
   close(): void;
 };
 
@@ -50,7 +50,7 @@ export function watchFiles(onSave: () => void): FileWatcher {
   }
 
   return {
-    async follow(next) {
+    async setFiles(next) {
       if (next.join("\0") === files.join("\0")) return;
       unwatch();
       const prints = await printsOf(next);

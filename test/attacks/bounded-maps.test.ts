@@ -39,7 +39,7 @@ test("80,000 addresses that fail share as many slots as there are, and no more",
   const failures = createAuthFailureLimiter({ window: "second", limit: 5 });
   const before = process.memoryUsage().rss;
   for (let i = 0; i < 80_000; i++) {
-    await failures.failed(`10.${i & 255}.${(i >> 8) & 255}.${i >> 16}`, 0);
+    await failures.consume(`10.${i & 255}.${(i >> 8) & 255}.${i >> 16}`, 0);
   }
   const grown = (process.memoryUsage().rss - before) / MEBIBYTE;
   assert.ok(grown < 120, `${grown} MiB`);

@@ -83,7 +83,7 @@ describe("loadConfig fills in", () => {
           publicRoutes: [],
         },
         upstreams: ["http://127.0.0.1:9001"],
-        ...{ backends: [], publicPlan: undefined, standing: undefined, maintenance: undefined },
+        ...{ services: [], publicPlan: undefined, standing: undefined, maintenance: undefined },
         ...{ allow: [], deny: [] },
         upstreamHost: "upstream",
         upstreamTls: { ca: undefined, clientCertificate: undefined, serverName: undefined },

@@ -49,7 +49,11 @@ describe("backends", () => {
       - { path: /v1/orders, stripPrefix: /v1, addPrefix: /in/side, api: orders.yaml, upstreams: [http://127.0.0.1:9002], limits: { responseTimeout: 1s } }
       - { path: /v1/orders/old, upstreams: [http://127.0.0.1:9003] }
 `;
-    const { backends, upstreams, limits } = await environment(lines, { "orders.yaml": ORDERS });
+    const {
+      services: backends,
+      upstreams,
+      limits,
+    } = await environment(lines, { "orders.yaml": ORDERS });
     const [old, orders] = backends;
     assert.deepEqual([old?.path, old?.stripPrefix, old?.addPrefix], ["/v1/orders/old", "", ""]);
     assert.equal(old?.routes.operations, undefined);
@@ -68,14 +72,17 @@ describe("backends", () => {
       "orders.yaml": describing("  /orders/a: { get: {} }\n  /orders/A: { get: {} }\n"),
     };
     const head = `${UPSTREAMS}    backends:\n`;
-    const { backends, routes } = await environment(`${head}${orders("/v1/orders")}`, files);
+    const { services: backends, routes } = await environment(
+      `${head}${orders("/v1/orders")}`,
+      files,
+    );
     assert.deepEqual([routes.paths, backends[0]?.routes.paths], ["exact", "exact"]);
     const same = await mistakes(`${head}${orders("/v1/orders", "paths: loose, ")}`, files);
     assert.match(same.join("\n"), /the path "\/orders\/A": it matches the same requests as/);
     const loose = `    paths: loose\n${head}${orders("/v1/orders", "paths: exact, ")}`;
     const loaded = await load(loose, files);
     assert.ok(loaded.ok, told(loaded).join("\n"));
-    assert.equal(loaded.config.environments[0]?.backends[0]?.routes.paths, "exact");
+    assert.equal(loaded.config.environments[0]?.services[0]?.routes.paths, "exact");
     const { environments } = maskedConfig(loaded.config) as Masked;
     const { paths, backends: shown } = environments.production;
     assert.deepEqual(
@@ -90,7 +97,7 @@ describe("backends", () => {
       - { path: /v1/orders, upstreams: [http://127.0.0.1:9002] }
       - { path: /v1/Orders, ${more}upstreams: [http://127.0.0.1:9003] }
 `;
-    assert.equal((await environment(two(""))).backends.length, 2);
+    assert.equal((await environment(two(""))).services.length, 2);
     const [one] = await mistakes(two("paths: loose, "));
     assert.match(one ?? "", /Cannot use the path \/v1\/Orders twice: backends\[0\] has it/);
   });

@@ -159,7 +159,7 @@ describe("an answer", () => {
     expect([none.line.destroyed, none.line.reset]).toEqual([true, true]);
     const takenBack = answerTo(OLD);
     takenBack.answer.writeHead(204, []);
-    takenBack.answer.takeBackHead();
+    takenBack.answer.discardHead();
     takenBack.answer.cut();
     expect([takenBack.line.destroyed, takenBack.line.reset]).toEqual([true, true]);
     const { line, answer } = answerTo(OLD);
@@ -209,7 +209,7 @@ describe("an answer", () => {
     const { line, answer } = answerTo();
     const told: unknown[] = [];
     answer.listener = { onDrain: () => {}, onClose: (done) => told.push(done) };
-    answer.isLast = true;
+    answer.closesConnection = true;
     answer.writeHead(200, ["Content-Length", "0"]);
     answer.end();
     expect(line.sent).toContain("Connection: close\r\n");
@@ -241,8 +241,8 @@ describe("an answer", () => {
       for (const [status, fields, sent] of others) {
         const { line, answer } = answerTo();
         answer.writeHead(first, firstFields);
-        expect([answer.takeBackHead(), answer.headWritten]).toEqual([true, false]);
-        expect(answer.takeBackHead()).toBe(false);
+        expect([answer.discardHead(), answer.headWritten]).toEqual([true, false]);
+        expect(answer.discardHead()).toBe(false);
         answer.writeHead(status, fields);
         answer.end("ok");
         expect(line.sent).toMatch(sent);
@@ -253,10 +253,10 @@ describe("an answer", () => {
 
   it("stays as it is once some of it has gone out", () => {
     const { line, answer } = answerTo();
-    expect(answer.takeBackHead()).toBe(false);
+    expect(answer.discardHead()).toBe(false);
     answer.writeHead(200, ["Content-Length", "2"]);
     answer.flush();
-    expect([answer.takeBackHead(), answer.status]).toEqual([false, 200]);
+    expect([answer.discardHead(), answer.status]).toEqual([false, 200]);
     answer.end("ok");
     expect(line.sent).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nok$/s);
   });

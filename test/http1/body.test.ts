@@ -10,7 +10,7 @@ function chunked(text: string): { data: string; end: BodyError | "done" | undefi
   const bytes = Buffer.from(text, "latin1");
   const at = reader.read(bytes, 0, bytes.length);
   const data = bytes.toString("latin1", reader.dataFrom, reader.dataTo);
-  return { data, end: reader.wrong ?? (reader.done ? "done" : undefined), at };
+  return { data, end: reader.error ?? (reader.done ? "done" : undefined), at };
 }
 
 describe("a chunked body", () => {
@@ -82,7 +82,7 @@ describe("a chunked body", () => {
     for (let body = 0; body < 7; body++) {
       reader.startChunked(LIMITS);
       expect(reader.read(Buffer.from(text), 0, text.length)).toBe(text.length);
-      expect([reader.done, reader.wrong]).toEqual([true, undefined]);
+      expect([reader.done, reader.error]).toEqual([true, undefined]);
     }
   });
 
@@ -112,7 +112,7 @@ describe("a chunked body that comes in pieces", () => {
         expect(reader.read(bytes, 1, 1 + piece.length)).toBe(1 + piece.length);
         read += bytes.toString("latin1", reader.dataFrom, reader.dataTo);
       }
-      expect([read, reader.done, reader.wrong]).toEqual([data, true, undefined]);
+      expect([read, reader.done, reader.error]).toEqual([data, true, undefined]);
     }
   });
 

@@ -112,15 +112,15 @@ export class Server {
     });
   }
 
-  answerTo(wrong: RequestError): string {
+  errorResponse(wrong: RequestError): string {
     this.refused.push(wrong);
     return `HTTP/1.1 400 ${wrong}\r\nConnection: close\r\n\r\n`;
   }
 
-  onBroken(request: IncomingRequest): void {
-    (this.seen.at(-1) as Seen).wrong = request.wrong;
+  onRequestError(request: IncomingRequest): void {
+    (this.seen.at(-1) as Seen).wrong = request.error;
     const answer = this.answers.at(-1) as ResponseWriter;
-    answer.isLast = true;
+    answer.closesConnection = true;
     if (answer.ended) return;
     answer.writeHead(400, ["Content-Length", "0"]);
     answer.end();

@@ -8,7 +8,7 @@ import {
 
 const BOTH = "length_and_coding";
 
-const NONE: FramingInfo = { framing: undefined, closes: false, keepAliveS: undefined };
+const NONE: FramingInfo = { framing: undefined, closesConnection: false, keepAliveS: undefined };
 
 describe("the fields of a head", () => {
   it.each<[what: string, fields: string[], said: Partial<FramingInfo>]>([
@@ -16,11 +16,19 @@ describe("the fields of a head", () => {
     ["a length", ["Content-Length", "5"], { framing: 5 }],
     ["a length of fifteen digits", ["content-length", "9".repeat(15)], { framing: 1e15 - 1 }],
     ["chunks", ["TRANSFER-ENCODING", "Chunked"], { framing: "chunked" }],
-    ["close", ["Connection", "close"], { closes: true }],
-    ["close in any case", ["CONNECTION", "Close"], { closes: true }],
-    ["close in a list", ["Connection", "x ,\t close\t , y"], { closes: true }],
-    ["close on its first line", ["Connection", "close", "Connection", "x"], { closes: true }],
-    ["close on its last line", ["Connection", "x", "Connection", "close"], { closes: true }],
+    ["close", ["Connection", "close"], { closesConnection: true }],
+    ["close in any case", ["CONNECTION", "Close"], { closesConnection: true }],
+    ["close in a list", ["Connection", "x ,\t close\t , y"], { closesConnection: true }],
+    [
+      "close on its first line",
+      ["Connection", "close", "Connection", "x"],
+      { closesConnection: true },
+    ],
+    [
+      "close on its last line",
+      ["Connection", "x", "Connection", "close"],
+      { closesConnection: true },
+    ],
     ["a name that ends in close", ["Connection", "disclose"], {}],
     ["a name that begins with close", ["Connection", "closed"], {}],
     ["two words", ["Connection", "x close y"], {}],

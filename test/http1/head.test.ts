@@ -19,7 +19,7 @@ type Reader = RequestHeadParser | ResponseHeadParser;
 
 function wrongIn(reader: Reader, text: string): HeadError | undefined {
   reader.read(bytesOf(text), 0, text.length);
-  return reader.wrong;
+  return reader.error;
 }
 
 /** How many bytes it took, one by one. */
@@ -27,7 +27,7 @@ function firstWrong(reader: Reader, text: string): number {
   const bytes = bytesOf(text);
   for (let i = 0; i < bytes.length; i++) {
     reader.read(bytes.subarray(i, i + 1), 0, 1);
-    if (reader.wrong !== undefined) return i + 1;
+    if (reader.error !== undefined) return i + 1;
   }
   return -1;
 }
@@ -306,7 +306,7 @@ describe("a head that comes in pieces", () => {
       const reader = new RequestHeadParser(LIMITS);
       expect(reader.read(bytesOf("A".repeat(first)), 0, first)).toBe(first);
       expect(reader.read(bytesOf("A".repeat(60)), 0, 60)).toBe(24 - first);
-      expect(reader.wrong).toBe("method");
+      expect(reader.error).toBe("method");
     }
   });
 
@@ -321,7 +321,7 @@ describe("a head that comes in pieces", () => {
           const piece = bytesOf("x".repeat(60) + text.slice(at, at + size));
           expect(reader.read(piece, 60, piece.length)).toBe(piece.length);
         }
-        expect([reader.wrong, reader.head?.rawHeaders]).toEqual([
+        expect([reader.error, reader.head?.rawHeaders]).toEqual([
           undefined,
           ["A", "b".repeat(194)],
         ]);

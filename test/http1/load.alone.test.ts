@@ -53,7 +53,7 @@ describe("heads", () => {
       for (let i = 0; i < bytes.length; i++) one.read(bytes, i, i + 1);
     }
     const each = (memory() - before) / COUNT;
-    expect(readers.every(({ begun, wrong }) => begun && wrong === undefined)).toBe(true);
+    expect(readers.every(({ begun, error: wrong }) => begun && wrong === undefined)).toBe(true);
     expect(each).toBeLessThan(2_000);
   });
 
@@ -152,8 +152,8 @@ describe("a body far larger than what may be held", () => {
           },
         });
       },
-      answerTo: () => "",
-      onBroken: () => expect.unreachable(),
+      errorResponse: () => "",
+      onRequestError: () => expect.unreachable(),
       onLinger: () => expect.unreachable(),
     };
     const server = createServer({ allowHalfOpen: true }, (socket) => {

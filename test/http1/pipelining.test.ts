@@ -119,7 +119,7 @@ describe("a connection", () => {
 
   it("sends what answers bytes that are no request as latin1", () => {
     const { server, line } = keeping();
-    server.answerTo = () => "HTTP/1.1 400 \xe9\r\n\r\n";
+    server.errorResponse = () => "HTTP/1.1 400 \xe9\r\n\r\n";
     line.receive("\0");
     expect(line.sent).toBe("HTTP/1.1 400 \xe9\r\n\r\n");
   });

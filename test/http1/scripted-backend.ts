@@ -134,7 +134,7 @@ export class Told implements ResponseHandler {
     this.#settle(this);
   }
 
-  onLost(loss: RequestFailure): void {
+  onFailure(loss: RequestFailure): void {
     this.loss = loss;
     this.#tell("lost");
     this.#settle(this);

@@ -189,7 +189,7 @@ describe("bytes that wait", () => {
     const server = waiting(GET, { aheadBytesMax: 10 });
     server.line.receive(GET);
     expect(server.line.isPaused()).toBe(true);
-    server.answers[0]!.isLast = true;
+    server.answers[0]!.closesConnection = true;
     server.answer();
     expect([server.line.isPaused(), server.line.writableEnded]).toEqual([false, true]);
     expect(server.seen).toHaveLength(1);
@@ -278,7 +278,7 @@ describe("a body", () => {
   it("that turns out wrong while its answer waits is not read on meanwhile", () => {
     const server = new Server({ limits: { aheadBytesMax: 10 } });
     const broken: unknown[] = [];
-    server.onBroken = (request) => broken.push(request.wrong);
+    server.onRequestError = (request) => broken.push(request.error);
     let start = () => {};
     server.onRequest = (request, answer) => {
       server.answers.push(answer);

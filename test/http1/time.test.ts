@@ -69,7 +69,7 @@ describe("time", () => {
   it("breaks a request that is not whole once, also where its answer waits", () => {
     const server = waiting(`${POST}he`);
     let broken = 0;
-    server.onBroken = () => {
+    server.onRequestError = () => {
       broken += 1;
     };
     for (const nowMs of [0, 1, 2, 3]) server.connection.tick(nowMs * requestTimeoutMs);
@@ -80,7 +80,7 @@ describe("time", () => {
     const server = new Server({ limits: { aheadBytesMax: 2 } });
     let broken = 0;
     server.onRequest = () => {};
-    server.onBroken = () => {
+    server.onRequestError = () => {
       broken += 1;
     };
     server.line.receive(`${POST}he`);
@@ -129,7 +129,7 @@ describe("an upgrade", () => {
       const server = new Server();
       const taken: string[] = [];
       const take = () => {
-        const socket = server.connection.takeOver();
+        const socket = server.connection.detachSocket();
         socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
         socket.resume();
       };
@@ -154,7 +154,7 @@ describe("an upgrade", () => {
     const server = waiting(`${GET}${GET}frames`);
     let socket: Socket | undefined;
     server.onRequest = () => {
-      socket = server.connection.takeOver();
+      socket = server.connection.detachSocket();
     };
     server.answer();
     expect([socket?.isPaused(), server.connection.bytesAhead]).toEqual([true, 0]);
@@ -163,7 +163,7 @@ describe("an upgrade", () => {
 
   it("gives it away where nothing waits", async () => {
     const server = waiting(GET);
-    const socket = server.connection.takeOver();
+    const socket = server.connection.detachSocket();
     expect(socket.isPaused()).toBe(true);
     server.line.push(null);
     socket.resume();
@@ -175,7 +175,7 @@ describe("an upgrade", () => {
     const server = waiting(GET);
     let drained = 0;
     server.answers[0]!.listener = { onDrain: () => (drained += 1), onClose: () => {} };
-    const socket = server.connection.takeOver();
+    const socket = server.connection.detachSocket();
     socket.emit("drain");
     expect([drained, socket.listenerCount("data"), socket.listenerCount("end")]).toEqual([0, 0, 0]);
   });

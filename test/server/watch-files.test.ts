@@ -18,7 +18,7 @@ describe("watching files", () => {
     const watch = watchFiles(() => {
       texts.push(readFileSync(file, "utf8"));
     });
-    await watch.follow([file]);
+    await watch.setFiles([file]);
     return {
       file,
       other,
@@ -71,7 +71,7 @@ describe("watching files", () => {
   it("follows other files from the next call on", async () => {
     await using seen = await open();
     await writeFile(seen.other, "one");
-    await seen.watch.follow([seen.file, seen.other]);
+    await seen.watch.setFiles([seen.file, seen.other]);
     await writeFile(seen.other, "two");
     await eventually(() => assert.equal(seen.saves(), 1));
   });

@@ -9,7 +9,7 @@ let count = 0;
 function refuse(recall: RecentRefusals, account: string | undefined, env = "production"): string {
   const id = `r${count++}`;
   const of = account === undefined ? {} : { account };
-  recall.note({ id, env, code: "rate_limited", ...of } as AccessLogEntry);
+  recall.add({ id, env, code: "rate_limited", ...of } as AccessLogEntry);
   return id;
 }
 
@@ -51,7 +51,7 @@ describe("what is remembered of refusals", () => {
 
   it("has no line of a request that was answered", async () => {
     const recall = new RecentRefusals();
-    recall.note({ id: "fine", env: "production", account: "a" } as AccessLogEntry);
+    recall.add({ id: "fine", env: "production", account: "a" } as AccessLogEntry);
     assert.equal(await recall.refusal("fine"), undefined);
   });
 });

@@ -69,7 +69,11 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
 }
 
 /** Plan, limits and metadata, for all keys of the account at once. */
-export async function updateAccount({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function updateAccount({
+  deps,
+  id,
+  body: members,
+}: ApiRequest): Promise<AdminResponse> {
   const wanted = parseAccountChange(members);
   if (!wanted.ok) return wanted.answer;
   const ring = keyContextOf(deps.config(), deps.now());
@@ -85,7 +89,7 @@ export async function updateAccount({ deps, id, members }: ApiRequest): Promise<
 export async function updateAccountsOnPlan({
   deps,
   query,
-  members,
+  body: members,
 }: ApiRequest): Promise<AdminResponse> {
   const plan = query.get("plan");
   if (plan === null)
@@ -101,7 +105,7 @@ export async function updateAccountsOnPlan({
   return jsonResponse(200, { changed: edited.value.accounts.length });
 }
 
-export async function suspendOne({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function suspendOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const how = parseSuspension(members);
   if (!how.ok) return how.answer;
   const edited = await applyEdit(deps, (records) =>
@@ -115,7 +119,7 @@ export async function suspendOne({ deps, id, members }: ApiRequest): Promise<Adm
   return jsonResponse(200, report);
 }
 
-export async function resume({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function resume({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   const edited = await applyEdit(deps, (records) => resumeAccount(records, id, deps.now()));
@@ -132,10 +136,10 @@ async function searchAccounts(
   { keys, text, nowMs }: Pick<Records, "keys"> & { readonly text: string; readonly nowMs: number },
 ): Promise<readonly AccountRecord[]> {
   const search = new AccountSearch(text);
-  await inSlices(keys, (key) => search.note(key));
+  await inSlices(keys, (key) => search.addKey(key));
   const fitting: AccountRecord[] = [];
   await inSlices(accounts, (account) => {
-    if (search.fits(account, nowMs)) fitting.push(account);
+    if (search.matches(account, nowMs)) fitting.push(account);
   });
   return fitting;
 }

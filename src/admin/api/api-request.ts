@@ -56,7 +56,7 @@ export type ApiDeps = {
 export type ApiRequest = {
   readonly deps: ApiDeps;
   readonly id: string;
-  readonly members: Readonly<Record<string, unknown>>;
+  readonly body: Readonly<Record<string, unknown>>;
   /** Empty where the row takes none. */
   readonly query: URLSearchParams;
 };
@@ -84,6 +84,6 @@ export async function applyEdit<T>(
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
 /** An unknown ID is not repeated: the caller may have sent a key. */
-export function refusalResponse({ because, message }: EditRefusal): AdminResponse {
+export function refusalResponse({ reason: because, message }: EditRefusal): AdminResponse {
   return because === "unknown" ? unknownIdResponse() : problemResponse(CODES[because], message);
 }

@@ -30,13 +30,13 @@ async function banOf(
 
 /** Units that were charged for requests under way: no line of the log tells of them yet. */
 export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminResponse> {
-  return jsonResponse(200, await deps.recall.open());
+  return jsonResponse(200, await deps.recall.openCharges());
 }
 
 /** Operations that go away, with the accounts that called them. */
 export async function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const config = deps.config();
-  await deps.recall.tellStore();
+  await deps.recall.flushToStore();
   // While the store is away, as far as this gateway remembers.
   const calls = await deps.quotas.activity
     .calls(deprecatedOperations(config))

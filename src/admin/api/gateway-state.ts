@@ -46,7 +46,7 @@ export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): A
 }
 
 /** Reads the configuration again; says what is in force, or why it stays as it was. */
-export async function reloadConfig({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function reloadConfig({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   const reloaded = await deps.reload();

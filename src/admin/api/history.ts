@@ -43,7 +43,7 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
     includedOf: monthlyIncluded(period, deps.config()),
   };
   return storeOr503(deps, async () => {
-    if (filter.after === undefined) await deps.recall.tellStore();
+    if (filter.after === undefined) await deps.recall.flushToStore();
     const span = spanOf(period, deps.now());
     const page: DayReport[] = [];
     for await (const rows of readHistory(deps.quotas, records.accounts, span, filter)) {

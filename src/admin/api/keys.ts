@@ -27,7 +27,7 @@ export async function listKeys({ deps, query }: ApiRequest): Promise<AdminRespon
 
 /** Keys with the day on which each was used last, where the store can be asked. */
 async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
-  await deps.recall.tellStore();
+  await deps.recall.flushToStore();
   const { activity: notes } = deps.quotas;
   const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => new Map());
   return keyReportsWithLastUse(keys, records, lastUsed);
@@ -44,7 +44,7 @@ export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse>
 }
 
 /** The record of a key that the asker holds. */
-export async function findKey({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function findKey({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const token = parseFind(members);
   if (!token.ok) return token.answer;
   const record = deps.keys.find(digestKey(token.value));
@@ -53,7 +53,7 @@ export async function findKey({ deps, members }: ApiRequest): Promise<AdminRespo
 }
 
 /** 201 and the key, this once; an array when `count` was given, as with the command line. */
-export async function createKeys({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function createKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseNewKeys(members);
   if (!wanted.ok) return wanted.answer;
   const ring = keyContextOf(deps.config(), deps.now());
@@ -64,7 +64,7 @@ export async function createKeys({ deps, members }: ApiRequest): Promise<AdminRe
 }
 
 /** 200 and the new key, this once, with what becomes of the old one. */
-export async function rotateOne({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function rotateOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const grace = parseGraceMs(members);
   if (!grace.ok) return grace.answer;
   const options = { ...keyContextOf(deps.config(), deps.now()), graceMs: grace.value };
@@ -78,7 +78,7 @@ export async function rotateOne({ deps, id, members }: ApiRequest): Promise<Admi
 }
 
 /** The key; of an account a list of those that worked. */
-export async function revokeOne({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function revokeOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   const edited = await applyEdit(deps, (records) => revokeKeys(records, id, deps.now()));
@@ -88,7 +88,7 @@ export async function revokeOne({ deps, id, members }: ApiRequest): Promise<Admi
   return jsonResponse(200, one ? told[0] : told);
 }
 
-export async function patchKey({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function patchKey({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseKeyChange(members);
   if (!wanted.ok) return wanted.answer;
   const edited = await applyEdit(deps, (records) =>
@@ -101,7 +101,7 @@ export async function patchKey({ deps, id, members }: ApiRequest): Promise<Admin
 }
 
 /** Has every process of this gateway read the records now: a command has changed them. */
-export async function refreshKeys({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   await deps.keys.refresh().catch(() => undefined);

@@ -20,7 +20,7 @@ export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminRe
 }
 
 /** Changes records from another machine, all or none, if each is still as the caller knows it. */
-export async function patchRecords({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function patchRecords({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseRecordChanges(members);
   if (!wanted.ok) return wanted.answer;
   const edited = await applyEdit(deps, await preparePatch(wanted.value, deps.now()));

@@ -16,7 +16,7 @@ export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
 }
 
 /** Takes in records, all or none; each mistake is named by its place in the list. */
-export async function importKeys({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function importKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseImport(members);
   if (!wanted.ok) return wanted.answer;
   const { records: values, plain, dryRun } = wanted.value;

@@ -108,7 +108,7 @@ function notFound({ because, message }: Extract<AccountLookup, { ok: false }>): 
 }
 
 /** Bans an account for so long, which is no offence of its. */
-export async function addBan({ deps, members }: ApiRequest): Promise<AdminResponse> {
+export async function addBan({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseBanRequest(members);
   if (!wanted.ok) return wanted.answer;
   const { id, lengthMs, reason } = wanted.value;
@@ -127,7 +127,7 @@ export async function addBan({ deps, members }: ApiRequest): Promise<AdminRespon
 }
 
 /** Ends a ban, also that of an account whose keys are gone. */
-export async function liftBan({ deps, id, members }: ApiRequest): Promise<AdminResponse> {
+export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
   return storeOr503(deps, async () => {
@@ -148,7 +148,7 @@ export async function liftBan({ deps, id, members }: ApiRequest): Promise<AdminR
 
 /** Sets windows of an account to 0: those named, or all that run. */
 export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
-  const { deps, members } = call;
+  const { deps, body: members } = call;
   const wanted = parseReset(members);
   if (!wanted.ok) return wanted.answer;
   const windows = wanted.value;

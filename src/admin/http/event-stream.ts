@@ -36,7 +36,7 @@ export class EventStream {
     this.#source = source;
   }
 
-  get watchers(): number {
+  get clientCount(): number {
     return this.#watchers.size;
   }
 

@@ -109,7 +109,10 @@ export async function withEdit<T>(
   return edited.ok ? say(edited) : failWithRefusal(terminal, edited);
 }
 
-export function failWithRefusal(terminal: Terminal, { because, message }: EditRefusal): number {
+export function failWithRefusal(
+  terminal: Terminal,
+  { reason: because, message }: EditRefusal,
+): number {
   return fail(terminal, because === "usage" ? EXIT_USAGE : EXIT_FAILURE, message);
 }
 

@@ -39,7 +39,7 @@ export class LogGaps {
   }
 
   /** In words; `longest` is the longest window of the plans, whose beginning the log should hold. */
-  told(longest: WindowName | undefined): string[] {
+  describe(longest: WindowName | undefined): string[] {
     const told = [...this.#changes].map(([name, count]) => `${CHANGES[name]} (${name}: ${count})`);
     if (this.#configs.size > 1) {
       const names = [...this.#configs].join(", ");

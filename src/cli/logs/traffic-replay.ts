@@ -194,7 +194,7 @@ export function operationsOf(
   environments: Config["environments"],
 ): ReadonlyMap<string, readonly Limit[]> {
   const found = new Map<string, readonly Limit[]>();
-  for (const { name, routes, backends } of environments) {
+  for (const { name, routes, services: backends } of environments) {
     for (const table of [routes, ...backends.map((backend) => backend.routes)]) {
       for (const { method, template, limits } of table.operations ?? []) {
         if (limits !== undefined) found.set(`${name} ${method} ${template}`, limits.windows);

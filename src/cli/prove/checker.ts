@@ -149,7 +149,7 @@ export class PromiseChecker {
   }
 
   /** `away`: while the store was, gateways decide by shares of the limit. */
-  judged(away: readonly TimeSpan[]): CheckReport {
+  report(away: readonly TimeSpan[]): CheckReport {
     this.#judgeOld(Number.POSITIVE_INFINITY);
     let [overLimit, falseRefusals, admitted, refused] = [0, this.#unearned, 0, 0];
     for (const window of this.#windows.values()) {

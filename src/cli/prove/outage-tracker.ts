@@ -33,7 +33,7 @@ export class OutageTracker {
   }
 
   /** One line of the log of a gateway. */
-  hear(gateway: string, line: LogLine): void {
+  onLogLine(gateway: string, line: LogLine): void {
     // Each bucket of a Cluster goes and comes back by itself.
     for (const bucket of String(line.buckets ?? "all").split(",")) {
       this.#hearOf(`${gateway} ${bucket}`, line);
@@ -56,7 +56,7 @@ export class OutageTracker {
   watch(gateway: GatewayChild): void {
     const goOn = async () => {
       while (!this.#stopped) {
-        await this.look(gateway);
+        await this.poll(gateway);
         await sleep(LOOK_EVERY_MS);
       }
     };
@@ -64,7 +64,7 @@ export class OutageTracker {
   }
 
   /** Looks once; gives the units that the gateway says it may have charged twice. */
-  async look({ adminUrl }: GatewayChild): Promise<number> {
+  async poll({ adminUrl }: GatewayChild): Promise<number> {
     const atMs = Date.now();
     const text = await (await fetch(`${adminUrl}/metrics`)).text();
     const count = sumOf(text, DECIDED);

@@ -128,7 +128,7 @@ class Trial {
     const clients = await this.#issue(configs[0] as string);
     for (const config of configs) {
       const hear: Parameters<typeof startGatewayProcess>[2] = (line) => {
-        this.#away.hear(config, line);
+        this.#away.onLogLine(config, line);
         this.#hearUncertain(line);
       };
       const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
@@ -148,7 +148,7 @@ class Trial {
     const charges = await this.#compareCharges(judge, clients);
     const seen = witness.seen();
     return {
-      ...judge.judged(this.#away.spans),
+      ...judge.report(this.#away.spans),
       away: this.#away.spans.map(({ fromMs, toMs }) => {
         return { fromMs, toMs: Math.min(toMs, Date.now()) };
       }),
@@ -291,7 +291,7 @@ class Trial {
 
   /** Adds the units that a gateway itself says it may have charged twice. */
   async #noteUncertain(gateway: GatewayChild): Promise<void> {
-    this.#uncertain += await this.#away.look(gateway);
+    this.#uncertain += await this.#away.poll(gateway);
   }
 
   /**

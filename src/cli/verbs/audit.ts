@@ -184,7 +184,7 @@ async function readRound(
       ...(damaged === 0
         ? []
         : [`${damaged} lines are damaged and left out, the first at ${firstDamage}`]),
-      ...gaps.told(undefined),
+      ...gaps.describe(undefined),
     ],
   };
 }

@@ -79,5 +79,5 @@ function revokeByKey(records: Records, key: string, nowMs: number): Revoked {
   const digest = digestKey(key);
   const id = records.keys.find((record) => record.digest === digest)?.id;
   if (id !== undefined) return revokeKeys(records, id, nowMs);
-  return { ok: false, because: "unknown", message: "This key is not known here" };
+  return { ok: false, reason: "unknown", message: "This key is not known here" };
 }

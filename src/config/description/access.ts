@@ -44,7 +44,7 @@ export function readAccess(
 ): OperationAccess {
   const { rules, findings } = context;
   if (!Array.isArray(value)) {
-    findings.misread(path, "a list of security requirements");
+    findings.wrongValue(path, "a list of security requirements");
     return ANY_KEY;
   }
   const read = value.map((one, i) => readAlternative(one, [...path, i], context));
@@ -77,7 +77,7 @@ type Alternative = readonly string[] | "public" | "never" | "unknown";
 function readAlternative(value: unknown, path: ConfigPath, context: AccessContext): Alternative {
   const { findings, rules } = context;
   if (!isYamlMap(value)) {
-    findings.misread(path, "a map of security schemes to scopes");
+    findings.wrongValue(path, "a map of security schemes to scopes");
     return "unknown";
   }
   const names = Object.keys(value);
@@ -105,7 +105,7 @@ function readAlternative(value: unknown, path: ConfigPath, context: AccessContex
 
 function readScopes(value: unknown, path: ConfigPath, findings: Findings, into: string[]): boolean {
   if (!Array.isArray(value)) {
-    findings.misread(path, "a list of scopes");
+    findings.wrongValue(path, "a list of scopes");
     return false;
   }
   let isSound = true;
@@ -115,7 +115,7 @@ function readScopes(value: unknown, path: ConfigPath, findings: Findings, into: 
       return;
     }
     isSound = false;
-    findings.misread([...path, i], SCOPE, "a key can have no other scopes");
+    findings.wrongValue([...path, i], SCOPE, "a key can have no other scopes");
   });
   return isSound;
 }

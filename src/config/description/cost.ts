@@ -49,7 +49,7 @@ function readCost(value: unknown, path: ConfigPath, findings: Findings): number 
   if (value === undefined) return 1;
   const read = cost.safeParse(value);
   if (read.success) return read.data;
-  findings.misread(path, `a whole number of units from 0 to ${COST_MAX}`);
+  findings.wrongValue(path, `a whole number of units from 0 to ${COST_MAX}`);
   return 1;
 }
 
@@ -62,7 +62,7 @@ function readWindows(value: unknown, path: ConfigPath, findings: Findings): read
   }
   const windows = limitsByLength(read.data);
   if (windows.length === 0)
-    findings.misread(path, `a map with at least one of ${WINDOW_NAMES.join(", ")}`);
+    findings.wrongValue(path, `a map with at least one of ${WINDOW_NAMES.join(", ")}`);
   return windows;
 }
 
@@ -83,7 +83,7 @@ function claimName(
     const why = "its counts are kept under that name; use 1 to 64 letters, digits, _ and -";
     if (operationId === undefined) {
       findings.mistake([...path, "x-limits"], `Cannot use x-limits without an operationId: ${why}`);
-    } else findings.misread(at, "a name for x-limits", why);
+    } else findings.wrongValue(at, "a name for x-limits", why);
     return undefined;
   }
   const where = `${formatPath(path)} of ${findings.file}`;

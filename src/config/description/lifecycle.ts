@@ -23,7 +23,8 @@ export function readLifecycle(operation: YamlMap, path: ConfigPath, findings: Fi
     ...(brownouts.length === 0 ? {} : { brownouts }),
   };
   const { deprecated = false } = operation;
-  if (typeof deprecated !== "boolean") findings.misread([...path, "deprecated"], "true or false");
+  if (typeof deprecated !== "boolean")
+    findings.wrongValue([...path, "deprecated"], "true or false");
 
   const since = readDate(from, "x-deprecated-since");
   const sunset = readSunset(from);
@@ -69,7 +70,7 @@ function readStability({ operation, path, findings }: From): Lifecycle["stabilit
   const other = operation["x-stability"];
   if (value === undefined) return undefined;
   if (typeof value !== "string") {
-    findings.misread([...path, name], "experimental, beta or stable");
+    findings.wrongValue([...path, name], "experimental, beta or stable");
     return undefined;
   }
   if (other !== undefined && other !== value) {
@@ -113,7 +114,7 @@ function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecyc
   const at = [...path, "x-brownouts"];
   if (value === undefined) return [];
   if (!Array.isArray(value)) {
-    findings.misread(at, `a list, each ${BROWNOUT}`);
+    findings.wrongValue(at, `a list, each ${BROWNOUT}`);
     return [];
   }
   return value.flatMap((one, i) => {
@@ -125,7 +126,7 @@ function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecyc
     if (fromMs !== undefined && lengthMs !== undefined && lengthMs > 0) {
       return [{ fromMs, toMs: fromMs + lengthMs }];
     }
-    findings.misread([...at, i], BROWNOUT);
+    findings.wrongValue([...at, i], BROWNOUT);
     return [];
   });
 }
@@ -138,7 +139,7 @@ function readDate({ operation, path, findings }: From, name: string): number | u
   if (value === undefined) return undefined;
   const ms = typeof value === "string" ? instantOf(value) : undefined;
   if (ms === undefined) {
-    findings.misread([...path, name], "a date such as 2030-12-05 or 2030-12-05T00:00:00Z");
+    findings.wrongValue([...path, name], "a date such as 2030-12-05 or 2030-12-05T00:00:00Z");
   }
   return ms;
 }
@@ -163,6 +164,6 @@ function readSuccessor({ operation, path, findings }: From): string | undefined 
     typeof value === "string" && /^[\x21-\x7e]{1,2000}$/.test(value) && !/[<>"\\^`{|}]/.test(value);
   if (isSafe && !/%(?![0-9A-Fa-f]{2})/.test(value) && URL.canParse(value, "http://gateway"))
     return value;
-  findings.misread(at, 'a URI reference of printable ASCII without spaces, < > and "');
+  findings.wrongValue(at, 'a URI reference of printable ASCII without spaces, < > and "');
   return undefined;
 }

@@ -51,7 +51,7 @@ async function readPaths(
   const { charging = alone(), rules = KEYS_ONLY, paths = "exact" } = around;
   const root = findings.tree.value;
   if (!isYamlMap(root)) {
-    findings.misread([], "an OpenAPI 3 description");
+    findings.wrongValue([], "an OpenAPI 3 description");
     return [];
   }
   if (typeof root.swagger === "string" && root.openapi === undefined) {
@@ -62,10 +62,10 @@ async function readPaths(
     return [];
   }
   if (typeof root.openapi !== "string" || !/^3\.\d+(\.|$)/.test(root.openapi)) {
-    findings.misread(["openapi"], 'a version of OpenAPI 3, such as "3.1.0"');
+    findings.wrongValue(["openapi"], 'a version of OpenAPI 3, such as "3.1.0"');
   }
   if (!isYamlMap(root.paths)) {
-    findings.misread(["paths"], "a map of paths");
+    findings.wrongValue(["paths"], "a map of paths");
     return [];
   }
   checkServers(root.servers, around.basePath, findings);

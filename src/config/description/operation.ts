@@ -30,7 +30,7 @@ export function readOperation(
 ): PlacedOperation {
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
-    findings.misread([...path, "operationId"], "a name");
+    findings.wrongValue([...path, "operationId"], "a name");
   }
   const access =
     security === undefined
@@ -80,7 +80,7 @@ function readRequiresScope(
 ): boolean {
   const value = operation["x-requires-scope"] ?? false;
   const at = [...path, "x-requires-scope"];
-  if (typeof value !== "boolean") findings.misread(at, "true or false");
+  if (typeof value !== "boolean") findings.wrongValue(at, "true or false");
   if (value !== true) return false;
   if (access.isPublic) {
     findings.mistake(

@@ -54,7 +54,7 @@ async function follow(
     const { findings, path } = place;
     const item = valueAtPath(findings.tree.value, path);
     if (!isYamlMap(item)) {
-      findings.misread(path, wanted);
+      findings.wrongValue(path, wanted);
       return undefined;
     }
     if (item.$ref === undefined) return { ...place, item };
@@ -73,7 +73,7 @@ async function nextPlace(
   const at = [...path, "$ref"];
   const next = typeof reference === "string" ? await files.resolve(reference, findings) : undefined;
   if (next === undefined) {
-    findings.misread(
+    findings.wrongValue(
       at,
       "a reference inside this folder, such as #/components/pathItems/NAME or pets.yaml#/NAME",
     );

@@ -17,7 +17,7 @@ export class Findings {
 
   /** A mistake at the value. */
   mistake(path: ConfigPath, message: string): void {
-    this.mistakes.push(makeMistake(this.file, this.tree.placeOf(path), message));
+    this.mistakes.push(makeMistake(this.file, this.tree.positionOf(path), message));
   }
 
   /** A mistake at the key: its name is wrong, or its being there. */
@@ -35,11 +35,11 @@ export class Findings {
   }
 
   /** "Cannot read PATH as WANTED: the value found; the remedy". */
-  misread(path: ConfigPath, wanted: string, hint?: string): void {
+  wrongValue(path: ConfigPath, wanted: string, hint?: string): void {
     const advice = hint === undefined ? "" : `; ${hint}`;
     this.mistake(
       path,
-      `Cannot read ${formatPath(path)} as ${wanted}: ${this.found(path)}${advice}`,
+      `Cannot read ${formatPath(path)} as ${wanted}: ${this.describeValue(path)}${advice}`,
     );
   }
 
@@ -52,7 +52,7 @@ export class Findings {
   }
 
   /** The value in words; never one that may be a secret. */
-  found(path: ConfigPath): string {
+  describeValue(path: ConfigPath): string {
     const value = valueAt(this.tree.value, path);
     if (value === undefined) return "there is none; add it";
     if (value === null) return "it is empty; give it a value or remove it";
@@ -103,7 +103,7 @@ export function noteIssues(
       );
     } else {
       const hint = issue.code === "custom" ? issue.params?.hint : undefined;
-      findings.misread(path, issue.message, typeof hint === "string" ? hint : undefined);
+      findings.wrongValue(path, issue.message, typeof hint === "string" ? hint : undefined);
     }
   }
 }

@@ -26,7 +26,7 @@ import { type ParsedYaml, parseYaml } from "./yaml.ts";
 export type Tree = {
   readonly value: unknown;
   /** The place of a value; if it is absent, that of the nearest key or value around it. */
-  placeOf(path: ConfigPath): TextPosition;
+  positionOf(path: ConfigPath): TextPosition;
   /** The place of the key of a value. */
   placeOfKey(path: ConfigPath): TextPosition;
   /** Text from the environment is in this value: it may be a secret and is never shown. */
@@ -230,7 +230,7 @@ function treeOf(reading: ParseState, value: unknown): Tree {
   };
   return {
     value,
-    placeOf,
+    positionOf: placeOf,
     placeOfKey: (path) => {
       const offset = keys.get(pathKey(path));
       return offset === undefined ? placeOf(path) : placeAt(offset);

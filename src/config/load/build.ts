@@ -101,7 +101,7 @@ function environmentOf(draft: EnvironmentDraft, around: BuildContext): Environme
       rest.operations.get(key),
     ),
     upstreams: draft.upstreams ?? [],
-    backends: sound(draft.backends)
+    services: sound(draft.backends)
       .map((backend, i) => backendOf(draft, backend, i, around))
       .sort((one, other) => other.path.length - one.path.length),
     upstreamHost: sound(draft.upstreamHost),

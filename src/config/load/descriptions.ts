@@ -91,7 +91,7 @@ function judgeTogether(
 ): void {
   const { standing, backends = [] } = environments.get(environment) ?? {};
   const table = { basePath: start ?? "/", paths, operations };
-  if (standing !== undefined && findRoute(table, "GET", standing).allow !== undefined) {
+  if (standing !== undefined && findRoute(table, "GET", standing).allowedMethods !== undefined) {
     findings.mistake(
       ["environments", environment, "standing"],
       `Cannot use the path ${standing}: the description has it too; choose another`,

@@ -26,7 +26,7 @@ export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
 export function readDraft(findings: Findings): Draft {
   const root = findings.tree.value;
   const { environments: _, ...fields } = shape.shape;
-  if (!isYamlMap(root)) findings.misread([], "a map of settings");
+  if (!isYamlMap(root)) findings.wrongValue([], "a map of settings");
   const found = isYamlMap(root) ? root : {};
   for (const key of Object.keys(found)) {
     if (!Object.hasOwn(shape.shape, key)) findings.unknownKey([key], Object.keys(shape.shape));
@@ -55,11 +55,11 @@ function readEnvironments(
   const start: ConfigPath = ["environments"];
   if (findings.tree.isBroken(start) && found === undefined) return environments;
   if (!isYamlMap(found)) {
-    findings.misread(start, "a map of environments by name");
+    findings.wrongValue(start, "a map of environments by name");
     return environments;
   }
   if (Object.keys(found).length === 0) {
-    findings.misread(start, "a map of at least one environment");
+    findings.wrongValue(start, "a map of at least one environment");
   }
   const known = Object.keys(environmentShape.shape);
   for (const [key, value] of Object.entries(found)) {
@@ -73,7 +73,7 @@ function readEnvironments(
     }
     if (!isYamlMap(value)) {
       if (!findings.tree.isBroken(path))
-        findings.misread(path, "a map that describes an environment");
+        findings.wrongValue(path, "a map that describes an environment");
       continue;
     }
     for (const inner of Object.keys(value)) {

@@ -36,7 +36,7 @@ function checkUpstreams(
   const path = [...start, "upstreams"];
   if (environment.upstreams !== undefined || environment.backends === undefined) return;
   if (findings.isGiven(path) || findings.tree.isBroken(path) || isCovered(environment)) return;
-  findings.misread(path, "a list of origins");
+  findings.wrongValue(path, "a list of origins");
 }
 
 /** Paths that would hide each other, or that a client could never reach. */

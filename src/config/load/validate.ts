@@ -25,7 +25,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
     checkEdges(name, environment, findings);
   }
   if (draft.plans !== undefined && Object.keys(draft.plans).length === 0) {
-    findings.misread(["plans"], "a map of at least one plan");
+    findings.wrongValue(["plans"], "a map of at least one plan");
   }
   checkPlans(draft, findings);
   checkBans(draft, findings);

@@ -53,7 +53,7 @@ export function environmentOperationLimits(
   let limits = byName.get(environment);
   if (limits === undefined) {
     const own = environments.filter(({ name }) => name === environment);
-    const services = own.flatMap((each) => [each, ...each.backends]);
+    const services = own.flatMap((each) => [each, ...each.services]);
     limits = operationWindows(services.map(({ routes }) => routes));
     byName.set(environment, limits);
   }

@@ -30,7 +30,7 @@ export function deprecationReport(
   calls: readonly CallCount[],
   nowMs: number,
 ): readonly Deprecation[] {
-  const found = environments.flatMap(({ name, routes, backends }) =>
+  const found = environments.flatMap(({ name, routes, services: backends }) =>
     [routes, ...backends.map((backend) => backend.routes)]
       .flatMap(({ operations = [] }) => operations)
       .filter(({ lifecycle }) => lifecycle.deprecated)
@@ -44,7 +44,7 @@ export function deprecationReport(
 export function deprecatedOperations({
   environments,
 }: Pick<Config, "environments">): readonly Pick<Deprecation, "environment" | "method" | "route">[] {
-  return environments.flatMap(({ name: environment, routes, backends }) =>
+  return environments.flatMap(({ name: environment, routes, services: backends }) =>
     [routes, ...backends.map((backend) => backend.routes)]
       .flatMap(({ operations = [] }) => operations)
       .filter(({ lifecycle }) => lifecycle.deprecated)

@@ -65,7 +65,7 @@ function shownLimits(limits: readonly Limit[]): object {
 }
 
 function shownEnvironment({ name: _, listen, ...rest }: EnvironmentConfig): unknown {
-  const { tls, cors, maintenance, publicPlan, standing, backends, ...others } = rest;
+  const { tls, cors, maintenance, publicPlan, standing, services: backends, ...others } = rest;
   return {
     listen: formatHostPort(listen),
     ...others,

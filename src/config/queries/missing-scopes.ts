@@ -30,7 +30,10 @@ export function missingScopes(
 }
 
 /** Each scope with the first operation that asks for it. */
-function scopesAskedIn({ routes, backends }: EnvironmentConfig): ReadonlyMap<string, string> {
+function scopesAskedIn({
+  routes,
+  services: backends,
+}: EnvironmentConfig): ReadonlyMap<string, string> {
   const asked = new Map<string, string>();
   for (const { operations = [] } of [routes, ...backends.map((backend) => backend.routes)]) {
     for (const operation of operations) {

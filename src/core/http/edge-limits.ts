@@ -34,7 +34,7 @@ type DrainSettings = {
 export type DrainTimes = {
   readonly delayMs: number;
   readonly drainMs: number;
-  readonly wholeMs: number;
+  readonly totalMs: number;
 };
 
 /**
@@ -45,5 +45,5 @@ export function drainTimes({ environments }: DrainSettings): DrainTimes {
   const limits = environments.map((environment) => environment.limits);
   const delayMs = Math.max(0, ...limits.map(({ drainDelayMs }) => drainDelayMs));
   const drainMs = Math.max(0, ...limits.map((one) => one.drainMs));
-  return { delayMs, drainMs, wholeMs: delayMs + drainMs };
+  return { delayMs, drainMs, totalMs: delayMs + drainMs };
 }

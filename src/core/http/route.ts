@@ -62,7 +62,7 @@ export type RouteMatch = {
   /** The template for the log: a path's own spelling never becomes a label. */
   readonly template: string | undefined;
   /** Methods of the path, for Allow; undefined where there is no such path. */
-  readonly allow: readonly string[] | undefined;
+  readonly allowedMethods: readonly string[] | undefined;
   /** No credentials are needed, where the environment has a plan for such requests. */
   readonly isPublic: boolean;
   /** Units of the request (docs/reference/plans.md#cost). */
@@ -73,7 +73,7 @@ const COST = 1;
 
 /** There is no such path. */
 export const NO_ROUTE: RouteMatch = {
-  ...{ operation: undefined, template: undefined, allow: undefined },
+  ...{ operation: undefined, template: undefined, allowedMethods: undefined },
   isPublic: false,
   cost: COST,
 };
@@ -93,7 +93,7 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
     return {
       operation: undefined,
       template: `${basePath === "/" ? "" : basePath}/*`,
-      allow: METHODS,
+      allowedMethods: METHODS,
       isPublic: ruleFor(table.publicRoutes, method, path) !== undefined,
       cost: ruleFor(table.costs, method, path)?.cost ?? COST,
     };
@@ -104,7 +104,7 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
   const { isPublic = false, cost = COST } = operation ?? {};
-  return { operation, template, allow, isPublic, cost };
+  return { operation, template, allowedMethods: allow, isPublic, cost };
 }
 
 /** The first rule that the request matches; one for GET holds for HEAD too. */
@@ -168,7 +168,7 @@ export function checkRoute(
   found: RouteMatch,
   { method, scopes, nowMs }: { method: string; scopes: readonly string[]; nowMs: number },
 ): Result<RouteMatch> {
-  const { operation, allow } = found;
+  const { operation, allowedMethods: allow } = found;
   if (allow === undefined) return refuse("not_found");
   if (operation === undefined) {
     return allow === METHODS && METHODS.includes(method)

@@ -41,11 +41,11 @@ export function updateAccounts(
   const mistake = mistakeInChange(change, ring);
   if (mistake !== undefined) return usageRefusal(mistake);
   const named = accountsOf(records, ids);
-  if ("because" in named) return named;
+  if ("reason" in named) return named;
   const changed: AccountRecord[] = [];
   for (const account of named) {
     const next = become(account, change, ring);
-    if ("because" in next) return next;
+    if ("reason" in next) return next;
     changed.push(next);
   }
   return edited(records, changed);
@@ -66,8 +66,8 @@ export function accountsOnPlan(
   const on = accounts.filter((account) => account.plan === plan);
   const unknownPlan = on.length === 0 ? planError(plan, ring) : undefined;
   if (unknownPlan !== undefined) return usageRefusal(unknownPlan);
-  const stuck = on.map((account) => become(account, change, ring)).find((one) => "because" in one);
-  if (stuck !== undefined && "because" in stuck) return stuck;
+  const stuck = on.map((account) => become(account, change, ring)).find((one) => "reason" in one);
+  if (stuck !== undefined && "reason" in stuck) return stuck;
   return { ok: true, ids: on.map(({ id }) => id) };
 }
 

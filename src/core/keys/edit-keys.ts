@@ -55,7 +55,7 @@ export function issueKeys(
   if (mistake !== undefined) return usageRefusal(mistake);
   const taken = takenIds(records, wanted.count ?? 1);
   const owners = ownersFor(records, wanted, ring, taken);
-  if ("because" in owners) return owners;
+  if ("reason" in owners) return owners;
   const { of, fresh } = owners;
   const tag = keyTagOf(ring, (of[0] as AccountRecord).environment);
   if (tag === undefined) {

@@ -37,7 +37,7 @@ export type NewKeys = {
 /** usage: wrong input (exit 64, HTTP 400); unknown: no such ID (1, 404); refused: not now (1, 409). */
 export type EditRefusal = {
   readonly ok: false;
-  readonly because: "usage" | "unknown" | "refused";
+  readonly reason: "usage" | "unknown" | "refused";
   readonly message: string;
 };
 
@@ -216,9 +216,9 @@ export function isValidPeriod(periodMs: number, leastMs: number): boolean {
 }
 
 export function usageRefusal(message: string): EditRefusal {
-  return { ok: false, because: "usage", message };
+  return { ok: false, reason: "usage", message };
 }
 
 export function conflictRefusal(message: string): EditRefusal {
-  return { ok: false, because: "refused", message };
+  return { ok: false, reason: "refused", message };
 }

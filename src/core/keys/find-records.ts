@@ -59,7 +59,7 @@ export function pickKey(
 export function unknownIdRefusal(id: string): EditRefusal {
   return {
     ok: false,
-    because: "unknown",
+    reason: "unknown",
     message: `Cannot find ${quoteValue(maskKeys(id))}: no key or account has this ID`,
   };
 }
@@ -81,13 +81,13 @@ export class AccountSearch {
     this.#words = text.toLowerCase().split(/\s+/).filter(Boolean).slice(0, WORDS_MAX);
   }
 
-  note({ id, name, account }: Pick<KeyRecord, "id" | "name" | "account">): void {
+  addKey({ id, name, account }: Pick<KeyRecord, "id" | "name" | "account">): void {
     const found = this.#bitsIn(`${id}\n${name}`);
     if (found !== 0) this.#inKeys.set(account, (this.#inKeys.get(account) ?? 0) | found);
   }
 
   /** `nowMs` is Unix milliseconds: a suspension may be over. */
-  fits(account: AccountRecord, nowMs: number): boolean {
+  matches(account: AccountRecord, nowMs: number): boolean {
     const { id, environment, plan, meta } = account;
     const state = isSuspended(account, nowMs) ? "suspended" : "active";
     const told = [id, environment, plan, state, ...Object.entries(meta).flat()].join("\n");

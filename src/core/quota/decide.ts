@@ -106,7 +106,7 @@ export type QuotaDecision = {
   readonly granted: number;
   readonly windows: readonly WindowUsage[];
   readonly ban: Ban | undefined;
-  readonly earned?: NewBan;
+  readonly newBan?: NewBan;
   readonly strikes: number;
   readonly strikeDueMs: number;
   /** A window or a ban from an impossible future was moved to the present: worth a log line. */
@@ -143,7 +143,10 @@ export function decide(account: AccountState, ask: QuotaRequest, nowMs: number):
   const next = past.repaired || changes(account, all, ask) ? dropEndedWindows(all, nowMs) : all;
   const verdict = verdictOf(next, ask, nowMs, granted, past.repaired);
   const earned = "earned" in struck ? struck.earned : undefined;
-  return { account: next, verdict: earned === undefined ? verdict : { ...verdict, earned } };
+  return {
+    account: next,
+    verdict: earned === undefined ? verdict : { ...verdict, newBan: earned },
+  };
 }
 
 /** How many requests of that cost fit into every window, without what is reserved. */

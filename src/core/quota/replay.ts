@@ -53,7 +53,7 @@ export function replay(
     const decision = decide(account, { limits, bans, requests: 1, cost }, atMs);
     account = decision.account;
     const { verdict } = decision;
-    if (verdict.earned !== undefined && !bans?.observe) found.bans += 1;
+    if (verdict.newBan !== undefined && !bans?.observe) found.bans += 1;
     compare(found, { was: outcome, atMs, ...outcomeOf(verdict, cost) });
   }
   return found;

@@ -59,7 +59,7 @@ export class AnonymousClients {
    * The visitor at this address, which is empty for a client that was gone before it could be asked
    * for. `elapsedMs` is of a monotonic clock.
    */
-  at(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
+  get(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
     if (client === "") return new AnonymousClient(OTHER, terms);
     const account = `addr:${addressGroup(client)}`;
     const id = accountId({ environment: terms.environment, account });

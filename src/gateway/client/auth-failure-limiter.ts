@@ -21,7 +21,7 @@ export type AuthFailures = { readonly standing: RateLimitInfo; readonly over: bo
 
 export type AuthFailureLimiter = {
   /** Counts one failed authentication of the address. */
-  failed(address: string, nowMs: number): Promise<AuthFailures>;
+  consume(address: string, nowMs: number): Promise<AuthFailures>;
   /** The standing of the address. Counts nothing. */
   peek(address: string, nowMs: number): Promise<RateLimitInfo>;
 };
@@ -49,7 +49,7 @@ export function createAuthFailureLimiter(
     };
   }
   return {
-    async failed(address, nowMs) {
+    async consume(address, nowMs) {
       const { name, customDuration, standing } = counterOf(address, nowMs);
       try {
         const { consumedPoints } = await limiter.consume(name, 1, { customDuration });

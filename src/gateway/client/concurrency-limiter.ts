@@ -7,14 +7,14 @@ export class ConcurrencyLimiter {
   readonly #underWay = new Map<string, number>();
 
   /** Counts a request in; false where the account has `max` under way. Each one is to leave once. */
-  enter(account: string, max: number): boolean {
+  acquire(account: string, max: number): boolean {
     const underWay = this.#underWay.get(account) ?? 0;
     if (underWay >= max) return false;
     this.#underWay.set(account, underWay + 1);
     return true;
   }
 
-  leave(account: string): void {
+  release(account: string): void {
     const left = (this.#underWay.get(account) as number) - 1;
     if (left === 0) this.#underWay.delete(account);
     else this.#underWay.set(account, left);

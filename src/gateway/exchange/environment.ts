@@ -57,14 +57,14 @@ export type Environment = {
   readonly keyHeaders: readonly string[];
   readonly foreignKeys: readonly ForeignKeyFormat[];
   /** The longest path first, the one without a path last. */
-  readonly backends: readonly Service[];
+  readonly services: readonly Service[];
   readonly limits: EdgeLimits;
   /** The first digits of the hash of the configuration, for the request line. */
   readonly config: string;
   /** The names of account metadata that a request line tells. */
   readonly logMeta: readonly string[];
   /** Whether `allow` and `deny` let a client in. */
-  readonly takesAddress: (address: string) => boolean;
+  readonly isAddressAllowed: (address: string) => boolean;
   readonly maintenance: { readonly retryAfterSeconds: number } | undefined;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
@@ -74,7 +74,7 @@ export type Environment = {
   readonly planBounds: ReadonlyMap<string, PlanOptions>;
   readonly bans: BanPolicy | undefined;
   /** The terms of requests without a key to public operations; undefined where they need one. */
-  readonly publicTerms: PublicPlan | undefined;
+  readonly publicPlan: PublicPlan | undefined;
   /** The path at which a key may ask where its account stands, as `paths` compares it. */
   readonly standing: string | undefined;
   readonly paths: PathMatching;
@@ -131,7 +131,10 @@ type RespondedAccount = AccountRef & {
 };
 
 /** The service that has the path, which is in its normal form; undefined where none has. */
-export function findService({ backends }: Environment, path: string): Service | undefined {
+export function findService(
+  { services: backends }: Environment,
+  path: string,
+): Service | undefined {
   const exact = comparablePath(path);
   let loose: string | undefined;
   return backends.find(({ comparable, routes }) => {

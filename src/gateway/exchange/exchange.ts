@@ -66,7 +66,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.socket = connection.socket;
     this.progressMs = arrival.startedMs;
     this.#onEnd = onEnd;
-    if (arrival.last) response.isLast = true;
+    if (arrival.closesConnection) response.closesConnection = true;
     response.listener = this;
   }
 
@@ -78,7 +78,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.#onEnd(this);
   }
 
-  get over(): boolean {
+  get isOver(): boolean {
     return this.stage === "over";
   }
 
@@ -101,7 +101,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   /** The store has answered, or what stands in for it. */
-  decided(): void {
+  endDecision(): void {
     this.#deciding = undefined;
     if (this.stage === "deciding") this.stage = "judging";
   }
@@ -110,15 +110,15 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
    * Counts the request among those of its account that are under way, until it ends; false where
    * there are `max` already.
    */
-  occupy(concurrency: ConcurrencyLimiter, account: string, max: number): boolean {
-    if (!concurrency.enter(account, max)) return false;
+  acquireConcurrency(concurrency: ConcurrencyLimiter, account: string, max: number): boolean {
+    if (!concurrency.acquire(account, max)) return false;
     this.#occupied = { concurrency, account };
     return true;
   }
 
   /** Nothing more is served on this connection. */
   closeAfter(): void {
-    this.response.isLast = true;
+    this.response.closesConnection = true;
   }
 
   // Forwarded and answered.
@@ -147,8 +147,8 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   /** The backend's head turns out to be of no use, before any of it has gone out. */
-  takeBackAnswer(): void {
-    if (this.socket.destroyed || !this.response.takeBackHead()) return;
+  revertToForwarding(): void {
+    if (this.socket.destroyed || !this.response.discardHead()) return;
     this.stage = "forwarding";
     this.answer = undefined;
   }
@@ -170,19 +170,19 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   /** So many bytes of the backend's body came. */
-  took(bytes: number, nowMs: number): void {
+  addBodyBytes(bytes: number, nowMs: number): void {
     this.bodyBytes += bytes;
     this.progressMs = nowMs;
   }
 
   /** The rest of the request cannot be believed: tells the forwarding under way. */
-  breaks(refusal: Refusal): void {
+  onRequestError(refusal: Refusal): void {
     this.broken ??= refusal;
-    this.forwarding?.broken?.(refusal);
+    this.forwarding?.onRequestError?.(refusal);
   }
 
   /** The listener's timeouts keep it at this place of their list; -1 where they do not. */
-  moveTo(place: number): void {
+  setTimeoutSlot(place: number): void {
     this.timeoutsPlace = place;
   }
 
@@ -204,12 +204,12 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
       this.#unread = unread;
       this.progressMs = nowMs;
     } else if (nowMs - this.progressMs > idleMs) {
-      this.stall();
+      this.cutStalledReader();
     }
   }
 
   /** The client stopped reading: it is cut (docs/reference/edge.md#slow-readers). */
-  stall(): void {
+  cutStalledReader(): void {
     this.#stalled = true;
     this.explain("the client stopped reading");
     this.socket.destroy();
@@ -221,8 +221,8 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
    */
   end(tell: () => void): void {
     this.stage = "over";
-    this.#occupied?.concurrency.leave(this.#occupied.account);
-    if (!this.response.finished) this.forwarding?.gone();
+    this.#occupied?.concurrency.release(this.#occupied.account);
+    if (!this.response.finished) this.forwarding?.onClientGone();
     if (this.#deciding === undefined) tell();
     else this.#deciding.then(tell, tell);
   }
@@ -243,14 +243,14 @@ export type WaitKind =
 
 export type ForwardHandler = {
   /** The present wait took longer than its limit. */
-  late(): void;
+  onTimeout(): void;
   /**
    * The client's bytes turned out to be wrong after the request was forwarded. Nothing after the
    * head of an upgrade is read as a request, so nothing of that can.
    */
-  broken?(refusal: Refusal): void;
+  onRequestError?(refusal: Refusal): void;
   /** The client is gone. */
-  gone(): void;
+  onClientGone(): void;
   /** The client takes more again. */
   drained(): void;
   /** Called ten times a second, before the wait is measured: for changes that no event tells. */

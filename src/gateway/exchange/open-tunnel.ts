@@ -50,7 +50,7 @@ export type RequestContext = {
   readonly client: string;
   /** Undefined if the client asks for no WebSocket; a refusal if it asks as it should not. */
   readonly upgrade: Result<Upgrade> | undefined;
-  readonly last: boolean;
+  readonly closesConnection: boolean;
   /** Undefined while telemetry is off. */
   readonly trace?: RequestSpan | undefined;
 };

@@ -116,7 +116,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   onHead(head: ResponseHead): void {
-    this.#trace?.answered(head.status);
+    this.#trace?.setStatus(head.status);
     const wrong = validateResponse(head.status, head.rawHeaders);
     if (wrong === undefined) {
       const { upstream } = this.#connection as UpstreamConnection;
@@ -127,7 +127,7 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onData(piece: Buffer): void {
     const { gateway, exchange } = this.#admitted;
-    exchange.took(piece.length, gateway.elapsed());
+    exchange.addBodyBytes(piece.length, gateway.elapsed());
     if (piece.length === this.#wholeBytes) this.#whole = piece;
     else this.#pieces.push(piece);
   }
@@ -153,11 +153,11 @@ class Forward implements ForwardHandler, ResponseHandler {
     endInBatch(exchange.response, this.#whole);
   }
 
-  onLost(loss: RequestFailure): void {
+  onFailure(loss: RequestFailure): void {
     const { backend, exchange, head } = this.#admitted;
     const { upstream } = this.#connection as UpstreamConnection;
     this.#writePieces();
-    const again = this.#attempts.again(backend.upstreams, upstream, loss, head.method);
+    const again = this.#attempts.nextAttempt(backend.upstreams, upstream, loss, head.method);
     const failure = failureRefusal(loss);
     this.#trace?.end(failure.code);
     // A connection that died of old age, or behind a client that reads nothing, says nothing of the
@@ -177,11 +177,11 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   // Events of the gateway: a wait that took too long, a client that is wrong or gone.
 
-  late(): void {
+  onTimeout(): void {
     const { exchange } = this.#admitted;
     const { waiting } = exchange;
     const stalled = waiting === "upload" && this.#body?.held === false;
-    if (waiting === "reader") exchange.stall();
+    if (waiting === "reader") exchange.cutStalledReader();
     else if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
   }
@@ -193,11 +193,11 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#connection?.resume();
   }
 
-  broken(refusal: Refusal): void {
+  onRequestError(refusal: Refusal): void {
     this.#fail(refusal);
   }
 
-  gone(): void {
+  onClientGone(): void {
     this.#trace?.end("client_gone");
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
@@ -221,7 +221,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#trace?.end(failure.code);
     this.#body?.stop();
     const { gateway, exchange } = this.#admitted;
-    exchange.takeBackAnswer();
+    exchange.revertToForwarding();
     failExchange(gateway, exchange, { ...failure, why: endReason(failure, exchange) });
   }
 

@@ -52,7 +52,10 @@ export class RequestBody implements BodySink {
     if (this.#over) return;
     this.#exchange.progress(this.#elapsed());
     if (this.#bytesLeft < 0) {
-      this.#exchange.breaks({ code: "body_too_large", why: "the body went on past the limit" });
+      this.#exchange.onRequestError({
+        code: "body_too_large",
+        why: "the body went on past the limit",
+      });
     } else if (this.#pieces.push(chunk) === 1) {
       queueMicrotask(this.#send);
     }

@@ -14,9 +14,9 @@ type RetryReason = "aged" | "unreached" | { readonly pauseMs: number } | undefin
 
 /** The tries of one request so far, and their consequences for the next one. */
 export class RetryPolicy implements PickPreference {
-  fresh = false;
-  shunned: Upstream | undefined;
-  unreached: ReadonlySet<Upstream> = NONE;
+  freshOnly = false;
+  avoided: Upstream | undefined;
+  unreachable: ReadonlySet<Upstream> = NONE;
   readonly #connectRetryMs: number;
   readonly #elapsed: () => number;
   /** When the first round found no upstream that could be reached. */
@@ -35,21 +35,21 @@ export class RetryPolicy implements PickPreference {
    * `aged`: a connection that had carried responses died before any byte of this one; then once,
    * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
    */
-  again(
+  nextAttempt(
     upstreams: UpstreamPool,
     upstream: Upstream,
     loss: Omit<RequestFailure, "why">,
     method: string,
   ): RetryReason {
-    if (loss.kind === "unanswered" && loss.reused && !this.fresh) {
+    if (loss.kind === "unanswered" && loss.reused && !this.freshOnly) {
       if (loss.sent && !RETRIED.has(method)) return undefined;
-      this.fresh = true;
-      this.shunned = upstream;
+      this.freshOnly = true;
+      this.avoided = upstream;
       return "aged";
     }
     if (loss.kind !== "unreached") return undefined;
-    this.unreached = new Set(this.unreached).add(upstream);
-    const isLeft = this.unreached.size < UNREACHED_MAX && upstreams.hasOther(this.unreached);
+    this.unreachable = new Set(this.unreachable).add(upstream);
+    const isLeft = this.unreachable.size < UNREACHED_MAX && upstreams.hasOther(this.unreachable);
     return isLeft ? "unreached" : this.#nextRound();
   }
 
@@ -58,7 +58,7 @@ export class RetryPolicy implements PickPreference {
     this.#roundsSinceMs ??= nowMs;
     const leftMs = this.#connectRetryMs - (nowMs - this.#roundsSinceMs);
     if (leftMs <= 0) return undefined;
-    this.unreached = NONE;
+    this.unreachable = NONE;
     return { pauseMs: Math.min(ROUND_MS, leftMs) };
   }
 }

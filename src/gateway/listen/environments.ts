@@ -55,18 +55,18 @@ function servedOf(
     keyHeaders: config.keyHeaders,
     logMeta: config.log.meta,
     foreignKeys: config.foreignKeys,
-    backends: backendsOf(environment, elapsed, before),
+    services: backendsOf(environment, elapsed, before),
     limits,
     config: config.hash.slice(0, HASH_DIGITS),
     upstreamHost: environment.upstreamHost,
     cors: environment.cors,
-    takesAddress: admissionOf(environment),
+    isAddressAllowed: admissionOf(environment),
     maintenance: maintenanceOf(environment),
     certificate: certificateOf(environment, before),
     plans: config.plans,
     planBounds: config.planBounds,
     bans: config.bans,
-    publicTerms: publicTermsOf(config, environment),
+    publicPlan: publicTermsOf(config, environment),
     standing: standing === undefined ? undefined : comparablePath(standing, routes.paths),
     paths: routes.paths ?? "exact",
   };
@@ -88,7 +88,7 @@ function backendsOf(
   before: Environment | undefined,
 ): readonly Service[] {
   const own = { ...environment, path: undefined, stripPrefix: "", addPrefix: "" };
-  return [...environment.backends, own]
+  return [...environment.services, own]
     .filter(({ upstreams }) => upstreams.length > 0)
     .map((backend) => backendOf(backend, elapsed, before));
 }
@@ -112,7 +112,7 @@ function backendOf(
     healthCheck: service.healthCheck,
     elapsed,
   };
-  const kept = before?.backends.find((backend) => backend.path === path)?.upstreams;
+  const kept = before?.services.find((backend) => backend.path === path)?.upstreams;
   const upstreams =
     kept !== undefined && sameOptions(kept, options) ? kept : new UpstreamPool(options);
   const comparable = path === undefined ? undefined : comparablePath(path, routes.paths);
@@ -162,6 +162,6 @@ export function retiredPools(
 }
 
 function upstreamsOf(listening: readonly ListenerSpec[]): UpstreamPool[] {
-  const backends = listening.flatMap(({ serves }) => serves.flatMap((served) => served.backends));
+  const backends = listening.flatMap(({ serves }) => serves.flatMap((served) => served.services));
   return backends.map(({ upstreams }) => upstreams);
 }

@@ -52,7 +52,7 @@ export class Listener implements ServerHandler {
   readonly #lingering = new Set<ServerConnection>();
   #serves: readonly Environment[];
   limits: ServerHandler["limits"];
-  readonly answerTo = (wrong: RequestError, method: string) => {
+  readonly errorResponse = (wrong: RequestError, method: string) => {
     return errorResponseTo(wrong, method, this.#gateway.style.errors);
   };
 
@@ -157,7 +157,7 @@ export class Listener implements ServerHandler {
       client: clientOf(request, peer, isTrusted),
       upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
       // A client that asks for another protocol may go on in it, whatever is answered.
-      last: memory !== "enough" || changesProtocol,
+      closesConnection: memory !== "enough" || changesProtocol,
       trace: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
@@ -167,10 +167,10 @@ export class Listener implements ServerHandler {
     });
   }
 
-  onBroken({ wrong }: IncomingRequest, { listener }: ResponseWriter): void {
+  onRequestError({ error: wrong }: IncomingRequest, { listener }: ResponseWriter): void {
     if (wrong === undefined || !(listener instanceof Exchange)) return;
     const code = refusalCodeFor(wrong);
-    listener.breaks({ code, why: code });
+    listener.onRequestError({ code, why: code });
   }
 
   onLinger(connection: ServerConnection): void {

@@ -48,7 +48,7 @@ export class Listeners {
 
   /** Every backend of every environment, and whether it is in service. */
   *upstreams() {
-    for (const { name, backends } of this.#listening.flatMap(({ serves }) => serves)) {
+    for (const { name, services: backends } of this.#listening.flatMap(({ serves }) => serves)) {
       for (const { path: backend, upstreams } of backends) {
         for (const { origin, up } of upstreams.health()) {
           yield { environment: name, backend, origin, up };
@@ -80,7 +80,7 @@ export class Listeners {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
     this.#upkeep.stop();
     const served = this.#listening.flatMap(({ serves }) => serves);
-    const backends = served.flatMap((environment) => environment.backends);
+    const backends = served.flatMap((environment) => environment.services);
     for (const { upstreams } of backends) upstreams.close();
   }
 

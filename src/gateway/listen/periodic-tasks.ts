@@ -25,7 +25,7 @@ export class PeriodicTasks {
   start(): void {
     if (this.#timers.length > 0) return;
     const probe = () => {
-      for (const { backends } of this.#served()) {
+      for (const { services: backends } of this.#served()) {
         for (const { upstreams } of backends) upstreams.probe();
       }
     };

@@ -48,17 +48,17 @@ export class Timeouts {
   }
 
   add(exchange: Exchange): void {
-    exchange.moveTo(this.#exchanges.push(exchange) - 1);
+    exchange.setTimeoutSlot(this.#exchanges.push(exchange) - 1);
   }
 
   delete(exchange: Exchange): void {
     const place = exchange.timeoutsPlace;
     if (place === -1) return;
-    exchange.moveTo(-1);
+    exchange.setTimeoutSlot(-1);
     const last = this.#exchanges.pop() as Exchange;
     if (last !== exchange) {
       this.#exchanges[place] = last;
-      last.moveTo(place);
+      last.setTimeoutSlot(place);
     }
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
@@ -90,7 +90,7 @@ export class Timeouts {
       exchange.forwarding?.onTick?.(nowMs);
       if (exchange.response.ended) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);
       else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {
-        exchange.forwarding?.late();
+        exchange.forwarding?.onTimeout();
       }
     }
   }

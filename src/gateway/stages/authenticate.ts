@@ -137,7 +137,7 @@ export function identify(
 ): Result<Caller> {
   const consumer = authenticate(gateway, served, { head, client: arrival.client });
   if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
-  const { publicTerms } = served;
+  const { publicPlan: publicTerms } = served;
   if (publicTerms === undefined || !found.isPublic) return consumer;
-  return accept(gateway.visitors.at(publicTerms, arrival.client, gateway.elapsed()));
+  return accept(gateway.visitors.get(publicTerms, arrival.client, gateway.elapsed()));
 }

@@ -47,7 +47,7 @@ export function chargeQuota(
     return atOnce;
   }
   const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
-    exchange.decided();
+    exchange.endDecision();
     if (!("unavailable" in answer)) {
       if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
       gateway.onAnswer(consumer, answer, exchange.cost);
@@ -87,7 +87,7 @@ function judgeAtOnce(
 ): Result<void> {
   if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
   const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
-  if (atOnce !== undefined && !exchange.occupy(concurrency, consumer.id, atOnce)) {
+  if (atOnce !== undefined && !exchange.acquireConcurrency(concurrency, consumer.id, atOnce)) {
     return refuse("too_concurrent", `${atOnce} under way`);
   }
   const { cost } = exchange;

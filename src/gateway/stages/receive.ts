@@ -118,7 +118,10 @@ function servedAt(serves: readonly Environment[], name: string): Environment | u
  * Judges the client's address by `deny` and `allow`: ahead of everything that is answered here, and
  * uncharged (docs/reference/plans.md#admission).
  */
-export function checkAddress({ takesAddress }: Environment, { arrival }: Exchange): Result<void> {
+export function checkAddress(
+  { isAddressAllowed: takesAddress }: Environment,
+  { arrival }: Exchange,
+): Result<void> {
   return takesAddress(arrival.client) ? accept(undefined) : refuse("address_refused");
 }
 

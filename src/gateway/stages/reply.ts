@@ -103,7 +103,7 @@ async function learnStanding(gateway: GatewayContext, exchange: Exchange, failed
     standByAllowance(gateway, exchange, await gateway.failures.peek(client, nowMs), nowMs);
     return false;
   }
-  const { standing, over } = await gateway.failures.failed(client, nowMs);
+  const { standing, over } = await gateway.failures.consume(client, nowMs);
   standByAllowance(gateway, exchange, standing, nowMs);
   return over;
 }
@@ -145,7 +145,7 @@ function fieldValue(
     case "WWW-Authenticate":
       return challenge(refusal);
     case "Allow":
-      return (exchange.found?.allow ?? METHODS).join(", ");
+      return (exchange.found?.allowedMethods ?? METHODS).join(", ");
     case "Sec-WebSocket-Version": {
       // RFC 6455 4.4: a client that offered another version learns which one there is.
       const asked = exchange.head !== undefined && exchange.arrival.upgrade !== undefined;

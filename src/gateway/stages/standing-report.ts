@@ -47,7 +47,7 @@ export async function sendStandingReport(
   const answer = await gateway.standings
     .ask(reportId(caller), gateway.elapsed(), peek)
     .catch(() => undefined);
-  if (exchange.over) return;
+  if (exchange.isOver) return;
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
@@ -75,10 +75,10 @@ function callReport({ method, route, requests, last }: DeprecatedCall) {
   return { method, route, requests, last };
 }
 
-const known = new WeakMap<Environment["backends"], readonly Limit[]>();
+const known = new WeakMap<Environment["services"], readonly Limit[]>();
 
 /** The windows of all operations of the environment. */
-function windowsOf({ backends }: Environment): readonly Limit[] {
+function windowsOf({ services: backends }: Environment): readonly Limit[] {
   const limits = known.get(backends) ?? operationWindows(backends.map(({ routes }) => routes));
   known.set(backends, limits);
   return limits;

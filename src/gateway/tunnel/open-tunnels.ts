@@ -88,7 +88,11 @@ export class OpenTunnels {
     const now = this.#served();
     for (const tunnel of this.#all()) {
       const served = now.find(({ name }) => name === tunnel.served.name);
-      if (served === undefined || served === tunnel.served || served.takesAddress(tunnel.client)) {
+      if (
+        served === undefined ||
+        served === tunnel.served ||
+        served.isAddressAllowed(tunnel.client)
+      ) {
         continue;
       }
       tunnel.close(1008, `not from ${tunnel.client}`);

@@ -168,7 +168,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#reports(101);
     this.#traced(101);
     exchange.startTunnel(gateway.elapsed());
-    this.#client?.open(exchange.connection.takeOver());
+    this.#client?.open(exchange.connection.detachSocket());
     answer.headers = switchingFields(this.#admitted, rawHeaders, this.#nonce);
   }
 
@@ -195,7 +195,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     response.flush();
     this.#answer = answer;
     answer.on("data", (chunk: Buffer) => {
-      exchange.took(chunk.length, gateway.elapsed());
+      exchange.addBodyBytes(chunk.length, gateway.elapsed());
       if (response.write(chunk)) return;
       answer.pause();
       exchange.wait("reader", gateway.elapsed());
@@ -218,7 +218,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     }
     const upstream = this.#upstream;
     if (this.#settled || upstream === undefined) return;
-    const again = this.#attempts.again(backend.upstreams, upstream, loss, "GET");
+    const again = this.#attempts.nextAttempt(backend.upstreams, upstream, loss, "GET");
     if (again === undefined) {
       this.#fail(failure);
       return;
@@ -233,7 +233,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   /** The try is over. */
   #release(): void {
     clearTimeout(this.#timer);
-    if (this.#upstream !== undefined) this.#admitted.backend.upstreams.done(this.#upstream);
+    if (this.#upstream !== undefined) this.#admitted.backend.upstreams.onRequestEnd(this.#upstream);
     this.#upstream = undefined;
     this.#client?.destroy();
     this.#client = undefined;
@@ -255,15 +255,15 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#answer?.resume();
   }
 
-  late(): void {
+  onTimeout(): void {
     const { exchange } = this.#admitted;
     const { waiting } = exchange;
-    if (waiting === "reader") exchange.stall();
+    if (waiting === "reader") exchange.cutStalledReader();
     else if (waiting === "tunnel") this.close(1001, "no byte passed, either way");
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
   }
 
-  gone(): void {
+  onClientGone(): void {
     this.#settle();
     this.#trace?.end("client_gone");
     this.#request?.destroy();
@@ -308,7 +308,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /** The backend's head ends the span: what follows it in a tunnel is no answer. */
   #traced(status: number): void {
-    this.#trace?.answered(status);
+    this.#trace?.setStatus(status);
     this.#trace?.end();
   }
 

@@ -75,12 +75,12 @@ export class ConnectionShares<T> {
     return this.#holders.mayTake(holderOf(account)) && this.#mayTakeInside(account);
   }
 
-  taken(account: string): void {
+  onTaken(account: string): void {
     this.#holders.taken(holderOf(account));
     if (isAddressName(account)) this.#addresses.taken(account);
   }
 
-  returned(account: string): void {
+  onReturned(account: string): void {
     this.#holders.returned(holderOf(account));
     if (isAddressName(account)) this.#addresses.returned(account);
   }

@@ -12,14 +12,14 @@ const FAILED_PROBES_MAX = 2;
 /** Which connection a request would rather have, after it has been tried already. */
 export type PickPreference = {
   /** A connection that carried no request yet: it cannot have died of old age. */
-  readonly fresh: boolean;
+  readonly freshOnly: boolean;
   /** These could not be reached for this request. */
-  readonly unreached: ReadonlySet<Upstream>;
+  readonly unreachable: ReadonlySet<Upstream>;
   /** Only when there is no other: its connection died just now. */
-  readonly shunned: Upstream | undefined;
+  readonly avoided: Upstream | undefined;
 };
 
-const ANY: PickPreference = { fresh: false, unreached: new Set(), shunned: undefined };
+const ANY: PickPreference = { freshOnly: false, unreachable: new Set(), avoided: undefined };
 
 /**
  * The upstreams of one service (docs/reference/edge.md#backends): the one with the least pending
@@ -56,14 +56,14 @@ export class UpstreamPool {
     const upstream = this.#choose(preference);
     const { share } = upstream;
     upstream.pending += 1;
-    const waiter = { account, onFree: onConnection, fresh: preference.fresh };
+    const waiter = { account, onFree: onConnection, fresh: preference.freshOnly };
     if (share.mayTake(account)) {
       this.#give(upstream, waiter);
       return nothing;
     }
     share.wait(waiter);
     return () => {
-      if (share.giveUp(waiter)) this.done(upstream);
+      if (share.giveUp(waiter)) this.onRequestEnd(upstream);
     };
   }
 
@@ -77,7 +77,7 @@ export class UpstreamPool {
    * of the event loop: an end, or stray bytes, that came with the last answer are read by then.
    */
   release(connection: UpstreamConnection): void {
-    this.done(connection.upstream);
+    this.onRequestEnd(connection.upstream);
     if (!connection.open) this.#free(connection);
     else if (this.#ended.push(connection) === 1 && this.#resting.length === 0) {
       setImmediate(this.#onTurn);
@@ -95,7 +95,7 @@ export class UpstreamPool {
 
   #free(connection: UpstreamConnection): void {
     const { upstream, account } = connection;
-    upstream.share.returned(account);
+    upstream.share.onReturned(account);
     if (this.#closed) connection.close();
     else upstream.idle.push(connection);
     for (;;) {
@@ -107,7 +107,7 @@ export class UpstreamPool {
 
   #give(upstream: Upstream, { account, fresh, onFree }: Waiter<UpstreamConnection>): void {
     const connection = upstream.idle.pop() ?? new UpstreamConnection(upstream, this.options);
-    upstream.share.taken(account);
+    upstream.share.onTaken(account);
     connection.account = account;
     if (fresh) connection.renew();
     onFree(connection);
@@ -120,7 +120,7 @@ export class UpstreamPool {
     return upstream;
   }
 
-  done(upstream: Upstream): void {
+  onRequestEnd(upstream: Upstream): void {
     upstream.pending -= 1;
     // A trial without an outcome, because its client left, is given to the next request.
     if (upstream.trial === "asked") upstream.trial = "due";
@@ -247,7 +247,7 @@ export class UpstreamPool {
   }
 
   /** Upstreams with as few pending requests as each other are asked in turn. */
-  #best({ unreached, shunned }: PickPreference): Upstream | undefined {
+  #best({ unreachable: unreached, avoided: shunned }: PickPreference): Upstream | undefined {
     const count = this.all.length;
     let best: Upstream | undefined;
     for (let i = 0; i < count; i++) {

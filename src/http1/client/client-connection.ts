@@ -45,7 +45,7 @@ export type ResponseHandler = {
   /** All that one read brought was told, and the response goes on. */
   onReadEnd(): void;
   onEnd(): void;
-  onLost(loss: RequestFailure): void;
+  onFailure(loss: RequestFailure): void;
 };
 
 /**
@@ -283,7 +283,7 @@ export class ClientConnection implements SocketEvents {
     const sent = this.#heldHead === undefined;
     this.#handler = undefined;
     this.#drop();
-    handler?.onLost({ kind, why, sent, reused });
+    handler?.onFailure({ kind, why, sent, reused });
   }
 
   /** Ends the connection; a request that was not sent yet may go over the next one. */

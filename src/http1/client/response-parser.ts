@@ -85,7 +85,7 @@ export class ResponseParser {
     this.at = at;
     if (this.#phase === HEAD) return this.#readHead(bytes, to);
     if (this.#phase === OVER) return this.wrong === undefined ? "end" : "wrong";
-    if (this.#body.wrong !== undefined) return this.#fail(this.#body.wrong);
+    if (this.#body.error !== undefined) return this.#fail(this.#body.error);
     if (this.#body.done) {
       this.#phase = OVER;
       return "end";
@@ -98,7 +98,7 @@ export class ResponseParser {
   #readHead(bytes: Buffer, to: number): ResponseStep {
     const heads = this.#heads;
     this.at = heads.read(bytes, this.at, to);
-    if (heads.wrong !== undefined) return this.#fail(heads.wrong);
+    if (heads.error !== undefined) return this.#fail(heads.error);
     const { head } = heads;
     if (head === undefined) return "more";
     return head.status < 200 ? this.#takeInterim(head) : this.#takeFinal(head);
@@ -114,7 +114,11 @@ export class ResponseParser {
   }
 
   #takeFinal({ status, version, rawHeaders }: ParsedResponseHead): ResponseStep {
-    const { framing: told = "close", closes, keepAliveS } = parseFraming(version, rawHeaders);
+    const {
+      framing: told = "close",
+      closesConnection: closes,
+      keepAliveS,
+    } = parseFraming(version, rawHeaders);
     if (isFramingError(told)) return this.#fail("framing");
     // RFC 9112 6.3: these have no body, whatever their fields say.
     const isBodiless = this.#toHead || status === 204 || status === 304;

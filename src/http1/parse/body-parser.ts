@@ -65,7 +65,7 @@ export class BodyParser {
   #trailerCount = 0;
   #limits: TrailerLimits = { trailerBytesMax: 0, trailerCountMax: 0 };
   /** Final: nothing more is read. */
-  wrong: BodyError | undefined;
+  error: BodyError | undefined;
   /** Where the data that `read` found stands in the bytes that it was given. */
   dataFrom = 0;
   dataTo = 0;
@@ -264,7 +264,7 @@ export class BodyParser {
   }
 
   #fail(wrong: BodyError): false {
-    this.wrong = wrong;
+    this.error = wrong;
     this.#state = WRONG;
     return false;
   }

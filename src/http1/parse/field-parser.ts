@@ -23,7 +23,7 @@ export class FieldParser {
   }
 
   /** The byte that `read` stopped at can be no part of a field line. */
-  get wrong(): boolean {
+  get failed(): boolean {
     return this.#state === WRONG;
   }
 

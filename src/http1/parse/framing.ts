@@ -14,7 +14,7 @@ export type FramingInfo = {
   /** Undefined if neither field is there. */
   readonly framing: number | "chunked" | FramingError | undefined;
   /** `Connection: close`, on any of its lines. */
-  readonly closes: boolean;
+  readonly closesConnection: boolean;
   /** Seconds of the `Keep-Alive: timeout=` that the sender hints at; undefined where it does not. */
   readonly keepAliveS: number | undefined;
 };
@@ -56,7 +56,7 @@ export function parseFraming(version: HttpVersion, rawHeaders: readonly string[]
       }
     }
   }
-  return { framing: framingOf(version, length, coding), closes, keepAliveS };
+  return { framing: framingOf(version, length, coding), closesConnection: closes, keepAliveS };
 }
 
 function framingOf(

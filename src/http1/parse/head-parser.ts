@@ -45,7 +45,7 @@ export abstract class HeadParser<Head> {
   /** The head read last, until `next`. */
   head: Head | undefined;
   /** Final: nothing more is read. */
-  wrong: HeadError | undefined;
+  error: HeadError | undefined;
   protected state = STATE_START;
   /** Within the part of the start line that is being read. */
   protected partBytes = 0;
@@ -64,9 +64,9 @@ export abstract class HeadParser<Head> {
 
   /** Reads from `at`; returns where it stopped: behind the head, at what is wrong, or at `to`. */
   read(bytes: Buffer, at: number, to: number): number {
-    if (this.wrong !== undefined || this.head !== undefined) return at;
+    if (this.error !== undefined || this.head !== undefined) return at;
     const end = this.#scan(bytes, at, to);
-    if (this.wrong !== undefined) {
+    if (this.error !== undefined) {
       this.#kept.clear();
       return end;
     }
@@ -95,7 +95,7 @@ export abstract class HeadParser<Head> {
   protected abstract headOf(text: string, at: number, rawHeaders: string[]): Head;
 
   protected fail(wrong: HeadError, at: number): number {
-    this.wrong = wrong;
+    this.error = wrong;
     this.state = WRONG;
     return at;
   }
@@ -157,13 +157,13 @@ export abstract class HeadParser<Head> {
     if (this.state < FIELDS) {
       const lineMax = first + lineBytesMax;
       i = this.#line(bytes, i, Math.min(to, lineMax));
-      if (this.wrong !== undefined) return i;
+      if (this.error !== undefined) return i;
       if (this.state < FIELDS) return i === lineMax ? this.fail("line_overflow", i) : i;
       this.#fields.begin(i);
     }
     const headMax = first + headBytesMax;
     i = this.#fields.read(bytes, i, Math.min(to, headMax));
-    if (this.#fields.wrong) return this.fail("field", i);
+    if (this.#fields.failed) return this.fail("field", i);
     if (this.#fields.done) this.state = DONE;
     else if (i >= headMax) return this.fail("head_overflow", i);
     return i;

@@ -28,7 +28,7 @@ export class IncomingRequest implements ParsedRequestHead {
   /** The last byte of it was read. */
   complete = false;
   /** Why its body cannot be believed any more: nothing further of it comes. */
-  wrong: RequestError | undefined;
+  error: RequestError | undefined;
   readonly #goOn: () => void;
   #sink: BodySink = NOBODY;
   #flows = false;
@@ -45,7 +45,7 @@ export class IncomingRequest implements ParsedRequestHead {
     this.rawHeaders = rawHeaders;
     this.pipelined = pipelined;
     this.#goOn = goOn;
-    const { framing = 0, closes } = parseFraming(version, rawHeaders);
+    const { framing = 0, closesConnection: closes } = parseFraming(version, rawHeaders);
     this.framing = framing;
     // RFC 9110 9.3.6: behind a CONNECT comes whatever the client likes.
     const isOpen = !closes && !isFramingError(framing) && method !== "CONNECT";
@@ -53,7 +53,7 @@ export class IncomingRequest implements ParsedRequestHead {
   }
 
   /** Its body is wanted now; until `read` or `resume` it waits, and holds its sender back. */
-  get flows(): boolean {
+  get isFlowing(): boolean {
     return this.#flows;
   }
 
@@ -81,7 +81,7 @@ export class IncomingRequest implements ParsedRequestHead {
 
   // Its connection calls these.
 
-  take(piece: Buffer): void {
+  push(piece: Buffer): void {
     this.#sink.onBodyData(piece);
   }
 

@@ -24,7 +24,7 @@ type Writing = "head" | "body" | "ended" | "finished" | "lost";
  */
 export class ResponseWriter {
   /** Whether the connection ends behind it. May be set until the head is written. */
-  isLast: boolean;
+  closesConnection: boolean;
   listener: ResponseListener = NOBODY;
   /** 0 until there is a head. */
   status = 0;
@@ -43,7 +43,7 @@ export class ResponseWriter {
     this.request = request;
     this.#socket = socket;
     this.#onFinish = onFinish;
-    this.isLast = request.isLast;
+    this.closesConnection = request.isLast;
   }
 
   get headWritten(): boolean {
@@ -81,20 +81,20 @@ export class ResponseWriter {
     this.#hasBody = this.request.method !== "HEAD" && status !== 204 && status !== 304;
     if (this.#hasBody) {
       if (length !== undefined) this.#bodyLeft = length;
-      else if (this.request.version === "1.0") this.isLast = true;
+      else if (this.request.version === "1.0") this.closesConnection = true;
       else {
         this.#chunked = true;
         head += "Transfer-Encoding: chunked\r\n";
       }
     }
-    if (this.isLast) head += "Connection: close\r\n";
+    if (this.closesConnection) head += "Connection: close\r\n";
     this.status = status;
     this.#writing = "body";
     this.#heldHead = `${head}\r\n`;
   }
 
   /** Takes the head back, for another one; false where some of it may have gone out. */
-  takeBackHead(): boolean {
+  discardHead(): boolean {
     if (this.#heldHead === "") return false;
     this.#heldHead = "";
     this.status = 0;

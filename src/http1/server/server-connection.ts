@@ -15,9 +15,9 @@ export type ServerHandler = {
    * Gives the whole answer, as it is to be sent, to bytes that are no request, or came too late. The
    * connection ends with it. `method` is "" where none was read.
    */
-  answerTo(wrong: RequestError, method: string): string;
+  errorResponse(wrong: RequestError, method: string): string;
   /** The body of the request under way is wrong or late: `request.wrong` says why. */
-  onBroken(request: IncomingRequest, answer: ResponseWriter): void;
+  onRequestError(request: IncomingRequest, answer: ResponseWriter): void;
   /** The last answer is out or on its way, and what the client still sends is read and discarded. */
   onLinger(connection: ServerConnection): void;
 };
@@ -117,7 +117,7 @@ export class ServerConnection {
    * Gives the socket away, paused, for an upgrade: bytes that were not read as HTTP yet are the
    * first that it brings. Only while a request is under way.
    */
-  takeOver(): Socket {
+  detachSocket(): Socket {
     const { socket } = this;
     this.#enter(READING.detached);
     socket.off("data", this.#onData);
@@ -200,12 +200,12 @@ export class ServerConnection {
     while (at < to && this.#reads) {
       const request = this.#writing?.request;
       if (request === undefined) at = this.#readHead(bytes, at, to, areAhead);
-      else if (this.#reading !== READING.body || !request.flows) break;
+      else if (this.#reading !== READING.body || !request.isFlowing) break;
       else at = this.#readBody(request, bytes, at, to);
     }
     this.#isParsing = false;
     if (this.#reading === READING.detached) this.#giveBack(bytes, at, to);
-    else if (this.#reads && this.#writing?.request.wrong === undefined && at < to) {
+    else if (this.#reads && this.#writing?.request.error === undefined && at < to) {
       this.#ahead.hold(bytes, at, to);
       this.#holdBack();
     }
@@ -215,8 +215,8 @@ export class ServerConnection {
     const heads = this.#heads;
     const end = heads.read(bytes, at, to);
     const { head } = heads;
-    if (heads.wrong !== undefined) {
-      this.#refuse(heads.wrong);
+    if (heads.error !== undefined) {
+      this.#refuse(heads.error);
     } else if (head !== undefined) {
       heads.next();
       const request = new IncomingRequest(head, isAhead, this.#goOn);
@@ -245,10 +245,10 @@ export class ServerConnection {
   #readBody(request: IncomingRequest, bytes: Buffer, at: number, to: number): number {
     const body = this.#body;
     const end = body.read(bytes, at, to);
-    if (body.dataTo > body.dataFrom) request.take(bytes.subarray(body.dataFrom, body.dataTo));
+    if (body.dataTo > body.dataFrom) request.push(bytes.subarray(body.dataFrom, body.dataTo));
     if (!this.#reads) return end;
-    if (body.wrong !== undefined) {
-      this.#break(body.wrong);
+    if (body.error !== undefined) {
+      this.#break(body.error);
     } else if (body.done) {
       this.#enter(READING.ahead);
       request.finish();
@@ -259,19 +259,19 @@ export class ServerConnection {
 
   #break(wrong: RequestError): void {
     const response = this.#writing as ResponseWriter;
-    response.request.wrong = wrong;
+    response.request.error = wrong;
     this.#enter(READING.ahead);
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
     if (response.finished) this.#hangUp("");
-    else this.#handler.onBroken(response.request, response);
+    else this.#handler.onRequestError(response.request, response);
   }
 
   /** The answer is out. */
   readonly #answered = (): void => {
     if (!this.#reading.parses) return;
-    const { request, isLast } = this.#writing as ResponseWriter;
-    if (isLast || request.wrong !== undefined) this.#hangUp("");
+    const { request, closesConnection: isLast } = this.#writing as ResponseWriter;
+    if (isLast || request.error !== undefined) this.#hangUp("");
     else if (!request.complete) request.discard();
     else this.#next();
   };
@@ -283,7 +283,7 @@ export class ServerConnection {
   }
 
   #refuse(wrong: RequestError): void {
-    this.#hangUp(this.#handler.answerTo(wrong, this.#heads.method));
+    this.#hangUp(this.#handler.errorResponse(wrong, this.#heads.method));
   }
 
   /**

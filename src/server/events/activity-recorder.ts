@@ -45,7 +45,7 @@ export class ActivityRecorder {
   constructor(options: ActivityRecorderOptions) {
     this.#options = options;
     const { everyMs = EVERY_MS } = options;
-    this.#timer = setInterval(() => void this.tell(), everyMs).unref();
+    this.#timer = setInterval(() => void this.flush(), everyMs).unref();
   }
 
   /** Once for each request line. */
@@ -56,7 +56,7 @@ export class ActivityRecorder {
     if (decision === "refused" && this.#options.keepsDays()) this.#refuse(env, account, day);
   }
 
-  called(operation: DeprecatedOperation, account: string): void {
+  addDeprecatedCall(operation: DeprecatedOperation, account: string): void {
     const nowMs = this.#options.now();
     this.#calls.note(operation, account, nowMs);
     this.#known.note(operation, account, nowMs);
@@ -68,7 +68,7 @@ export class ActivityRecorder {
   }
 
   /** Tells the store now. Never rejects: where the store is away it is told another time. */
-  tell(): Promise<void> {
+  flush(): Promise<void> {
     this.#telling ??= this.#tellAll().finally(() => {
       this.#telling = undefined;
     });
@@ -78,7 +78,7 @@ export class ActivityRecorder {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#telling;
-    await this.tell();
+    await this.flush();
   }
 
   #use(key: string, day: number): void {

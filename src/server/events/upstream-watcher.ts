@@ -54,7 +54,7 @@ function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boo
  */
 async function tellSunsets(seen: WatchSources, told: Map<string, number>): Promise<void> {
   const { config, log, quotas, now } = seen;
-  for (const { name: env, routes, backends } of config().environments) {
+  for (const { name: env, routes, services: backends } of config().environments) {
     const all = [routes, ...backends.map((backend) => backend.routes)];
     for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {
       const { deprecated, sunsetMs } = lifecycle;

@@ -75,7 +75,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     const running = new RunningGateway(config, options, stores, engine);
     closers.push(() => engine.close());
     closers.push(() => stores.telemetry.close(0));
-    await running.tell();
+    await running.logStarted();
     await engine.serve(config);
     await running.openAdmin();
     return running;
@@ -109,7 +109,7 @@ class GatewayProcess implements DataPlane {
     });
     this.recall = new RecentRefusals({
       open: () => this.#serving.charges,
-      tellStore: () => this.#notebook.tell(),
+      tellStore: () => this.#notebook.flush(),
     });
     this.#gateway = gatewayOf(config, options, {
       ...stores,
@@ -153,11 +153,11 @@ class GatewayProcess implements DataPlane {
     return { store: quotas.health(), keys: keys.health(), upstreams };
   }
 
-  async adopt({ from, to }: ConfigChange): Promise<Rollout> {
+  async applyConfig({ from, to }: ConfigChange): Promise<Rollout> {
     try {
       await this.#serving.serve(to);
     } catch (error) {
-      return { taken: false, reasons: [(error as Error).message] };
+      return { applied: false, reasons: [(error as Error).message] };
     }
     if (JSON.stringify(from.unauthenticated) !== JSON.stringify(to.unauthenticated)) {
       this.#gateway.failures = createAuthFailureLimiter(to.unauthenticated);
@@ -166,7 +166,7 @@ class GatewayProcess implements DataPlane {
     this.#gateway.style = to;
     this.#stores.quotas.reconfigure(to);
     this.#config = to;
-    return { taken: true, reasons: [] };
+    return { applied: true, reasons: [] };
   }
 
   async drain({ delayMs, drainMs }: DrainTimes, hurry: AbortSignal): Promise<void> {
@@ -177,7 +177,7 @@ class GatewayProcess implements DataPlane {
     await Promise.race([this.#notebook.close(), delay(LAST_NOTES_MS, undefined, { ref: false })]);
   }
 
-  cut(): void {
+  closeNow(): void {
     this.#serving.cut();
   }
 }
@@ -213,13 +213,13 @@ function gatewayOf(
     telemetry,
     onRequest: (line) => {
       counting.request(line);
-      recall.note(line);
+      recall.add(line);
       notebook.request(line);
       log.request(line);
     },
     onDeprecated: (operation, account) => {
       recall.calls.note(operation, account, now());
-      notebook.called(operation, account);
+      notebook.addDeprecatedCall(operation, account);
     },
     deprecatedCalls: ({ environment, account }) => notebook.callsOf(environment, account),
     onTurnedAway: (why) => counting.turnedAway(why),

@@ -35,24 +35,24 @@ import { type ProcessStatus, readGauges } from "./status.ts";
  * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
  * in force, but for the processes that the reasons name.
  */
-export type Rollout = { readonly taken: boolean; readonly reasons: readonly string[] };
+export type Rollout = { readonly applied: boolean; readonly reasons: readonly string[] };
 
 /** The part of a gateway that serves: listeners of this process, or other processes. */
 export type DataPlane = {
   readonly urls: Readonly<Record<string, string>>;
   readonly watched: Omit<MetricSources, "version">;
   /** Brings the counts of other processes up to date, ahead of a scrape. */
-  readonly gather?: () => Promise<void>;
+  readonly collectCounts?: () => Promise<void>;
   /** Has other processes read the key records now. Never rejects. */
-  readonly spreadKeys?: () => Promise<void>;
+  readonly refreshWorkerKeys?: () => Promise<void>;
   readonly recall: Diagnostics;
   readinessInputs(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
   /** Puts a configuration that was judged in force. Never rejects. */
-  adopt(change: ConfigChange): Promise<Rollout>;
+  applyConfig(change: ConfigChange): Promise<Rollout>;
   /** Serves what is under way, closes, and resolves when all of it is over; `hurry` cuts that short. */
   drain(times: DrainTimes, hurry: AbortSignal): Promise<void>;
   /** Cuts what is under way, in a drain or without one. */
-  cut(): void;
+  closeNow(): void;
 };
 
 export type GatewayStores = {
@@ -129,7 +129,7 @@ export class RunningGateway implements GatewayHandle {
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
     const { openAdmin } = await import("../../admin/listener.ts");
-    const { gather, spreadKeys = async () => {} } = this.#engine;
+    const { collectCounts: gather, refreshWorkerKeys: spreadKeys = async () => {} } = this.#engine;
     return openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
@@ -177,10 +177,10 @@ export class RunningGateway implements GatewayHandle {
   }
 
   /** Tells spans and metrics as the configuration says. */
-  async tell(): Promise<void> {
+  async logStarted(): Promise<void> {
     const { counting, telemetry } = this.#stores;
     const { supervised = false, worker } = this.#options;
-    const { gather } = this.#engine;
+    const { collectCounts: gather } = this.#engine;
     // The counts of one of several processes are taken out of it: the sums are told for all.
     const readings = supervised ? undefined : metricReaders(this.#watched(), counting);
     const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readings, gather };
@@ -199,7 +199,7 @@ export class RunningGateway implements GatewayHandle {
     if (atOnce) this.#hurry.abort();
     this.#stopping ??= this.#stopOnce();
     this.#announcer?.announce();
-    if (atOnce) this.#engine.cut();
+    if (atOnce) this.#engine.closeNow();
     return this.#stopping;
   }
 
@@ -234,13 +234,13 @@ export class RunningGateway implements GatewayHandle {
       return next;
     }
     const { config } = next;
-    const { taken, reasons } = await this.#engine.adopt({ from, to: config });
+    const { applied: taken, reasons } = await this.#engine.applyConfig({ from, to: config });
     if (!taken) {
       this.#kept(reasons);
       return { ok: false, mistakes: [], reasons };
     }
     this.#adopted(config);
-    await this.tell();
+    await this.logStarted();
     return this.#told(config, reasons);
   }
 
@@ -283,7 +283,7 @@ export class RunningGateway implements GatewayHandle {
 
   async #stopOnce(): Promise<void> {
     const times = drainTimes(this.#config);
-    const deadlineMs = performance.now() + times.wholeMs;
+    const deadlineMs = performance.now() + times.totalMs;
     await this.#engine.drain(times, this.#hurry.signal);
     this.#unwatch();
     this.#teller?.stop();

@@ -55,7 +55,7 @@ export type DiagnosticsReply = {
 /** The way to the process that watches over this one. */
 export type SupervisorChannel = {
   /** Resolves when the message has left, or when the other process no longer listens. */
-  tell(message: WorkerMessage): Promise<void>;
+  send(message: WorkerMessage): Promise<void>;
   onMessage(listener: (message: WorkerCommand) => void): void;
   /** The process that watches is gone, however that happened. */
   onGone(listener: () => void): void;
@@ -68,7 +68,7 @@ export function openChannel(): SupervisorChannel | undefined {
   const { worker } = cluster;
   if (worker === undefined) return undefined;
   return {
-    tell: (message) =>
+    send: (message) =>
       new Promise((resolve) => {
         if (!worker.isConnected()) return resolve();
         worker.send(message, undefined, undefined, () => resolve());

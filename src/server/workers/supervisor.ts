@@ -69,7 +69,7 @@ export async function startWorkers(
     const stores = { keys, quotas, counting, recent, telemetry };
     const engine = new Supervisor(options, stores, { team, cache });
     const running = new RunningGateway(config, options, stores, engine);
-    await running.tell();
+    await running.logStarted();
     await running.openAdmin();
     return running;
   } catch (error) {
@@ -116,9 +116,9 @@ class Supervisor implements DataPlane {
     return this.#team.urls;
   }
 
-  gather = (): Promise<void> => this.#team.ask(ASK_MS_MAX);
+  collectCounts = (): Promise<void> => this.#team.ask(ASK_MS_MAX);
 
-  spreadKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
+  refreshWorkerKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
 
   /** Each process remembers its own. */
   readonly recall: Diagnostics = {
@@ -126,7 +126,7 @@ class Supervisor implements DataPlane {
       const answers = await this.#team.recall({ refusal: id }, ASK_MS_MAX);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
     },
-    open: async () => {
+    openCharges: async () => {
       const answers = await this.#team.recall({ open: true }, ASK_MS_MAX);
       return answers.flatMap(({ open = [] }) => open);
     },
@@ -138,7 +138,7 @@ class Supervisor implements DataPlane {
       const answers = await this.#team.recall({ refused: true }, ASK_MS_MAX);
       return mostRefused(answers.flatMap(({ refused = [] }) => refused));
     },
-    tellStore: async () => {
+    flushToStore: async () => {
       await this.#team.recall({ tellStore: true }, ASK_MS_MAX);
     },
   };
@@ -157,16 +157,16 @@ class Supervisor implements DataPlane {
   }
 
   /** It was read and judged in this process, once: a mistake reaches none of the others. */
-  adopt({ to }: ConfigChange): Promise<Rollout> {
+  applyConfig({ to }: ConfigChange): Promise<Rollout> {
     return this.#team.reload(to);
   }
 
   /** Each process keeps the delay and the drain by itself. */
-  async drain({ wholeMs }: DrainTimes): Promise<void> {
+  async drain({ totalMs: wholeMs }: DrainTimes): Promise<void> {
     await this.#team.stop(wholeMs + LAST_MESSAGES_MS);
     await this.#cache.close();
   }
 
   /** The processes end at once by themselves when this one does while they drain. */
-  cut(): void {}
+  closeNow(): void {}
 }

@@ -122,7 +122,7 @@ export class WorkerPool {
 
   /** Brings up to date what all have told; gives up on each after `withinMs`. */
   async ask(withinMs: number): Promise<void> {
-    await Promise.all([...this.#members].map((member) => member.ask(withinMs)));
+    await Promise.all([...this.#members].map((member) => member.requestStatus(withinMs)));
   }
 
   /** The answers of all that serve; gives up on each after `withinMs`. */
@@ -155,7 +155,7 @@ export class WorkerPool {
     };
     const [first] = this.#members;
     const refused = first === undefined ? [] : await one(first);
-    if (refused.length > 0) return { taken: false, reasons: refused };
+    if (refused.length > 0) return { applied: false, reasons: refused };
     this.#config = config;
     const others = [...this.#members].filter((member) => member !== first);
     // After the first process has taken the configuration, another can refuse it only for a reason
@@ -167,7 +167,7 @@ export class WorkerPool {
         return reasons.map((reason) => `worker ${member.number}: ${reason}`);
       }),
     );
-    return { taken: true, reasons: [...late, ...answers.flat()] };
+    return { applied: true, reasons: [...late, ...answers.flat()] };
   }
 
   /** Lets all of them drain; resolves when they have ended, or have been ended at the deadline. */
@@ -191,7 +191,7 @@ export class WorkerPool {
   #retire(member: WorkerProcess, config: Config): void {
     this.#lose(member, "it did not take the new configuration");
     member.stop();
-    setTimeout(() => member.kill(), drainTimes(config).wholeMs + LAST_MESSAGES_MS).unref();
+    setTimeout(() => member.kill(), drainTimes(config).totalMs + LAST_MESSAGES_MS).unref();
   }
 
   #statuses(): readonly ProcessStatus[] {

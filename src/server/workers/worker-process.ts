@@ -94,7 +94,7 @@ export class WorkerProcess {
   }
 
   /** Brings `status` up to date; gives up after `withinMs`. Never rejects. */
-  async ask(withinMs: number): Promise<void> {
+  async requestStatus(withinMs: number): Promise<void> {
     if (this.serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
   }
 

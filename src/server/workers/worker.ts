@@ -68,7 +68,7 @@ class Service {
     process.onCrash((error) => this.#onCrash(error));
     this.#channel.onMessage((message) => this.#onMessage(message));
     this.#channel.onGone(() => this.#onGone());
-    void this.#channel.tell({ hello: true });
+    void this.#channel.send({ hello: true });
     return this.#ended;
   }
 
@@ -108,20 +108,20 @@ class Service {
         },
       );
     } catch (error) {
-      await this.#channel.tell({ cannot: error instanceof Error ? error.message : String(error) });
+      await this.#channel.send({ cannot: error instanceof Error ? error.message : String(error) });
       return this.#leave(EXIT_FAILURE);
     }
     // For those that are started later: a process that is killed would leave nothing.
     flushCompileCache();
     await this.#tell();
-    await this.#channel.tell({ serving: this.#gateway.urls });
+    await this.#channel.send({ serving: this.#gateway.urls });
     setInterval(() => void this.#tell(), TELL_MS).unref();
   }
 
   async #reload(config: Config, id: number): Promise<void> {
     this.#config = { ...config, admin: undefined };
     const reloaded = await this.#gateway?.reload();
-    if (reloaded !== undefined) await this.#channel.tell({ reloaded, id });
+    if (reloaded !== undefined) await this.#channel.send({ reloaded, id });
   }
 
   async #refreshKeys(id: number): Promise<void> {
@@ -132,12 +132,12 @@ class Service {
   async #recall(question: DiagnosticsQuery, id: number): Promise<void> {
     const recall = this.#gateway?.recall;
     const recalled = recall === undefined ? {} : await answerFrom(recall, question);
-    await this.#channel.tell({ recalled, id });
+    await this.#channel.send({ recalled, id });
   }
 
   async #tell(id?: number): Promise<void> {
     if (this.#gateway === undefined) return;
-    await this.#channel.tell({ status: this.#gateway.status(), ...(id !== undefined && { id }) });
+    await this.#channel.send({ status: this.#gateway.status(), ...(id !== undefined && { id }) });
   }
 
   /** The process that watches is gone: ends as if told to, at once where it had been told so. */
@@ -150,14 +150,14 @@ class Service {
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log?.error("unexpected_failure", { name, why: message, stack });
-    void this.#channel.tell({ failing: message });
+    void this.#channel.send({ failing: message });
     if (!this.#stopping) void this.#stop(EXIT_FAILURE, CRASH_DRAIN_MS);
   }
 
   async #stop(status: number, withinMs = Number.POSITIVE_INFINITY): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
-    const { wholeMs } = drainTimes(this.#config ?? { environments: [] });
+    const { totalMs: wholeMs } = drainTimes(this.#config ?? { environments: [] });
     const deadlineMs = Math.min(wholeMs, withinMs);
     const endMs = deadlineMs + CUT_MS;
     setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
@@ -182,7 +182,7 @@ class Service {
  * comes back for the gateway: the process that watches tells that once for all. Parts of a Cluster
  * are told by each process.
  */
-function numbered(log: Log, { number: worker, tell }: SupervisorChannel): Log {
+function numbered(log: Log, { number: worker, send: tell }: SupervisorChannel): Log {
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
     // The process that watches has the same records, and tells it.
     if (kind === "keys_lost") return true;
@@ -210,9 +210,9 @@ async function answerFrom(
   question: DiagnosticsQuery,
 ): Promise<DiagnosticsReply> {
   if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
-  if ("open" in question) return { open: await recall.open() };
+  if ("open" in question) return { open: await recall.openCharges() };
   if ("deprecated" in question) return { deprecated: await recall.deprecated() };
   if ("refused" in question) return { refused: await recall.refused() };
-  await recall.tellStore();
+  await recall.flushToStore();
   return {};
 }

@@ -50,7 +50,7 @@ export class StoreClock {
    * The last instant of the store's clock that surely lies before `atMs` on performance.now();
    * undefined while the clock is not known.
    */
-  before(atMs: number): number | undefined {
+  latestAt(atMs: number): number | undefined {
     if (!this.isKnown) return undefined;
     const driftMs = driftIn(performance.now() - this.#learntMs);
     return Math.floor(atMs + this.#lowestMs - driftMs) - ROUNDING_MS;

@@ -25,13 +25,13 @@ export type Diagnostics = {
   /** The line of a refused request, by its id. */
   refusal(id: string): Promise<AccessLogEntry | undefined>;
   /** The charges of requests that are under way. */
-  open(): Promise<readonly OpenCharge[]>;
+  openCharges(): Promise<readonly OpenCharge[]>;
   /** The accounts that called deprecated operations, since the gateway started. */
   deprecated(): Promise<readonly DeprecatedCall[]>;
   /** The accounts with the most refusals within the last 15 minutes. */
   refused(): Promise<readonly RefusedAccount[]>;
   /** Tells the store now what would be told within a minute. Never rejects. */
-  tellStore(): Promise<void>;
+  flushToStore(): Promise<void>;
 };
 
 /** The parts of its process that a memory asks. */
@@ -56,7 +56,7 @@ export class RecentRefusals implements Diagnostics {
   }
 
   /** Once for each request line; the lines of requests that were not refused are let go. */
-  note(line: AccessLogEntry): void {
+  add(line: AccessLogEntry): void {
     if (line.code === undefined) return;
     const { account, env } = line;
     // Requests that nobody was found for must not push out the refusals of accounts.
@@ -79,7 +79,7 @@ export class RecentRefusals implements Diagnostics {
     return this.calls.list();
   }
 
-  async open(): Promise<readonly OpenCharge[]> {
+  async openCharges(): Promise<readonly OpenCharge[]> {
     return this.#process.open();
   }
 
@@ -87,7 +87,7 @@ export class RecentRefusals implements Diagnostics {
     return this.#accounts.list(performance.now());
   }
 
-  tellStore(): Promise<void> {
+  flushToStore(): Promise<void> {
     return this.#process.tellStore();
   }
 

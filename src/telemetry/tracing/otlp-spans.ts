@@ -217,7 +217,7 @@ class ClientSpan implements UpstreamSpan {
     if (tries > 0) span.setAttribute(ATTR_HTTP_REQUEST_RESEND_COUNT, tries);
   }
 
-  answered(status: number): void {
+  setStatus(status: number): void {
     this.#status = status;
   }
 

@@ -23,7 +23,7 @@ export type UpstreamSpan = {
   /** The fields by which the backend's spans become children of this one. */
   readonly fields: TraceFields;
   /** The head of the backend's response has come. */
-  answered(status: number): void;
+  setStatus(status: number): void;
   /** The response has ended, or, with the failure, never will. The first call counts. */
   end(failure?: AttemptFailure): void;
 };

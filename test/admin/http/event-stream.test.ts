@@ -110,7 +110,7 @@ describe("the stream", () => {
     const last = readings;
     await sleep(60);
     assert.ok(readings <= last + 1);
-    assert.equal(stream.watchers, 0);
+    assert.equal(stream.clientCount, 0);
   });
 
   it("cuts a reader that takes nothing, and goes on for the others", async () => {

@@ -38,7 +38,7 @@ describe("256 connections that finish nothing", () => {
 });
 
 it("a connection that asks again and again outlives the deadline of its answers", async () => {
-  await using house = await openAdminHouse({ limits: { answerTimeoutMs: 300 } });
+  await using house = await openAdminHouse({ limits: { responseTimeoutMs: 300 } });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const sockets = new Set<unknown>();
   for (let i = 0; i < 8; i++) {

@@ -9,11 +9,11 @@ const LINE = { msg: "event", time: 10_000 };
 describe("when gateways decided without the store", () => {
   it("is told by the events of each: from a second before to the end", () => {
     const away = new OutageTracker();
-    away.hear("a", { ...LINE, kind: "store_away" });
-    away.hear("a", { ...LINE, kind: "store_away", time: 10_500 });
-    away.hear("b", { ...LINE, kind: "store_back", time: 11_000 });
+    away.onLogLine("a", { ...LINE, kind: "store_away" });
+    away.onLogLine("a", { ...LINE, kind: "store_away", time: 10_500 });
+    away.onLogLine("b", { ...LINE, kind: "store_back", time: 11_000 });
     assert.equal(away.isOpen, true, "that of another gateway ends nothing");
-    away.hear("a", { ...LINE, kind: "store_back", time: 12_000 });
+    away.onLogLine("a", { ...LINE, kind: "store_back", time: 12_000 });
     assert.equal(away.isOpen, false);
     assert.deepEqual(
       away.spans.map(({ fromMs, toMs }) => [fromMs, toMs]),
@@ -36,12 +36,12 @@ describe("when gateways decided without the store", () => {
       const gateway = { adminUrl: `http://127.0.0.1:${port}` } as never;
       const away = new OutageTracker();
       const startMs = Date.now();
-      assert.equal(await away.look(gateway), 2);
+      assert.equal(await away.poll(gateway), 2);
       assert.equal(away.spans.length, 1, "it began before anybody looked");
-      await away.look(gateway);
+      await away.poll(gateway);
       assert.equal(away.spans.length, 1, "none since");
       counts.decided += 1;
-      await away.look(gateway);
+      await away.poll(gateway);
       const [, last] = away.spans;
       assert.ok(last !== undefined && last.fromMs >= startMs - 100 && last.toMs <= Date.now());
     } finally {

@@ -55,7 +55,7 @@ describe("the judge of a proof", () => {
   it("finds nothing where the limit is admitted, then refused with the true fields", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}, {}, REFUSED]) take(answer);
-    const { examples, ...told } = judged.judged([]);
+    const { examples, ...told } = judged.report([]);
     assert.deepEqual(examples, []);
     assert.deepEqual(
       [told.admitted, told.refused, told.overLimit, told.falseRefusals, told.untrueHeaders],
@@ -66,7 +66,7 @@ describe("the judge of a proof", () => {
   it("finds one admitted over the limit, and that its Remaining cannot be true", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}, {}, { remaining: 0 }]) take(answer);
-    const told = judged.judged([]);
+    const told = judged.report([]);
     assert.deepEqual([told.overLimit, told.untrueHeaders], [1, 1]);
   });
 
@@ -74,11 +74,11 @@ describe("the judge of a proof", () => {
     for (const away of [[], [{ fromMs: START_MS, toMs: START_MS + 60_000 }]]) {
       const { judged, take } = judge();
       for (const answer of [{}, {}, REFUSED]) take(answer);
-      assert.equal(judged.judged(away).falseRefusals, 1);
+      assert.equal(judged.report(away).falseRefusals, 1);
     }
     const { judged, take } = judge();
     for (const answer of [{}, {}, undefined, REFUSED]) take(answer);
-    const told = judged.judged([]);
+    const told = judged.report([]);
     assert.deepEqual([told.falseRefusals, told.unanswered, judged.unansweredOf("a")], [0, 1, 1]);
   });
 
@@ -88,36 +88,36 @@ describe("the judge of a proof", () => {
     take(REFUSED, { atMs: 10 });
     take({ remaining: 1 }, { atMs: 16 });
     take({ remaining: 0 }, { atMs: 20 });
-    assert.equal(judged.judged([]).falseRefusals, 1, "the window was full in the end");
+    assert.equal(judged.report([]).falseRefusals, 1, "the window was full in the end");
     const other = judge();
     other.take({ remaining: 2 }, { atMs: 0 });
     for (const atMs of [12, 14]) other.take({ remaining: atMs === 12 ? 1 : 0 }, { atMs });
     other.take(REFUSED, { atMs: 10 });
-    assert.equal(other.judged.judged([]).falseRefusals, 0, "they were sent before it had come");
+    assert.equal(other.judged.report([]).falseRefusals, 0, "they were sent before it had come");
   });
 
   it("knows that a request of a higher cost may not fit where one of 1 does", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}]) take(answer);
     take({ ...REFUSED, remaining: 1 }, { operation: "dear" });
-    assert.deepEqual([judged.judged([]).falseRefusals, judged.judged([]).untrueHeaders], [0, 0]);
+    assert.deepEqual([judged.report([]).falseRefusals, judged.report([]).untrueHeaders], [0, 0]);
     const other = judge();
     other.take({});
     other.take({ ...REFUSED, remaining: 1 }, { operation: "dear" });
-    assert.equal(other.judged.judged([]).falseRefusals, 1);
+    assert.equal(other.judged.report([]).falseRefusals, 1);
   });
 
   it("counts every window of a request, those of its operation too", () => {
     const { judged, take } = judge();
     const few = { window: "few.minute", limit: 2 };
     for (const remaining of [1, 0, 0]) take({ ...few, remaining }, { operation: "few" });
-    const told = judged.judged([]);
+    const told = judged.report([]);
     assert.deepEqual([told.overLimit, told.falseRefusals], [1, 0]);
     assert.match(told.examples.join("\n"), /few\.minute .*3 admitted, the limit is 2/);
     const other = judge();
     other.take({}, {});
     other.take({ ...REFUSED, ...few }, { operation: "few" });
-    assert.equal(other.judged.judged([]).falseRefusals, 1, "another operation used it");
+    assert.equal(other.judged.report([]).falseRefusals, 1, "another operation used it");
   });
 
   it("excuses as many units as gateways told as uncertain, and no more", () => {
@@ -127,7 +127,7 @@ describe("the judge of a proof", () => {
     ] as const) {
       const { judged, take } = judge({ uncertain });
       for (const answer of [{}, {}, REFUSED]) take(answer);
-      assert.equal(judged.judged([]).falseRefusals, found);
+      assert.equal(judged.report([]).falseRefusals, found);
     }
   });
 
@@ -146,7 +146,7 @@ describe("the judge of a proof", () => {
   ] as const)("finds a field that is not true: %s", ([, answer]) => {
     const { judged, take } = judge();
     take(answer);
-    const told = judged.judged([]);
+    const told = judged.report([]);
     assert.ok(told.untrueHeaders >= 1, JSON.stringify(told));
     assert.ok(told.examples.length >= 1);
   });
@@ -155,10 +155,10 @@ describe("the judge of a proof", () => {
     const away = [{ fromMs: START_MS + 5_000, toMs: START_MS + 8_000 }];
     const { judged, take } = judge();
     for (let i = 0; i < 7; i++) take({ remaining: 0 });
-    assert.equal(judged.judged(away).overLimit, 0, "3 before, and 3 + 2 - 1 by shares");
+    assert.equal(judged.report(away).overLimit, 0, "3 before, and 3 + 2 - 1 by shares");
     take({ remaining: 0 });
-    assert.equal(judged.judged(away).overLimit, 1);
-    assert.equal(judged.judged([]).overLimit, 5);
+    assert.equal(judged.report(away).overLimit, 1);
+    assert.equal(judged.report([]).overLimit, 5);
   });
 
   it("takes a smaller limit for true up to five seconds after a gateway decided without the store", () => {
@@ -170,9 +170,9 @@ describe("the judge of a proof", () => {
       for (const answer of [{}, {}, {}]) take(answer);
       const toMs = START_MS - endedAgoMs;
       const late = [{ fromMs: toMs - 50, toMs }];
-      assert.deepEqual(judged.judged(late).untrueHeaders, 0, "nothing else is excused by it");
+      assert.deepEqual(judged.report(late).untrueHeaders, 0, "nothing else is excused by it");
       take({ ...REFUSED, limit: 2 });
-      assert.equal(judged.judged(late).untrueHeaders, untrue, `${endedAgoMs} ms before`);
+      assert.equal(judged.report(late).untrueHeaders, untrue, `${endedAgoMs} ms before`);
     }
   });
 
@@ -182,7 +182,7 @@ describe("the judge of a proof", () => {
     take({ status: 503, limit: 2, retryAfterSeconds: 5 });
     take({ status: 503, retryAfterSeconds: 1 });
     const counts = (spans: typeof away) => {
-      const { shareRefusals, otherAnswers, admitted } = judged.judged(spans);
+      const { shareRefusals, otherAnswers, admitted } = judged.report(spans);
       return [shareRefusals, otherAnswers, admitted];
     };
     assert.deepEqual(counts(away), [2, 0, 0]);
@@ -197,13 +197,13 @@ describe("the judge of a proof", () => {
     const { judged, take } = judge();
     take(ban, { atMs: 0 });
     take({ remaining: 2 }, { atMs: 1_400 });
-    assert.deepEqual([judged.judged([]).bansIgnored, judged.judged([]).untrueHeaders], [0, 0]);
+    assert.deepEqual([judged.report([]).bansIgnored, judged.report([]).untrueHeaders], [0, 0]);
     take({ remaining: 1 }, { atMs: 1_300 });
-    const told = judged.judged([]);
+    const told = judged.report([]);
     assert.deepEqual([told.bansIgnored, told.bannedRefusals, told.falseRefusals], [1, 1, 0]);
     const patient = judge({ patient: true });
     patient.take({ ...ban, retryAfterSeconds: 4 }, { atMs: 0 });
-    const found = patient.judged.judged([]);
+    const found = patient.judged.report([]);
     assert.deepEqual([found.falseRefusals, found.untrueHeaders], [1, 1]);
   });
 
@@ -211,7 +211,7 @@ describe("the judge of a proof", () => {
     const { judged, take } = judge();
     take({ status: 500 });
     judged.deniedAfterWaiting("a", 7);
-    const told = judged.judged([]);
+    const told = judged.report([]);
     assert.deepEqual([told.otherAnswers, told.untrueHeaders], [1, 1]);
     assert.match(told.examples.join("\n"), /a waited the 7 s of Retry-After/);
   });

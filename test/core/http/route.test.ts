@@ -50,7 +50,7 @@ const OPERATIONS = [
 const TABLE: RouteTable = { basePath: "/v1", operations: OPERATIONS };
 const ANY: RouteTable = { basePath: "/v1", operations: undefined };
 const PLAIN = { isPublic: false, cost: 1 };
-const NOTHING = { operation: undefined, template: undefined, allow: undefined, ...PLAIN };
+const NOTHING = { operation: undefined, template: undefined, allowedMethods: undefined, ...PLAIN };
 
 const idOf = (method: string, path: string, table = TABLE) =>
   findRoute(table, method, path).operation?.operationId;
@@ -122,7 +122,7 @@ describe("A route is found", () => {
   });
 
   it("with the methods of the path for Allow, HEAD behind GET", () => {
-    const allowOf = (path: string) => findRoute(TABLE, "GET", path).allow;
+    const allowOf = (path: string) => findRoute(TABLE, "GET", path).allowedMethods;
     assert.deepEqual(allowOf("/v1/pets/7"), ["DELETE", "GET", "HEAD", "PUT"]);
     assert.deepEqual(allowOf("/v1/pets"), ["POST", "GET", "HEAD"]);
     assert.deepEqual(allowOf("/v1/orders"), ["POST"]);
@@ -131,10 +131,10 @@ describe("A route is found", () => {
   });
 
   it("from an index made once for a description, and another for another", () => {
-    const first = findRoute(TABLE, "GET", "/v1/pets").allow;
-    assert.equal(findRoute({ ...TABLE }, "PUT", "/v1/pets").allow, first);
+    const first = findRoute(TABLE, "GET", "/v1/pets").allowedMethods;
+    assert.equal(findRoute({ ...TABLE }, "PUT", "/v1/pets").allowedMethods, first);
     const operations = [operation("PATCH", "/v1/pets")];
-    assert.deepEqual(findRoute({ basePath: "/v1", operations }, "GET", "/v1/pets").allow, [
+    assert.deepEqual(findRoute({ basePath: "/v1", operations }, "GET", "/v1/pets").allowedMethods, [
       "PATCH",
     ]);
     assert.deepEqual(findRoute({ basePath: "/v1", operations: [] }, "GET", "/v1/pets"), NOTHING);
@@ -146,7 +146,7 @@ describe("A route is found", () => {
       assert.deepEqual(findRoute(ANY, "GET", path), {
         operation: undefined,
         template: "/v1/*",
-        allow: methods,
+        allowedMethods: methods,
         ...PLAIN,
       });
     }

@@ -40,7 +40,7 @@ export function issue(wanted: Partial<NewKeys> = {}, records: Records = NO_RECOR
 
 export function refusal(edited: { readonly ok: true } | EditRefusal): string {
   assert.ok(!edited.ok, "it was done");
-  return `${edited.because}: ${edited.message}`;
+  return `${edited.reason}: ${edited.message}`;
 }
 
 export function first<T>(list: readonly T[]): T {

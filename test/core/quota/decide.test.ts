@@ -158,7 +158,7 @@ const policy = fc.option(
 );
 
 /** The parts of a verdict that are of the account, whatever this very ask did. */
-function lasting({ repaired: _, granted: __, earned: ___, ...told }: QuotaDecision) {
+function lasting({ repaired: _, granted: __, newBan: ___, ...told }: QuotaDecision) {
   return told;
 }
 

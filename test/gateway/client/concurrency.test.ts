@@ -10,12 +10,12 @@ const collect = runInNewContext("gc") as () => void;
 it("an account is counted from its first request under way to its last, and not beyond its number", () => {
   const concurrency = new ConcurrencyLimiter();
   assert.deepEqual(
-    [1, 2, 3].map(() => concurrency.enter("a", 2)),
+    [1, 2, 3].map(() => concurrency.acquire("a", 2)),
     [true, true, false],
   );
-  assert.ok(concurrency.enter("b", 1), "another account");
-  concurrency.leave("a");
-  assert.deepEqual([concurrency.enter("a", 2), concurrency.enter("a", 2)], [true, false]);
+  assert.ok(concurrency.acquire("b", 1), "another account");
+  concurrency.release("a");
+  assert.deepEqual([concurrency.acquire("a", 2), concurrency.acquire("a", 2)], [true, false]);
 });
 
 it("accounts without requests under way are kept nowhere", () => {
@@ -26,10 +26,10 @@ it("accounts without requests under way are kept nowhere", () => {
   };
   const emptyMiB = heapMiB();
   for (let i = 0; i < 300_000; i++) {
-    concurrency.enter(`account ${i}`, 1);
-    concurrency.leave(`account ${i}`);
+    concurrency.acquire(`account ${i}`, 1);
+    concurrency.release(`account ${i}`);
   }
   // Three hundred thousand names would take some 25 MiB.
   assert.ok(heapMiB() - emptyMiB < 8);
-  assert.ok(concurrency.enter("account 0", 1));
+  assert.ok(concurrency.acquire("account 0", 1));
 });

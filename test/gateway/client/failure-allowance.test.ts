@@ -144,9 +144,9 @@ describe("the allowance for failed authentications", () => {
     const allowance = createAuthFailureLimiter({ window: "month", limit: 1 });
     // 31 days lie ahead, and a timer ends at 24.8.
     const first = Date.UTC(2026, 6, 1);
-    assert.equal((await allowance.failed("192.0.2.1", first)).over, false);
+    assert.equal((await allowance.consume("192.0.2.1", first)).over, false);
     await new Promise((resolve) => setTimeout(resolve, 20));
-    const { over, standing } = await allowance.failed("192.0.2.1", first);
+    const { over, standing } = await allowance.consume("192.0.2.1", first);
     assert.equal(over, true);
     assert.equal(standing.resetMs, Date.UTC(2026, 7, 1));
   });
@@ -157,7 +157,7 @@ describe("a world of addresses that fail", () => {
     const allowance = createAuthFailureLimiter({ window: "hour", limit: 1_000 });
     const fail = async (from: number, to: number) => {
       for (let i = from; i < to; i++) {
-        await allowance.failed(`10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`, NOON);
+        await allowance.consume(`10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}`, NOON);
       }
     };
     const emptyMiB = heapMiB();
@@ -257,12 +257,12 @@ describe("whose failures count together", () => {
     const window = { window: "minute", limit: 1 } as const;
     const sharesSlot = async (salt: string, victim: string, other: string) => {
       const allowance = createAuthFailureLimiter(window, salt);
-      await allowance.failed(victim, NOON);
+      await allowance.consume(victim, NOON);
       return (await allowance.peek(other, NOON)).remaining === 0;
     };
     const victim = "192.0.2.1";
     const known = createAuthFailureLimiter(window, "known");
-    await known.failed(victim, NOON);
+    await known.consume(victim, NOON);
     let twin = 0;
     while ((await known.peek(`10.0.${twin >> 8}.${twin & 255}`, NOON)).remaining === 1) twin += 1;
     const other = `10.0.${twin >> 8}.${twin & 255}`;

@@ -5,7 +5,7 @@ import { ConnectionShares } from "../../../src/gateway/upstreams/connection-shar
 function takeAll(share: ConnectionShares<unknown>, account: string): number {
   let held = 0;
   while (share.mayTake(account)) {
-    share.taken(account);
+    share.onTaken(account);
     held += 1;
   }
   return held;
@@ -31,7 +31,7 @@ describe("the connections to an upstream", () => {
 
   it("go to an account that holds less than half of them whatever is left", () => {
     const share = new ConnectionShares(16);
-    for (let i = 0; i < 7; i++) share.taken("one");
+    for (let i = 0; i < 7; i++) share.onTaken("one");
     assert.equal(takeAll(share, "two"), 8);
     assert.equal(takeAll(share, "one"), 1, "seven of sixteen is less than half, eight is not");
   });
@@ -39,14 +39,14 @@ describe("the connections to an upstream", () => {
   it("go to those who wait by accounts in turn, to none that may not have one", () => {
     const share = new ConnectionShares(8);
     takeAll(share, "large");
-    share.taken("small");
+    share.onTaken("small");
     for (const account of ["large", "a", "large", "a", "b"]) share.wait(waiter(account));
     const order: (string | undefined)[] = [];
     for (const account of ["large", "large", "large"]) {
-      share.returned(account);
+      share.onReturned(account);
       const next = share.next();
       order.push(next?.account);
-      if (next !== undefined) share.taken(next.account);
+      if (next !== undefined) share.onTaken(next.account);
     }
     assert.deepEqual(order, ["a", "b", "a"]);
     assert.equal(share.next(), undefined, "none is free");
@@ -67,7 +67,7 @@ describe("the connections to an upstream", () => {
     }
     const share = new ConnectionShares(256);
     for (let i = 0; i < 1_000; i++) {
-      if (share.mayTake(`addr:${i}`)) share.taken(`addr:${i}`);
+      if (share.mayTake(`addr:${i}`)) share.onTaken(`addr:${i}`);
     }
     assert.equal(takeAll(share, "customer"), 32, "however many there are");
   });
@@ -77,7 +77,7 @@ describe("the connections to an upstream", () => {
     assert.equal(takeAll(share, "addr:1"), 12);
     for (const account of ["addr:1", "addr:2"]) share.wait(waiter(account));
     assert.equal(share.next()?.account, "addr:2");
-    share.taken("addr:2");
+    share.onTaken("addr:2");
     assert.equal(share.next(), undefined);
   });
 
@@ -95,27 +95,27 @@ describe("the connections to an upstream", () => {
   it("go back to those who gave them, address by address", () => {
     const share = new ConnectionShares(8);
     const all = ["addr:1", "addr:1", "addr:2", "customer"];
-    for (const account of all) share.taken(account);
-    for (const account of all) share.returned(account);
+    for (const account of all) share.onTaken(account);
+    for (const account of all) share.onReturned(account);
     assert.equal(takeAll(share, "addr:1"), 6);
   });
 
   it("go in turn to accounts, of which all addresses that wait are one, and to these in turn", () => {
     const share = new ConnectionShares(1);
-    share.taken("one");
+    share.onTaken("one");
     const waiting = ["addr:1", "addr:1", "a", "addr:2", "a", "addr:3", "b", "addr:2"];
     for (const account of waiting) share.wait(waiter(account));
     const gone = waiter("addr:4");
     share.wait(gone);
     assert.equal(share.giveUp(gone), true);
     assert.equal(share.giveUp(gone), false);
-    share.returned("one");
+    share.onReturned("one");
     const order: (string | undefined)[] = [];
     for (let next = share.next(); next !== undefined; next = share.next()) {
       order.push(next.account);
-      share.taken(next.account);
+      share.onTaken(next.account);
       assert.equal(share.next(), undefined, "none is free");
-      share.returned(next.account);
+      share.onReturned(next.account);
     }
     const expected = "addr:1 a b addr:2 a addr:3 addr:1 addr:2".split(" ");
     assert.deepEqual(order, expected);
@@ -123,12 +123,12 @@ describe("the connections to an upstream", () => {
 
   it("are not kept for a request that gave up", () => {
     const share = new ConnectionShares(1);
-    share.taken("one");
+    share.onTaken("one");
     const two = waiter("two");
     share.wait(two);
     assert.equal(share.giveUp(two), true);
     assert.equal(share.giveUp(two), false);
-    share.returned("one");
+    share.onReturned("one");
     assert.equal(share.next(), undefined);
   });
 });

@@ -29,7 +29,7 @@ describe("backends", () => {
       (connection) => {
         taken = connection.upstream;
       },
-      { fresh: true, unreached: new Set([unreached]), shunned: out },
+      { freshOnly: true, unreachable: new Set([unreached]), avoided: out },
     );
     assert.equal(taken, out);
   });

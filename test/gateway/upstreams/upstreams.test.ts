@@ -199,7 +199,7 @@ describe("several upstreams", () => {
     assert.ok(a && b);
     fail(pool.upstreams, A, 5);
     let taken: UpstreamConnection | undefined;
-    const wanted = { fresh: false, shunned: undefined, unreached: new Set([b]) };
+    const wanted = { freshOnly: false, avoided: undefined, unreachable: new Set([b]) };
     pool.upstreams.take(
       "acme",
       (connection) => {

@@ -55,7 +55,7 @@ describe("a notebook", () => {
     line({ decision: "none" });
     line({ account: "addr:192.0.2.1" });
     assert.deepEqual(await refused(), [], "not before its time");
-    await notebook.tell();
+    await notebook.flush();
     assert.deepEqual(await refused(), [
       [0, 2],
       [1, 1],
@@ -68,15 +68,15 @@ describe("a notebook", () => {
   it("tells of a key once a day, and asks for nothing where there is nothing to tell", async () => {
     const { notebook, line, calls, store } = await opened({ keepsDays: false });
     line();
-    await notebook.tell();
+    await notebook.flush();
     assert.equal(calls(), 0);
     for (let i = 0; i < 5; i++) {
       line({ key: "k_1", decision: "admitted" });
-      await notebook.tell();
+      await notebook.flush();
     }
     assert.equal(calls(), 1);
     line({ key: "k_1", decidedAt: NOW + DAY_MS });
-    await notebook.tell();
+    await notebook.flush();
     assert.equal(calls(), 2);
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY + 1]]);
     await notebook.close();
@@ -87,18 +87,18 @@ describe("a notebook", () => {
     let isAway = true;
     const { notebook, line, refused, store } = await opened({ isAway: () => isAway });
     line({ key: "k_1" });
-    notebook.called(OLD, "a");
-    await notebook.tell();
+    notebook.addDeprecatedCall(OLD, "a");
+    await notebook.flush();
     line();
-    notebook.called(OLD, "a");
-    await notebook.tell();
+    notebook.addDeprecatedCall(OLD, "a");
+    await notebook.flush();
     isAway = false;
     await notebook.close();
     assert.deepEqual(await refused(), [[0, 2]]);
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"])).keys()], ["k_1"]);
     const [call] = await store.activity.calls([OLD]);
     assert.equal(call?.requests, 2);
-    await notebook.tell();
+    await notebook.flush();
     assert.deepEqual(await refused(), [[0, 2]]);
     await store.close();
   });
@@ -106,16 +106,16 @@ describe("a notebook", () => {
   it("knows of an account that calls here what it called elsewhere", async () => {
     const { notebook, store } = await opened();
     await store.activity.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);
-    notebook.called(OLD, "a");
+    notebook.addDeprecatedCall(OLD, "a");
     assert.deepEqual(
       notebook.callsOf("production", "a").map(({ requests }) => requests),
       [1],
     );
-    await notebook.tell();
+    await notebook.flush();
     assert.deepEqual(notebook.callsOf("production", "a"), [
       { ...OLD, account: "a", requests: 6, last: 9e9 },
     ]);
-    notebook.called(OLD, "a");
+    notebook.addDeprecatedCall(OLD, "a");
     assert.equal(notebook.callsOf("production", "a")[0]?.requests, 7);
     assert.deepEqual(notebook.callsOf("staging", "a"), []);
     assert.deepEqual(notebook.callsOf("production", "b"), []);

@@ -12,7 +12,7 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
   const sunsetMs = 100 * DAY_MS;
   const lifecycle = { deprecated: true, sunsetMs };
   const routes = { basePath: "/v1", operations: [{ method: "GET", template: "/v1/a", lifecycle }] };
-  const config = { environments: [{ name: "production", routes, backends: [] }] };
+  const config = { environments: [{ name: "production", routes, services: [] }] };
   const told: unknown[] = [];
   const marked: string[] = [];
   let nowMs = 60 * DAY_MS;

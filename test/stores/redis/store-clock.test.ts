@@ -16,17 +16,17 @@ const at = () => performance.now();
 describe("the clock of the store", () => {
   it("is not known before an answer, nor once it is forgotten", () => {
     const clock = new StoreClock();
-    assert.deepEqual([clock.isKnown, clock.before(at())], [false, undefined]);
+    assert.deepEqual([clock.isKnown, clock.latestAt(at())], [false, undefined]);
     clock.learn(at(), at(), 5_000);
     assert.equal(clock.isKnown, true);
     clock.forget();
-    assert.deepEqual([clock.isKnown, clock.before(at())], [false, undefined]);
+    assert.deepEqual([clock.isKnown, clock.latestAt(at())], [false, undefined]);
   });
 
   it("tells an instant that surely lies before the one that was asked for", () => {
     const now = at();
     const clock = learnt([now - 10, now, 1_000_000]);
-    const latest = clock.before(now + 50) as number;
+    const latest = clock.latestAt(now + 50) as number;
     // At `now` the store's clock showed 1,000,000 at least, so 50 ms later 1,000,050 at least.
     assert.ok(latest <= 1_000_050 && latest > 1_000_040, `${latest}`);
   });
@@ -35,14 +35,14 @@ describe("the clock of the store", () => {
     const now = at();
     const quick = learnt([now - 1, now, 1_000_000]);
     const both = learnt([now - 1, now, 1_000_000], [now - 1, now + 200, 1_000_100]);
-    assert.ok(Math.abs((both.before(now + 50) ?? 0) - (quick.before(now + 50) ?? 0)) <= 1);
+    assert.ok(Math.abs((both.latestAt(now + 50) ?? 0) - (quick.latestAt(now + 50) ?? 0)) <= 1);
   });
 
   it("follows a clock that was set, forward and back", () => {
     for (const byMs of [60_000, -60_000]) {
       const now = at();
       const clock = learnt([now - 1, now, 1_000_000], [now, now + 1, 1_000_000 + byMs]);
-      const latest = clock.before(now + 50) as number;
+      const latest = clock.latestAt(now + 50) as number;
       assert.ok(Math.abs(latest - (1_000_050 + byMs)) < 10, `${latest}`);
     }
   });
@@ -54,7 +54,7 @@ describe("the clock of the store", () => {
       for (let ms = 0; ms < 600_000; ms += 1_000) {
         clock.learn(now + ms, now + ms + 1, Math.floor(1_000_000 + ms * rate));
       }
-      const latest = clock.before(now + 599_000) as number;
+      const latest = clock.latestAt(now + 599_000) as number;
       assert.ok(Math.abs(latest - (1_000_000 + 599_000 * rate)) < 30, `${rate}: ${latest}`);
     }
   });

@@ -81,7 +81,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
 
   async identity(): Promise<RecordsIdentity> {
     const { path, watch } = this.#options;
-    if (watch && this.#id === undefined) await this.turn.run(() => this.#ensureId());
+    if (watch && this.#id === undefined) await this.queue.run(() => this.#ensureId());
     return { id: this.#id, place: path };
   }
 
@@ -93,13 +93,13 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   refresh(): Promise<void> {
-    return this.turn.run(() => this.#follow(true));
+    return this.queue.run(() => this.#follow(true));
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    await this.turn.idle();
+    await this.queue.idle();
   }
 
   protected apply<T>(edit: RecordEdit<T>): Promise<T> {
@@ -186,7 +186,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   #next(): void {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
-      void this.turn.run(() => this.#follow(false)).finally(() => this.#next());
+      void this.queue.run(() => this.#follow(false)).finally(() => this.#next());
     }, POLL_MS).unref();
   }
 

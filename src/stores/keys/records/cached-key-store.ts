@@ -9,7 +9,7 @@ import { RecordSet } from "./record-set.ts";
  */
 export abstract class CachedKeyStore {
   protected readonly held = new RecordSet();
-  protected readonly turn = new SerialQueue();
+  protected readonly queue = new SerialQueue();
   /** A line for each mistake in a damaged record. */
   protected damageLines: readonly string[] = [];
 
@@ -38,7 +38,7 @@ export abstract class CachedKeyStore {
   }
 
   change<T>(edit: RecordEdit<T>): Promise<T> {
-    return this.turn.run(() => this.apply(edit));
+    return this.queue.run(() => this.apply(edit));
   }
 
   /** KeyStore.change, for one edit at a time. */

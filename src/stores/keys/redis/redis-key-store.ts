@@ -150,14 +150,14 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
 
   /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had. */
   refresh(): Promise<void> {
-    return this.turn.run(() => this.#refresh());
+    return this.queue.run(() => this.#refresh());
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
     await this.#link.close();
-    await this.turn.idle();
+    await this.queue.idle();
     await this.#copy?.close();
   }
 

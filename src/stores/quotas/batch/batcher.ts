@@ -267,7 +267,7 @@ export class Batcher {
     const before = answers.get(id);
     onVerdict(name, verdict, findLostCount(before, ask, verdict));
     answers.put(id, cacheDecision(ask, verdict, trip, before), forgotten);
-    if (waiting.length === 0) answers.putUnreportedBan(id, verdict.earned);
+    if (waiting.length === 0) answers.putUnreportedBan(id, verdict.newBan);
     const { granted } = verdict;
     const { cost = 1 } = ask;
     const share = granted < waiting.length ? shareRefusal(verdict, cost, reserved) : undefined;
@@ -279,9 +279,9 @@ export class Batcher {
       }
       const unspent = admitted ? (granted - 1 - i) * cost : 0;
       // Told to one of the refused alone: a ban is earned once.
-      const first = i === granted && verdict.earned !== undefined;
+      const first = i === granted && verdict.newBan !== undefined;
       const answer = { verdict, unspent, admitted, by: "store" } as const;
-      waiting[i]?.(first ? { ...answer, earned: verdict.earned as NewBan } : answer);
+      waiting[i]?.(first ? { ...answer, earned: verdict.newBan as NewBan } : answer);
     }
   }
 

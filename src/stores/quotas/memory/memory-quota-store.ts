@@ -153,7 +153,7 @@ class MemoryStore implements QuotaStore {
       this.#days.admit(name, nowMs, requests, requests * cost, plan);
     }
     const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
-    return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
+    return verdict.newBan === undefined ? answer : { ...answer, earned: verdict.newBan };
   }
 
   #decide(name: AccountRef, entry: AccountEntry, ask: QuotaRequest, nowMs: number): QuotaDecision {
@@ -161,8 +161,8 @@ class MemoryStore implements QuotaStore {
     entry.usage = account.usage;
     entry.strikesMs = account.strikesMs;
     entry.ban = account.ban;
-    if (verdict.earned !== undefined && verdict.ban !== undefined) {
-      const { untilMs, strikesMs } = verdict.earned;
+    if (verdict.newBan !== undefined && verdict.ban !== undefined) {
+      const { untilMs, strikesMs } = verdict.newBan;
       entry.cause = { untilMs, atMs: nowMs, imposed: false, reason: "", strikesMs };
     }
     if (verdict.repaired) this.#tellRepair(name);

@@ -91,7 +91,7 @@ export class CircuitBreaker {
         const { verdict, outcome } = this.#accounts.decide(name, ask, this.#outageContext(name));
         const by = outcome === "share" ? "share" : "local";
         const answer = { verdict, unspent: 0, admitted: outcome === "admitted", by } as const;
-        return verdict.earned === undefined ? answer : { ...answer, earned: verdict.earned };
+        return verdict.newBan === undefined ? answer : { ...answer, earned: verdict.newBan };
       }
     }
   }
@@ -100,7 +100,7 @@ export class CircuitBreaker {
   prepare(): Promise<void> | undefined {
     const { shared } = this.#context;
     const isReady =
-      shared.isTimed(this.#bucket) && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
+      shared.knowsClock(this.#bucket) && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
     if (isReady) return this.#preparing;
     this.#preparing ??= this.#prepare().finally(() => {
       this.#preparing = undefined;

@@ -272,7 +272,7 @@ class StoreFallback implements Fallback {
   /** See Heartbeat.beat. */
   #settledMs(): number {
     if (!this.#breakers.every((breaker) => breaker.isSettled)) return 0;
-    return this.#shared.clockOf(0).before(this.#shared.answeredUntilMs()) ?? 0;
+    return this.#shared.clockOf(0).latestAt(this.#shared.answeredUntilMs()) ?? 0;
   }
 
   /** Lets a breaker recover that answers; returns how many accounts were charged then. */

@@ -173,7 +173,7 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   const strikesMs = isEarned ? Array.from({ length: reader.next() }, () => reader.next()) : [];
   const ban = how === OBSERVED ? undefined : told;
   const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
-  return isEarned ? { ...verdict, earned: { ...(told as Ban), strikesMs } } : verdict;
+  return isEarned ? { ...verdict, newBan: { ...(told as Ban), strikesMs } } : verdict;
 }
 
 /** From here on the flags of a reply tell of counts that were lowered. */

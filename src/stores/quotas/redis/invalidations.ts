@@ -16,7 +16,7 @@ export type Invalidations = {
   /** Tells them of an account whose change waits for one of them to tell it. */
   publishPending(id: string): Promise<void>;
   /** Tells them soon: at once, or together with others where there are many. */
-  tell(id: string): void;
+  publishSoon(id: string): void;
   /** Tells them counts of an account that went down, each 100 ms at most. */
   tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
   close(): void;
@@ -64,7 +64,7 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
     publish: (id) => telling.send(id),
     publishAll: (ids) => telling.sendAll(ids),
     publishPending: (id) => telling.send(`${id} ${PENDING}`),
-    tell: (id) => telling.soon(id),
+    publishSoon: (id) => telling.soon(id),
     tellCounts: (id, totals, nowMs) => telling.countsSoon(id, totals, nowMs),
     close: () => {
       hearing.close();

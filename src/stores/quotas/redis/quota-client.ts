@@ -45,7 +45,7 @@ export type QuotaClient = {
    */
   ensureClock(bucket: number, timeoutMs: number): Promise<void> | undefined;
   /** Whether deadlines can be told to the bucket. */
-  isTimed(bucket: number): boolean;
+  knowsClock(bucket: number): boolean;
   /** For how long the usage of each account is kept by day; undefined: not at all. */
   historyMs: number | undefined;
   readonly link: Link;
@@ -74,7 +74,7 @@ export function createQuotaClient(
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (name) => accountKey(prefix, name),
     clockOf: (bucket) => decider.clockOf(bucket),
-    isTimed,
+    knowsClock: isTimed,
     ensureClock: (bucket, timeoutMs) => {
       return isTimed(bucket) ? undefined : decider.learnClock(bucket, timeoutMs);
     },
@@ -218,7 +218,7 @@ class RedisQuotaClient {
   /** The first argument of a script: see clock() in account.lua. */
   #clockArgument(bucket: number, giveUpMs: number | undefined): number {
     if (this.#clock !== undefined) return this.#clock();
-    const latestMs = giveUpMs === undefined ? undefined : this.clockOf(bucket).before(giveUpMs);
+    const latestMs = giveUpMs === undefined ? undefined : this.clockOf(bucket).latestAt(giveUpMs);
     return latestMs === undefined ? -1 : -latestMs;
   }
 

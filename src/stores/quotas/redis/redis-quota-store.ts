@@ -363,7 +363,7 @@ class RedisQuotaStore implements QuotaStore {
       report("warn", "counter_repaired", { environment, account, store: address.shown });
     }
     if (lost !== undefined) this.#tellLoss(name, lost);
-    if (verdict.ban !== undefined && verdict.earned !== undefined)
-      this.#events.tell(accountId(name));
+    if (verdict.ban !== undefined && verdict.newBan !== undefined)
+      this.#events.publishSoon(accountId(name));
   }
 }

@@ -166,7 +166,7 @@ it("a ban is told to one of the requests that a call refuses, the first of them"
   const two: QuotaRequest = { ...ask, limits: [{ window: "day", limit: 2 }] };
   const answers = Array.from({ length: 5 }, () => house.batch.charge(account("a1"), two));
   await called(house, 1);
-  house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, earned: EARNED });
+  house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, newBan: EARNED });
   const told = await Promise.all(answers);
   assert.deepEqual(
     told.map((answer) => "earned" in answer && answer.earned === EARNED),
@@ -194,7 +194,7 @@ describe("a strike that cannot be the one that bans", () => {
     await called(house, 2);
     const [sent] = house.calls[1]?.asks ?? [];
     assert.deepEqual([sent?.ask.requests, sent?.ask.strikesOnly], [1, false]);
-    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
+    house.calls[1]?.answer({ ...spent(), ban: BAN, newBan: EARNED });
     const told = await answer;
     assert.ok("earned" in told && told.earned === EARNED);
   });
@@ -204,7 +204,7 @@ describe("a strike that cannot be the one that bans", () => {
     await exhaust(house, "a1");
     void house.batch.charge(account("a1"), ask);
     await called(house, 2);
-    house.calls[1]?.answer({ ...spent(), ban: BAN, earned: EARNED });
+    house.calls[1]?.answer({ ...spent(), ban: BAN, newBan: EARNED });
     await new Promise(setImmediate);
     const [next, last] = [1, 2].map(() => house.batch.charge(account("a1"), ask));
     assert.ok(next && "earned" in next && next.earned === EARNED);

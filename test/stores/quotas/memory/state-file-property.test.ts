@@ -32,7 +32,7 @@ const address = fc.oneof(
   fc.constant(undefined),
 );
 const anonymous = address.map((text) => {
-  return new AnonymousClients().at(TERMS, normalizeAddress(text), 0).account;
+  return new AnonymousClients().get(TERMS, normalizeAddress(text), 0).account;
 });
 const account = fc.oneof(id, anonymous, fc.constant("addr:other"), fc.constant("__proto__"));
 const name = fc.record({
