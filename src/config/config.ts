@@ -8,11 +8,13 @@ import type { ErrorFormat } from "../core/refusal.ts";
 import type { Mistake } from "./file/mistake.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
-/** A configuration that was read, checked and completed: nothing inside meets `undefined` by surprise. */
+/** A configuration that was read, checked and completed. */
 export type Config = {
   /** Absolute path of the file. */
   readonly file: string;
-  /** SHA-256 in hex of the file as it stands, its descriptions and authorities; no variable is in it. */
+  /**
+   * SHA-256 in hex of the file as written, its descriptions and authorities. No variable is in it.
+   */
   readonly hash: string;
   readonly store: StoreAddress;
   readonly storePrefix: string;
@@ -38,12 +40,12 @@ export type Config = {
     | undefined;
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error" | "silent";
-    /** Names of account metadata in the line of a request. */
+    /** Names of account metadata in the log entry of a request. */
     readonly meta: readonly string[];
   };
-  /** For how long usage by day is kept; undefined: it is not. */
+  /** How long usage by day is kept; undefined if it is not kept. */
   readonly historyMs: number | undefined;
-  /** Names of the fields that a key may stand in, lower case. */
+  /** Names of the fields that may carry a key, lower case. */
   readonly keyHeaders: readonly string[];
   readonly foreignKeys: readonly { readonly prefix: string; readonly min: number }[];
   readonly events:
@@ -53,9 +55,9 @@ export type Config = {
         readonly kinds: readonly string[];
       }
     | undefined;
-  /** Windows whose first use of 80 and 100 % is told as an event. */
+  /** Windows whose first use of 80 and 100 % is reported as an event. */
   readonly quotaEventWindows: readonly WindowName[];
-  /** `serviceName` is that of OTEL_SERVICE_NAME, or empty. */
+  /** `serviceName` is the value of OTEL_SERVICE_NAME, or empty. */
   readonly telemetry:
     | { readonly otlp: string; readonly sample: number; readonly serviceName: string }
     | undefined;
@@ -64,55 +66,58 @@ export type Config = {
 /** A PEM file, and its text when it was read. */
 export type PemFile = { readonly path: string; readonly text: string };
 
-/** The upstreams that have the requests of some paths, and how they are reached. */
+/** The upstreams that requests of some paths are forwarded to, and how they are reached. */
 export type ServiceConfig = {
   readonly routes: RouteTable;
   /** Origins, no path: "http://127.0.0.1:9001". */
   readonly upstreams: readonly string[];
   readonly upstreamTls: {
-    /** Trusted in place of the system's authorities: the file, and its text when it was read. */
+    /** Trusted instead of the system's authorities: the file, and its text when it was read. */
     readonly ca: PemFile | undefined;
     readonly serverName: string | undefined;
-    /** Shown to upstreams that ask for one. */
+    /** Presented to upstreams that request one. */
     readonly clientCertificate: { readonly cert: PemFile; readonly key: PemFile } | undefined;
   };
-  /** Asked of each upstream. */
+  /** Requested from each upstream. */
   readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
   readonly limits: EdgeLimits;
 };
 
-/** A service under a path of its own; the paths of its routes are the client's. */
+/** A service under its own path. The paths of its routes are those that clients use. */
 export type PathServiceConfig = ServiceConfig & {
-  /** "/v1/orders": it has this path and those below it, where no longer one fits. */
+  /**
+   * "/v1/orders": it serves this path and those below it, unless a longer path of another service
+   * fits.
+   */
   readonly path: string;
-  /** The start of a client's path that is taken away, and what takes its place; "" for nothing. */
+  /** The start of a client's path that is removed, and its replacement; "" for nothing. */
   readonly stripPrefix: string;
   readonly addPrefix: string;
 };
 
-/** `routes` and `upstreams` are of what no backend has; there may be no upstreams. */
+/** `routes` and `upstreams` are for paths that no backend serves. There may be no upstreams. */
 export type EnvironmentConfig = ServiceConfig & {
   readonly name: string;
   readonly listen: HostPort;
-  /** Lower-case names without port; empty serves any. */
+  /** Lower-case names without port. If empty, any host is served. */
   readonly hosts: readonly string[];
   readonly keyTag: string;
   /** The longest path first. */
   readonly services: readonly PathServiceConfig[];
   readonly upstreamHost: "upstream" | "client";
   /**
-   * Absolute paths of PEM files; undefined when the listener is plain. The files are read where
-   * they are used.
+   * Absolute paths of PEM files; undefined if the listener is plain. The code that uses the files
+   * reads them.
    */
   readonly tls: CertificateFiles | undefined;
   readonly cors: CorsPolicy | undefined;
-  /** The plan of requests without a key to public operations; undefined: there are none such. */
+  /** The plan of requests without a key to public operations; undefined if there are none. */
   readonly publicPlan: string | undefined;
-  /** The path at which a key may ask where its account stands. */
+  /** The path at which a key may read the standing of its account. */
   readonly standing: string | undefined;
-  /** Set while every request is refused ahead of its key. */
+  /** Set while every request is refused before its key is checked. */
   readonly maintenance: { readonly retryAfterMs: number } | undefined;
-  /** Networks as `address/bits`. `allow` empty: all but those of `deny`. */
+  /** Networks as `address/bits`. If `allow` is empty, all are allowed except those of `deny`. */
   readonly allow: readonly string[];
   readonly deny: readonly string[];
 };
@@ -125,8 +130,8 @@ export type LoadResult =
       readonly config: Config;
       readonly warnings: readonly Mistake[];
       /**
-       * Absolute paths of all files that were read, the configuration first: saving any of them
-       * reloads.
+       * Absolute paths of all files that were read, the configuration first. Saving any of them
+       * causes a reload.
        */
       readonly files: readonly string[];
     }

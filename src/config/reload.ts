@@ -9,14 +9,14 @@ import type { Config, LoadResult } from "./config.ts";
 import { formatMistake, type Mistake } from "./file/mistake.ts";
 import type { StoreAddress } from "./schema/addresses.ts";
 
-/** The running configuration and the one that would take its place. */
+/** The running configuration and the one that would replace it. */
 export type ConfigChange = { readonly from: Config; readonly to: Config };
 
 /**
- * The reasons to refuse a reload, one sentence each; empty when it may go on
+ * The reasons to refuse a reload, one sentence each; empty if it may proceed
  * (docs/configuration.md#reload). A change of something that is opened at the start needs a
- * restart; a plan that working keys have cannot go. `records` are all key records, `nowMs` is Unix
- * milliseconds.
+ * restart. A plan that working keys have cannot be removed. `records` are all key records, `nowMs`
+ * is Unix milliseconds.
  */
 export function reloadBlockers(
   { from, to }: ConfigChange,
@@ -52,7 +52,9 @@ function storeOf(store: StoreAddress): string {
   return store.kind === "memory" ? "memory" : store.shown;
 }
 
-/** The credentials differ, which nothing that is shown can tell. */
+/**
+ * Why the store cannot change, if only the credentials differ. No shown address can reveal that.
+ */
 function sameButSecret(from: StoreAddress, to: StoreAddress): string | undefined {
   if (from.kind === "memory" || to.kind === "memory") return undefined;
   if (from.url === to.url || from.shown !== to.shown) return undefined;
@@ -67,7 +69,9 @@ function listenOf(owner: { readonly listen: HostPort } | undefined): string {
   return owner === undefined ? "off" : formatHostPort(owner.listen);
 }
 
-/** Environments may come and go by host names, but only on listeners that are open already. */
+/**
+ * Environments may be added and removed by host names, but only on listeners that are open already.
+ */
 function listenerChanges(from: Config, to: Config): string[] {
   const reasons: string[] = [];
   for (const { name, listen } of to.environments) {
@@ -94,7 +98,7 @@ function listenerChanges(from: Config, to: Config): string[] {
   return reasons;
 }
 
-/** A listener that is open speaks TLS or does not; which certificate it shows may change. */
+/** An open listener either speaks TLS or does not. The certificate that it shows may change. */
 function tlsChanges(from: Config, to: Config): string[] {
   return to.environments.flatMap(({ name, listen, tls }) => {
     const before =
@@ -106,7 +110,7 @@ function tlsChanges(from: Config, to: Config): string[] {
   });
 }
 
-/** Port 0 is another free port each time. */
+/** Port 0 means another free port each time. */
 function isOpen(listen: HostPort, { environments }: Config): boolean {
   const where = formatHostPort(listen);
   return listen.port !== 0 && environments.some((one) => formatHostPort(one.listen) === where);
@@ -125,7 +129,9 @@ function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
   });
 }
 
-/** A plan of an account of which a key works cannot go, nor leave that account without limits. */
+/**
+ * A plan of an account with a working key cannot be removed, nor leave that account without limits.
+ */
 function planChanges(to: Config, { keys, accounts }: Records, nowMs: number): string[] {
   const suspects = stranded(to, accounts);
   if (suspects.length === 0) return [];
@@ -139,7 +145,7 @@ function planChanges(to: Config, { keys, accounts }: Records, nowMs: number): st
   );
 }
 
-/** A reason is one line: of many accounts it names the first. */
+/** A reason is one line. If it concerns many accounts, it names the first ones. */
 const NAMED_MAX = 20;
 
 function named(accounts: readonly AccountRecord[]): string {
@@ -151,7 +157,7 @@ function named(accounts: readonly AccountRecord[]): string {
     : `the accounts ${ids.join(", ")}${more} have it`;
 }
 
-/** The configuration that takes the place of the one in force, or why there is none. */
+/** The configuration that replaces the one in force, or why none does. */
 export type ReloadDecision =
   | { readonly ok: true; readonly config: Config }
   | {
@@ -167,7 +173,10 @@ export type ReloadContext = {
   readonly nowMs: number;
 };
 
-/** Judges what was read aside: mistakes of its own first, then what a reload cannot do. */
+/**
+ * Judges a configuration that was read: first its own mistakes, then changes that a reload cannot
+ * make.
+ */
 export function decideReload(
   loaded: LoadResult,
   { from, records, nowMs }: ReloadContext,
@@ -196,6 +205,9 @@ export type ReloadResult =
       readonly ok: false;
       readonly mistakes: readonly Mistake[];
       readonly reasons?: readonly string[];
-      /** The new one is in force, but not in every process: those that cannot are replaced. */
+      /**
+       * The new one is in force, but not in every process. Processes that cannot use it are
+       * replaced.
+       */
       readonly partly?: true;
     };

@@ -13,9 +13,10 @@ export type OpenOptions = {
 };
 
 /**
- * The keys that a configuration names. `watch` follows the changes of others: a gateway does, a
- * command that reads once need not. Rejects when they are damaged or cannot be read. The code that
- * talks to Redis is loaded only where an address of one is named.
+ * Opens the key store that a configuration names. `watch` follows the changes of other processes: a
+ * gateway needs that, a command that reads once does not. Rejects if the records are damaged or
+ * cannot be read. The code that talks to Redis is loaded only if the configuration has an address
+ * of a Redis.
  */
 export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,
@@ -30,13 +31,15 @@ export async function openKeyStore(
 
 export type QuotaOptions = OpenOptions & {
   readonly serves?: boolean;
-  /** Called with the resets and bans by commands, each at one gateway of those that share the store. */
+  /** Called when a command at one of the gateways that share the store makes a reset or a ban. */
   readonly onAdminEvent?: (event: AdminEvent) => void;
-  /** Told of counts that rose by requests that were decided while the store was away. */
+  /**
+   * Called when counts rose because of requests that were decided while the store was unreachable.
+   */
   readonly onLateUsage?: (usage: LateUsage) => void;
 };
 
-/** The last day on which each key was used, for a command. Rejects when the store is away. */
+/** The last day on which each key was used, for a command. Rejects if the store is unreachable. */
 export async function lastUsedOf(
   config: Config,
   keys: readonly string[],
@@ -51,8 +54,9 @@ export async function lastUsedOf(
 }
 
 /**
- * The counters and bans that a configuration names. `serves`: a gateway decides without the store
- * while that is away, and counts among the gateways; a command that looks once does neither.
+ * Opens the quota store that a configuration names: counters and bans. `serves`: a gateway decides
+ * without the store while it is unreachable, and counts among the gateways. A command that looks
+ * once does neither.
  */
 export async function openQuotaStore(
   config: Config,
@@ -74,7 +78,7 @@ export async function openQuotaStore(
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type FailoverOutcome = Awaited<ReturnType<typeof failOverStore>>;
 
-/** Has Sentinel or a Cluster replace a healthy master, and waits for the end of it. */
+/** Has Sentinel or a Cluster replace a healthy master, and waits until that is done. */
 export async function failOverStore(address: RedisAddress) {
   const { failOver } = await import("./redis/single-link.ts");
   return failOver({ address });

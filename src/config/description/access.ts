@@ -6,35 +6,35 @@ import { parseJsonPointer, valueAtPath } from "./json-pointer.ts";
 
 /** The conditions to call an operation (docs/reference/plans.md#scopes). */
 export type OperationAccess = {
-  /** A key needs all scopes of one of them; empty: it needs none. */
+  /** A key needs all scopes of one of these lists. If the list is empty, a key needs none. */
   readonly scopes: readonly (readonly string[])[];
-  /** May be called without credentials, where the environment has a plan for that. */
+  /** Whether it may be called without credentials, if the environment has a plan for that. */
   readonly isPublic: boolean;
 };
 
 export const ANY_KEY: OperationAccess = { scopes: [], isPublic: false };
 
-/** The parts of a configuration that say who may call. */
+/** The parts of a configuration that decide who may call. */
 export type AccessRules = {
   /** Whether the environment has a plan for requests without a key. */
   readonly hasPublicPlan: boolean;
-  /** Names of the fields that a key may stand in, lower case. */
+  /** Names of the fields that may carry a key, lower case. */
   readonly keyHeaders: readonly string[];
 };
 
 type AccessContext = {
   readonly rules: AccessRules;
   readonly findings: Findings;
-  /** The file that the configuration names: it has the security schemes. */
+  /** The file that the configuration names. It has the security schemes. */
   readonly main: Findings;
-  /** Securities that cannot be met, as JSON: each is told once, at its first place. */
+  /** Securities that cannot be met, as JSON. Each is reported once, at its first place. */
   readonly unmet: Set<string>;
 };
 
 /**
- * Reads the `security` at `path`, of an operation or of the whole description: alternatives, of
- * which one has to be met. A key meets the schemes http bearer, oauth2 and openIdConnect, and apiKey
- * in a field of `keyHeaders`, with the scopes that they name; an alternative with any other scheme is
+ * Reads the `security` at `path`, of an operation or of the whole description: alternatives, one of
+ * which has to be met. A key meets the schemes http bearer, oauth2 and openIdConnect, and apiKey in
+ * a field of `keyHeaders`, with the scopes that they name. An alternative with any other scheme is
  * never met.
  */
 export function readAccess(
@@ -71,7 +71,7 @@ export function readAccess(
   return { scopes: isOpen ? [] : scopes, isPublic };
 }
 
-/** Scopes; "public" where nothing is needed; "never" and "unknown" where it is not to be met. */
+/** Scopes; "public" if nothing is needed; "never" and "unknown" if it cannot be met. */
 type Alternative = readonly string[] | "public" | "never" | "unknown";
 
 function readAlternative(value: unknown, path: ConfigPath, context: AccessContext): Alternative {
@@ -142,7 +142,7 @@ function isMetByKey(description: YamlMap, { keyHeaders }: AccessRules): boolean 
   return type === "oauth2" || type === "openIdConnect";
 }
 
-/** The field in which an apiKey scheme has the key, lower case; undefined for other schemes. */
+/** The field in which an apiKey scheme expects the key, lower case; undefined for other schemes. */
 function keyFieldOf({ type, in: place, name }: YamlMap): string | undefined {
   const isField = type === "apiKey" && place === "header" && typeof name === "string";
   return isField ? name.toLowerCase() : undefined;
@@ -156,7 +156,7 @@ function whyNeverMet(description: YamlMap): string {
   return "no http bearer, oauth2 or openIdConnect scheme";
 }
 
-/** The fields that would let a key meet an alternative, were they in `keyHeaders`. */
+/** The fields that would let a key meet an alternative if they were in `keyHeaders`. */
 function keyFieldsOf(alternatives: readonly unknown[], context: AccessContext): string[] {
   return alternatives.flatMap((one) => {
     const schemes = Object.keys(isYamlMap(one) ? one : {}).map((name) => schemeOf(name, context));

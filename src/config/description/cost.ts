@@ -6,7 +6,7 @@ import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
 import { limitsByLength, windowKeys } from "../schema/plans.ts";
 import { cost } from "../schema/value-types.ts";
 
-/** The operations of an environment by their names, over all of its descriptions. */
+/** The operations of an environment by their names, across all of its descriptions. */
 export type OperationNames = Map<string, { readonly where: string; readonly isLimited: boolean }>;
 
 export type CostContext = {
@@ -23,9 +23,9 @@ export type OperationCost = {
 };
 
 /**
- * Reads what a request of the operation costs, and the windows that it has beside those of the plan
- * (docs/reference/plans.md#cost). `x-limits` need an `operationId` that is unique in the
- * environment, since the counts are kept under it.
+ * Reads the cost of a request of the operation, and the windows that it has in addition to those of
+ * the plan (docs/reference/plans.md#cost). `x-limits` need an `operationId` that is unique in the
+ * environment, because the counts are kept under it.
  */
 export function readOperationCost(
   operation: YamlMap,
@@ -68,7 +68,7 @@ function readWindows(value: unknown, path: ConfigPath, findings: Findings): read
 
 const OPERATION_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** The name under which the operation is counted; undefined where it has no usable name. */
+/** The name under which the operation is counted; undefined if it has no usable name. */
 function claimName(
   operation: YamlMap,
   path: ConfigPath,
@@ -108,7 +108,7 @@ function claimName(
   return id;
 }
 
-/** 24 bits in base 36, the same in every gateway and at every start. */
+/** 24 bits in base 36, the same in every gateway and after every start. */
 export function countsId(environment: string, operationId: string): string {
   return (crc32(`${environment} ${operationId}`) % 2 ** 24).toString(36);
 }
@@ -119,7 +119,7 @@ type Judging = {
   readonly charging: CostContext;
 };
 
-/** A cost that no account can ever pay is allowed, and hardly meant. */
+/** A cost that no account can ever pay is allowed, but probably unintended. */
 function warnOfCost(
   units: number,
   windows: readonly Limit[],

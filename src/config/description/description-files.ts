@@ -15,14 +15,15 @@ export type DescriptionPlace = { readonly findings: Findings; readonly path: Con
 
 /**
  * The files of one description: the one that the configuration names, and others of its folder that
- * path items are in. Each is read and parsed once, and what is wrong is noted at its place in it.
+ * contain path items. Each is read and parsed once, and each mistake is noted at its place in the
+ * file.
  */
 export class DescriptionFiles {
   readonly main: Findings | undefined;
   readonly #file: string;
   readonly #readFile: ReadDescriptionFile;
   readonly #mistakes: Mistake[] = [];
-  /** By path; a text says why there is nothing. */
+  /** By path. A text says why there is no file. */
   readonly #findings = new Map<string, Findings | string>();
 
   constructor(file: string, text: string, readFile: ReadDescriptionFile) {
@@ -42,7 +43,7 @@ export class DescriptionFiles {
   }
 
   /**
-   * The place that a reference leads to; a text says why it leads nowhere, undefined that it is no
+   * The place that a reference leads to. A text says why it leads nowhere. Undefined if it is not a
    * reference to a file.
    */
   async resolve(reference: string, from: Findings): Promise<DescriptionPlace | string | undefined> {

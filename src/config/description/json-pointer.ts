@@ -11,7 +11,7 @@ export function parseJsonPointer(reference: string): string[] | undefined {
   }
 }
 
-/** The value at a place of a file; undefined where there is none. */
+/** The value at a place of a file; undefined if there is none. */
 export function valueAtPath(value: unknown, path: ConfigPath): unknown {
   let inner = value;
   for (const part of path) {

@@ -9,10 +9,10 @@ type From = { readonly operation: YamlMap; readonly path: ConfigPath; readonly f
 const STABILITY = ["experimental", "beta"] as const;
 
 /**
- * Reads what an operation declares about its end and its stability
- * (docs/reference/http.md#deprecation). Dates on an operation that is not deprecated are a warning
- * and not sent; so is a deprecation without dates. A sunset before the deprecation is a mistake
- * (RFC 9745, 4).
+ * Reads an operation's declarations about its end and its stability
+ * (docs/reference/http.md#deprecation). Dates on an operation that is not deprecated cause a
+ * warning and are not sent. A date that a deprecated operation lacks causes a warning, and its
+ * field is not sent. A sunset before the deprecation is a mistake (RFC 9745, 4).
  */
 export function readLifecycle(operation: YamlMap, path: ConfigPath, findings: Findings): Lifecycle {
   const from = { operation, path, findings };
@@ -108,7 +108,7 @@ function readSunset(from: From): { readonly name: string; readonly ms: number } 
 
 const BROWNOUT = "a time and a duration, such as 2030-11-05T14:00Z/1h";
 
-/** `x-brownouts`: an instant to the minute or second with its offset, and how long it lasts. */
+/** `x-brownouts`: an instant to the minute or second with its offset, and a duration. */
 function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecycle["brownouts"]> {
   const value = operation["x-brownouts"];
   const at = [...path, "x-brownouts"];
@@ -147,7 +147,7 @@ function readDate({ operation, path, findings }: From, name: string): number | u
 function instantOf(text: string): number | undefined {
   const [, date, time = "00:00:00", fraction = "", offset = "Z"] = DATE.exec(text) ?? [];
   if (date === undefined) return undefined;
-  // Date rolls 30 February over to March: a day that does not exist comes back as another.
+  // Date turns 30 February into a day of March, so a day that does not exist comes back as another.
   const day = new Date(`${date}T00:00:00Z`);
   if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== date) return undefined;
   if (time.startsWith("24")) return undefined;
@@ -155,7 +155,10 @@ function instantOf(text: string): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** It is written between < and > of a Link field: nothing in it may end that early (RFC 8288, 3). */
+/**
+ * The value is written between < and > of a Link field, so nothing in it may end that early (RFC
+ * 8288, 3).
+ */
 function readSuccessor({ operation, path, findings }: From): string | undefined {
   const value = operation["x-successor"];
   if (value === undefined) return undefined;

@@ -19,9 +19,11 @@ export type ApiDescription = {
 type DescriptionContext = {
   /** The name of the file in mistakes. */
   readonly file: string;
-  /** The start of a client's path, ahead of the template. */
+  /** The start of a client's path, before the template. */
   readonly basePath: string;
-  /** The path of the backend that the description is of: its operations must not lie elsewhere. */
+  /**
+   * The path of the backend that the description belongs to. Its operations must not lie elsewhere.
+   */
   readonly under?: string;
   readonly charging?: CostContext;
   readonly rules?: AccessRules;
@@ -31,8 +33,8 @@ type DescriptionContext = {
 };
 
 /**
- * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only what the
- * gateway acts on is judged; the rest of the description is for others.
+ * Reads an OpenAPI 3 description (YAML or JSON) into the operations under `basePath`. Only the
+ * parts that the gateway acts on are checked; the rest of the description is for other tools.
  */
 export async function readDescription(
   text: string,
@@ -86,7 +88,7 @@ async function readPaths(
   return operations;
 }
 
-/** The paths that can be served, each with its place; what is wrong with the others is noted. */
+/** The paths that can be served, each with its place. The mistakes in the others are noted. */
 function readTemplates(
   templates: readonly string[],
   findings: Findings,
@@ -120,7 +122,7 @@ function readTemplates(
   });
 }
 
-/** Google writes {+name}, AWS {proxy+}, Express {name*}: none of it is OpenAPI. */
+/** Google writes {+name}, AWS {proxy+}, Express {name*}. None of these is OpenAPI. */
 function warnOfLongParameters(template: string, path: ConfigPath, findings: Findings): void {
   const [parameter] = /\{(?:[+*][^{}]*|[^{}]*[+*])\}/.exec(template) ?? [];
   if (parameter === undefined) return;
@@ -132,14 +134,17 @@ function warnOfLongParameters(template: string, path: ConfigPath, findings: Find
 
 const KEYS_ONLY: AccessRules = { hasPublicPlan: false, keyHeaders: ["authorization"] };
 
-/** A description by itself: no other of its environment, and no plan, is known. */
+/**
+ * The context of a description by itself: no other description of its environment, and no plan, is
+ * known.
+ */
 function alone(): CostContext {
   return { environment: "", names: new Map(), leastLimits: new Map() };
 }
 
 /**
- * Warns of `servers` that do not fit. The configuration alone decides where requests go, but a
- * description for other paths is hardly the one that was meant.
+ * Warns of `servers` that do not fit. Only the configuration decides which upstreams get requests,
+ * but a description for other paths is probably the wrong one.
  */
 function checkServers(servers: unknown, basePath: string, findings: Findings): void {
   if (!Array.isArray(servers) || servers.length === 0 || basePath === "/") return;

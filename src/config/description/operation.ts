@@ -7,14 +7,14 @@ import { type CostContext, readOperationCost } from "./cost.ts";
 import type { DescriptionPlace } from "./description-files.ts";
 import { readLifecycle } from "./lifecycle.ts";
 
-/** The path that an operation belongs to, and what holds for all operations of its description. */
+/** The path that an operation belongs to, and the settings of all operations of its description. */
 export type PathTemplate = Pick<Operation, "template" | "segments">;
 export type DescriptionDefaults = {
   readonly charging: CostContext;
   readonly rules: AccessRules;
   /** The description's own `security`. */
   readonly access: OperationAccess;
-  /** The file that the configuration names: it has the security schemes. */
+  /** The file that the configuration names. It has the security schemes. */
   readonly main: Findings;
   readonly unmet: Set<string>;
 };
@@ -22,7 +22,7 @@ export type DescriptionDefaults = {
 /** An operation with its place in one of the files of its description. */
 export type PlacedOperation = DescriptionPlace & { readonly operation: Operation };
 
-/** Reads what the gateway acts on of one operation; the rest is for others. */
+/** Reads the parts of one operation that the gateway acts on. The rest is for other tools. */
 export function readOperation(
   { item: operation, findings, path }: DescriptionPlace & { readonly item: YamlMap },
   matched: PathTemplate & Pick<Operation, "method">,
@@ -57,7 +57,10 @@ export const EXTENSIONS: readonly string[] = [
   ...["x-deprecated-since", "x-sunset", "x-deprecated-sunset", "x-successor", "x-brownouts"],
 ];
 
-/** Other tools have extensions of their own: only what is almost one of the gateway's is told. */
+/**
+ * Other tools have extensions of their own, so only a near match of one of the gateway's is
+ * reported.
+ */
 function warnOfMisspeltExtensions(operation: YamlMap, path: ConfigPath, findings: Findings): void {
   for (const key of Object.keys(operation)) {
     if (!/^x[-_]./i.test(key) || EXTENSIONS.includes(key)) continue;

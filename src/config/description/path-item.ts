@@ -27,7 +27,7 @@ export async function readPathItem(
   for (const key of Object.keys(item)) {
     const at = [...path, key];
     if (METHODS.includes(key)) {
-      // OpenAPI knows no reference in place of an operation; bundlers, and people, do.
+      // OpenAPI has no reference in place of an operation, but bundlers and people write it.
       const place = await follow({ findings, path: at }, files, "an operation");
       if (place === undefined) continue;
       const method = key.toUpperCase();
@@ -43,7 +43,7 @@ export async function readPathItem(
   return operations;
 }
 
-/** The map at a place, through references; where they lead nowhere that is noted. */
+/** The map at a place, through references. A reference that leads nowhere is noted as a mistake. */
 async function follow(
   start: DescriptionPlace,
   files: DescriptionFiles,

@@ -5,7 +5,7 @@ const LITERAL = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;
 const REFUSED_ESCAPE = /%(?:2E|2F|5C|25|00)/;
 const NAME = /\{[^{}]+\}/g;
 
-/** Why a path template of a description cannot be served, or undefined where it can. */
+/** Why a path template of a description cannot be served; undefined if it can. */
 export function mistakeInTemplate(template: string, paths: PathMatching): string | undefined {
   if (!template.startsWith("/")) return "a path starts with /";
   for (const part of template.slice(1).split("/")) {

@@ -4,9 +4,9 @@ import type { AccessRules } from "./access.ts";
 import type { PlacedOperation } from "./operation.ts";
 
 /**
- * Warns of operations that ask for more than a template that has their paths in another spelling: a
- * backend whose router reads them as the same would serve them for less
- * (docs/reference/edge.md#spellings).
+ * Warns of operations whose requirements are higher than those of a template that has their paths
+ * in another spelling. A backend whose router treats the spellings as the same would serve the
+ * operations for less (docs/reference/edge.md#spellings).
  */
 export function warnOfSpellings(
   operations: readonly PlacedOperation[],
@@ -33,7 +33,10 @@ export function warnOfSpellings(
   }
 }
 
-/** An operation with its pattern as all spellings of it have it, and that as one text. */
+/**
+ * An operation with its pattern in the form common to all spellings of it, and that form as one
+ * text.
+ */
 type FoldedOperation = PlacedOperation & {
   readonly segments: Operation["segments"];
   readonly text: string;
@@ -45,12 +48,12 @@ function foldOperation(placed: PlacedOperation): FoldedOperation {
   return { ...placed, segments, text: JSON.stringify(segments) };
 }
 
-/** The operations that a path may belong to both; HEAD is asked for wherever GET is. */
+/** Names the group of operations that may share a path. HEAD and GET are in the same group. */
 function groupOf({ operation: { method }, segments }: FoldedOperation): string {
   return `${method === "HEAD" ? "GET" : method} ${segments.length}`;
 }
 
-/** An operation that asks for the least of what any of these asks for. */
+/** The lowest requirements of these operations, taken together. */
 function cheapestOf(operations: readonly FoldedOperation[]): Demands {
   return {
     isPublic: operations.some(({ operation }) => operation.isPublic),
@@ -62,7 +65,7 @@ function cheapestOf(operations: readonly FoldedOperation[]): Demands {
   };
 }
 
-/** Whether the template has the paths of the other pattern, in another spelling. */
+/** Whether the template matches the paths of the other pattern in another spelling. */
 function covers(wide: FoldedOperation, narrow: FoldedOperation): boolean {
   return (
     wide.text !== narrow.text &&
@@ -106,7 +109,7 @@ function whatItAsksMore(one: Demands, other: Demands, hasPublicPlan: boolean): s
   return undefined;
 }
 
-/** Whether every key that has the scopes of the other has those of this one, too. */
+/** Whether every key that has the scopes of the other also has those of this one. */
 function areMetWith(scopes: Operation["scopes"], others: Operation["scopes"]): boolean {
   if (scopes.length === 0) return true;
   if (others.length === 0) return false;

@@ -3,7 +3,7 @@ import { quoteValue } from "../../base/messages.ts";
 import { type ConfigPath, formatPath, type Mistake, makeMistake, pathKey } from "./mistake.ts";
 import type { Tree } from "./tree.ts";
 
-/** A file's tree with what is wrong in it: every mistake is noted, none ends the reading. */
+/** A file's tree with its mistakes. Every mistake is noted; none ends the reading. */
 export class Findings {
   readonly mistakes: Mistake[] = [];
   readonly warnings: Mistake[] = [];
@@ -20,12 +20,12 @@ export class Findings {
     this.mistakes.push(makeMistake(this.file, this.tree.positionOf(path), message));
   }
 
-  /** A mistake at the key: its name is wrong, or its being there. */
+  /** A mistake at the key: its name is wrong, or the key must not be there. */
   mistakeAtKey(path: ConfigPath, message: string): void {
     this.mistakes.push(makeMistake(this.file, this.tree.placeOfKey(path), message));
   }
 
-  /** Whether the file says anything there, rather than leaving it to a default. */
+  /** Whether the file has a value there and does not leave it to a default. */
   isGiven(path: ConfigPath): boolean {
     return valueAt(this.tree.value, path) !== undefined;
   }
@@ -51,7 +51,7 @@ export class Findings {
     this.mistakeAtKey(path, `Cannot use ${formatPath(path)}: there is no such key; ${advice}`);
   }
 
-  /** The value in words; never one that may be a secret. */
+  /** The value in words; never a value that may be a secret. */
   describeValue(path: ConfigPath): string {
     const value = valueAt(this.tree.value, path);
     if (value === undefined) return "there is none; add it";
@@ -70,7 +70,10 @@ export class Findings {
   }
 }
 
-/** Puts what zod found into words, at its place. `start` is where the parsed value stands. */
+/**
+ * Notes the issues that zod found, in words and with their places. `start` is the place of the
+ * parsed value.
+ */
 export function noteIssues(
   findings: Findings,
   issues: readonly z.core.$ZodIssue[],
@@ -87,7 +90,7 @@ export function noteIssues(
   for (const issue of all) {
     const path = [...start, ...(issue.path as ConfigPath)];
     if (findings.tree.isBroken(path)) continue;
-    // A key that the map seems to lack may be the one that is misspelt.
+    // A key that the map seems to lack may be present but misspelt.
     if (issue.code === "custom" && misspelt.has(pathKey(issue.path as ConfigPath))) continue;
     const once = `${pathKey(path)} ${issue.code === "unrecognized_keys" ? issue.keys : issue.message}`;
     if (seen.has(once)) continue;
@@ -109,8 +112,8 @@ export function noteIssues(
 }
 
 /**
- * The mistakes of the form that was meant, where a value may have several: the form that takes a
- * value of this type at all. If none does, the union's own words list the forms.
+ * If a value may have several forms, the mistakes of the form that was meant: the one that accepts
+ * a value of this type at all. If none does, the union's own words list the forms.
  */
 function meant(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
   if (issue.code !== "invalid_union") return [issue];
@@ -146,12 +149,12 @@ function valueAt(value: unknown, path: ConfigPath): unknown {
   return inner;
 }
 
-/** In quotes, and without what a URL holds before its host. */
+/** The value in quotes, without the part of a URL that precedes its host. */
 function quoted(value: string): string {
   return quoteValue(value.replace(/[^/\s]*@/g, "***@"));
 }
 
-/** The known key that was probably meant: at most a third of its letters differ, or another part. */
+/** The known key that was probably meant: at most one letter in `part` of its letters differs. */
 export function nearestKey(name: string, known: readonly string[], part = 3): string | undefined {
   const near = known
     .map((key) => ({ key, distance: distance(name.toLowerCase(), key.toLowerCase()) }))
@@ -160,7 +163,10 @@ export function nearestKey(name: string, known: readonly string[], part = 3): st
   return near[0]?.key;
 }
 
-/** Edits that make one word the other, swapped neighbours being one; long words are not worth it. */
+/**
+ * The number of edits that make one word the other. Swapped neighbours are one edit. Long words are
+ * skipped.
+ */
 function distance(one: string, other: string): number {
   if (one.length > 64) return one.length;
   let before: number[] = [];

@@ -8,10 +8,10 @@ export function isYamlMap(value: unknown): value is YamlMap {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The way to a value in a file: keys of maps and positions in lists. */
+/** The path to a value in a file: keys of maps and positions in lists. */
 export type ConfigPath = readonly (string | number)[];
 
-/** As people write it: environments.production.upstreams[0]; the root is "the file". */
+/** The path as people write it: environments.production.upstreams[0]. The root is "the file". */
 export function formatPath(path: ConfigPath): string {
   let text = "";
   for (const part of path) {
@@ -27,17 +27,18 @@ export function pathKey(path: ConfigPath): string {
   return JSON.stringify(path);
 }
 
-/** Whether `path` is `start` or inside of it; both as `pathKey` makes them. */
+/** Whether `path` is `start` or inside it; both as `pathKey` makes them. */
 export function isWithin(path: string, start: string): boolean {
   return path === start || start === "[]" || path.startsWith(`${start.slice(0, -1)},`);
 }
 
-/** One mistake, at its place: printed as `FILE:LINE:COL: message`. */
+/** One mistake, with its place. It is printed as `FILE:LINE:COL: message`. */
 export type Mistake = TextPosition & { readonly file: string; readonly message: string };
 
 /**
- * Makes a mistake of words about a file: control characters in them, and marks that turn the
- * direction of text, are written as escapes, so that nothing in a file can pose as ours.
+ * Makes a mistake from words about a file. Control characters in them, and marks that turn the
+ * direction of text, are written as escapes, so that nothing in a file can look like output of
+ * Tollgate.
  */
 export function makeMistake(
   file: string,
@@ -51,7 +52,7 @@ export function makeMistake(
 }
 
 /**
- * One line for a mistake, in the form of compilers, so that editors can jump there
+ * One line for a mistake, in the format of compilers, so that editors can jump to it
  * (docs/reference/commands.md#mistakes).
  */
 export function formatMistake({ file, line, column, message }: Mistake): string {

@@ -1,14 +1,14 @@
 import { isAbsolute, join, resolve } from "node:path";
 import { readTextFile, type TextFileResult } from "./text-file.ts";
 
-/** The environment as it was handed in: config/ never reads the process's own. */
+/** The environment as it was passed in: config/ never reads the process's own. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 export type Substitution = {
   readonly text: string;
-  /** Variables and files whose values are in the text: it may hold a secret and is never shown. */
+  /** Variables and files whose values are in the text. It may hold a secret and is never shown. */
   readonly used: readonly string[];
-  /** Each mistake, with what to do about it. */
+  /** Each mistake, with its remedy. */
   readonly mistakes: readonly string[];
 };
 
@@ -18,9 +18,10 @@ const FILE = /^file:([^{}$]+)$/;
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}$]*))?$/;
 
 /**
- * `${NAME}` and `${NAME:-default}` (where NAME is unset or empty), once and not again in the result;
- * `${file:PATH}` is the content of that file, which was read before. `$$` is a dollar, and so is a `$` before anything but a brace. The text of a malformed reference
- * is not told: it may be half of a password.
+ * Replaces `${NAME}` and `${NAME:-default}` (the default if NAME is unset or empty) once; the
+ * result is not substituted again. `${file:PATH}` becomes the content of that file, which was read
+ * before. `$$` is a dollar, and so is a `$` before anything but a brace. The text of a malformed
+ * reference is never shown, because it may be half of a password.
  */
 export function substitute(
   text: string,
@@ -62,12 +63,14 @@ export function substitute(
 }
 
 const FILE_REFERENCE = /\$\{file:([^{}$]+)\}/g;
-/** A secret is a line or a certificate, never more. */
+/** A secret is a line or a certificate, and never larger than this. */
 const BYTES_MAX = 64 * 1024;
-/** More references than this are no configuration that a person wrote. */
+/** A configuration that a person wrote has no more references than this. */
 const FILES_MAX = 100;
 
-/** The contents that stand for `${file:PATH}`, by PATH as written; `paths` are the files, absolute. */
+/**
+ * The contents that replace `${file:PATH}`, by PATH as written; `paths` are the files, absolute.
+ */
 export type ReferencedFiles = {
   readonly contents: ReadonlyMap<string, TextFileResult>;
   readonly paths: readonly string[];
@@ -76,7 +79,7 @@ export type ReferencedFiles = {
 /**
  * Reads the files that the text of a configuration names in `${file:PATH}`, relative to `folder`.
  * One line break at the end, which editors and secret mounts add, is left out. A file that cannot
- * be read is a mistake only where its reference is replaced: a comment may name one.
+ * be read is a mistake only if its reference is replaced, because a comment may name a file.
  */
 export async function readReferencedFiles(text: string, folder: string): Promise<ReferencedFiles> {
   const named = new Set([...text.matchAll(FILE_REFERENCE)].map(([, path = ""]) => path.trim()));

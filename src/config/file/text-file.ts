@@ -2,10 +2,10 @@ import { open } from "node:fs/promises";
 
 export type TextFileResult =
   | { readonly ok: true; readonly text: string }
-  /** Line from 1, and what to tell. */
+  /** The line, counted from 1, and the message. */
   | { readonly ok: false; readonly line: number; readonly why: string };
 
-/** Reads a UTF-8 file of at most `bytesMax`; a byte order mark is left out. */
+/** Reads a UTF-8 file of at most `bytesMax`. Leaves out a byte order mark. */
 export async function readTextFile(path: string, bytesMax: number): Promise<TextFileResult> {
   let bytes: Buffer;
   try {
@@ -38,7 +38,7 @@ async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
   }
 }
 
-/** Why a file cannot be read, in words; an error of another kind is thrown on. */
+/** Why a file cannot be read, in words. An error of another kind is rethrown. */
 export function readErrorMessage(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
   if (code === "ENOENT") return "there is no such file; check the path";
@@ -56,7 +56,7 @@ function decode(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** A line feed is never part of another UTF-8 character, so lines can be judged one by one. */
+/** A line feed is never part of another UTF-8 character, so each line can be checked by itself. */
 function firstBadLine(bytes: Buffer): number {
   let line = 1;
   for (let start = 0; start < bytes.length; line++) {

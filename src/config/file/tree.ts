@@ -22,14 +22,16 @@ import { substitute, type Variables } from "./substitute.ts";
 import type { TextFileResult } from "./text-file.ts";
 import { type ParsedYaml, parseYaml } from "./yaml.ts";
 
-/** A YAML file as plain values, with the place of each of them. */
+/** A YAML file as plain values, each with its place. */
 export type Tree = {
   readonly value: unknown;
-  /** The place of a value; if it is absent, that of the nearest key or value around it. */
+  /**
+   * The place of a value. If the value is absent, the place of the nearest key or value around it.
+   */
   positionOf(path: ConfigPath): TextPosition;
   /** The place of the key of a value. */
   placeOfKey(path: ConfigPath): TextPosition;
-  /** Text from the environment is in this value: it may be a secret and is never shown. */
+  /** Whether text from the environment is in this value. It may be a secret and is never shown. */
   isSubstituted(path: ConfigPath): boolean;
   /** Whether a part of the value could not be read, so that the value is unknown. */
   isBroken(path: ConfigPath): boolean;
@@ -38,18 +40,18 @@ export type Tree = {
 export type TreeOptions = {
   /** The name of the file in mistakes. */
   readonly file: string;
-  /** For `${NAME}`; undefined leaves dollars alone. */
+  /** The variables for `${NAME}`. If undefined, dollars are left alone. */
   readonly variables: Variables | undefined;
-  /** For `${file:PATH}`, by PATH. */
+  /** The files for `${file:PATH}`, by PATH. */
   readonly files?: ReadonlyMap<string, TextFileResult>;
-  /** Values at most, aliases expanded: a bomb of aliases must not go off. */
+  /** The most values, with aliases expanded: a file of nested aliases must not exhaust memory. */
   readonly valuesMax: number;
 };
 
 const DEPTH_MAX = 64;
 const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
-/** The state of reading one file. Offsets are of its text. */
+/** The state of reading one file. Offsets are positions in its text. */
 type ParseState = ParsedYaml & {
   readonly options: TreeOptions;
   readonly mistakes: Mistake[];
@@ -57,9 +59,11 @@ type ParseState = ParsedYaml & {
   readonly keys: Map<string, number>;
   readonly substituted: Set<string>;
   readonly broken: Set<string>;
-  /** The node that an alias of this name stands for from here on. */
+  /** The node that an alias of this name stands for from this point on. */
   readonly anchors: Map<string, Node>;
-  /** Nodes whose anchors are noted, and aliases that are resolved: an expansion meets them again. */
+  /**
+   * Nodes whose anchors are noted, and aliases that are resolved. An expansion meets them again.
+   */
   readonly anchored: Set<Node>;
   readonly targets: Map<Alias, Node | undefined>;
   count: number;
@@ -68,7 +72,7 @@ type ParseState = ParsedYaml & {
 
 /**
  * Parses YAML 1.2 and replaces references in scalars, so that lines and columns are those of the
- * file and no variable can add structure. There is no tree when the text is no YAML, or too much.
+ * file and no variable can add structure. There is no tree if the text is not YAML or is too large.
  */
 export function parseTree(
   text: string,
@@ -97,7 +101,7 @@ export function parseTree(
 
 type Spot = {
   readonly path: ConfigPath;
-  /** The place of an alias to the value: mistakes belong there. */
+  /** The place of an alias to the value. Mistakes are reported there. */
   readonly aliasAt?: number;
 };
 
@@ -129,7 +133,7 @@ function plain(
 }
 
 /**
- * Keeps the node under its anchor, in the order of the file: an alias means the last anchor of its
+ * Stores the node under its anchor, in the order of the file: an alias means the last anchor of its
  * name before it (YAML 1.2.2, 7.1). The parser's own look-up walks the whole file for each alias.
  */
 function noteAnchor({ anchors, anchored }: ParseState, node: Node | null | undefined): void {

@@ -7,7 +7,7 @@ export type ParsedYaml = {
   readonly placeAt: (offset: number) => TextPosition;
 };
 
-/** Parses one YAML 1.2 document (JSON is one), or tells every place where it is none. */
+/** Parses one YAML 1.2 document (JSON is one), or returns every place that is not YAML. */
 export function parseYaml(
   text: string,
   file: string,
@@ -19,10 +19,10 @@ export function parseYaml(
   };
   let document: Document.Parsed<ParsedNode>;
   try {
-    // Duplicate keys are found by the reader of the tree, which can name them.
+    // The reader of the tree finds duplicate keys, because it can name them.
     document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   } catch (error) {
-    // The parser recurses: a hundred thousand brackets end its stack.
+    // The parser recurses: a hundred thousand brackets overflow its stack.
     if (!(error instanceof RangeError)) throw error;
     const message = "Cannot read the file: it is nested too deeply";
     return { mistakes: [{ file, line: 1, column: 1, message }] };
@@ -31,14 +31,14 @@ export function parseYaml(
   for (const error of [...document.errors, ...document.warnings]) {
     const message = `Cannot read the file as YAML: ${spoken(error)}`;
     const place = placeAt(error.pos[0]);
-    // One slip makes the parser stumble over the rest of its line.
+    // After one mistake the parser reports more on the rest of that line.
     const isEcho = mistakes.some((one) => one.line === place.line && one.message === message);
     if (!isEcho) mistakes.push(makeMistake(file, place, message));
   }
   return mistakes.length > 0 ? { mistakes } : { parsed: { document, placeAt }, mistakes };
 }
 
-/** The parser's own words, but for those that repeat the text: it may be a secret. */
+/** The parser's own words, except those that repeat the text, because it may be a secret. */
 function spoken({ code, message }: YAMLError): string {
   switch (code) {
     case "UNEXPECTED_TOKEN":

@@ -17,14 +17,17 @@ type BuildInputs = {
   /** Absolute. */
   readonly file: string;
   readonly hash: string;
-  /** By the key of the service; none for those without a description. */
+  /** By the key of the service; services without a description have no entry. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   /** By the key of the service. */
   readonly pems: ReadonlyMap<string, UpstreamPems>;
   readonly telemetry: Config["telemetry"];
 };
 
-/** A draft without mistakes as the configuration: units in names, paths absolute, all filled in. */
+/**
+ * Turns a draft without mistakes into the configuration: units in names, paths absolute, all
+ * defaults filled in.
+ */
 export function buildConfig(draft: Draft, rest: BuildInputs): Config {
   const { file, hash } = rest;
   const folder = dirname(file);
@@ -64,7 +67,7 @@ export function buildConfig(draft: Draft, rest: BuildInputs): Config {
   };
 }
 
-/** The parts of the configuration by which an account is decided. */
+/** The parts of the configuration that decide about an account. */
 export type PlanSettings = Pick<Config, "plans" | "planBounds" | "bans">;
 
 export function buildPlans(draft: Pick<Draft, "plans" | "bans">): PlanSettings {
@@ -146,7 +149,7 @@ function backendOf(
   };
 }
 
-/** `costs` and `publicRoutes` are for paths that no description has. */
+/** `costs` and `publicRoutes` are for paths that are in no description. */
 function routesOf(
   { costs = [], publicRoutes = [] }: EnvironmentDraft,
   of: { readonly basePath: string; readonly paths: PathMatching },
@@ -173,7 +176,7 @@ function certificateOf(tls: EnvironmentDraft["tls"], folder: string): Certificat
   return { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) };
 }
 
-/** Pages may set every field that a key may stand in. */
+/** Pages may set every field that may carry a key. */
 function corsPolicyOf(
   cors: EnvironmentDraft["cors"],
   keyHeaders: readonly string[],
@@ -195,7 +198,7 @@ function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
     connections: limits.connections,
     connectionsPerAddress: limits.connectionsPerAddress,
     upstreamConnections: limits.upstreamConnections,
-    // A head cannot take longer than the whole request; node:http refuses such a pair.
+    // A head cannot take longer than the whole request. node:http refuses such a pair of timeouts.
     headersTimeoutMs: Math.min(limits.headersTimeout, limits.requestTimeout),
     requestTimeoutMs: limits.requestTimeout,
     connectTimeoutMs: limits.connectTimeout,

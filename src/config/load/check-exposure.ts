@@ -2,7 +2,7 @@ import { isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { Draft } from "./draft.ts";
 
-/** Warns of settings that are allowed and open a gateway to more people than is hardly ever meant. */
+/** Warns of settings that are allowed but probably open a gateway to more people than intended. */
 export function checkExposure(
   { trustedProxies = [], events, admin }: Draft,
   findings: Findings,

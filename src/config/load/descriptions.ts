@@ -13,7 +13,7 @@ import { listServices, type ServiceDraft } from "./service-drafts.ts";
 const DESCRIPTION_BYTES_MAX = 8 * 1024 ** 2;
 
 export type Descriptions = {
-  /** By the key of the service; none for those without a description. */
+  /** By the key of the service; services without a description have no entry. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   readonly texts: readonly string[];
   readonly files: readonly string[];
@@ -21,7 +21,7 @@ export type Descriptions = {
   readonly warnings: readonly Mistake[];
 };
 
-/** Reads the descriptions of all services; a file that several share is read once. */
+/** Reads the descriptions of all services. A file that several share is read once. */
 export async function readDescriptions(draft: Draft, findings: Findings): Promise<Descriptions> {
   const operations = new Map<string, readonly Operation[]>();
   const sources = new Map<string, TextFileResult>();
@@ -61,7 +61,7 @@ export async function readDescriptions(draft: Draft, findings: Findings): Promis
     });
     operations.set(service.key, read.operations);
     mistakes.push(...read.mistakes);
-    // Warnings about routes mean nothing while basePath could not be read.
+    // Warnings about routes mean nothing if basePath could not be read.
     if (start !== undefined) warnings.push(...read.warnings);
     judgeTogether(service, read.operations, draft, findings);
   }
@@ -82,7 +82,7 @@ function noteUnread(
   findings.mistake(at, `Cannot read the API description ${shown}for ${owner}: ${why}`);
 }
 
-/** The mistakes of a description and the configuration together. */
+/** Finds the mistakes that only a description and the configuration together show. */
 function judgeTogether(
   { environment, path, start, backend, paths }: ServiceDraft,
   operations: readonly Operation[],

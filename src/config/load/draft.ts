@@ -9,7 +9,7 @@ import { NAME, name } from "../schema/value-types.ts";
 type Shapes = Readonly<Record<string, z.ZodType>>;
 
 /**
- * The part of a map that could be read: a key with a mistake in it is undefined, the others are
+ * The part of a map that could be read. A key with a mistake in it is undefined; the others are
  * complete.
  */
 type DraftOf<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
@@ -20,8 +20,8 @@ export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
 };
 
 /**
- * Reads the values by the shape, key by key: one mistake hides no other, and the checks across keys
- * still see all that is sound.
+ * Parses the values by the shape, key by key, so that one mistake hides no other and the checks
+ * across keys still see all sound values.
  */
 export function readDraft(findings: Findings): Draft {
   const root = findings.tree.value;
@@ -37,7 +37,7 @@ export function readDraft(findings: Findings): Draft {
   return { ...((read ?? nothing) as DraftOf<typeof fields>), environments };
 }
 
-/** Reads a file that has plans, and bans beside them where it likes, and nothing else. */
+/** Reads a file that has plans, optionally bans, and nothing else. */
 export function readPlansDraft(findings: Findings): Pick<Draft, "plans" | "bans"> {
   const { plans, bans } = shape.shape;
   const found = findings.tree.value as YamlMap;

@@ -11,7 +11,9 @@ import { loadConfig } from "./load.ts";
 const BYTES_MAX = 1024 ** 2;
 const VALUES_MAX = 100_000;
 
-/** `config` is set where the file is a whole configuration; else the bans are those it names. */
+/**
+ * `config` is set if the file is a whole configuration. Otherwise the bans are those in the file.
+ */
 export type LoadPlansResult =
   | { readonly ok: true; readonly config: Config }
   | {
@@ -23,8 +25,8 @@ export type LoadPlansResult =
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
 /**
- * Reads plans that are to be tried: a whole configuration, or a file with `plans` alone, and `bans`
- * beside them where they are to change too.
+ * Reads plans for a trial: a whole configuration, or a file with only `plans`, and with `bans` if
+ * they are to change too.
  */
 export async function loadPlans(file: string, env: Variables): Promise<LoadPlansResult> {
   const source = await readTextFile(file, BYTES_MAX);

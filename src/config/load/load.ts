@@ -18,9 +18,9 @@ const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;
 
 /**
- * Reads the configuration and the descriptions it names. `env` is what `${NAME}` stands for. Never
- * rejects for what is in the files: every mistake of all of them comes back at once, in order of
- * place. Nothing is opened, bound or written.
+ * Reads the configuration and the descriptions it names. `env` has the values for `${NAME}`. Never
+ * rejects because of the content of the files: all mistakes of all files are returned at once, in
+ * order of place. Nothing is opened, bound or written.
  */
 export async function loadConfig(file: string, env: Variables): Promise<LoadResult> {
   const read = await readTree(file, env);
@@ -28,7 +28,7 @@ export async function loadConfig(file: string, env: Variables): Promise<LoadResu
   return loadTree(file, read, env);
 }
 
-/** The values of a file with their places, and what is wrong with them as YAML. */
+/** The values of a file with their places, and its mistakes as YAML. */
 export type FileTree = {
   readonly text: string;
   readonly tree: Tree;
@@ -37,7 +37,7 @@ export type FileTree = {
   readonly paths: readonly string[];
 };
 
-/** Reads the file as YAML. Fails if it cannot be read, or is no YAML at all. */
+/** Reads the file as YAML. Fails if it cannot be read or is not YAML. */
 export async function readTree(
   file: string,
   env: Variables,
@@ -56,7 +56,7 @@ export async function readTree(
   return { ok: true, text, tree, mistakes, paths: named.paths };
 }
 
-/** The configuration in a tree; relative paths in it are relative to `file`. */
+/** Loads the configuration in a tree. Relative paths in it are relative to `file`. */
 export async function loadTree(
   file: string,
   { text, tree, mistakes, paths }: FileTree,
@@ -94,8 +94,8 @@ export async function loadTree(
 }
 
 /**
- * `TOLLGATE_DATA` is the folder of the defaults of `keys` and `stateFile`: an image has a volume there,
- * and its configuration may be read-only (docs/configuration.md#the-file).
+ * `TOLLGATE_DATA` is the folder for the defaults of `keys` and `stateFile`: an image has a volume
+ * there, and its configuration may be read-only (docs/configuration.md#the-file).
  */
 function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): Draft {
   if (folder === undefined || folder === "") return draft;
@@ -108,8 +108,8 @@ function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): 
 }
 
 /**
- * The same exactly when file, descriptions and certificates are. What was substituted is left out:
- * the hash stands on the open /metrics, and would let a weak secret be guessed.
+ * Two hashes are the same exactly if file, descriptions and certificates are. Substituted values
+ * are left out, because the hash is on the open /metrics and would allow guessing a weak secret.
  */
 function hashOf(text: string, beside: readonly string[]): string {
   return createHash("sha256")
@@ -117,7 +117,7 @@ function hashOf(text: string, beside: readonly string[]): string {
     .digest("hex");
 }
 
-/** The file itself first, each from top to bottom, and nothing twice. */
+/** Sorts mistakes: the file itself first, each file from top to bottom, without duplicates. */
 function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[] {
   const unique = new Map(mistakes.map((one) => [JSON.stringify(one), one]));
   return [...unique.values()].sort((a, b) => {
@@ -130,8 +130,8 @@ function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[]
 const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /**
- * Telemetry as the file says; where it says nothing, by the standard variables of OpenTelemetry
- * (docs/reference/telemetry.md#variables). Undefined for off.
+ * The telemetry settings of the file. If the file has none, the standard variables of OpenTelemetry
+ * decide (docs/reference/telemetry.md#variables). Undefined if telemetry is off.
  */
 function resolveTelemetry(draft: Draft, findings: Findings, env: Variables): Config["telemetry"] {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
@@ -151,7 +151,10 @@ function resolveTelemetry(draft: Draft, findings: Findings, env: Variables): Con
   return undefined;
 }
 
-/** Those that the standard names, all of them as `parentbased_`; without one every trace is recorded. */
+/**
+ * The samplers that the standard names, all treated as `parentbased_`. Without one every trace is
+ * recorded.
+ */
 function sampleOf({ OTEL_TRACES_SAMPLER: sampler = "", ...env }: Variables): number {
   if (sampler.endsWith("always_off")) return 0;
   const given = env.OTEL_TRACES_SAMPLER_ARG ?? "";

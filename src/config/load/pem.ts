@@ -10,13 +10,13 @@ import { listServices } from "./service-drafts.ts";
 const BYTES_MAX = 1024 ** 2;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The PEM files of a service that its upstreams are reached with over TLS. */
+/** The PEM files of a service for reaching its upstreams over TLS. */
 export type UpstreamPems = Pick<ServiceConfig["upstreamTls"], "ca" | "clientCertificate">;
 
 /**
- * Reads the PEM files that the configuration names: every one must be there and be what it is for.
- * Returns those of upstreams by service. The private key of a listener is checked and let go. Nothing
- * of any private key is told.
+ * Reads the PEM files that the configuration names. Every one must exist and fit its purpose.
+ * Returns those of upstreams by service. The private key of a listener is checked and not kept. No
+ * content of a private key is ever shown.
  */
 export async function readPemFiles(
   { environments }: Draft,
@@ -127,7 +127,7 @@ function holdsCertificates(text: string, path: ConfigPath, findings: Findings): 
   return false;
 }
 
-/** The system's own words about a key are kept from everyone: they may quote what they read. */
+/** The system's own words about a key are never shown, because they may quote the key. */
 function attempt<T>(make: () => T): T | undefined {
   try {
     return make();

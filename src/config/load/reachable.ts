@@ -6,32 +6,33 @@ import { loadTree, readTree } from "./load.ts";
 
 /** The keys that lead to a running gateway and to its records. */
 const REACH = ["admin", "store", "storePrefix", "keys"] as const;
-/** Keys that commands read, and can do without. */
+/** Keys that commands read but can do without. */
 const OPTIONAL = ["stateFile", "keyPrefix", "foreignKeys", "history"] as const;
 /** The keys of an environment that commands read, of a file and of GET /api/config alike. */
 const ENVIRONMENT = ["listen", "hosts", "keyTag", "basePath", "upstreams", "tls"] as const;
 
 const VALUES_MAX = 100_000;
-/** Stands for upstreams that cannot be read: commands forward nothing. */
+/** Replaces upstreams that cannot be read: commands forward nothing. */
 const NO_UPSTREAM = ["http://127.0.0.1:1"];
 
 export type ReachResult =
   | { readonly ok: true; readonly reach: Reach }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
-/** A file with mistakes, of which the part that leads to the gateway is sound. */
+/** A file with mistakes whose part that leads to the gateway is sound. */
 export type Reach = {
   readonly mistakes: readonly Mistake[];
-  /** The usable part of the file: all of `REACH`, and what is sound of plans and environments. */
+  /** The usable part of the file: all of `REACH`, and the sound parts of plans and environments. */
   readonly config: Config;
-  /** The same with plans and environments of GET /api/config in place of those of the file. */
+  /** The same with plans and environments from GET /api/config instead of those in the file. */
   with(running: YamlMap): Promise<Config>;
 };
 
 /**
- * Reads of a file with mistakes what leads to the running gateway, so that a leaked key can be
- * revoked whatever else is wrong in it (docs/reference/commands.md#a-file-with-mistakes). Fails with
- * every mistake if the file is no YAML, or if one of the keys that lead there is wrong.
+ * Reads from a file with mistakes the keys that lead to the running gateway, so that a leaked key
+ * can be revoked even if the rest of the file is wrong
+ * (docs/reference/commands.md#a-file-with-mistakes). Fails with every mistake if the file is not
+ * YAML, or if one of the keys that lead there is wrong.
  */
 export async function loadReachable(file: string, env: Variables): Promise<ReachResult> {
   const read = await readTree(file, env);
@@ -56,7 +57,10 @@ export async function loadReachable(file: string, env: Variables): Promise<Reach
   };
 }
 
-/** A configuration that knows only where a gateway is; plans and environments are the gateway's. */
+/**
+ * A configuration that knows only the gateway's address. Plans and environments come from the
+ * gateway.
+ */
 export async function configOfRunning(
   running: YamlMap,
   admin: NonNullable<Config["admin"]>,
@@ -65,13 +69,13 @@ export async function configOfRunning(
   return loaded.ok ? { ...loaded.config, admin } : undefined;
 }
 
-/** The least that every configuration needs. */
+/** The minimum that every configuration needs. */
 const MINIMUM = {
   environments: { default: { listen: "127.0.0.1:1", keyTag: "x", upstreams: NO_UPSTREAM } },
   plans: { none: { minute: 1 } },
 };
 
-/** The sound part of a file; undefined if one of `REACH` is not. */
+/** The sound part of a file; undefined if one of `REACH` is not sound. */
 async function soundPart(
   root: YamlMap,
   file: string,
@@ -103,7 +107,7 @@ async function soundPart(
   };
 }
 
-/** The part of a running gateway that commands need, by its GET /api/config. */
+/** The part of a running gateway that commands need, from its GET /api/config. */
 function runningPart({ plans, environments, keyPrefix, foreignKeys }: YamlMap): YamlMap {
   const named = entriesOf(environments).map(([name, value]) => [name, environmentPart(value)]);
   return { plans, environments: Object.fromEntries(named), keyPrefix, foreignKeys };
@@ -111,7 +115,7 @@ function runningPart({ plans, environments, keyPrefix, foreignKeys }: YamlMap): 
 
 function environmentPart(value: unknown): YamlMap {
   const given = isYamlMap(value) ? pick(value, ENVIRONMENT) : {};
-  // GET /api/config says "off" of what the file leaves out.
+  // GET /api/config has "off" for keys that the file leaves out.
   const part = Object.fromEntries(Object.entries(given).filter(([, one]) => one !== "off"));
   const { upstreams } = part;
   const hasUpstreams = Array.isArray(upstreams) && upstreams.length > 0;
@@ -128,7 +132,7 @@ function pick(from: YamlMap, keys: readonly string[]): YamlMap {
   );
 }
 
-/** References in the file are replaced already, so that a dollar is a dollar. */
+/** References in the file are replaced already, so a dollar here is only a dollar. */
 async function loadDocument(document: YamlMap, file: string, env: Variables) {
   const text = JSON.stringify(document);
   const { tree, mistakes } = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });

@@ -4,17 +4,17 @@ import type { Draft, EnvironmentDraft } from "./draft.ts";
 
 export type BackendDraft = NonNullable<EnvironmentDraft["backends"]>[number];
 
-/** An environment itself, or one of its backends: each has a description and upstreams of its own. */
+/** An environment itself, or one of its backends. Each has its own description and upstreams. */
 export type ServiceDraft = {
   /** One string for each service of a configuration. */
   readonly key: string;
   readonly environment: string;
-  /** Where it stands in the file. */
+  /** The place of the service in the file. */
   readonly path: ConfigPath;
   readonly api: string | undefined;
   readonly paths: PathMatching;
   readonly upstreamTls: EnvironmentDraft["upstreamTls"];
-  /** The start of a client's path ahead of a template; undefined where it could not be read. */
+  /** The start of a client's path before a template; undefined if it could not be read. */
   readonly start: string | undefined;
   /** Undefined for the environment itself. */
   readonly backend: BackendDraft | undefined;
@@ -29,7 +29,7 @@ function placeOfService(environment: string, backend?: number): ConfigPath {
   return backend === undefined ? start : [...start, "backends", backend];
 }
 
-/** All services, each environment ahead of its backends. */
+/** All services, each environment before its backends. */
 export function listServices(environments: Draft["environments"]): ServiceDraft[] {
   return [...environments].flatMap(([environment, draft]) => {
     const { api, upstreamTls, basePath, paths = "exact", backends = [] } = draft;

@@ -9,7 +9,9 @@ import type { ConfigPath } from "../file/mistake.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { BackendDraft } from "./service-drafts.ts";
 
-/** Finds the mistakes of what lies behind an environment, and of who may call without a key. */
+/**
+ * Finds the mistakes in the services of an environment, and in the rules for calls without a key.
+ */
 export function validateServices(draft: Draft, findings: Findings): void {
   for (const [name, environment] of draft.environments) {
     const path = ["environments", name];
@@ -21,7 +23,7 @@ export function validateServices(draft: Draft, findings: Findings): void {
   }
 }
 
-/** Whether a backend has all of the base path, so that nothing is left for the environment. */
+/** Whether a backend covers the whole base path, so that no path is left for the environment. */
 function isCovered(environment: EnvironmentDraft): boolean {
   const { basePath, backends = [] } = environment;
   if (basePath === undefined) return false;
@@ -39,7 +41,7 @@ function checkUpstreams(
   findings.wrongValue(path, "a list of origins");
 }
 
-/** Paths that would hide each other, or that a client could never reach. */
+/** Finds paths that would hide each other, or that a client could never reach. */
 function checkBackends(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { basePath, backends = [] } = environment;
   const seen = new Map<string, readonly number[]>();
@@ -90,7 +92,7 @@ function matchingOf(
   return paths;
 }
 
-/** Addresses come and go: what is counted for them has to be over soon. */
+/** Addresses come and go, so the windows in which they are counted have to be short. */
 const PUBLIC_WINDOW_MS_MAX = 3_600_000;
 
 function checkPublicPlan(
@@ -123,7 +125,10 @@ function checkPublicPlan(
   );
 }
 
-/** Where all is described, the descriptions say what a request costs and who may call. */
+/**
+ * If every service has a description, the descriptions decide the cost of a request and who may
+ * call.
+ */
 function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
   const isDescribed = api !== undefined && backends.every((backend) => backend.api !== undefined);

@@ -32,7 +32,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   checkExposure(draft, findings);
 }
 
-/** A longer window that allows less than a shorter one is allowed, but hardly meant. */
+/** A longer window that allows less than a shorter one is allowed, but probably unintended. */
 function checkPlans({ plans = {} }: Draft, findings: Findings): void {
   for (const [name, plan] of Object.entries(plans)) {
     if (typeof plan !== "object") continue;
@@ -49,7 +49,7 @@ function checkPlans({ plans = {} }: Draft, findings: Findings): void {
   }
 }
 
-/** Units in the price are those of a window of the plan, and no more than its limit. */
+/** Units in the price must be those of a window of the plan, and at most its limit. */
 function checkIncluded(
   name: string,
   plan: Exclude<NonNullable<Draft["plans"]>[string], "custom">,
@@ -72,7 +72,7 @@ function checkIncluded(
   }
 }
 
-/** Where a key stands, and how one of another shape is told from ours. */
+/** Checks the fields that carry a key, and the patterns that tell foreign keys from Tollgate's. */
 function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Findings): void {
   checkRepeats(keyHeaders, ["keyHeaders"], findings);
   const prefixes = foreignKeys?.map(({ prefix }) => prefix) ?? [];
@@ -154,7 +154,9 @@ function checkListeners({ environments, admin }: Draft, findings: Findings): voi
   );
 }
 
-/** Why two environments cannot both listen: one address needs hosts that tell them apart. */
+/**
+ * Why two environments cannot both listen: on one address, they need hosts that tell them apart.
+ */
 function clash(one: ListenerUse, earlier: ListenerUse): string | undefined {
   const where = formatHostPort(one.listen);
   if (!isSame(one.listen, earlier.listen)) {
@@ -171,12 +173,12 @@ function clash(one: ListenerUse, earlier: ListenerUse): string | undefined {
   return `Cannot share ${where} between ${earlier.name} and ${one.name}: both have the host ${both}; keep it in one`;
 }
 
-/** Port 0 is any free port, so it is never shared. */
+/** Port 0 means any free port, so it is never shared. */
 function isSame(one: HostPort, other: HostPort): boolean {
   return one.port !== 0 && one.port === other.port && one.host === other.host;
 }
 
-/** An address that stands for all of a machine's takes the port of each. */
+/** An address that stands for all addresses of a machine takes the port of each of them. */
 function collide(one: HostPort, other: HostPort): boolean {
   const isAny = ({ host }: HostPort) => host === "0.0.0.0" || host === "::";
   return one.port !== 0 && one.port === other.port && (isAny(one) || isAny(other));
@@ -213,7 +215,7 @@ function checkRepeats(
   });
 }
 
-/** Bans that can never happen, or never grow, are allowed but hardly meant. */
+/** Bans that can never happen, or never grow, are allowed but probably unintended. */
 function checkBans({ bans }: Draft, findings: Findings): void {
   if (bans === undefined) return;
   const { strikes, grace, within, duration, max } = bans;
@@ -228,7 +230,7 @@ function checkBans({ bans }: Draft, findings: Findings): void {
   }
 }
 
-/** Environments that share a listener all have TLS there, or none: one port speaks one of the two. */
+/** Environments that share a listener must all have TLS or none: one port speaks one of the two. */
 function checkTls({ environments }: Draft, findings: Findings): void {
   const firsts = new Map<string, { readonly name: string; readonly isTls: boolean }>();
   for (const [name, { listen, tls }] of environments) {

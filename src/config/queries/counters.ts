@@ -28,7 +28,10 @@ export function resolveCounters(
   return { ok: false, message };
 }
 
-/** A counter as people name it; as it is where neither a key nor an operation of the environment has it. */
+/**
+ * A counter as people name it; unchanged if neither a key nor an operation of the environment has
+ * it.
+ */
 export function counterLabel(
   { environments }: Pick<Config, "environments">,
   environment: string,

@@ -22,8 +22,8 @@ export type Deprecation = {
 type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
 
 /**
- * The deprecated operations of all descriptions, those that go away first first, each with the
- * accounts that called it, the latest first. Calls of one account are added up.
+ * The deprecated operations of all descriptions, the earliest sunset first, each with the accounts
+ * that called it, the latest first. Calls of one account are added up.
  */
 export function deprecationReport(
   { environments }: Config,

@@ -5,7 +5,7 @@ import type { Config, EnvironmentConfig, ServiceConfig } from "../config.ts";
 
 /**
  * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
- * keys but with times in milliseconds. Passwords, tokens and what may hold them are ***.
+ * keys but with times in milliseconds. Passwords, tokens and any text that may hold them are ***.
  */
 export function maskedConfig(config: Config): unknown {
   const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
@@ -37,13 +37,13 @@ export function maskedConfig(config: Config): unknown {
   };
 }
 
-/** Services that take events have their tokens in paths and queries. */
+/** Services that receive events have their tokens in paths and queries. */
 function shownEvents({ events }: Config): unknown {
   if (events === undefined) return "off";
   return { ...events, url: `${new URL(events.url).origin}/***`, secret: "***" };
 }
 
-/** The name of the service is a variable of OpenTelemetry, and no key of the file. */
+/** The name of the service is a variable of OpenTelemetry and not a key of the file. */
 function shownTelemetry({ telemetry }: Config): unknown {
   return telemetry === undefined ? "off" : { otlp: telemetry.otlp, sample: telemetry.sample };
 }

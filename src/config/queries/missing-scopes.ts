@@ -5,13 +5,14 @@ import type { EnvironmentConfig } from "../config.ts";
 export type MissingScope = {
   readonly environment: string;
   readonly scope: string;
-  /** The first operation that asks for it: method and path. */
+  /** The first operation that requires it: method and path. */
   readonly operation: string;
 };
 
 /**
- * The scopes that operations ask for and no working key of their environment has: no client can call
- * what needs them (docs/reference/plans.md#scopes). `nowMs` is Unix milliseconds.
+ * The scopes that operations require and no working key of their environment has: no client can
+ * call the operations that need them (docs/reference/plans.md#scopes). `nowMs` is Unix
+ * milliseconds.
  */
 export function missingScopes(
   environments: readonly EnvironmentConfig[],
@@ -29,7 +30,7 @@ export function missingScopes(
   });
 }
 
-/** Each scope with the first operation that asks for it. */
+/** Each scope with the first operation that requires it. */
 function scopesAskedIn({
   routes,
   services: backends,

@@ -12,7 +12,7 @@ export type PlanReport = {
   readonly observe: readonly ShownLimit[];
   readonly included: readonly ShownLimit[];
   readonly concurrent: number | null;
-  /** So many are on it, in each environment where there are any. */
+  /** The number of accounts on it, by environment, for environments that have any. */
   readonly environments: Readonly<Record<string, number>>;
   readonly accounts: number;
 };

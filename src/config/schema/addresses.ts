@@ -2,14 +2,14 @@ import { isIP, isIPv4, isIPv6 } from "node:net";
 import type { HostPort } from "../../core/address.ts";
 
 /**
- * A value that was read, or why it could not be: in words that follow the value's name and never
- * hold the value.
+ * A parsed value, or the reason that it could not be parsed. The reason follows the value's name in
+ * a sentence and never holds the value.
  */
 export type ParseResult<T> = { readonly value: T } | { readonly why: string };
 
 const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?$/;
 
-/** `HOST:PORT`, IPv6 in brackets; port 0 asks for any free port. */
+/** `HOST:PORT`, IPv6 in brackets. Port 0 requests any free port. */
 export function parseListen(text: string): ParseResult<HostPort> {
   const match = /^(?:\[([^\]]*)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
   if (match === null) return { why: "write HOST:PORT; 0.0.0.0:PORT stands for every address" };
@@ -28,7 +28,7 @@ export function parseListen(text: string): ParseResult<HostPort> {
     : { why: "its host is neither a name nor an IP address" };
 }
 
-/** An origin: http or https, a host, perhaps a port, nothing else. */
+/** An origin: http or https, a host, an optional port, nothing else. */
 export function parseOrigin(text: string): ParseResult<string> {
   const url = /^https?:\/\//i.test(text) ? URL.parse(text) : null;
   if (url === null) return { why: "write http://HOST:PORT or https://HOST:PORT" };
@@ -40,7 +40,7 @@ export function parseOrigin(text: string): ParseResult<string> {
   return { value: url.origin };
 }
 
-/** Where something is sent: http or https, a host, perhaps a port, path and query. */
+/** A URL that something is sent to: http or https, a host, an optional port, path and query. */
 export function parseHttpUrl(text: string): ParseResult<string> {
   const url = /^https?:\/\/[^/\\\s]/i.test(text) && !/\s/.test(text) ? URL.parse(text) : null;
   if (url === null || url.hash !== "")
@@ -51,7 +51,7 @@ export function parseHttpUrl(text: string): ParseResult<string> {
   return { value: url.href };
 }
 
-/** The address of an OpenTelemetry collector, to whose path more is added. */
+/** The address of an OpenTelemetry collector. More is appended to its path. */
 export function parseCollector(text: string): ParseResult<string> {
   const read = parseHttpUrl(text);
   return "value" in read && new URL(read.value).search !== ""
@@ -77,8 +77,8 @@ const NODE =
   /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?))(?::(\d{1,5}))?$/;
 
 /**
- * Reads the address of a store: memory, redis://, redis+sentinel:// and redis+cluster://, with
- * rediss in place of redis for TLS (docs/configuration.md#the-file).
+ * Parses the address of a store: memory, redis://, redis+sentinel:// and redis+cluster://, with
+ * rediss instead of redis for TLS (docs/configuration.md#the-file).
  */
 export function parseStoreAddress(text: string): ParseResult<StoreAddress> {
   if (text === "memory") return { value: { kind: "memory" } };
@@ -91,7 +91,7 @@ export function parseStoreAddress(text: string): ParseResult<StoreAddress> {
   return { value: { kind, url: text, shown: shown.replace(/\/$/, "") } };
 }
 
-/** The address of a Redis and the login there; user name and password are decoded. */
+/** The address of a Redis and the login there. User name and password are decoded. */
 export type RedisUrl = {
   readonly kind: "redis" | "sentinel" | "cluster";
   readonly tls: boolean;
@@ -99,9 +99,9 @@ export type RedisUrl = {
   readonly hosts: readonly HostPort[];
   readonly username: string | undefined;
   readonly password: string | undefined;
-  /** The number of a database; 0 on a Cluster, which has no others. */
+  /** The number of a database; 0 on a Cluster, which has no other. */
   readonly database: number;
-  /** The Sentinels' name for the master; "" without them. */
+  /** The Sentinels' name for the master; "" without Sentinels. */
   readonly master: string;
 };
 
@@ -109,8 +109,8 @@ const REDIS_PORT = 6379;
 const SENTINEL_PORT = 26_379;
 
 /**
- * The one reader of a Redis URL: the configuration checks by it, and the store connects by it.
- * Ports are 6379, of a Sentinel 26379, where none is written.
+ * The only parser of a Redis URL: the configuration checks with it, and the store connects with it.
+ * If no port is written, it is 6379, or 26379 for a Sentinel.
  */
 export function parseRedisUrl(text: string): ParseResult<RedisUrl> {
   const match = REDIS.exec(text);
@@ -163,7 +163,7 @@ function nodeOf(text: string, fallback: number): HostPort | undefined {
   return bracketed === undefined || isIPv6(bracketed) ? { host, port } : undefined;
 }
 
-/** The user name, "" for none, and the password; undefined where they are not percent-encoded. */
+/** The user name ("" for none) and the password; undefined if they are not percent-encoded. */
 function loginOf(text: string): readonly [string, string | undefined] | undefined {
   const colon = text.indexOf(":");
   const [name, password] =
@@ -178,7 +178,7 @@ function loginOf(text: string): readonly [string, string | undefined] | undefine
   }
 }
 
-/** Secrets stay inside `url`; `shown` is the same without them, for people and logs. */
+/** Secrets are only in `url`; `shown` is the same without them, for people and logs. */
 export type StoreAddress =
   | { readonly kind: "memory" }
   | {

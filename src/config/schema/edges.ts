@@ -4,7 +4,7 @@ import { parseOrigin } from "./addresses.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 
-/** The keys of an environment about its two edges, toward clients and toward backends. */
+/** The keys of an environment for its two edges: toward clients and toward backends. */
 
 const FIELD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 const fieldNames = z

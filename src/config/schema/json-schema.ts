@@ -5,14 +5,14 @@ import { QUOTED_BOOLEAN, QUOTED_NUMBER } from "./value-types.ts";
 export type JsonSchema = { [key: string]: unknown };
 
 const REFERENCE = { $ref: "#/$defs/reference" };
-/** Between braces a reference stands in quotes, and so may the number that it would become. */
+/** Between braces a reference is in quotes, and so may be the number that replaces it. */
 const QUOTED: Readonly<Record<string, JsonSchema>> = {
   integer: { $ref: "#/$defs/number" },
   number: { $ref: "#/$defs/number" },
   boolean: { $ref: "#/$defs/boolean" },
 };
 
-/** The shape as zod tells it: JSON Schema 2020-12 of what one writes, not of what is made of it. */
+/** The shape as zod exports it: JSON Schema 2020-12 of the input, not of the parsed output. */
 export function shapeSchema(): JsonSchema {
   return z.toJSONSchema(shape, { io: "input" }) as JsonSchema;
 }
@@ -49,7 +49,7 @@ export function schemaText(): string {
   return `${JSON.stringify(configSchema(), null, 2)}\n`;
 }
 
-/** Wherever a number or a word of a form stands, a reference may stand for it. */
+/** A reference may replace any number and any word of a fixed format. */
 function withReferences(schema: JsonSchema): JsonSchema {
   const { title, description, default: fallback, ...rules } = schema;
   const words = {

@@ -105,10 +105,15 @@ export type LimitOverrides = {
   readonly [K in keyof z.output<typeof limits>]?: z.output<typeof limits>[K];
 };
 
-/** The same keys without defaults: what is absent here is taken from the limits of all. */
+/**
+ * The same keys without defaults. A key that is absent here has the value of the general limits.
+ */
 export const overrides = overridesOf(Object.keys(limits.shape));
 
-/** The limits of a backend: limits that hold before a backend is chosen cannot differ among them. */
+/**
+ * The limits of a backend. Limits that apply before a backend is chosen cannot differ among
+ * backends.
+ */
 export const backendLimits = overridesOf([
   "bodyBytes",
   "upstreamConnections",

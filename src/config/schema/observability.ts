@@ -4,7 +4,7 @@ import { WINDOW_NAMES, WINDOW_ROWS, type WindowName } from "../../core/quota/win
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 
-/** The log, events and telemetry: everything that the gateway tells others. */
+/** The log, events and telemetry: everything that the gateway reports to others. */
 
 export const log = z.strictObject(
   {
@@ -42,7 +42,7 @@ export const EVENT_KINDS = [
   ...["config_reloaded", "config_refused", "sunset"],
 ];
 
-/** Windows whose use is told without being asked for: a person can act before they are over. */
+/** Windows whose use is reported by default: a person can act before they are over. */
 export const QUOTA_WINDOWS: readonly WindowName[] = WINDOW_ROWS.filter(
   ({ lengthMs }) => lengthMs >= DAY_MS,
 ).map(({ name }) => name);

@@ -19,14 +19,14 @@ function eachWindow(counted: string) {
   return Object.fromEntries(keys) as Record<WindowName, z.ZodOptional<typeof kind.requestLimit>>;
 }
 
-/** `counted` names for people the things that the window counts. */
+/** `counted` names for people the things that the window counts, such as requests. */
 export function windowKeys(counted: string) {
   return z.strictObject(eachWindow(counted), `a map of ${NAMES} to limits`);
 }
 
 const PLAN = `custom, or a map with at least one of ${NAMES}`;
 
-/** `{ custom: true }` is `custom`, with what else a plan may have beside it. */
+/** `{ custom: true }` is `custom`, together with the other keys that a plan may have. */
 export const plan = z
   .union(
     [
@@ -61,7 +61,7 @@ export const plan = z
           message: "custom, or a map of windows, and not both",
           params: { hint: "remove custom, or the windows" },
         })
-        // The refinements above, as an editor reads them.
+        // The refinements above, in a form that editors understand.
         .meta({ oneOf: [{ required: ["custom"] }, { anyOf: WINDOW_NAMES.map(required) }] }),
     ],
     PLAN,

@@ -93,12 +93,12 @@ almost a key of this table is a warning with the right word.
 
 type Row = { readonly key: string; readonly schema: JsonSchema; readonly isRequired: boolean };
 
-/** The text of docs/configuration.md: every key, what it takes, its default and its meaning. */
+/** The text of docs/configuration.md: every key with its type, its default and its meaning. */
 export function configurationReference(): string {
   const root = shapeSchema();
   const top = rowsOf(root).filter(({ schema }) => mapIn(schema) === undefined);
   const inner = rowsOf(root).filter(({ schema }) => mapIn(schema) !== undefined);
-  // The keys that every configuration has come first.
+  // The required keys come first.
   inner.sort((one, other) => Number(other.isRequired) - Number(one.isRequired));
   const sections = [
     section("The file", "", top),
@@ -107,7 +107,10 @@ export function configurationReference(): string {
   return `${INTRODUCTION}\n${sections.join("\n")}\n${DESCRIPTION_NOTES}`;
 }
 
-/** The section of a map, or of the maps in a list or by name, and those of the maps inside of it. */
+/**
+ * The section of a map, or of the maps in a list or by name, and the sections of the maps inside
+ * it.
+ */
 function sectionsOf(title: string, schema: JsonSchema): string[] {
   const map = mapIn(schema);
   if (map === undefined) return [];
@@ -150,7 +153,7 @@ function propertiesOf(map: JsonSchema): Record<string, JsonSchema> {
   return (map.properties ?? {}) as Record<string, JsonSchema>;
 }
 
-/** The map that a value is, or may be, or that each value of a list is. */
+/** The map that a value is or may be, or that each value of a list is. */
 function mapIn(schema: JsonSchema): JsonSchema | undefined {
   if (schema.type === "object") return schema;
   if (schema.type === "array") return mapIn(schema.items as JsonSchema);

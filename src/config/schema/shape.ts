@@ -63,7 +63,7 @@ const admin = z.strictObject(
 
 /**
  * The whole file: the one source of its keys, defaults, meanings and JSON Schema.
- * docs/configuration.md is made from it.
+ * docs/configuration.md is generated from it.
  */
 export const shape = z.strictObject(
   {

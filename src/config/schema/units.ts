@@ -7,12 +7,12 @@ export const SIZE = /^\d{1,15}(?:B|KiB|MiB|GiB)$/;
 const MILLISECONDS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const BYTES = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 } as const;
 
-/** A duration in milliseconds, or undefined where the text is none. */
+/** A duration in milliseconds, or undefined if the text is not a duration. */
 export function parseDuration(text: string): number | undefined {
   return DURATION.test(text) ? amount(text, MILLISECONDS) : undefined;
 }
 
-/** A size in bytes, or undefined where the text is none. */
+/** A size in bytes, or undefined if the text is not a size. */
 export function parseSize(text: string): number | undefined {
   return SIZE.test(text) ? amount(text, BYTES) : undefined;
 }

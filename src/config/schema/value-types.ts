@@ -14,8 +14,8 @@ import {
 import { DURATION, parseDuration, parseSize, SIZE } from "./units.ts";
 
 /**
- * The kinds of values. Each says what it wants in one phrase, `title`: the mistakes, the schema and
- * the reference all use it, as in "Cannot read workers as TITLE".
+ * The types of values. Each describes the accepted values in one phrase, `title`. The mistakes, the
+ * schema and the reference all use it, as in "Cannot read workers as TITLE".
  */
 type Range<T> = { readonly from: T; readonly to: T };
 
@@ -30,8 +30,8 @@ export function factor({ from, to }: Range<number>) {
 }
 
 /**
- * Between braces YAML wants a reference in quotes, "${LIMIT}": what it becomes is a number still.
- * The JSON Schema accepts the same text.
+ * Between braces YAML requires quotes around a reference, "${LIMIT}". The value that replaces it is
+ * still a number. The JSON Schema accepts the same text.
  */
 function digits(value: unknown): unknown {
   return typeof value === "string" && QUOTED_NUMBER.test(value) ? Number(value) : value;
@@ -47,13 +47,13 @@ export const boolean = z
   )
   .meta({ title: "true or false" });
 
-/** Read into milliseconds. */
+/** Parsed into milliseconds. */
 export function duration({ from, to }: Range<string>) {
   const title = `a duration from ${from} to ${to}, such as 500ms, 10s, 5m, 24h or 30d`;
   return measured(title, { pattern: DURATION, read: parseDuration, from, to });
 }
 
-/** Read into bytes. */
+/** Parsed into bytes. */
 export function size({ from, to }: Range<string>) {
   const title = `a size from ${from} to ${to}, such as 512B, 16KiB, 1MiB or 2GiB`;
   return measured(title, { pattern: SIZE, read: parseSize, from, to });
@@ -88,7 +88,7 @@ export function oneOf<const T extends readonly string[]>(values: T) {
   return z.enum(values, title).meta({ title });
 }
 
-/** YAML 1.1 readers, and people who write it, take `off` for false. Read into undefined. */
+/** YAML 1.1 readers, and people who write it, take `off` for false. Parsed into undefined. */
 export const off = z
   .literal(["off", false], "off")
   .transform(() => undefined)
@@ -97,7 +97,7 @@ export const off = z
 /** Limits of a plan: 1 to 10^12 requests a window. */
 export const requestLimit = integer({ from: 1, to: LIMIT_MAX });
 
-/** Names of environments and plans go into store keys, header fields and labels. */
+/** Names of environments and plans are used in store keys, header fields and labels. */
 export const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 export const name = text("a name of 1 to 64 letters, digits, dots, dashes and underscores", NAME);
 
@@ -120,7 +120,7 @@ export const url = read("an address, http:// or https://", {
   read: parseHttpUrl,
 });
 
-/** A page below which others stand. */
+/** A page that other pages are below. */
 export const pageUrl = read("an address without a query, http:// or https://", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
   read: parseHttpUrl,
@@ -143,7 +143,7 @@ export const store = read(
 
 type Reading<T> = { readonly pattern: RegExp; readonly read: (text: string) => ParseResult<T> };
 
-/** `pattern` is for editors, through the schema; `read` decides, and says why not. */
+/** `pattern` is for editors, through the schema. `read` decides, and returns why not. */
 function read<T>(title: string, { pattern, read }: Reading<T>) {
   return z
     .string(title)
@@ -168,13 +168,13 @@ const IPV6 = [
 ].join("|");
 const LABEL = "[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?";
 
-/** Lower case, no port; an IPv6 address in brackets, as Host has it. */
+/** Lower case, no port; an IPv6 address in brackets, as in the Host field. */
 export const hostName = text(
   "a lower-case host name without port",
   new RegExp(`^(?:(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*|\\[(?:${IPV6})\\])$`),
 );
 
-/** Literal segments that arrive as they are written: no dot segments, escapes or empty ones. */
+/** Literal segments that arrive as they are written: no dot segments, escapes or empty segments. */
 export const basePath = text(
   "a path that starts with / and does not end in one, of plain segments (or / alone)",
   /^\/$|^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
@@ -185,7 +185,10 @@ export const cost = integer({ from: 0, to: COST_MAX });
 export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
 export const scope = text(SCOPE, SCOPE_PATTERN);
 
-/** Plain segments, as they arrive; never "/" alone, which has nothing to take away or to put there. */
+/**
+ * Plain segments, as they arrive. Never "/" alone, because there is nothing in it to remove or to
+ * insert.
+ */
 export const path = text(
   "a path of plain segments that starts with / and does not end in one",
   /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,
@@ -198,7 +201,7 @@ const ROUTE = new RegExp(
   `^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) ((?:/(?!\\.{1,2}(?:/|$))${ROUTE_SEGMENT})+|/)$`,
 );
 
-/** A method and a whole path, in which `{name}` stands for a segment or the rest of one. */
+/** A method and a whole path. `{name}` in it stands for a segment or the rest of one. */
 export const route = read("a method and a path, such as GET /v1/status or GET /v1/jobs/{id}", {
   pattern: ROUTE,
   read: (text): ParseResult<{ readonly method: string; readonly template: string }> => {
@@ -215,7 +218,7 @@ export const networks = z
 
 export const planName = text("the name of a plan", NAME);
 
-/** Undefined for off. */
+/** The schema, or `off`, which is undefined. */
 export function offOr<T extends z.ZodType>(schema: T) {
   const title = `off, or ${schema.meta()?.title}`;
   return z.union([off, schema], title).meta({ title });
@@ -223,12 +226,12 @@ export function offOr<T extends z.ZodType>(schema: T) {
 
 const TOKEN = "a token of at most 512 printable characters without spaces";
 
-/** `token: ${TOKEN:-}` without quotes is null to YAML when it becomes nothing. */
+/** If the variable is empty, `token: ${TOKEN:-}` without quotes is null to YAML. */
 export const token = z
   .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
   .meta({ title: TOKEN });
 
-/** A key that may be left out, with its default as one would write it, and its meaning. */
+/** An optional key, with its default as a person would write it, and its meaning. */
 export function optional<T extends z.ZodType>(
   schema: T,
   fallback: z.input<T>,

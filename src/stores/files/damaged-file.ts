@@ -2,15 +2,15 @@ import type { TextPosition } from "../../base/text-position.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import { findPosition, findSyntaxMistake, type JsonPath } from "./json-position.ts";
 
-/** One thing that is wrong with a parsed file, by the path of the member. */
+/** One mistake in a parsed file, by the path of the member. */
 export type JsonMistake = { readonly path: JsonPath; readonly why: string };
 
-/** The most mistakes of one file that are listed: with more, the file itself is the wrong one. */
+/** The most mistakes of one file that are listed. With more, the file itself is the wrong one. */
 export const MISTAKES_MAX = 20;
 
 /**
- * A file whose content cannot be what Tollgate wrote. It is left as it was: the people who run the gateway
- * decide. The message has a line `FILE:LINE:COL: what` for each mistake.
+ * A file whose content cannot have been written by Tollgate. The file is left as it was, because
+ * its operators have to decide. The message has a line `FILE:LINE:COL: what` for each mistake.
  */
 export class DamagedFileError extends Error {
   readonly file: string;
@@ -28,7 +28,7 @@ export class DamagedFileError extends Error {
   }
 }
 
-/** The value of a JSON file; throws DamagedFileError with the place where it stops being JSON. */
+/** The value of a JSON file. Throws DamagedFileError with the first place that is not JSON. */
 export function parseFile(file: string, text: string): unknown {
   try {
     return JSON.parse(text);
@@ -39,7 +39,9 @@ export function parseFile(file: string, text: string): unknown {
   }
 }
 
-/** Gives mistakes their places in the text; throws nothing, returns the error to throw. */
+/**
+ * Finds the places of mistakes in the text. Returns the error to throw and throws nothing itself.
+ */
 export function damagedFileError(
   file: string,
   text: string,
@@ -53,11 +55,11 @@ export function damagedFileError(
   return new DamagedFileError(file, told);
 }
 
-/** Reads members of a parsed file or notes a mistake, so that several are told at once. */
+/** Reads members of a parsed file or notes a mistake, so that several are reported at once. */
 export class JsonMemberReader {
   readonly mistakes: JsonMistake[] = [];
 
-  /** So many mistakes that no more are told: reading on is of no use. */
+  /** Whether there are too many mistakes to list more, so that reading on is of no use. */
   get full(): boolean {
     return this.mistakes.length >= MISTAKES_MAX;
   }

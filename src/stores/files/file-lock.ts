@@ -9,7 +9,9 @@ import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 export type FileLock = { release(): void };
 
 const RETRY_MS = 10;
-/** No process may open a lock file before it has its owner. */
+/**
+ * How long to retry if the lock file is refused: another process may not have set its owner yet.
+ */
 const REFUSED_MS = 500;
 /** SQLITE_BUSY */
 const BUSY = 5;
@@ -17,18 +19,18 @@ const BUSY = 5;
 const NOT_ALLOWED = [3, 8, 14];
 
 /**
- * Takes the lock of `path` against all processes, in the file `path.lock` beside the file that
- * `path` leads to; undefined when another one held it for all of `waitMs`. Rejects when that file
- * cannot be made or written.
+ * Takes the lock of `path` against all processes, in the file `path.lock` next to the file that
+ * `path` leads to. Undefined if another holder kept it for all of `waitMs`. Rejects if the lock
+ * file cannot be made or written.
  *
  * The lock is that of an empty SQLite database: a lock of the kernel on the open file. It ends with
- * the process, however that ends, so there are no stale locks and no guessing by process id or age
- * whether one is stale, which goes wrong in containers, where every gateway is process 1. The file
- * itself stays: removing it would let two processes lock two files of one name.
+ * the process, however that ends. So there are no stale locks, and no guessing by process id or age
+ * whether one is stale; that goes wrong in containers, because every gateway there is process 1.
+ * The lock file itself stays: removing it would let two processes lock two files of the same name.
  */
 export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
   await makeFolder(dirname(path)).catch((cause: unknown) => {
-    // The folder above is there: a file system that takes no folders says so, as /proc does.
+    // The folder above exists. A file system that takes no folders, such as /proc, reports this.
     const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
     const why = isMissing ? "this file system takes no folders (ENOENT)" : fileErrorMessage(cause);
     const advice = "name a folder that can be written by keys and stateFile, or by TOLLGATE_DATA";
@@ -53,9 +55,10 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
 }
 
 /**
- * Makes the lock file where there is none, for the owner of the file that it locks alone: what root
- * does first must not lock the service out. It is never opened otherwise than by SQLite, as closing
- * it would let go of the lock that this process may hold by another call (fcntl, POSIX).
+ * Makes the lock file if there is none, with access only for the owner of the file that it locks: a
+ * first change by root must not lock the service out. Only SQLite ever opens an existing lock file,
+ * because closing it elsewhere would release a lock that another call of this process may hold
+ * (fcntl, POSIX).
  */
 async function makeLockFile(file: string, target: string): Promise<void> {
   const owner = await ownerOf(target);
@@ -73,7 +76,7 @@ async function makeLockFile(file: string, target: string): Promise<void> {
   }
 }
 
-/** One that an older version left may have another owner, and may be anyone's to read. */
+/** A lock file of an older version may have another owner, and may be readable to everyone. */
 async function mendLockFile(
   file: string,
   owner: { readonly uid: number; readonly gid: number } | undefined,
@@ -85,7 +88,10 @@ async function mendLockFile(
   if (isOther) await chown(file, owner.uid, owner.gid).catch(nothing);
 }
 
-/** SQLite opens what it may not write for reading, and shares such a lock: writing proves it ours. */
+/**
+ * SQLite opens a file that it may not write for reading, and shares that lock. Writing proves that
+ * the lock is exclusive.
+ */
 function tryLock(file: string): FileLock | "busy" | "refused" {
   let database: DatabaseSync | undefined;
   try {

@@ -1,15 +1,15 @@
 import { positionAt, type TextPosition } from "../../base/text-position.ts";
 
-/** The way to a member: names of objects and indexes of arrays, from the outside in. */
+/** The path to a member: names of objects and indexes of arrays, from the outside in. */
 export type JsonPath = readonly (string | number)[];
 
 /** Tollgate writes no file that nests deeper than this. */
 const DEPTH_MAX = 64;
 
 /**
- * Finds the place where `text` stops being JSON, and why; undefined when it is JSON. JSON.parse
- * gives no place for many mistakes. It is fast, so it goes first, and this runs only when it has
- * refused.
+ * Finds the first place at which `text` is not JSON, and why; undefined if it is JSON. JSON.parse
+ * reports no place for many mistakes. It is fast, so it runs first, and this function runs only if
+ * JSON.parse has refused.
  */
 export function findSyntaxMistake(
   text: string,
@@ -21,8 +21,8 @@ export function findSyntaxMistake(
 }
 
 /**
- * Finds where the member at `path` begins, in a text that is JSON; if it is not there, the nearest
- * member that would hold it.
+ * Finds the start of the member at `path`, in a text that is JSON. If the member is missing, finds
+ * the nearest member that would hold it.
  */
 export function findPosition(text: string, path: JsonPath): TextPosition {
   for (let length = path.length; length > 0; length--) {
@@ -37,7 +37,9 @@ const SPACE = /[ \t\n\r]*/y;
 const STRING = /"(?:[^"\\\p{Cc}]|[\u007f-\u009f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
-/** One walk over a text; every step says whether to go on. It ends at a mistake or at `wanted`. */
+/**
+ * One pass over a text; each step returns whether to go on. It ends at a mistake or at `wanted`.
+ */
 class Walk {
   at = 0;
   why: string | undefined;
@@ -107,7 +109,7 @@ class Walk {
     return true;
   }
 
-  /** Moves over what matches here; false when that is nothing. */
+  /** Moves past the text that matches here. Returns false if that is empty. */
   #skip(pattern: RegExp): boolean {
     pattern.lastIndex = this.at;
     const { length } = pattern.exec(this.#text)?.[0] ?? "";

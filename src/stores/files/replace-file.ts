@@ -4,10 +4,11 @@ import { makeFolder } from "../../base/make-folder.ts";
 
 /**
  * Replaces a file by temporary file, fsync, rename and fsync of the directory
- * (docs/reference/store.md#state-file), so that at every instant, power cuts included, there is the
- * old file or the new one, whole. A link is followed; owner and group stay, so that a change made
- * by root is readable to the gateway. The caller is the only writer (it holds the lock): the
- * temporary file has a fixed name, and a writer that was killed leaves at most that one behind.
+ * (docs/reference/store.md#state-file), so that at every instant, power cuts included, either the
+ * old file or the new one is there, complete. A link is followed. Owner and group stay, so that the
+ * gateway can read a change made by root. The caller is the only writer, because it holds the lock.
+ * Therefore the temporary file has a fixed name, and a writer that was killed leaves at most that
+ * one file behind.
  */
 export async function replaceFile(path: string, pieces: Iterable<string>): Promise<void> {
   await makeFolder(dirname(path));
@@ -36,14 +37,16 @@ async function keepOwner(handle: FileHandle, target: string): Promise<void> {
   if (owner !== undefined) await handle.chown(owner.uid, owner.gid).catch(nothing);
 }
 
-/** The owner of a file; the owner of its folder while it is not there. */
+/** The owner of a file, or the owner of its folder if the file does not exist. */
 export async function ownerOf(
   target: string,
 ): Promise<{ readonly uid: number; readonly gid: number } | undefined> {
   return (await stat(target).catch(nothing)) ?? (await stat(dirname(target)).catch(nothing));
 }
 
-/** The rename itself is safe on disk only after this; some systems cannot, and lose nothing else. */
+/**
+ * The rename is safe on disk only after this. Some systems cannot do it; they lose nothing else.
+ */
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, "r").catch(nothing);
   await handle?.sync().catch(nothing);
@@ -67,11 +70,11 @@ export function fileErrorMessage(cause: unknown): string {
   return words[code] ?? (cause as Error).message;
 }
 
-/** Links that lead in a circle end here. */
+/** The most links to follow: links may lead in a circle. */
 const LINKS_MAX = 40;
 
 /**
- * Where a file is, or will be, by its one true path: all who write it lock and replace the same
+ * The one real path of a file that exists or will exist. All writers lock and replace the same
  * file, whatever links they come through. The last link may dangle.
  */
 export async function realPathOf(path: string): Promise<string> {

@@ -3,21 +3,21 @@ import type { Config } from "../../config/config.ts";
 import type { EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
-/** One edit of all records: what they become, and what the editor is told. */
+/** One edit of all records: the new records, and the result for the editor. */
 export type RecordEdit<T> = (records: Records) => {
   readonly records: Records;
   readonly result: T;
 };
 
 /**
- * Knows the keys and their accounts. Holds all records in memory: a lookup costs no I/O, and an
- * unknown key none. Every implementation passes test/stores/keys/key-store.ts unchanged.
+ * Finds the keys and their accounts. Holds all records in memory, so a lookup costs no I/O, even
+ * for an unknown key. Every implementation passes test/stores/keys/key-store.ts unchanged.
  *
  * - `find` is by digest; the key itself never gets here.
  * - A change by any writer, in any process, is seen by every reader within one second.
  * - Several writers never lose each other's change.
- * - A damaged record never replaces a good one, and never stands in the way of the others: what is
- *   written beside it leaves it as it was.
+ * - A damaged record never replaces a good one, and never blocks the others. A change that is
+ *   written next to it leaves it as it was.
  */
 export interface KeyStore {
   find(digest: string): KeyRecord | undefined;
@@ -28,23 +28,25 @@ export interface KeyStore {
   readonly ready: boolean;
   /** Applies the edit to the newest records, atomically against all other writers. */
   change<T>(edit: RecordEdit<T>): Promise<T>;
-  /** Reads the newest records now. Rejects when they cannot be had. */
+  /** Reads the newest records now. Rejects if they cannot be read. */
   refresh(): Promise<void>;
   /** Called after each change of the records that `find` sees. */
   onChange(listener: () => void): void;
-  /** One line for each damaged record, with its place; empty when all can be read. */
+  /** One line for each damaged record, with its place; empty if all can be read. */
   damage(): readonly string[];
   /**
-   * `why` repeats nothing of a record. `lost`: records that were known here are gone from a shared
-   * store though no command deleted them, and how they come back, in words for anyone.
+   * `why` repeats nothing of a record. `lost` is set if records that were known here are gone from
+   * a shared store though no command deleted them. It says how to restore them, in words that hold
+   * no secret.
    */
   health(): { readonly ok: boolean; readonly why?: string; readonly lost?: string };
-  /** How many records are lost so. */
+  /** The number of records that are lost in this way. */
   lostCount(): number;
   /**
    * Which set of records this is: two stores with the same `id` hold the same records. A gateway
-   * gives them one when it is asked; `id` is undefined if it has no right to write there, and for a
-   * command if no gateway was asked yet. Rejects when it cannot be read.
+   * gives the records an id when it is asked for one. `id` is undefined if the gateway has no right
+   * to write there, and for a command if no gateway was asked yet. Rejects if the id cannot be
+   * read.
    */
   identity(): Promise<RecordsIdentity>;
   close(): Promise<void>;
@@ -58,7 +60,9 @@ export function newRecordsId(): string {
   return randomBytes(12).toString("hex");
 }
 
-/** The means of making keys: the configuration's names, the system's randomness, and the clock. */
+/**
+ * The inputs for making keys: names of the configuration, randomness of the system, and the clock.
+ */
 export function keyContextOf(
   { keyPrefix, environments, plans }: Pick<Config, "keyPrefix" | "environments" | "plans">,
   nowMs: number,
@@ -66,7 +70,10 @@ export function keyContextOf(
   return { keyPrefix, environments, plans, random: (max) => randomInt(max), nowMs };
 }
 
-/** Puts an edit of core/keys to the newest records; one that is refused leaves them as they are. */
+/**
+ * Applies an edit of core/keys to the newest records. An edit that is refused leaves them as they
+ * are.
+ */
 export function applyKeyEdit<T>(
   keys: KeyStore,
   edit: (records: Records) => EditResult<T>,

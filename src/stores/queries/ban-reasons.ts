@@ -1,21 +1,21 @@
 import type { UsageReport } from "../../core/keys/reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
-/** A ban in force, and how it came about. Instants are Unix seconds. */
+/** A ban in force, and its cause. Instants are Unix seconds. */
 export type BanInForce = {
   readonly until: number;
   readonly offences: number;
-  /** When it began; null if it is not known how it came about. */
+  /** When it began; null if its cause is not known. */
   readonly at: number | null;
-  /** Whether people imposed it; null if that is not known. */
+  /** Whether an operator imposed it; null if that is not known. */
   readonly imposed: boolean | null;
-  /** Their words; null if they gave none. */
+  /** The operator's words; null if there are none. */
   readonly reason: string | null;
   /** The refusals that earned it. */
   readonly strikes: readonly { readonly at: number }[];
 };
 
-/** An account's running strikes, and its ban, as the store has them: the same for every asker. */
+/** An account's running strikes, and its ban, as the store has them: the same for every reader. */
 export type BanReasons = {
   readonly account: string;
   readonly environment: string;

@@ -6,18 +6,22 @@ import { findUsageSubject, type UsageSubject } from "../../core/keys/reports.ts"
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 import { usageOf } from "./read-usage.ts";
 
-/** The name of an account as people give it; `environment` where they name one. */
+/** The name of an account as people write it; with `environment` if they name one. */
 export type AccountSelector = { readonly id: string; readonly environment?: string | undefined };
 
-/** `unknown`: there is no such account; `ambiguous`: there are several, and the selector does not say which. */
+/**
+ * `unknown`: there is no such account. `ambiguous`: there are several, and the selector does not
+ * say which.
+ */
 export type AccountLookup =
   | { readonly ok: true; readonly holder: UsageSubject }
   | { readonly ok: false; readonly because: "unknown" | "ambiguous"; readonly message: string };
 
 /**
- * The account that `id` names: an account, one of its keys, or the address of requests without a key,
- * `addr:192.0.2.1` (docs/reference/plans.md#public-operations). Such an address may have counts in
- * several environments: then one of them has to be named. Rejects when the store is away.
+ * The account that `id` names: an account, one of its keys, or the address of requests without a
+ * key, `addr:192.0.2.1` (docs/reference/plans.md#public-operations). Such an address may have
+ * counts in several environments; if so, the selector has to name one. Rejects if the store is
+ * unreachable.
  */
 export async function findAccountBySelector(
   { quotas, config }: { readonly quotas: Pick<QuotaAdmin, "peek">; readonly config: Config },

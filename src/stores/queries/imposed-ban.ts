@@ -6,7 +6,10 @@ import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { BanEvent, ImposedBan } from "../quotas/quota-store.ts";
 
-/** The ban that people impose on an account, told by its longest window; or why there can be none. */
+/**
+ * The ban that an operator imposes on an account, expressed by its longest window; or why there can
+ * be none.
+ */
 export function imposedBan(
   { bans, plans }: Pick<Config, "bans" | "plans">,
   { account, plan, limits }: UsageSubject,
@@ -23,7 +26,7 @@ export function imposedBan(
   return { lengthMs, window, keptMs: bans.forgetAfterMs, plan, reason };
 }
 
-/** Tells a ban that people imposed or lifted. */
+/** Logs that an operator imposed or lifted a ban. */
 export function logBanByHand(
   log: Pick<Log, "info" | "warn">,
   { name: { account, environment: env }, atMs: decidedAt, imposed }: BanEvent,

@@ -13,27 +13,32 @@ import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 export type DayReport = {
   readonly account: string;
   readonly environment: string;
-  /** The plan of its last request of that day; of the account now where the day knows none. */
+  /** The plan of its last request of that day; the plan of the account now if the day has none. */
   readonly plan: string;
-  /** `2026-10-21`, of UTC. */
+  /** `2026-10-21`, in UTC. */
   readonly day: string;
   readonly admitted: number;
   readonly units: number;
   readonly refused: number;
-  /** Units above those in the price of a month, as far as this day used them; of a whole month alone. */
+  /**
+   * Units above those in the price of a month, as far as this day used them; only for a whole
+   * month.
+   */
   readonly overage?: number;
 };
 
-/** The last `days` days, that of now among them, or a month such as `2026-10`. */
+/** The last `days` days including today, or a month such as `2026-10`. */
 export type Period = { readonly days: number } | { readonly month: string };
 
-/** Undefined of an environment or a plan is any. `after` is the account and day of an earlier row. */
+/**
+ * An undefined environment or plan matches any. `after` is the account and day of an earlier row.
+ */
 export type HistoryFilter = {
   readonly environment?: string | undefined;
   readonly plan?: string | undefined;
   readonly account?: string | undefined;
   readonly after?: Pick<DayReport, "account" | "day"> | undefined;
-  /** Units of a month that are in the price of a plan; given where the span is a whole month. */
+  /** Units of a month that are in the price of a plan; present if the span is a whole month. */
   readonly includedOf?: ((plan: string) => number | undefined) | undefined;
 };
 
@@ -41,7 +46,9 @@ export const DAYS_MAX = 3_660;
 /** Accounts that are read together: a few thousand rows at most are in memory. */
 const ACCOUNTS_TOGETHER = 500;
 
-/** The period of an option or a query, or why it is none, in words: `--days` names the option. */
+/**
+ * The period of an option or a query, or why it is invalid, in words. `--days` names the option.
+ */
 export function parsePeriod(
   { days, month }: { readonly days?: string | undefined; readonly month?: string | undefined },
   named: (name: "days" | "month") => string,
@@ -59,16 +66,16 @@ export function parsePeriod(
   return `Cannot read ${named("days")} as a number of days from 1 to ${DAYS_MAX}: the value is ${JSON.stringify(text)}`;
 }
 
-/** Why there is no usage by day; undefined where there is. */
+/** Why there is no usage by day; undefined if there is. */
 export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): string | undefined {
   if (historyMs !== undefined) return undefined;
   return "There is no usage by day: history is off in the configuration. Set history: 400d, and days are kept from then on";
 }
 
 /**
- * The rows of all accounts that fit, account by account and day by day, in pieces: never more than a
- * few thousand are in memory. Rejects when the store is away, where it has parts only without
- * `onMissing`.
+ * The rows of all accounts that match, account by account and day by day, in pieces: never more
+ * than a few thousand are in memory. Rejects if the store is unreachable. If only a part of it is,
+ * rejects unless `onMissing` is given.
  */
 export async function* readHistory(
   quotas: Pick<QuotaAdmin, "history">,
@@ -80,7 +87,8 @@ export async function* readHistory(
   const chosen = accounts.filter(
     (one) => (environment ?? one.environment) === one.environment && (account ?? one.id) === one.id,
   );
-  // If the account no longer exists the list starts from the beginning, so that it is never cut short in silence.
+  // If the account no longer exists the list starts from the beginning, so that no rows are left
+  // out unnoticed.
   const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);
@@ -97,7 +105,10 @@ export async function* readHistory(
   }
 }
 
-/** The plan of the last day says what is in the price of the month (docs/reference/history.md#overage). */
+/**
+ * The plan of the last day decides the units in the price of the month
+ * (docs/reference/history.md#overage).
+ */
 function withOverage(
   reports: readonly DayReport[],
   includedOf: (plan: string) => number | undefined,
@@ -112,8 +123,8 @@ function withOverage(
 }
 
 /**
- * The units of a month that a plan has in its price. Undefined for another period, and where no plan
- * includes any.
+ * The units of a month that are in the price of a plan. Undefined for any other period, and if no
+ * plan includes any.
  */
 export function monthlyIncluded(
   period: Period,
@@ -126,7 +137,7 @@ export function monthlyIncluded(
   return isTold ? includedOf : undefined;
 }
 
-/** The store may be ahead of the clock here: its day is shown too. */
+/** The store's clock may be ahead of the clock here, so its day is shown too. */
 export function spanOf(period: Period, nowMs: number): DaySpan {
   if ("month" in period) return monthRange(period.month) as DaySpan;
   const today = dayOf(nowMs);

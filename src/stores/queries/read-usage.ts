@@ -14,7 +14,10 @@ import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.
 import { PartsAsked } from "../quotas/parts-asked.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
-/** Which accounts: undefined for any. `over` is in percent of a limit, `top` a number of accounts. */
+/**
+ * Which accounts; an undefined member matches any. `over` is in percent of a limit, `top` a number
+ * of accounts.
+ */
 export type UsageFilter = {
   readonly environment?: string | undefined;
   readonly plan?: string | undefined;
@@ -22,15 +25,15 @@ export type UsageFilter = {
   readonly top?: number | undefined;
 };
 
-/** So many questions are under way at once: a store elsewhere answers them together. */
+/** The number of requests to the store at once: a remote store answers them together. */
 const TOGETHER = 100;
 
 /** The parts of the configuration by which accounts are counted. */
 type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
 
 /**
- * The usage of one account. Charges nothing; undefined where its plan is not configured. Rejects when
- * the store is away.
+ * The usage of one account. Charges nothing. Undefined if its plan is not configured. Rejects if
+ * the store is unreachable.
  */
 export async function usageOf(
   quotas: Pick<QuotaAdmin, "peek">,
@@ -44,7 +47,7 @@ export async function usageOf(
 
 /**
  * The counts of one account as they are now, with those of operations. Undefined if its plan is not
- * configured. Rejects while the store is unreachable.
+ * configured. Rejects if the store is unreachable.
  */
 export async function readCounts(
   quotas: Pick<QuotaAdmin, "peek">,
@@ -58,8 +61,8 @@ export async function readCounts(
 }
 
 /**
- * The counts of all accounts whose plan is configured. Rejects while the store is unreachable; while a
- * part of it is, only without `onMissing`.
+ * The counts of all accounts whose plan is configured. Rejects if the store is unreachable. If only
+ * a part of it is, rejects unless `onMissing` is given.
  */
 export async function readAllCounts(
   quotas: Pick<QuotaAdmin, "peek" | "partOf">,
@@ -78,16 +81,16 @@ export async function readAllCounts(
       });
     });
     for (const report of await Promise.all(some)) if (report !== undefined) found.push(report);
-    // The store of this process answers without waiting: requests have their turn in between.
+    // The store of this process answers without waiting, so requests get their turn in between.
     await nextTurn();
   }
   return found;
 }
 
 /**
- * The usage of all accounts that fit, those that are nearest to a limit first. Charges nothing;
- * accounts whose plan is not configured are left out. Rejects when the store is away, where it
- * has parts only without `onMissing`.
+ * The usage of all accounts that match, those that are nearest to a limit first. Charges nothing.
+ * Accounts whose plan is not configured are left out. Rejects if the store is unreachable. If only
+ * a part of it is, rejects unless `onMissing` is given.
  */
 export async function readUsage(
   quotas: Pick<QuotaAdmin, "peek" | "partOf">,
@@ -114,19 +117,19 @@ export async function readUsage(
       if (share * 100 >= over) found.push({ report, share });
     });
     await Promise.all(some);
-    // The store of this process answers without waiting: requests have their turn in between.
+    // The store of this process answers without waiting, so requests get their turn in between.
     await nextTurn();
   }
   found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
   return found.slice(0, top).map(({ report }) => report);
 }
 
-/** The part of the limit that is used, of the window that is used most. */
+/** The used part of the limit, for the window that is used most. */
 function shareOf({ windows }: UsageReport): number {
   return Math.max(0, ...windows.map(({ used, limit }) => used / limit));
 }
 
-/** The question of where an account stands; `observe` are the limits of its plan that refuse nothing. */
+/** The request for an account's usage; `observe` are the limits of its plan that refuse nothing. */
 export type UsageRequest = {
   readonly ask: Omit<QuotaRequest, "requests">;
   readonly observe: readonly Limit[];
@@ -135,7 +138,7 @@ export type UsageRequest = {
 
 /**
  * The windows of the account, of every operation of its environment, and those that its plan
- * observes. Undefined where its plan is not configured.
+ * observes. Undefined if its plan is not configured.
  */
 function usageRequest(
   config: Pick<Config, "plans" | "planBounds" | "bans" | "environments">,

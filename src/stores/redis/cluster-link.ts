@@ -27,9 +27,10 @@ const REFRESH_PAUSE_MS = 200;
 const SLOTS = Array.from({ length: BUCKET_COUNT }, (_, bucket) => bucketSlot(bucket));
 
 /**
- * Redis Cluster, as far as sixteen buckets need one. Ours, because the Cluster of ioredis sends a
- * script again when the connection was lost under it, which charges twice, and waits 100 ms on
- * TRYAGAIN. Here only what was certainly not executed is sent again: MOVED and ASK.
+ * Redis Cluster, as far as sixteen buckets need one. Written here because the Cluster of ioredis
+ * sends a script again if the connection was lost during it, which charges twice, and waits 100 ms
+ * on TRYAGAIN. This link sends a command again only if it was certainly not executed: on MOVED and
+ * ASK.
  */
 export function createClusterLink(seeds: readonly HostPort[], options: LinkOptions): Link {
   const map = new ClusterMap(seeds, options);
@@ -49,7 +50,7 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
       });
     },
     partOf: (bucket) => map.parts().find(({ buckets }) => buckets.includes(bucket)),
-    // A node of a Cluster that is replaced as planned hands over all that it has.
+    // A node of a Cluster hands over all its data when it is replaced in a planned failover.
     master: async () => "",
     split: () => undefined,
     subscribe: (channel, subscriber) => map.subscribe(channel, subscriber),
@@ -68,9 +69,10 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
       throw unreachableFailure("no node of the cluster owns the slot yet");
     }
     try {
-      // A node that was just learned of: there is nothing to wait for once it was lost.
+      // A node that was just learned of is connecting. After a lost connection there is nothing to
+      // wait for.
       if (CONNECTING.has(node.status)) await whenReady(node);
-      // On one connection, in one tick: nothing comes between the two.
+      // On one connection, in one tick, so that no other command comes between the two.
       if (asking) sendOn(node, "asking", []).catch(() => undefined);
       return await sendOn(node, name, args);
     } catch (error) {
@@ -108,7 +110,7 @@ class ClusterMap {
     return this.#owners[bucket];
   }
 
-  /** Settles when each owner is connected, or failed to be. */
+  /** Settles when each owner is connected or has failed to connect. */
   async connected(): Promise<void> {
     const owners = [...new Set(this.#owners)].filter((node) => node !== undefined);
     await Promise.allSettled(owners.map((node) => node.status === "ready" || whenReady(node)));
@@ -127,7 +129,10 @@ class ClusterMap {
     this.refreshSoon();
   }
 
-  /** The connection to where a redirection points; ":port" means the host that said so. */
+  /**
+   * The connection to the target of a redirection. ":port" means the host that sent the
+   * redirection.
+   */
   async nodeAt(at: string, from: Redis): Promise<Redis> {
     const colon = at.lastIndexOf(":");
     const host = at.slice(0, colon) || String(from.options.host);
@@ -151,7 +156,7 @@ class ClusterMap {
     return node;
   }
 
-  /** Looks up the owners of the slots again, a moment from now. */
+  /** Looks up the owners of the slots again after a short pause. */
   refreshSoon(): void {
     if (this.#timer !== undefined || this.#closed) return;
     this.#timer = setTimeout(() => {
@@ -201,7 +206,7 @@ class ClusterMap {
     this.#why = undefined;
   }
 
-  /** Cluster nodes pass on to each other what is published, so any will do. */
+  /** Cluster nodes pass published messages on to each other, so any node will do. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void } {
     let listener: Redis | undefined;
     const begin = async (): Promise<void> => {
@@ -243,7 +248,7 @@ function addressOf({ options: { host, port } }: Redis): string {
   return formatHostPort({ host: String(host), port: Number(port) });
 }
 
-/** One wait for each node: many requests may wait for the same one, and share its listeners. */
+/** One wait for each node: many requests may wait for the same node and share its listeners. */
 const WAITING = new WeakMap<Redis, Promise<void>>();
 
 function whenReady(node: Redis): Promise<void> {

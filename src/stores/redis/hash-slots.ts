@@ -1,14 +1,14 @@
 export const BUCKET_COUNT = 16;
 const SLOT_COUNT = 16_384;
 
-/** The part of each byte in the checksum: eight steps of the division at once. */
+/** The effect of each byte on the checksum: eight steps of the division at once. */
 const CRC_STEPS = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
   return crc;
 });
 
-/** CRC-16/XMODEM, the one that Redis Cluster hashes keys with. */
+/** CRC-16/XMODEM, with which Redis Cluster hashes keys. */
 export function crc16(text: string): number {
   const bytes = Buffer.from(text);
   let crc = 0;
@@ -18,7 +18,7 @@ export function crc16(text: string): number {
   return crc;
 }
 
-/** The slot of a bucket: that of its number, the part of the keys in braces. */
+/** The slot of a bucket: the slot of its number, which is the part of the keys in braces. */
 export function bucketSlot(bucket: number): number {
   return crc16(String(bucket)) % SLOT_COUNT;
 }

@@ -3,10 +3,10 @@ import { Command, type Redis, type RedisOptions } from "ioredis";
 import type { HostPort } from "../../core/address.ts";
 import type { StoreFailure } from "./store-failure.ts";
 
-/** Options of a connection; ours leave replies in the shapes of RESP 2. */
+/** Options of a connection. A link here leaves replies in the shapes of RESP 2. */
 export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
 
-/** The options for one server; over TLS a host that has a name is asked for by it (SNI). */
+/** The options for one server. Over TLS, a host that has a name is requested by that name (SNI). */
 export function atHost(options: LinkOptions, { host, port }: HostPort): LinkOptions {
   const { tls } = options;
   if (tls === undefined || isIP(host) !== 0) return { ...options, host, port };
@@ -15,7 +15,7 @@ export function atHost(options: LinkOptions, { host, port }: HostPort): LinkOpti
 
 export type RedisArgument = string | number;
 
-/** Some buckets of a Cluster, and the node that has them, as `host:port`. */
+/** Some buckets of a Cluster, and the node that owns them, as `host:port`. */
 export type ClusterPart = { readonly node: string; readonly buckets: readonly number[] };
 
 /** One node that takes writes. `send` rejects with StoreFailure. */
@@ -26,52 +26,56 @@ export type RedisNode = {
 };
 
 export type Subscriber = {
-  /** A message came over the channel. */
+  /** Called when a message came over the channel. */
   message(text: string): void;
-  /** Listening from now on; earlier messages are lost. */
+  /** Called when the subscription is in force. Earlier messages are lost. */
   up(): void;
-  /** Not listening any more, until `up`. */
+  /** Called when the subscription is lost, until `up`. */
   down(): void;
 };
 
-/** `code` as of a StoreFailure, where the server said why. */
+/** `code` as in a StoreFailure, if the server said why. */
 export type LinkHealth =
   | { readonly ok: true }
   | { readonly ok: false; readonly why: string; readonly code?: string };
 
 /**
- * The way to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no connection
- * and never sends anything twice that may have been executed; connects again by itself, for ever.
+ * The link to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no
+ * connection. Never resends a command that may have been executed. Reconnects by itself, without
+ * limit.
  */
 export type Link = {
-  /** True when keys of different buckets cannot go in one call. */
+  /** Whether keys of different buckets cannot go in one call. */
   readonly clustered: boolean;
   /**
    * Sends a command to the node that owns the key, `prefix:{bucket}:...`, following MOVED and ASK.
    * Rejects with StoreFailure.
    */
   send(key: string, name: string, args: readonly RedisArgument[]): Promise<unknown>;
-  /** Every node that takes writes, also those that cannot be reached. */
+  /** Every node that takes writes, including nodes that cannot be reached. */
   masters(): Promise<readonly RedisNode[]>;
   /** The part of a Cluster that has a bucket; undefined without a Cluster. */
   partOf(bucket: number): ClusterPart | undefined;
   /**
-   * Names the master that writes go to now; waits for the end of a failover. Where it is the same
-   * before and after a write, that write went to the master. Always the same without Sentinels.
-   * Rejects with StoreFailure while it cannot be known.
+   * Names the master that writes go to now. Waits for the end of a failover. If the name is the
+   * same before and after a write, that write went to the master. Without Sentinels it is always
+   * the same. Rejects with StoreFailure while it cannot be known.
    */
   master(): Promise<string>;
-  /** Why there may be more than one master, or none, in the words of the Sentinels; undefined if not. */
+  /**
+   * Why there may be more than one master, or none, in the words of the Sentinels; undefined if
+   * there is one.
+   */
   split(): string | undefined;
-  /** Subscribes on a connection of its own; returns a function that subscribes again on a new one. */
+  /** Subscribes on a separate connection. Returns a function that subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
   health(): LinkHealth;
-  /** Settles once connected, or when the first attempt failed. */
+  /** Settles when connected, or when the first attempt failed. */
   readonly tried: Promise<void>;
   close(): Promise<void>;
 };
 
-/** Sends one command on one connection, with its arguments kept out of what it may throw. */
+/** Sends one command on one connection. An error that it throws never holds the arguments. */
 export function sendOn(
   redis: Redis & { readonly refused?: StoreFailure | undefined },
   name: string,

@@ -17,8 +17,8 @@ const DONE_MS_MAX = 30_000;
 const LOOK_MS = 50;
 
 /**
- * SENTINEL FAILOVER, and the wait until the master of before is a replica, some ten seconds later: until
- * then it takes writes that are lost.
+ * Calls SENTINEL FAILOVER, and waits until the old master is a replica, some ten seconds later.
+ * Until then the old master accepts writes that are lost.
  */
 export function failOverSentinel(
   { hosts, master: name, password }: Pick<RedisUrl, "hosts" | "master" | "password">,
@@ -45,7 +45,9 @@ export function failOverSentinel(
   });
 }
 
-/** CLUSTER FAILOVER at a replica of the master of bucket 0, and the wait until it has the slots. */
+/**
+ * Calls CLUSTER FAILOVER at a replica of the master of bucket 0, and waits until it has the slots.
+ */
 export function failOverCluster(
   seeds: readonly HostPort[],
   link: LinkOptions,
@@ -84,7 +86,7 @@ async function until(look: () => Promise<string | undefined>): Promise<FailoverO
   return { ok: false, why: `the failover was not over within ${DONE_MS_MAX / 1_000} s` };
 }
 
-/** Works on the first of these hosts that can be reached. */
+/** Runs the work on the first of these hosts that can be reached. */
 async function withFirst(
   hosts: readonly HostPort[],
   link: LinkOptions,

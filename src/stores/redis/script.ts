@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import type { Link, RedisArgument } from "./link.ts";
 import { toStoreFailure } from "./store-failure.ts";
 
-/** A script and the name that EVALSHA calls it by. */
+/** A script and the hash by which EVALSHA calls it. */
 export type Script = { readonly text: string; readonly sha: string };
 
 export function defineScript(text: string): Script {
   return { text, sha: createHash("sha1").update(text).digest("hex") };
 }
 
-/** NOSCRIPT means that nothing was executed: after SCRIPT FLUSH the whole text goes, once. */
+/** NOSCRIPT means that nothing was executed. After SCRIPT FLUSH the whole text is sent, once. */
 export async function runScript(
   link: Link,
   script: Script,

@@ -9,21 +9,21 @@ import { type StoreFailure, unreachableFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
 const RETRY_MS = 100;
-/** Replies of a master that is left are waited for no longer than this. */
+/** How long to wait at most for replies of a master that is being left. */
 const LEAVE_MS = 100;
-/** A failover that is decided takes one to two seconds. */
+/** How long to wait for a failover. Once decided, it takes one to two seconds. */
 const FAILOVER_MS = 8_000;
 
 /**
- * The way to the master that most of the Sentinels name. A connection to any other node is closed,
- * and nothing is sent on it any more: neither when another one is named, nor from the moment at which
- * a replica is chosen to be the next master, which is before that replica stops following the old one
- * (docs/operations.md#engines).
+ * The route to the master that most of the Sentinels name. A connection to any other node is
+ * closed, and nothing is sent on it any more. That holds when another master is named, and already
+ * when a replica is chosen to be the next master, which is before that replica stops following the
+ * old one (docs/operations.md#engines).
  */
 export class SentinelRoute {
   readonly #options: LinkOptions;
   readonly #sentinels: Sentinels;
-  /** Where each connection leads, as the Sentinels wrote it. */
+  /** The address that each connection leads to, as the Sentinels wrote it. */
   readonly #places = new Map<Redis, Place>();
   #closed = false;
 
@@ -33,7 +33,7 @@ export class SentinelRoute {
     this.#sentinels = new Sentinels({ hosts, name, password, link: options, onChange });
   }
 
-  /** A connection that is yet to be opened, and leads to another node after each failover. */
+  /** A connection that is not open yet. It leads to another node after each failover. */
   open(): StrictRedis {
     const place: Place = { address: undefined };
     const connector = () => new MasterConnector(this.#sentinels, this.#options, place);
@@ -47,7 +47,7 @@ export class SentinelRoute {
     return redis;
   }
 
-  /** Why nothing may be sent on this connection, if so. */
+  /** Why nothing may be sent on this connection; undefined if it may be used. */
   refusal(redis: Redis): StoreFailure | undefined {
     const { master, promoted, split } = this.#sentinels.majority;
     if (this.#sentinels.isBehind)
@@ -58,13 +58,13 @@ export class SentinelRoute {
     return unreachableFailure(split ?? `the Sentinels name ${master} the master`);
   }
 
-  /** Why there may be more than one master, or none, if so. */
+  /** Why there may be more than one master, or none; undefined if there is one. */
   split(): string | undefined {
     return this.#sentinels.majority.split;
   }
 
   /**
-   * The master that most of the Sentinels name when asked now; waits for the end of a failover.
+   * The master that most of the Sentinels name when asked now. Waits for the end of a failover.
    * Rejects with StoreFailure if most of them name none.
    */
   async master(): Promise<string> {
@@ -96,7 +96,10 @@ export class SentinelRoute {
 type Place = { address: string | undefined };
 type TellError = (type: "error", error: Error) => void;
 
-/** Connects to the master that the Sentinels name. An attempt that rejects would be the last one. */
+/**
+ * Connects to the master that the Sentinels name. ioredis stops trying after an attempt that
+ * rejects.
+ */
 class MasterConnector extends AbstractConnector {
   readonly #sentinels: Sentinels;
   readonly #options: LinkOptions;
@@ -126,7 +129,10 @@ class MasterConnector extends AbstractConnector {
     return stream;
   }
 
-  /** A node that is a replica is not what the Sentinels meant, or not yet: it is tried again. */
+  /**
+   * Refuses a node that is a replica, because it is not the master that the Sentinels mean, or not
+   * yet. The connection is tried again.
+   */
   override check({ role }: { readonly role?: string }): boolean {
     if (role === undefined || role === "master") return true;
     const why = `${this.#place.address} is named the master, and says that it is a replica`;

@@ -20,11 +20,17 @@ export type SentinelMajority = {
   /** The master that more than half of all Sentinels name. */
   readonly master: string | undefined;
   readonly promoted: string | undefined;
-  /** Why there is no one master: undefined if most agree, no other is named, and none is promoted. */
+  /**
+   * Why there is no single master; undefined if most agree, no other is named, and none is
+   * promoted.
+   */
   readonly split: string | undefined;
 };
 
-/** `answers` has one place for each Sentinel; a place is empty while that Sentinel does not answer. */
+/**
+ * `answers` has one place for each Sentinel. The place is empty while that Sentinel does not
+ * answer.
+ */
 export function findMajority(answers: readonly (SentinelAnswer | undefined)[]): SentinelMajority {
   const votes = new Map<string, number>();
   let promoted: string | undefined;
@@ -56,7 +62,7 @@ export type SentinelsOptions = {
   readonly password?: string | undefined;
   /** Options of a connection to Redis: the Sentinels are reached with the same TLS, if any. */
   readonly link: LinkOptions;
-  /** Called when the answers have changed what they say together. */
+  /** Called when the combined answers have changed. */
   readonly onChange: () => void;
 };
 
@@ -65,18 +71,20 @@ type Awaiting = {
   readonly resolve: () => void;
 };
 
-/** A failover takes a few steps of a tenth of a second each: their events are not waited for alone. */
+/**
+ * A failover takes a few steps of a tenth of a second each, so its events alone are not relied on.
+ */
 const ASK_MS = 300;
 const ANSWER_LATE_MS = 600;
-/** Each Sentinel has answered, or failed to, within less than this, unless this process stood still. */
+/** Each Sentinel answers or fails within less than this, unless this process stood still. */
 const SILENT_MS = 1_200;
 /** The events of a failover that come before a replica stops following, and the one at its end. */
 const EVENTS = ["+selected-slave", "+failover-state-send-slaveof-noone", "+switch-master"];
 
 /**
- * Watches every Sentinel of the address: asks each for the master several times a second, and at
- * once when one tells of a failover. During a planned failover the old master takes writes for ten
- * seconds more, and only the Sentinels know that they are lost.
+ * Watches every Sentinel of the address. Asks each for the master several times a second, and at
+ * once if one reports a failover. During a planned failover the old master accepts writes for ten
+ * seconds more, and only the Sentinels know that those are lost.
  */
 export class Sentinels {
   readonly #watched: readonly WatchedSentinel[];
@@ -99,7 +107,7 @@ export class Sentinels {
     return this.#majority;
   }
 
-  /** Whether this process stood still, and does not know yet what the Sentinels said meanwhile. */
+  /** Whether this process stood still and has not heard since then from the Sentinels. */
   get isBehind(): boolean {
     return performance.now() - this.#countedMs > SILENT_MS;
   }
@@ -109,13 +117,13 @@ export class Sentinels {
     return this.#watched.find(({ why }) => why !== undefined)?.why;
   }
 
-  /** Asks all now. Settles once each has answered, or failed to. */
+  /** Asks all now. Settles when each has answered or failed. */
   async ask(): Promise<SentinelMajority> {
     await Promise.all(this.#watched.map((sentinel) => sentinel.ask()));
     return this.#majority;
   }
 
-  /** As `ask`, and settles as soon as they say together what is looked for. */
+  /** Like `ask`, but settles as soon as the combined answers pass `isFound`. */
   async askUntil(isFound: (majority: SentinelMajority) => boolean): Promise<void> {
     if (isFound(this.#majority)) return;
     const found = new Promise<void>((resolve) => this.#awaiting.add({ isFound, resolve }));
@@ -192,10 +200,10 @@ class WatchedSentinel {
       await new Promise((resolve) => this.#asked.once("ready", resolve).once("close", resolve));
     }
     const ask = (what: string) => sendOn(this.#asked, "sentinel", [what, this.#name]);
-    // On one connection, one after the other: the replicas are not older than the master.
+    // On one connection, one after the other, so that the replicas are not older than the master.
     const [master, replicas] = await Promise.all([
       ask("get-master-addr-by-name"),
-      // A user of the Sentinel may lack the right to ask: the end of a failover is seen all the same.
+      // A user of the Sentinel may lack the right to ask. The end of a failover is noticed anyway.
       ask("replicas").catch((error) => (error.name === "ReplyError" ? [] : Promise.reject(error))),
     ]);
     if (!Array.isArray(master)) {
@@ -224,7 +232,7 @@ class WatchedSentinel {
   }
 }
 
-/** A Sentinel without a password lets its default user in with any. */
+/** A Sentinel without a password accepts any password for its default user. */
 export function sentinelOptions(link: LinkOptions, password: string | undefined): LinkOptions {
   const { username: _, password: __, ...rest } = link;
   const login = password === undefined ? {} : { username: "default", password };

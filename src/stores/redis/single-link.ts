@@ -19,11 +19,14 @@ import { StrictRedis } from "./strict-redis.ts";
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type ConnectOptions = {
   readonly address: RedisAddress;
-  /** For `rediss://`: beyond what Node trusts by itself (NODE_EXTRA_CA_CERTS). */
+  /**
+   * For `rediss://`: additions to the authorities that Node trusts by default
+   * (NODE_EXTRA_CA_CERTS).
+   */
   readonly tls?: ConnectionOptions;
 };
 
-/** Opens the link that the address names; it need not answer yet. The message has no secret. */
+/** Opens the link that the address names. Redis need not answer yet. The message has no secret. */
 export function connectRedis(wanted: ConnectOptions): Link {
   const { url, options } = readAddress(wanted);
   switch (url.kind) {
@@ -39,8 +42,8 @@ export function connectRedis(wanted: ConnectOptions): Link {
 }
 
 /**
- * Has Sentinel or a Cluster replace a healthy master, as an operator does for maintenance. Resolves when
- * the old master is a replica; never rejects for what a server does.
+ * Has Sentinel or a Cluster replace a healthy master, as an operator does for maintenance. Resolves
+ * when the old master is a replica. Never rejects because of what a server does.
  */
 export async function failOver(wanted: ConnectOptions): Promise<FailoverOutcome> {
   const { url, options } = readAddress(wanted);
@@ -60,9 +63,9 @@ function readAddress({ address, tls }: ConnectOptions) {
 }
 
 /**
- * Options that keep ioredis from waiting, queueing and charging twice: it does all three by
- * default. The deadline of a command is ours, `orLate`: `commandTimeout` would call an answer lost
- * that only waits to be read.
+ * Options that keep ioredis from waiting, queueing and charging twice, all of which it does by
+ * default. `orLate` enforces the deadline of a command: `commandTimeout` would report an answer as
+ * lost that only waits to be read.
  */
 function safeOptions(url: RedisUrl, tls?: ConnectionOptions): LinkOptions {
   const { username, password } = url;
@@ -87,16 +90,19 @@ function safeOptions(url: RedisUrl, tls?: ConnectionOptions): LinkOptions {
   };
 }
 
-/** 50 ms, doubling up to half a second, and up to as much again by chance: no herd comes back at once. */
+/**
+ * 50 ms, doubling up to half a second, plus up to as much again by chance, so that gateways do not
+ * all come back at once.
+ */
 function retryDelay(times: number): number {
   const delayMs = Math.min(50 * 2 ** Math.min(times - 1, 10), 500);
   return delayMs + Math.floor(Math.random() * delayMs * 0.5);
 }
 
 /**
- * With Sentinels (`route`) they and the master that they name are all reached with TLS or all without.
- * A certificate has to hold the address by which a server was reached: of the master, the one that the
- * Sentinels tell.
+ * With Sentinels (`route`), the Sentinels and the master that they name are either all reached with
+ * TLS or all without. A certificate has to hold the address by which the server was reached. For
+ * the master that is the address that the Sentinels report.
  */
 function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   const open = () => route?.open() ?? new StrictRedis(options);
@@ -109,7 +115,8 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   redis.on("ready", () => {
     why = undefined;
   });
-  // With Sentinels that are away `connect` goes on trying and does not settle; it tells an error.
+  // If the Sentinels are unreachable, `connect` keeps trying and does not settle; it emits an
+  // error.
   const tried = Promise.race([redis.connect(), once(redis, "ready")]).then(
     () => undefined,
     (error) => {
@@ -150,14 +157,14 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   };
 }
 
-/** More than it takes V8 to see that the same place is asked again and again. */
+/** More than V8 needs to notice that the same place is asked again and again. */
 const ASKED = 1_000;
 
 /**
- * Makes the methods of strings quick again. ioredis has a class that extends String, and V8 turns
- * whatever is extended into a dictionary, in which each `text.length` and `text.slice` of the process
- * is looked up again. It turns that back when an object asks for what stands there; strings, which are
- * no objects, never make it do so (docs/decisions/hot-path.md).
+ * Makes the methods of strings fast again. ioredis has a class that extends String, and V8 turns a
+ * prototype that is extended into a dictionary, in which each `text.length` and `text.slice` of the
+ * process is looked up again. V8 undoes that when an object asks for a member of the prototype;
+ * strings are not objects and never cause it (docs/decisions/hot-path.md).
  */
 export function restoreStringMethods(): void {
   const text = Object("x") as string;

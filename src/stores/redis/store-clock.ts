@@ -1,14 +1,14 @@
-/** How far the two clocks may drift apart: a clock that is slewed goes up to 0.05 % faster or slower. */
+/** How far the two clocks may drift apart: a slewed clock runs up to 0.05 % faster or slower. */
 const DRIFT_PER_MS = 0.000_5;
-/** As far as the drift is allowed for where there was no answer for long. */
+/** The most drift that is allowed for, even after a long time without an answer. */
 const DRIFT_MS_MAX = 20;
-/** A timer of Node may fire a millisecond early, and the store tells whole milliseconds. */
+/** A timer of Node may fire a millisecond early, and the store reports whole milliseconds. */
 const ROUNDING_MS = 2;
 
 /**
- * The clock of the store, measured against performance.now() with each answer that tells its now:
- * the answer was made after the call was sent and before it was received, which bounds the
- * difference from both sides. A node of a Cluster has a clock of its own.
+ * The clock of the store, measured against performance.now() with each answer that reports the
+ * store's time. The answer was made after the call was sent and before it was received, which
+ * bounds the difference from both sides. Each node of a Cluster has its own clock.
  */
 export class StoreClock {
   #lowestMs = Number.NEGATIVE_INFINITY;
@@ -16,23 +16,28 @@ export class StoreClock {
   #learntMs = 0;
   #aheadMs = Date.now() - performance.now();
 
-  /** Whether deadlines can be told: not before the first answer, nor after `forget`. */
+  /** Whether deadlines can be computed: not before the first answer, nor after `forget`. */
   get isKnown(): boolean {
     return this.#lowestMs !== Number.NEGATIVE_INFINITY;
   }
 
-  /** The store's now in Unix milliseconds, as far as it is known; never ahead of the store's. */
+  /**
+   * The store's time in Unix milliseconds, as far as it is known; never ahead of the store's clock.
+   */
   now(): number {
     return Math.floor(performance.now() + this.#aheadMs);
   }
 
-  /** The store said `nowMs` at some time from `sentMs` to `receivedMs` on performance.now(). */
+  /**
+   * Called when the store said `nowMs`, at some time from `sentMs` to `receivedMs` on
+   * performance.now().
+   */
   learn(sentMs: number, receivedMs: number, nowMs: number): void {
     const driftMs = driftIn(receivedMs - this.#learntMs);
     const [lowestMs, highestMs] = [nowMs - receivedMs, nowMs + 1 - sentMs];
     const lowest = Math.max(lowestMs, this.#lowestMs - driftMs);
     const highest = Math.min(highestMs, this.#highestMs + driftMs);
-    // One of the clocks was set: only the new answer counts.
+    // One of the clocks was set, so only the new answer counts.
     const isSet = lowest > highest;
     this.#lowestMs = isSet ? lowestMs : lowest;
     this.#highestMs = isSet ? highestMs : highest;
@@ -40,14 +45,14 @@ export class StoreClock {
     this.#aheadMs = this.#lowestMs;
   }
 
-  /** Another server may answer from now on. */
+  /** Called when another server may answer from now on. */
   forget(): void {
     this.#lowestMs = Number.NEGATIVE_INFINITY;
     this.#highestMs = Number.POSITIVE_INFINITY;
   }
 
   /**
-   * The last instant of the store's clock that surely lies before `atMs` on performance.now();
+   * The last instant of the store's clock that is certainly before `atMs` on performance.now();
    * undefined while the clock is not known.
    */
   latestAt(atMs: number): number | undefined {
@@ -57,7 +62,7 @@ export class StoreClock {
   }
 }
 
-/** As far as the clocks may have drifted apart since the last answer. */
+/** How far the clocks may have drifted apart since the last answer. */
 function driftIn(sinceMs: number): number {
   return Math.min(Math.max(0, sinceMs) * DRIFT_PER_MS, DRIFT_MS_MAX);
 }

@@ -1,11 +1,12 @@
 /**
- * Why a command has no answer. `executed: "no"` is certain, so it may be sent again; "unknown" may
- * have been charged and never is. The message never holds the command's arguments or a password.
+ * Why a command has no answer. `executed: "no"` is certain, so the command may be sent again. With
+ * "unknown" it may have been charged, so it is never sent again. The message never holds the
+ * command's arguments or a password.
  */
 export class StoreFailure extends Error {
   readonly code: string;
   readonly executed: "no" | "unknown";
-  /** The store's now, where its refusal tells it. */
+  /** The time of the store's clock, if its refusal reports it. */
   readonly storeNowMs: number | undefined;
 
   constructor(code: string, message: string, executed: "no" | "unknown", storeNowMs?: number) {
@@ -16,7 +17,7 @@ export class StoreFailure extends Error {
     this.executed = executed;
   }
 
-  /** The same failure, with where it was. */
+  /** The same failure, with its place. */
   at(where: string): StoreFailure {
     const { code, message, executed, storeNowMs } = this;
     return new StoreFailure(code, `${message} (${where})`, executed, storeNowMs);
@@ -26,13 +27,13 @@ export class StoreFailure extends Error {
 /**
  * Calls back when `ms` have passed and a full poll phase after that. Timers run before sockets are
  * read, so an answer that waits in the socket behind a stalled event loop is still found in time.
- * Clearing the timer ends it, but for the poll phase.
+ * Clearing the timer cancels the call, except during the poll phase.
  */
 export function setTimeoutAfterPoll(ms: number, late: () => void): NodeJS.Timeout {
   return setTimeout(() => setImmediate(() => setImmediate(late)), ms);
 }
 
-/** Rejects when there is no answer in `ms`, and then in one more poll phase. */
+/** Rejects if there is no answer within `ms` and one more poll phase. */
 export function withTimeout<T>(answer: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const message = `Redis: no answer in ${ms} ms`;
@@ -43,7 +44,7 @@ export function withTimeout<T>(answer: Promise<T>, ms: number): Promise<T> {
   });
 }
 
-/** Replies that Redis gives instead of executing, and what people should know of them. */
+/** Replies that Redis sends instead of executing, and their meaning for people. */
 const REFUSALS: Record<string, string> = {
   NOSCRIPT: "it does not know the script",
   MOVED: "the slot is on another node",
@@ -66,8 +67,8 @@ const REFUSALS: Record<string, string> = {
 };
 
 /**
- * The error of the client library in plain words. ioredis hangs the command's arguments on its
- * errors, and those stay out.
+ * The error of the client library in plain words. ioredis attaches the command's arguments to its
+ * errors; they are left out.
  */
 export function toStoreFailure(error: unknown): StoreFailure {
   if (error instanceof StoreFailure) return error;
@@ -79,7 +80,8 @@ export function toStoreFailure(error: unknown): StoreFailure {
     const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
     const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
     const known = words.find((each) => each in REFUSALS);
-    // A right may be missing in the middle of a script, after it has charged.
+    // Redis may find in the middle of a script that a right is missing, after the script has
+    // charged.
     const midway = known === "NOPERM" && /\bscript\b/.test(text);
     if (known === "LATE") {
       const nowMs = Number(text.split(" ", 2)[1]);

@@ -2,12 +2,12 @@ import { type Command, Redis } from "ioredis";
 import type { LinkOptions } from "./link.ts";
 import { StoreFailure, toStoreFailure } from "./store-failure.ts";
 
-/** The commands with which a connection begins: who it is, and which database. */
+/** The commands with which a connection begins: login and database. */
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
 
 /**
- * A client whose connection is none where a step of its greeting failed. By itself ioredis goes on: on
- * database 0 where SELECT was refused, and without a login where the server asks for none.
+ * A client that does not use a connection if a step of its greeting failed. ioredis by default goes
+ * on: on database 0 if SELECT was refused, and without a login if the server asks for none.
  */
 export class StrictRedis extends Redis {
   #refused: StoreFailure | undefined;
@@ -15,7 +15,7 @@ export class StrictRedis extends Redis {
   constructor(options: LinkOptions) {
     super(options);
     this.on("error", (error: NodeJS.ErrnoException) => {
-      // The server is not even reached any more.
+      // The server can no longer even be reached.
       if (error.syscall !== undefined) this.#refused = undefined;
     });
     this.on("ready", () => {
@@ -23,7 +23,7 @@ export class StrictRedis extends Redis {
     });
   }
 
-  /** Why there is no connection, if it is for what the server said to the last greeting. */
+  /** Why there is no connection, if the server refused the last greeting. */
   get refused(): StoreFailure | undefined {
     return this.#refused;
   }
@@ -33,7 +33,10 @@ export class StrictRedis extends Redis {
     return super.sendCommand(command, stream);
   }
 
-  /** ioredis reads the words of the error, and forgives some of them: it gets ours. */
+  /**
+   * ioredis reads the text of the error and ignores some errors, so it gets a text from here
+   * instead.
+   */
   #judge(command: Command): void {
     const { reject } = command;
     command.reject = (error: Error) => {

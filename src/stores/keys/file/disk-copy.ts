@@ -11,17 +11,20 @@ import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 export type DiskCopy = {
   /** The records that were there at the start; undefined when there was no copy. */
   readonly found: Records | undefined;
-  /** Writes in its own time; of several, the newest. Never fails: trouble is reported once. */
+  /**
+   * Writes in the background; of several calls, the newest is written. Never fails: trouble is
+   * reported once.
+   */
   write(records: Records): void;
-  /** Keeps records that Redis has lost in a file next to the copy, so that an operator can restore them. */
+  /** Keeps records that Redis has lost in a file next to the copy. An operator can restore them. */
   setAside(records: Records): void;
   close(): Promise<void>;
 };
 
-/** Gateways of one machine may share the file: each writes the same, one at a time. */
+/** The gateways of one machine may share the file: each writes the same content, one at a time. */
 const LOCK_WAIT_MS = 5_000;
 
-/** Rejects with DamagedFileError when there is a copy that cannot be read, and leaves it as it is. */
+/** Rejects with DamagedFileError if there is a copy that cannot be read, and leaves it as it is. */
 export async function openDiskCopy(
   file: string,
   report: Reporter,
@@ -104,7 +107,7 @@ async function read(file: string): Promise<Records | undefined> {
 
 /**
  * Whether this is a state file that the memory store left here before the configuration named
- * Redis: it holds no keys.
+ * Redis. Such a file holds no keys.
  */
 function isCounters(text: string): boolean {
   return /^\{"version":\d+,"accounts":/.test(text);

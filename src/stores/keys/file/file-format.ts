@@ -15,12 +15,12 @@ const HEAD = new RegExp(
 );
 const MIDDLE = `],"accounts":[`;
 const TAIL = "]}";
-/** Version 1 had keys alone, each with the terms of its account. */
+/** Version 1 had only keys, each with the terms of its account. */
 const OLD_HEAD = `{"version":1,"keys":[`;
 
 /**
- * The text of a file of records, in pieces, a record per line. Damaged ones are written as they were
- * found, unless the edit has put another in their place. `id` names this set of records.
+ * The text of a file of records, in pieces, one record per line. A damaged record is written as it
+ * was found, unless the edit has put another in its place. `id` names this set of records.
  */
 export function* encodeKeyFile(
   records: Records,
@@ -65,15 +65,17 @@ function* listText<T>(
 }
 
 export type ReadOptions = {
-  /** These stand in for damaged records that were known before. */
+  /** Records that were known before. They stand in for damaged ones. */
   readonly known?: Records;
-  /** Unix milliseconds: which keys of an older file speak for their account. */
+  /**
+   * Unix milliseconds. Decides which keys of an older file determine the terms of their account.
+   */
   readonly nowMs: number;
 };
 
 /**
- * The records of such a file, and what is damaged among them. Rejects with DamagedFileError, naming
- * the places, when the file as a whole was not written by Tollgate.
+ * The records of a file, and those among them that are damaged. Rejects with DamagedFileError,
+ * naming the places, if the file as a whole was not written by Tollgate.
  */
 export async function decodeKeyFile(
   file: string,
@@ -95,8 +97,8 @@ type Values = {
 };
 
 /**
- * As keysText lays it out: 100,000 keys in pieces, line by line from the bytes, since decoding and
- * splitting all of them at once would hold up requests.
+ * Reads the layout that encodeKeyFile writes: 100,000 keys in pieces, line by line from the bytes,
+ * because decoding and splitting all of them at once would hold up requests.
  */
 async function readByLine(bytes: Buffer): Promise<Values | undefined> {
   const lines = new Lines(bytes);
@@ -110,7 +112,7 @@ async function readByLine(bytes: Buffer): Promise<Values | undefined> {
   return { id: named?.[1], keys, accounts };
 }
 
-/** The lines of a text that ends each of them. */
+/** The lines of a text in which a line feed ends each line. */
 class Lines {
   readonly #bytes: Buffer;
   #at = 0;
@@ -123,7 +125,7 @@ class Lines {
     return this.#at === this.#bytes.length;
   }
 
-  /** The lines ahead of `end`; the last is undefined where the text has no such line. */
+  /** The lines ahead of `end`. The last is undefined if the text has no line `end`. */
   *until(end: string): Generator<string | undefined> {
     for (let line = this.next(); line !== end; line = this.next()) {
       yield line;
@@ -131,7 +133,7 @@ class Lines {
     }
   }
 
-  /** Undefined where no further line ends. */
+  /** The next line; undefined if no further line ends. */
   next(): string | undefined {
     const end = this.#bytes.indexOf(0x0a, this.#at);
     if (end === -1) return undefined;
@@ -141,7 +143,7 @@ class Lines {
   }
 }
 
-/** The values of the lines ahead of `end`: all but the last of them have a comma. */
+/** The values of the lines ahead of `end`. All lines but the last of them have a comma. */
 async function parseUntil(lines: Lines, end: string): Promise<unknown[] | undefined> {
   const values: unknown[] = [];
   let isLast = false;

@@ -18,22 +18,26 @@ import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 export type FileKeyStoreOptions = {
   readonly path: string;
   readonly report: Reporter;
-  /** Follow the changes of others: a gateway does, a command that reads once need not. */
+  /**
+   * Whether to follow the changes of others: a gateway does, a command that reads once need not.
+   */
   readonly watch: boolean;
-  /** How long a change waits for the one of another process to end. */
+  /** How long a change waits for a change by another process to end. */
   readonly lockWaitMs?: number;
   /** Unix milliseconds. */
   readonly now?: () => number;
 };
 
-/** A change by another process is seen within this and the reading: a second, with room. */
+/**
+ * A change by another process is seen within this and the time of reading: well within a second.
+ */
 const POLL_MS = 300;
 const LOCK_WAIT_MS = 20_000;
 
 /**
- * Keys and accounts in one JSON file, a record per line, digests only. A missing file has none and
- * is made by the first change. Rejects, leaving the file as it is, when it cannot be read, or with
- * DamagedFileError, which has every place; a command (`watch` false) reads the records that are
+ * Keys and accounts in one JSON file, a record per line, digests only. A missing file has no
+ * records, and the first change makes it. If the file cannot be read, rejects and leaves the file
+ * as it is; DamagedFileError has every place. A command (`watch` false) reads the records that are
  * whole.
  */
 export async function openFileKeyStore(options: FileKeyStoreOptions): Promise<KeyStore> {
@@ -51,10 +55,10 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   #seen: Seen = { identity: "", exists: false };
   #reading: Pick<ReadRecords, "damaged" | "older"> = { damaged: [], older: false };
   #id: string | undefined;
-  /** The content that was refused last: it is not read again until it changes. */
+  /** The content that was refused last. It is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
   #trouble: string | undefined;
-  /** The trouble that the log has, in full. */
+  /** The trouble that was logged last, in full. */
   #told: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -113,8 +117,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /**
-   * Gives the records an id, so that a command can tell that it reads the same ones. A folder that
-   * this user cannot write to leaves them without.
+   * Gives the records an id, so that a command can tell that it reads the same ones. If this user
+   * cannot write to the folder, the records have no id.
    */
   async #ensureId(): Promise<void> {
     const nameIt = this.#locked(async () => {
@@ -150,13 +154,13 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
       throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });
     this.#id = id;
-    // Damaged records have other places now: reading the file tells them.
+    // Damaged records have other places now, so the file is read again to find them.
     if (this.#reading.damaged.length > 0) return this.#read();
     this.#seen = await look(path);
     if (records !== this.held.records) await this.held.replace(records, changes);
   }
 
-  /** Takes over the file where it changed. Rejects, changing nothing, when that cannot be used. */
+  /** Takes over the file if it changed. Rejects, changing nothing, if the file cannot be used. */
   async #read(): Promise<void> {
     const { path, now = Date.now } = this.#options;
     const seen = await look(path);
@@ -191,8 +195,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /**
-   * Keeps the last good records whatever becomes of the file; one line for each change of that.
-   * `strict`: rejects where they cannot be read.
+   * Keeps the last good records whatever happens to the file. Logs one line when the trouble
+   * changes. `strict`: rejects if the records cannot be read.
    */
   async #follow(strict: boolean): Promise<void> {
     const { path, report } = this.#options;

@@ -24,17 +24,19 @@ import { RecordReader } from "../records/record-format.ts";
 import { exportLines } from "./export-records.ts";
 import { decodeKeyFile } from "./file-format.ts";
 
-/** One line, parsed: where it stands, for people, and its value. */
+/** One parsed line: its place, for people, and its value. */
 export type ImportLine = { readonly at: string; readonly value: unknown };
 
 export type ImportOptions = {
-  /** Lines of another kind: a key itself, with its account, plan and environment. */
+  /**
+   * Whether the lines are of the other kind: a key itself, with its account, plan and environment.
+   */
   readonly plain: boolean;
   readonly foreignKeys: readonly ForeignKeyFormat[];
   readonly ring: KeyContext;
 };
 
-/** So many records are new, are known already, and end sooner now than they did. */
+/** The number of records that are new, that are known already, and that end sooner than before. */
 export type ImportCounts = {
   readonly keys: number;
   readonly accounts: number;
@@ -42,12 +44,12 @@ export type ImportCounts = {
   readonly ended: number;
 };
 
-/** With more mistakes than these it is the file that is wrong. */
+/** With more mistakes than this, the file itself is the wrong one. */
 const MISTAKES_MAX = 20;
 
 /**
- * Takes in all lines or none: a refusal has a line for each mistake. Doing it twice changes nothing;
- * of a known digest the earliest end holds.
+ * Imports all lines or none. A refusal has a line for each mistake. A second import of the same
+ * lines changes nothing. If a digest is known already, its earliest end holds.
  */
 export function importNow(
   records: Records,
@@ -60,8 +62,8 @@ export function importNow(
 }
 
 /**
- * The same in pieces of a few milliseconds, for a process that serves. Gives the edit for the records
- * that it was prepared with, which prepares others again.
+ * The same as importNow in pieces of a few milliseconds, for a process that serves. Returns the
+ * edit for the records that it was prepared with; for other records the edit prepares itself again.
  */
 export async function prepareImport(
   records: Records,
@@ -81,10 +83,10 @@ class Importing {
   readonly #options: ImportOptions;
   readonly #accounts = new Map<string, AccountRecord>();
   readonly #byDigest = new Map<string, KeyRecord>();
-  /** Ids of keys and accounts, and of keys alone: the first key of an older account has the id of it. */
+  /** Ids of keys and accounts. The first key of an older account has the id of that account. */
   readonly #taken: TakenIds = new Set<string>();
   readonly #keyIds = new Set<string>();
-  /** By account and number: the number that imported keys get whose own is taken here. */
+  /** By account and number: the number that imported keys get if their own is taken here. */
   readonly #capNumbers = new Map<string, number>();
   readonly #reader = new RecordReader();
   #known = 0;
@@ -95,7 +97,7 @@ class Importing {
     this.#options = options;
   }
 
-  /** Takes in the lines until there are too many mistakes; yields after each. */
+  /** Takes in the lines until there are too many mistakes. Yields after each line. */
   *take(lines: readonly ImportLine[]): Generator<void> {
     const { keys, accounts } = this.#records;
     for (const account of accounts) {
@@ -133,7 +135,7 @@ class Importing {
     return { ok: true, records, ...counts, known: this.#known, ended: this.#ended };
   }
 
-  /** The mistake in a line of `keys export`; undefined where it was taken in. */
+  /** The mistake in a line of `keys export`; undefined if the line was taken in. */
   record(value: unknown): string | undefined {
     if (typeof value !== "object" || value === null) return NO_RECORD;
     const { record, ...members } = value as Record<string, unknown>;
@@ -147,7 +149,7 @@ class Importing {
     return this.#misread() ?? this.#key(key);
   }
 
-  /** The mistake in a line with a key itself, which is never repeated. */
+  /** The mistake in a line with a key itself. The key is never repeated. */
   plain(value: unknown): string | undefined {
     if (typeof value !== "object" || value === null) return NO_PLAIN;
     const { key, account, plan, environment, name = "", ...others } = value as Plain;
@@ -231,7 +233,10 @@ class Importing {
     return undefined;
   }
 
-  /** A number that another key of the account has here would join their counts. */
+  /**
+   * The caps, with a number that is free here: if two keys of an account had the same number, their
+   * counts would be joined.
+   */
   #capsHere({ account, caps }: KeyRecord): KeyCaps | undefined | "too many" {
     if (caps === undefined) return undefined;
     const isTaken = this.#records.keys.some((key) => {
@@ -259,12 +264,12 @@ const NO_RECORD =
   'it is no line of `keys export`: lines {"key","account","plan","environment"} need --plain';
 const NO_PLAIN = 'expected {"key","account","plan","environment"}, all of them texts, and "name"';
 
-/** The start of a whole file of records, which no line of an export is. */
+/** The start of a whole file of records. No line of an export starts like this. */
 const KEY_FILE = /^\s*\{\s*"version"\s*:\s*\d+\s*,\s*(?:"id"\s*:\s*"[^"]*"\s*,\s*)?"keys"/;
 
 /**
  * The lines to import: those of an export, or the records of a whole key file or of a copy of one.
- * Rejects with DamagedFileError where such a file is damaged.
+ * Rejects with DamagedFileError if a key file or its copy is damaged.
  */
 export async function readLines(
   file: string,
@@ -278,7 +283,7 @@ export async function readLines(
   return [...exportLines(records)].map((line) => ({ at: file, value: parsed(line) }));
 }
 
-/** Parses lines; `file` names where they came from. Empty lines are none. */
+/** Parses lines; `file` is the file that they came from. Empty lines are skipped. */
 function linesOf(file: string, text: string): readonly ImportLine[] {
   return text.split("\n").flatMap((line, index) => {
     if (line.trim() === "") return [];
@@ -286,7 +291,7 @@ function linesOf(file: string, text: string): readonly ImportLine[] {
   });
 }
 
-/** Undefined where it is no JSON: a line may hold a key, and is never repeated. */
+/** Undefined if the line is not JSON. A line may hold a key and is never repeated. */
 function parsed(line: string): unknown {
   try {
     return JSON.parse(line);

@@ -5,8 +5,8 @@ import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
 
 /**
- * One changed record, for a change by a process that does not hold the records: its text before,
- * null for a new one, and after.
+ * One changed record, for a change by a process that does not hold the records: its text before
+ * (null for a new one) and its text after.
  */
 export type RecordPatch = {
   readonly record: "account" | "key";
@@ -38,8 +38,8 @@ function changesOf<T extends { readonly id: string }>(
 }
 
 /**
- * Makes a change to the newest records. Refuses it as a whole if one of the records is not as it was
- * before, or if one of the texts is no record.
+ * Makes a change to the newest records. Refuses the whole change if one of the records differs from
+ * its text before, or if one of the texts is not a record.
  */
 export async function preparePatch(
   patches: readonly RecordPatch[],
@@ -89,7 +89,10 @@ function merge<T extends AccountRecord | KeyRecord>(
   return [...replaced, ...fresh.filter(({ id }) => !present.has(id))];
 }
 
-/** The records in the lines of an export. Rejects with an Error that names the first that is none. */
+/**
+ * The records in the lines of an export. Rejects with an Error that names the first line that is
+ * not a record.
+ */
 export async function decodeExport(text: string, nowMs: number): Promise<Records> {
   const collector = new RecordCollector();
   await inSlices(text.split("\n"), (line, index) => {

@@ -4,8 +4,8 @@ import type { RecordEdit } from "../key-store.ts";
 import { RecordSet } from "./record-set.ts";
 
 /**
- * The part of a key store that answers from its copy of all records in memory. Where the records
- * rest, and how they are read and changed there, is for the store that extends this.
+ * The part of a key store that answers from its copy of all records in memory. The store that
+ * extends this class decides where the records are kept, and how they are read and changed there.
  */
 export abstract class CachedKeyStore {
   protected readonly held = new RecordSet();

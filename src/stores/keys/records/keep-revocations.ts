@@ -1,7 +1,9 @@
 import { inSlices } from "../../../base/event-loop.ts";
 import { earliestEnd, type KeyRecord, type Records } from "../../../core/keys/records.ts";
 
-/** Keys with the ends that are known here, and how many of them had none, or a later one. */
+/**
+ * Keys with the ends that are known here, and the number of keys that had no end or a later one.
+ */
 export type RevocationMerge = { readonly keys: readonly KeyRecord[]; readonly changed: number };
 
 type Known = {
@@ -11,9 +13,9 @@ type Known = {
 };
 
 /**
- * Keys that were taken away here stay away, though the store has forgotten that (a failover, a backup
- * that was restored). `known` has the keys as they are known here; `isOlder`: what was found is older
- * than what is known. Keys that are found as they are known cost next to nothing.
+ * A key that was revoked here stays revoked, even if the store has forgotten that (a failover, a
+ * restored backup). `known` has the keys as they are known here. `isOlder`: the keys that were
+ * found are older than the known ones. A key that is found as it is known costs next to nothing.
  */
 export async function keepRevocations(
   found: readonly KeyRecord[],
@@ -26,7 +28,7 @@ export async function keepRevocations(
     if (key === known.records.keys[i]) return;
     const own = known.find(key.digest);
     if (own === undefined || own === key || own.id !== key.id) return;
-    // An expiry may be put off, a revocation never: in the order of changes the later one holds.
+    // An expiry may be put off, a revocation never. In the order of changes the later expiry holds.
     if (!isOlder && (own.revokedMs === undefined || key.revokedMs !== undefined)) return;
     const { expiresMs: _, ...endless } = own;
     const ended = earliestEnd(key, isOlder ? own : endless);

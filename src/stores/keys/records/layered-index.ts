@@ -1,12 +1,13 @@
 import { inSlices } from "../../../base/event-loop.ts";
 
 /**
- * Records by a name that is unique: a map of all of them, which takes many turns of the event loop to
- * build, and over it those that changed since, so that the next change takes one.
+ * Records by a unique name. The base is a map of all records, which takes many turns of the event
+ * loop to build. The records that changed since are in a layer over it, so that the next change
+ * takes one turn.
  */
 export class LayeredIndex<T> {
   readonly #base: ReadonlyMap<string, T>;
-  /** Null where the record of the base is not there any more. */
+  /** Null if the record of the base was removed. */
   readonly #over: ReadonlyMap<string, T | null>;
   readonly #nameOf: (record: T) => string;
 
@@ -34,7 +35,7 @@ export class LayeredIndex<T> {
     return over === undefined ? this.#base.get(name) : (over ?? undefined);
   }
 
-  /** The same without the records of `old`, and with those of `made`. */
+  /** The same index without the records of `old` and with those of `made`. */
   with({ old, made }: { readonly old: readonly T[]; readonly made: readonly T[] }) {
     const over = new Map(this.#over);
     for (const record of old) over.set(this.#nameOf(record), null);

@@ -1,15 +1,15 @@
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 
-/** So many ids stand in a line of the log. */
+/** The most ids in one line of the log. */
 const IDS_MAX = 20;
 
-/** Finds records by what does not change in them. */
+/** Finds records by the parts of them that do not change. */
 type Present = {
   find(digest: string): KeyRecord | undefined;
   account(id: string): AccountRecord | undefined;
 };
 
-/** Records that are gone from the store though no command deleted them, and have not come back yet. */
+/** Records that disappeared from the store though no command deleted them, and are not back yet. */
 export class LostRecords {
   readonly #keys = new Map<string, KeyRecord>();
   readonly #accounts = new Map<string, AccountRecord>();
@@ -29,7 +29,7 @@ export class LostRecords {
     for (const account of accounts) this.#accounts.set(account.id, account);
   }
 
-  /** Drops those that are there again; true when that was the last of them. */
+  /** Drops the records that are present again. Returns true if those were the last. */
   dropFound(present: Present): boolean {
     if (this.count === 0) return false;
     for (const [id, { digest }] of this.#keys) if (present.find(digest)) this.#keys.delete(id);
@@ -37,12 +37,12 @@ export class LostRecords {
     return this.count === 0;
   }
 
-  /** These records, and those that were lost before them. */
+  /** These records, together with those that were lost before them. */
   with({ keys, accounts }: Records): Records {
     return { keys: union(this.#keys, keys), accounts: union(this.#accounts, accounts) };
   }
 
-  /** Says how many records are gone and how they come back, without a byte of a record. */
+  /** Says how many records are gone and how to restore them, without any content of a record. */
   words(file: string | undefined): string {
     const [keys, accounts] = [this.#keys.size, this.#accounts.size];
     const parts = [

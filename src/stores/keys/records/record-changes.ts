@@ -5,13 +5,13 @@ import type { ReadRecords } from "./record-collector.ts";
 
 type Named = { readonly id: string };
 
-/** How one list became another. */
+/** The difference between two versions of one list. */
 type ListChanges<T> = {
-  /** Records that are not there any more as they were. */
+  /** Records that were removed or changed, as they were before. */
   readonly old: readonly T[];
-  /** Records that were not there before. */
+  /** Records that were added or changed, as they are now. */
   readonly made: readonly T[];
-  /** Records whose id none has any more. */
+  /** Records whose id is in the list no longer. */
   readonly gone: readonly T[];
 };
 
@@ -21,9 +21,9 @@ export type RecordChanges = {
 };
 
 /**
- * Compares records by what they are and not by what is in them: an edit leaves those alone that it
- * does not change, and nearly always their places too. Undefined where they differ in more than
- * `max` places.
+ * Compares records by identity and not by content: an edit keeps the objects that it does not
+ * change, and nearly always their places too. Undefined if the lists differ in more than `max`
+ * places.
  */
 export async function compareRecords(before: Records, after: Records): Promise<RecordChanges>;
 export async function compareRecords(
@@ -67,8 +67,8 @@ async function listChanges<T extends Named>(
 }
 
 /**
- * The changes of an edit. Throws where that breaks the records, which is an editor's own mistake and
- * never that of a person: ids and digests are unique, accounts are there.
+ * The changes of an edit. Throws if the edit breaks the records: ids and digests are unique, and
+ * every key's account exists. Breaking that is a fault of the editing code, never of a person.
  */
 export async function checkedChanges(
   before: Records,
@@ -89,7 +89,7 @@ export async function checkedChanges(
   );
 }
 
-/** A new record must not take the place of one that cannot be read. */
+/** Throws if a new record would take the place of one that cannot be read. */
 export function refuseOverDamaged(
   { damaged, records: before }: Pick<ReadRecords, "damaged" | "records">,
   after: Records,
@@ -105,7 +105,7 @@ export function refuseOverDamaged(
   throw new Error(`Cannot use the ID ${over.id}: the record that has it is damaged, repair it`);
 }
 
-/** Looks at the new records alone: those before were sound, and `findDigest` knows them. */
+/** Checks the new records alone: the records before were sound, and `findDigest` knows them. */
 function isSoundBeside(
   before: Records,
   { keys, accounts }: RecordChanges,
@@ -128,7 +128,7 @@ function isSoundBeside(
   );
 }
 
-/** Each new record with the id of one before has taken its place. */
+/** Whether each new record that has the id of an earlier one has replaced it. */
 function hasNoTwins<T extends Named>(
   before: readonly T[],
   { made, gone }: ListChanges<T>,

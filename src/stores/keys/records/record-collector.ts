@@ -9,14 +9,16 @@ import type { JsonMistake } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { type LegacyAccountFields, RecordReader } from "./record-format.ts";
 
-/** A record that cannot be used. Its value stays as it was found, so that an operator can repair it. */
+/**
+ * A record that cannot be used. Its value stays as it was found, so that an operator can repair it.
+ */
 export type DamagedRecord = {
   readonly kind: "key" | "account";
-  /** Where it says who it is; undefined where not even that can be read. */
+  /** The id that the record states; undefined if not even that can be read. */
   readonly id: string | undefined;
   readonly value: unknown;
   readonly mistakes: readonly JsonMistake[];
-  /** The record as it was known before, which stands in for it. */
+  /** The record as it was known before. It stands in for the damaged one. */
   kept?: KeyRecord | AccountRecord;
 };
 
@@ -24,11 +26,11 @@ export type DamagedRecord = {
 export type ReadRecords = {
   readonly records: Records;
   readonly damaged: readonly DamagedRecord[];
-  /** Some are of an older version: the next change rewrites all of them. */
+  /** Whether some records are of an older version. If so, the next change rewrites all of them. */
   readonly older: boolean;
 };
 
-/** Collects records one by one: what cannot be used is set aside, the rest stands. */
+/** Collects records one by one. A record that cannot be used is set aside; the others are used. */
 export class RecordCollector {
   readonly #reader = new RecordReader();
   readonly #keys = new Map<string, KeyRecord>();
@@ -39,17 +41,17 @@ export class RecordCollector {
     { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[]
   >();
   readonly #damaged: DamagedRecord[] = [];
-  /** Keys whose account had not come yet when they came: a file has its accounts first. */
+  /** Keys that were read before their account. (A file has its accounts first.) */
   readonly #orphans = new Map<string, { readonly path: JsonPath; readonly value: unknown }>();
 
   readonly #isKnownAccount: (id: string) => boolean;
 
-  /** `isKnownAccount`: accounts that are there already, where only some records are collected. */
+  /** `isKnownAccount`: whether an account is known already, if only some records are collected. */
   constructor(isKnownAccount: (id: string) => boolean = () => false) {
     this.#isKnownAccount = isKnownAccount;
   }
 
-  /** `name` is what the record goes by where it rests, if it has such a name. */
+  /** `name` is the name under which the record is kept, if it has one. */
   key(value: unknown, path: JsonPath, name?: string): void {
     if (this.#isNoRecord("key", value, path, name)) return;
     const { record, legacy } = this.#reader.key(value, path);
@@ -80,8 +82,8 @@ export class RecordCollector {
   }
 
   /**
-   * All that was read. In place of what is damaged stands what `known` had, if it had it. An account
-   * that version 1 did not write is made from its newest working key, at `nowMs`.
+   * All records that were read. A damaged record is replaced by the one in `known`, if there is
+   * one. An account that version 1 did not write is made from its newest working key, at `nowMs`.
    */
   async end(known: Records, nowMs: number): Promise<ReadRecords> {
     const older = this.#legacy.size > 0;
@@ -153,7 +155,9 @@ export class RecordCollector {
   }
 }
 
-/** The newest key that works speaks for its account; where none does, the newest. */
+/**
+ * Takes the terms of the account from its newest working key, or from the newest key if none works.
+ */
 function accountFrom(
   id: string,
   keys: readonly { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[],

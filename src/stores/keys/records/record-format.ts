@@ -19,7 +19,10 @@ import { CAP_NUMBER_MAX, LIMIT_MAX, WINDOW_NAMES } from "../../../core/quota/win
 import { JsonMemberReader } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 
-/** The version that this gateway writes. Version 1 had no accounts: their terms stood in each key. */
+/**
+ * The version that this gateway writes. Version 1 had no accounts: each key had the terms of its
+ * account.
+ */
 export const RECORD_VERSION = 2;
 
 const DIGEST_PATTERN = /^[0-9a-f]{64}$/;
@@ -33,7 +36,7 @@ const ACCOUNT_MEMBERS = [
   ...["version", "id", "environment", "plan", "limits", "meta", "created", "suspended"],
 ];
 
-/** One key as it rests in a file or in Redis: one line of JSON, instants as people read them. */
+/** One key as it is kept in a file or in Redis: one line of JSON, instants in a readable form. */
 export function encodeKey(record: KeyRecord): string {
   const { id, digest, name, environment, account, scopes, from } = record;
   const { createdMs, expiresMs, revokedMs, caps, replacedBy } = record;
@@ -54,7 +57,7 @@ export function encodeKey(record: KeyRecord): string {
   });
 }
 
-/** One account, likewise. */
+/** One account, in the same form. */
 export function encodeAccount(record: AccountRecord): string {
   const { id, environment, plan, limits, meta, createdMs, suspended } = record;
   return JSON.stringify({
@@ -87,16 +90,16 @@ export type LegacyAccountFields = {
   readonly limits: readonly AccountLimit[];
 };
 
-/** Empty lists and objects of all records are these: 100,000 of each would be 10 MB. */
+/** Shared by all records whose lists and objects are empty: 100,000 of each would be 10 MB. */
 const NONE: readonly never[] = [];
 const NO_META: Readonly<Record<string, string>> = {};
 
-/** Reads the members of one record, and notes what is wrong with them. */
+/** Reads the members of one record, and notes the mistakes in them. */
 export class RecordReader extends JsonMemberReader {
-  /** One text for each name that comes often. */
+  /** One shared string for each name that is frequent. */
   readonly #names = new Map<string, string>();
 
-  /** `legacy` is there where the record is of version 1. */
+  /** `legacy` is present if the record is of version 1. */
   key(
     value: unknown,
     path: JsonPath,
@@ -149,7 +152,7 @@ export class RecordReader extends JsonMemberReader {
     }
     const known = version === undefined ? [...names, ...LEGACY_MEMBERS] : names;
     for (const member of Object.keys(found)) {
-      // The name of a member may be anything, a key too.
+      // The name of a member may be anything, even a key.
       if (!known.includes(member)) this.note([...path, maskKeys(member)], "it is unknown", "…");
     }
     return found;

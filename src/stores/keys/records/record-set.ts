@@ -8,7 +8,7 @@ import {
 import { LayeredIndex } from "./layered-index.ts";
 import { compareRecords, type RecordChanges } from "./record-changes.ts";
 
-/** After more changes than these the whole set is indexed again. */
+/** After more changes than this, the whole set is indexed again. */
 const CHANGES_MAX = 4_000;
 
 /** All records that a process knows, found by digest and by id; every key store serves from one. */
@@ -32,8 +32,8 @@ export class RecordSet {
   }
 
   /**
-   * Swaps all of them at once, when they are indexed, and tells the listeners. `changes` are those
-   * from the records before, where they are known.
+   * Replaces all records at once when they are indexed, and calls the listeners. `changes` are the
+   * changes from the records before, if they are known.
    */
   async replace(records: Records, changes?: RecordChanges): Promise<void> {
     const { keys, accounts } =
@@ -55,7 +55,9 @@ export class RecordSet {
   }
 }
 
-/** The index of the list: that of the list before with what changed, or another where that is much. */
+/**
+ * The index of the list: the index before with the changes in it, or a new one if they are many.
+ */
 async function indexed<T>(
   index: LayeredIndex<T>,
   list: readonly T[],

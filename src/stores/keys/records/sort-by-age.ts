@@ -1,10 +1,10 @@
 import { inSlices, nextTurn } from "../../../base/event-loop.ts";
 import type { AccountRecord, KeyRecord } from "../../../core/keys/records.ts";
 
-/** Records sorted before the event loop has its turn: a millisecond or two. */
+/** Records sorted before the event loop continues: a millisecond or two. */
 const AT_ONCE = 2_000;
 
-/** Oldest first, as they are in a file; 100,000 of them in many turns of the event loop. */
+/** Sorts oldest first, as in a file. 100,000 records are sorted in many turns of the event loop. */
 export async function sortByAge<T extends KeyRecord | AccountRecord>(
   records: readonly T[],
 ): Promise<readonly T[]> {
@@ -35,7 +35,7 @@ async function merged<T extends Aged>(one: readonly T[], other: readonly T[]): P
   return all;
 }
 
-/** The records of two lists that are sorted, oldest first. */
+/** The records of two sorted lists, merged oldest first. */
 function* inTurns<T extends Aged>(one: readonly T[], other: readonly T[]): Generator<T> {
   for (let [i, j] = [0, 0]; i < one.length || j < other.length; ) {
     const [first, second] = [one[i], other[j]];

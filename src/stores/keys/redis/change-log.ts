@@ -1,19 +1,25 @@
 import { randomBytes } from "node:crypto";
 
 /**
- * The last changes of the records in Redis, as a text that lies beside them: which version became
- * which, and the names of the fields that changed. Whoever knows one of these versions reads those
- * fields in place of all. It is written by the script that writes the records, so it is true as far
- * as it goes; where it does not reach, all records are read.
+ * The last changes of the records in Redis, as a text that is kept next to them: which version
+ * became which, and the names of the fields that changed. A reader that knows one of these versions
+ * reads those fields instead of all. The script that writes the records writes the log too, so its
+ * entries are true. If it does not go back far enough, all records are read.
  */
 export type ChangeLog = string;
 
 type Change = readonly [from: string, to: string, names: readonly string[]];
 
-/** Longer than this the oldest changes go: a thousand new keys with their accounts are 36,000. */
+/**
+ * If the log is longer than this, the oldest changes are dropped. A thousand new keys with their
+ * accounts take 36,000.
+ */
 const LENGTH_MAX = 40_960;
 
-/** The log with one change more; `names` undefined: everything changed, so the log starts again. */
+/**
+ * The log with one more change. If `names` is undefined everything changed, so the log starts
+ * again.
+ */
 export function appendChange(
   changes: ChangeLog,
   { from, to, names }: { from: string; to: string; names: readonly string[] | undefined },
@@ -28,7 +34,7 @@ export function appendChange(
   return text;
 }
 
-/** The fields that changed after `version`; undefined where the log does not say. */
+/** The fields that changed after `version`; undefined if the log does not say. */
 export function changedSince(version: string, changes: ChangeLog): readonly string[] | undefined {
   const all = read(changes);
   const first = all.findIndex(([from]) => from === version);
@@ -38,7 +44,7 @@ export function changedSince(version: string, changes: ChangeLog): readonly stri
   return linked ? [...new Set(later.flatMap(([, , names]) => names))] : undefined;
 }
 
-/** The version that the log ends in; "" where it has none. */
+/** The last version in the log; "" if there is none. */
 export function lastVersion(changes: ChangeLog): string {
   return read(changes).at(-1)?.[1] ?? "";
 }
@@ -64,12 +70,14 @@ function isChange(value: unknown): value is Change {
   );
 }
 
-/** `<number>.<random>`: the number grows with each change, and no two changes have one version. */
+/**
+ * `<number>.<random>`: the number grows with each change, and no two changes have the same version.
+ */
 export function versionAfter(version: string): string {
   return `${numberOfVersion(version) + 1}.${randomBytes(6).toString("hex")}`;
 }
 
-/** The number of a version; 0 where there is none, or none that can be read. */
+/** The number of a version; 0 if there is none, or if it cannot be read. */
 export function numberOfVersion(version: string): number {
   const number = Number.parseInt(version, 10);
   return Number.isSafeInteger(number) ? number : 0;

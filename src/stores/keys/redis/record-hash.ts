@@ -12,20 +12,21 @@ export const VERSION_FIELD = ":version";
 export const CHANGES_FIELD = ":changes";
 export const ACCOUNT_START = "@";
 
-/** Enough to see that something changed: a record that is deleted by hand changes no version. */
+/** Enough to see a change: a record that is deleted by hand does not change the version. */
 export type HashMark = { readonly version: string; readonly fields: number };
 
-/** The texts of all fields, those of the version and the changes too. */
+/** The texts of all fields, including the version and the changes. */
 export type HashFields = ReadonlyMap<string, string>;
 
 /**
- * Fields that Redis looks at for one piece. Small ones hold up neither Redis nor a gateway that serves
- * for more than a few milliseconds; large ones take fewer round trips, which may be long.
+ * The number of fields that Redis looks at for one piece. A small piece holds up neither Redis nor
+ * a serving gateway for more than a few milliseconds. Large pieces take fewer round trips, which
+ * matters if round trips are long.
  */
 const PIECES = { small: 1_000, large: 10_000 } as const;
 export type ReadPace = keyof typeof PIECES;
 
-/** Reads the hash that has the records. All reject with StoreFailure. */
+/** Reads the hash that has the records. All methods reject with StoreFailure. */
 export class RecordHash {
   readonly key: string;
   readonly #link: Link;
@@ -58,10 +59,10 @@ export class RecordHash {
       const found = await this.#unchanged(PIECES[pieces]);
       if (found !== undefined) return found;
     } catch (error) {
-      // Users of Redis that were set up before pieces were read have no right to HSCAN.
+      // Users of Redis that were set up for an older version have no right to HSCAN.
       if (toStoreFailure(error).code !== "NOPERM") throw error;
     }
-    // The client library makes an object of what Redis sends as a list.
+    // The client library turns the list that Redis sends into an object.
     const reply = await this.#ask("hgetall", [], ALL_LATE_MS);
     return new Map(Object.entries(reply as Record<string, string>));
   }

@@ -31,32 +31,37 @@ import type { Snapshot } from "./snapshot.ts";
 export type RedisKeyStoreOptions = {
   readonly address: RedisAddress;
   readonly prefix: string;
-  /** Where the last copy of the records is kept, for a start while Redis is away. */
+  /** The file that keeps the last copy of the records, for a start while Redis is unreachable. */
   readonly copyFile?: string | undefined;
   readonly report: Reporter;
-  /** Follow the changes of others: a gateway does, a command that reads once need not. */
+  /**
+   * Whether to follow the changes of others: a gateway does, a command that reads once need not.
+   */
   readonly watch: boolean;
-  /** For `rediss://`, beyond what Node trusts by itself. */
+  /** For `rediss://`: additions to the authorities that Node trusts by default. */
   readonly tls?: ConnectionOptions;
   /** Unix milliseconds. */
   readonly now?: () => number;
 };
 
-/** The version is read this often, for those who missed the message. */
+/** How often the version is read, in case the message was missed. */
 const POLL_MS = 900;
 /** Maximum retries after losing a write race. The pause grows with each retry. */
 const TRIES_MAX = 100;
 const PAUSE_MAX_MS = 100;
-/** While Redis is unreachable the store's check says so, and the copy here stays in use. */
+/**
+ * While Redis is unreachable, the check of the store reports it, and the copy here stays in use.
+ */
 const AWAY: ReadonlySet<string> = new Set([
   ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
   ...["BUSY", "READONLY"],
 ]);
 
 /**
- * Keys and accounts in Redis, with a full copy here: a lookup costs no command. A gateway (`watch`)
- * starts while Redis is away, from the copy on disk if there is one; a command rejects instead.
- * Rejects with DamagedFileError when the copy on disk cannot be read, and leaves it as it is.
+ * Keys and accounts in Redis, with a full copy here: a lookup costs no command. If Redis is
+ * unreachable, a gateway (`watch`) starts from the copy on disk if there is one; a command rejects
+ * instead. Rejects with DamagedFileError if the copy on disk cannot be read, and leaves it as it
+ * is.
  */
 export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<KeyStore> {
   const { address, prefix, copyFile, report, watch, now = Date.now } = options;
@@ -72,7 +77,7 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   return store;
 }
 
-/** Redis has no records and the copy on disk has some: nothing says which of them is right. */
+/** Redis has no records and the copy on disk has some: it is unknown which of them is right. */
 class LostRecordsError extends Error {}
 
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
@@ -81,15 +86,15 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #copy: DiskCopy | undefined;
   readonly #report: Reporter;
   readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch" | "copyFile">;
-  /** The state of Redis when it was last read in this process's life; undefined before that. */
+  /** The state of Redis when this process last read it; undefined before the first read. */
   #seen: Snapshot | undefined;
   #ready = false;
   readonly #lost = new LostRecords();
   /** The file that the lost records are in. */
   #lostFile: string | undefined;
-  /** Why the newest records cannot be had, in words for people. */
+  /** Why the newest records cannot be read, in words for people. */
   #trouble: string | undefined;
-  /** The trouble that the log has. */
+  /** The trouble that was logged last. */
   #told: string | undefined;
   #subscription: { restart(): void } | undefined;
   #missed = false;
@@ -148,7 +153,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     return { id, place: `${address.shown}, prefix ${prefix}` };
   }
 
-  /** Takes over what Redis has. Rejects, changing nothing, when that cannot be had. */
+  /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
   refresh(): Promise<void> {
     return this.queue.run(() => this.#refresh());
   }
@@ -161,10 +166,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     await this.#copy?.close();
   }
 
-  /** Goes on refreshing until closed: at each message, and by the clock. Never rejects. */
+  /** Refreshes until closed: at each message, and at intervals. Never rejects. */
   async #follow(): Promise<void> {
     this.#subscription = this.#link.subscribe(this.#remote.channel, {
-      // Anyone may publish there: a message is a reason to read the records, and says nothing more.
+      // Any client may publish there: a message is only a reason to read the records.
       message: () => void this.#look(false),
       up: () => void this.#look(false),
       down: () => undefined,
@@ -204,7 +209,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
         before !== undefined && numberOfVersion(found.version) < numberOfVersion(before.version);
       const whole = await this.#withEnds(found, isOlder);
       if (whole === undefined) continue;
-      // Commands write what they change into the log of changes, by which the records were followed.
+      // Commands write their changes into the log of changes, and this read followed that log.
       if (isFollowed || before === undefined) return this.#adopt(whole);
       const changes = await compareRecords(before.records, whole.records);
       await this.#adopt(whole, changes);
@@ -224,7 +229,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     const followed = isNext ? await this.#remote.since(before) : undefined;
     const pieces = this.#ready ? "small" : "large";
     const found = followed ?? (await this.#remote.all(this.held.records, pieces));
-    // Nothing in Redis but a copy here: it lost them while no gateway ran.
+    // Redis is empty and there is a copy here: Redis lost the records while no gateway ran.
     if (found.version === "" && before === undefined && this.held.records.keys.length > 0) {
       throw new LostRecordsError(
         "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
@@ -255,7 +260,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     }
   }
 
-  /** Deleted records and a restored backup are wanted, or a loss: either way operators are told. */
+  /**
+   * Sets lost records aside and reports them. Deleting them or restoring a backup may be intended,
+   * but it may be a loss, so operators are told in both cases.
+   */
   #tellLoss(before: Records, gone: Records): void {
     const { copyFile } = this.#options;
     this.#copy?.setAside(this.#lost.with(before));
@@ -302,7 +310,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#told = undefined;
   }
 
-  /** `byClock`: a change that no message announced means that the subscription is deaf. */
+  /** `byClock`: if it finds a change that no message announced, the subscription does not work. */
   async #look(byClock: boolean): Promise<void> {
     const before = this.#seen?.version;
     try {

@@ -18,17 +18,19 @@ import { applyPatch, countFields, readSnapshot, type Snapshot } from "./snapshot
 
 /** The whole set may be tens of megabytes. */
 const ALL_LATE_MS = 10_000;
-/** After a cut connection, how long to go on asking whether the change had arrived. */
+/** After a lost connection, how often to ask whether the change had arrived. */
 const RECONNECT_TRIES = 15;
 const RECONNECT_PAUSE_MS = 200;
-/** More changed records than this are read with all the others. */
+/** If more records than this changed, all records are read. */
 const READ_SINGLY_MAX = 2_000;
-/** The most times they are read again because another writer changed them during the read. */
+/**
+ * The most times the records are read again because another writer changed them during the read.
+ */
 const TRIES_MAX = 5;
 /**
- * Writes records when the version is still the one they were edited from, or not at all. ARGV: that
- * version, the next one, the channel, the log of changes, how many fields go, those fields, then
- * name and value of each other.
+ * Writes records if the version is still the one they were edited from; otherwise writes nothing.
+ * ARGV: that version, the next one, the channel, the log of changes, the number of fields to
+ * delete, those fields, then name and value of each field to write.
  */
 const PUT = defineScript(`
 local stored = redis.call('HGET', KEYS[1], '${VERSION_FIELD}') or ''
@@ -49,7 +51,7 @@ if not id and ARGV[1] ~= '' then
 end
 return id`);
 
-/** Records to be written as the version `to`, and what they change. */
+/** Records to be written as the version `to`, and the changes that lead to them. */
 export type RecordsWrite = {
   readonly records: Records;
   readonly changes: RecordChanges;
@@ -57,22 +59,26 @@ export type RecordsWrite = {
 };
 
 /**
- * The records in Redis: one hash, `<prefix>:{0}:keys`, of field -> JSON, with the version and the
- * last changes among its fields, so that one command reads all of it and one script changes it. The
- * field of a key is its id, that of an account "@" and its id. All reject with StoreFailure.
+ * The records in Redis: one hash, `<prefix>:{0}:keys`, of field -> JSON. The version and the last
+ * changes are fields of it too, so that one command reads all of it and one script changes it. The
+ * field of a key is its id; the field of an account is "@" and its id. All methods reject with
+ * StoreFailure.
  */
 export type RedisRecords = {
   readonly key: string;
-  /** Each change is announced here, by its version alone: each subscriber reads the records. */
+  /** Each change is published here as its version only; each subscriber then reads the records. */
   readonly channel: string;
   /** The id of this set of records; sets `fresh` if there is none and one is given. */
   id(fresh?: string): Promise<string | undefined>;
   mark(): Promise<HashMark>;
-  /** In place of a damaged record stands what `known` has. */
+  /** All records. A damaged record is replaced by the one in `known`. */
   all(known: Records, pieces: ReadPace): Promise<Snapshot>;
-  /** The successor of `before`, read by the changed records alone; undefined where that cannot be told. */
+  /**
+   * The successor of `before`, made by reading only the changed records; undefined if it is unknown
+   * which changed.
+   */
   since(before: Snapshot): Promise<Snapshot | undefined>;
-  /** Makes `before` into what it is to become; undefined when someone else was first. */
+  /** Replaces `before` by `next`; undefined if another writer was first. */
   put(before: Snapshot, next: RecordsWrite): Promise<Snapshot | undefined>;
 };
 
@@ -91,12 +97,13 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
     }
   }
 
-  /** False when someone else was first. */
+  /** Returns false if another writer was first. */
   async function write(args: readonly RedisArgument[], to: string): Promise<boolean> {
     try {
       return (await withTimeout(runScript(link, PUT, key, [1, key, ...args]), ALL_LATE_MS)) === 1;
     } catch (error) {
-      // No answer: it may have been executed. The version says so, being ours alone.
+      // No reply: the write may have been executed. The version shows that, because only this write
+      // uses it.
       if (toStoreFailure(error).executed === "no" || (await versionSoon()) !== to) throw error;
       return true;
     }
@@ -106,7 +113,7 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
     key,
     channel,
     id: async (fresh = "") => {
-      // In the slot of the records, and no name that an account's hash could have.
+      // In the hash slot of the records, with a name that no hash of an account can have.
       const named = `${prefix}:{0}:records`;
       const reply = await withTimeout(runScript(link, ID, named, [1, named, fresh]), ALL_LATE_MS);
       return typeof reply === "string" ? reply : undefined;
@@ -123,7 +130,7 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
       const master = await link.master();
       const isWritten = await write(args, to);
       if (!isWritten) return undefined;
-      // After a failover meanwhile, the new master may not have heard of it.
+      // After a failover during the write, the new master may not have received it.
       const isKept = (await link.master()) === master || (await versionSoon()) === to;
       return isKept ? after : undefined;
     },
@@ -131,8 +138,8 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
 }
 
 /**
- * The fields to delete, name and value of those to write, and the log of changes with them; what is
- * damaged and untouched is neither.
+ * The fields to delete, name and value of the fields to write, and the log of changes with them. A
+ * damaged record that the edit did not touch is neither deleted nor written.
  */
 function writeOf(before: Snapshot, { records, changes, to }: RecordsWrite) {
   const { keys, accounts } = changes;
@@ -150,7 +157,7 @@ function writeOf(before: Snapshot, { records, changes, to }: RecordsWrite) {
   return { gone, log, fields: changed.flat() };
 }
 
-/** The records whose names the log of changes has, in place of those before. */
+/** Reads the records that the log of changes names, and replaces those in `before`. */
 async function readSince(
   before: Snapshot,
   hash: RecordHash,
@@ -164,7 +171,7 @@ async function readSince(
     const [current, changes] = [version ?? "", log ?? ""];
     // A writer of an older version kept no log.
     if (lastVersion(changes) !== current) return undefined;
-    // If another writer was quicker, these may be of a later version than their names.
+    // If another writer was quicker, these values may be of a later version than their names.
     if (seen === current) {
       const found = names.map((name, i) => [name, values[i] ?? null] as const);
       const records = await applyPatch(before.records, found, now());

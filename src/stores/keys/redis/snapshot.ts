@@ -11,11 +11,13 @@ import { ACCOUNT_START, CHANGES_FIELD, type HashFields, VERSION_FIELD } from "./
 export type Snapshot = ReadRecords & {
   readonly version: string;
   readonly changes: ChangeLog;
-  /** How many fields the hash has: a record that is deleted by hand changes no version. */
+  /**
+   * The number of fields in the hash: a record that is deleted by hand does not change the version.
+   */
   readonly fields: number;
 };
 
-/** In place of a damaged record stands what `known` has. */
+/** Reads all records. A damaged record is replaced by the one in `known`. */
 export async function readSnapshot(
   found: HashFields,
   known: Records,
@@ -36,7 +38,10 @@ export async function readSnapshot(
   };
 }
 
-/** One field for each record, the version and the changes, and those that cannot be read. */
+/**
+ * Counts one field for each record, the version and the changes, and each record that cannot be
+ * read.
+ */
 export function countFields({ records, damaged }: ReadRecords): number {
   const unread = damaged.filter(({ kept }) => kept === undefined).length;
   return records.keys.length + records.accounts.length + unread + 2;
@@ -48,7 +53,7 @@ function collect(collector: RecordCollector, field: string, text: string): void 
   } else collector.key(parsed(text), [maskKeys(field)], field);
 }
 
-/** The set with the changed records in it; undefined where it takes all of them to tell. */
+/** The set with the changed records in it; undefined if all records have to be read to know. */
 export async function applyPatch(
   { keys, accounts }: Records,
   found: readonly (readonly [field: string, text: string | null])[],
@@ -60,7 +65,7 @@ export async function applyPatch(
     if (text === null) gone.add(field);
     else collect(collector, field, text);
   });
-  // Where an account is gone its keys must be too: all records tell.
+  // If an account is gone its keys must be gone too. Only reading all records shows that.
   if ([...gone].some((field) => field.startsWith(ACCOUNT_START))) return undefined;
   const reading = await collector.end({ keys: [], accounts: [] }, nowMs);
   if (reading.damaged.length > 0 || reading.older) return undefined;
@@ -70,7 +75,10 @@ export async function applyPatch(
   };
 }
 
-/** The list with the fresh records in their places, new ones at the end, and without those gone. */
+/**
+ * The list with the fresh records in their places, new ones at the end, and without those that are
+ * gone.
+ */
 async function merged<T extends { readonly id: string }>(
   before: readonly T[],
   fresh: readonly T[],
