@@ -10,7 +10,9 @@ import type {
   StoreUnavailable,
 } from "./quota-store.ts";
 
-/** Units that the store may have charged without an answer that says so, or twice. */
+/**
+ * Units that the store may have charged without a reply that says so, or may have charged twice.
+ */
 export type UncertainCharge = { readonly name: AccountRef; readonly units: number };
 
 /** The count of the window of a counter that starts at `startMs`. */
@@ -20,13 +22,13 @@ export type WindowTotal = {
   readonly used: number;
 };
 
-/** Told of counts that change after their requests were answered. */
+/** Called about counts that change after their requests were answered. */
 export type CountCorrections = {
-  /** Called with windows that had refused, and of which units were taken back. */
+  /** Called with windows that had refused requests and then had units taken back. */
   readonly onLowered: (name: AccountRef, totals: readonly WindowTotal[], nowMs: number) => void;
-  /** Called when the count of a window has risen by units that stay, and that no event has told. */
+  /** Called when a window's count has risen by units that stay and that no event has reported. */
   readonly onCounted: (usage: LateUsage) => void;
-  /** Called with units that stay on a day that is closed, though they were not admitted. */
+  /** Called with units that stay on a closed day, although their requests were not admitted. */
   readonly onDayClosed: (name: AccountRef, units: number) => void;
 };
 
@@ -35,8 +37,9 @@ export interface CallObserver {
   /** Called when a call of a queue ends. `failure` is undefined if the store replied. */
   onCallEnd(queue: number, failure: StoreFailure | undefined): void;
   /**
-   * Called when a call of the queue has taken too long. `answered` settles when its answer has come and
-   * `onLateDecision` was called, or when the answer is known to be lost; it does not reject.
+   * Called when a call of the queue has taken too long. `answered` settles when its reply has
+   * arrived and `onLateDecision` was called, or when the reply is known to be lost. It does not
+   * reject.
    */
   onCallTimeout(queue: number, answered: Promise<void>): void;
   /** Called with a late decision: its requests were decided without it. */
@@ -51,22 +54,22 @@ export interface OutageHandler extends CallObserver {
   /** How long a call may take before its requests are decided without it, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * Whether requests without an answer are admitted from a share of their limits: then no other call
-   * of the queue that is under way may admit any as well.
+   * Whether requests without an answer are admitted from a share of their limits. If so, no other
+   * call of the queue that is in flight may admit requests too.
    */
   readonly admitsShares: boolean;
   /** Whether the store is known to be unreachable: no request of this queue goes out. */
   isAway(queue: number): boolean;
   /**
-   * Work that goes ahead of the next call of the queue: the clock is learnt, and debts are charged, so
-   * that it is decided with all of them counted. Undefined, as nearly always, when there is none.
+   * Work that precedes the next call of the queue: the clock is read and debts are charged, so that
+   * the call is decided with all of them counted. Undefined, as nearly always, if there is none.
    * Rejects with StoreFailure.
    */
   prepare(queue: number): Promise<void> | undefined;
   /**
-   * Units of each limit that the store is to keep, because other gateways may have admitted requests,
-   * in an outage that is over for this one, that they have not charged yet. Undefined, as nearly
-   * always, if there are none.
+   * Units of each limit that the store keeps back, because other gateways may have admitted
+   * requests that they have not charged yet, in an outage that is over for this gateway. Undefined,
+   * as nearly always, if there are none.
    */
   reservedFor(
     queue: number,
@@ -86,13 +89,19 @@ export interface OutageHandler extends CallObserver {
 
 const TIMEOUT_MS = 50;
 
-/** Decides nothing without the store, as under `onStoreFailure: deny`, and asks it every time. */
+/**
+ * Decides nothing without the store, as under `onStoreFailure: deny`, and calls the store every
+ * time.
+ */
 export class DenyDuringOutage implements OutageHandler {
   readonly timeoutMs: number;
   readonly admitsShares = false;
   readonly #ensureClock: (queue: number, timeoutMs: number) => Promise<void> | undefined;
 
-  /** `ensureClock` learns the clock of a queue if it is unknown; undefined if it is known. */
+  /**
+   * `ensureClock` reads the clock of a queue if it is unknown, and returns undefined if it is
+   * known.
+   */
   constructor(
     ensureClock: (queue: number, timeoutMs: number) => Promise<void> | undefined,
     timeoutMs = TIMEOUT_MS,
@@ -119,7 +128,7 @@ export class DenyDuringOutage implements OutageHandler {
 
   onCallEnd(_queue: number, _failure: StoreFailure | undefined): void {}
 
-  /** Nothing is owed here. */
+  /** Does nothing: this handler has no debts. */
   onCallTimeout(): void {}
 
   onLateDecision(): void {}

@@ -1,11 +1,11 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { AccountRef, OnMissing, StorePart } from "./quota-store.ts";
 
-/** Asks about many accounts of a store that may be reached in parts. */
+/** Asks about many accounts of a store whose parts may be unreachable. */
 export class PartsAsked {
   readonly #partOf: (name: AccountRef) => StorePart | undefined;
   readonly #onMissing: OnMissing | undefined;
-  /** Nodes that did not answer: each further question would wait as long as the first. */
+  /** Nodes that did not answer: each further question would wait as long as the first one did. */
   readonly #missing = new Set<string>();
 
   constructor(

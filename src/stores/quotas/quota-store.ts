@@ -18,9 +18,9 @@ import type {
 export type AccountRef = {
   readonly environment: string;
   readonly account: string;
-  /** Both as one text, where the name is kept: building and hashing it costs half a microsecond. */
+  /** Both as one text, if the name is kept: building and hashing it costs half a microsecond. */
   readonly id?: string;
-  /** The store's: which group of keys the account is in, worked out once where the name is kept. */
+  /** Set by the store: the account's bucket, computed once if the name is kept. */
   bucket?: number | undefined;
 };
 
@@ -29,13 +29,16 @@ export function accountId({ environment, account, id }: AccountRef): string {
   return id ?? `${environment}:${account}`;
 }
 
-/** The account that `accountId` made the text of. */
+/** The account of a text that `accountId` made. */
 export function parseAccountId(id: string): AccountRef {
   const colon = id.indexOf(":");
   return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
 }
 
-/** Whether requests without a key are counted here: a client address, which has no history. */
+/**
+ * Whether the account is a client address, under which requests without a key are counted. Such an
+ * account has no history.
+ */
 export function isAddressAccount({ account }: AccountRef): boolean {
   return isAddressName(account);
 }
@@ -52,18 +55,21 @@ export function isAccountName(text: string): boolean {
 }
 
 /**
- * An answer of the store. `by` says how it came about: `store`, decided by the store that all
- * gateways share; `memory`, a refusal that its last answer still holds for; `local`, decided here while that store is away, from this gateway's share of the
- * limit (docs/reference/store.md#shares).
+ * An answer of the store. `by` says how it was decided. `store`: by the store that all gateways
+ * share. `memory`: a refusal that follows from the store's last answer. `local`: in this process
+ * while the store is unreachable, from this gateway's share of the limit
+ * (docs/reference/store.md#shares).
  */
 export type ChargeResult = {
   readonly verdict: QuotaDecision;
   /**
-   * The ban that this very request earned, in force or observed; or that a refusal before it earned
-   * which had its answer already.
+   * The ban that this request earned, in force or observed. It may also be a ban earned by an
+   * earlier refusal that had its answer already.
    */
   readonly earned?: NewBan;
-  /** Units of the same verdict that were admitted after this one: it was merged with other asks. */
+  /**
+   * Units of the same decision that were admitted after this request: it was merged with others.
+   */
   readonly unspent: number;
   readonly admitted: boolean;
   readonly by: "store" | "memory" | "local" | "share";
@@ -73,8 +79,8 @@ export type ChargeResult = {
 export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
 
 /**
- * The count of a window rose above `from`, up to `used`, after the requests were answered: they were
- * decided without the store, and charged late.
+ * The count of a window rose above `from`, up to `used`, after the requests were answered, because
+ * they were decided without the store and charged late.
  */
 export type LateUsage = {
   readonly name: AccountRef;
@@ -82,11 +88,11 @@ export type LateUsage = {
   readonly usage: WindowUsage & { readonly from: number };
 };
 
-/** Why there is no answer: the store is away and `onStoreFailure` is `deny`. */
+/** The reason for no answer: the store is unreachable and `onStoreFailure` is `deny`. */
 export type StoreUnavailable = { readonly unavailable: true };
 
 /**
- * The parts of the configuration that say what holds while the store is away
+ * The parts of the configuration that apply while the store is unreachable
  * (docs/reference/store.md#away).
  */
 export type FailurePolicy = {
@@ -98,11 +104,11 @@ export type FailurePolicy = {
 
 /** The parts of the configuration that a store takes from a reload. */
 export type StorePolicy = FailurePolicy & {
-  /** For how long the usage of each account is kept by day; undefined: not at all. */
+  /** How long the usage of each account is kept by day; undefined if it is not kept. */
   readonly historyMs: number | undefined;
 };
 
-/** A window that was set to 0, and the units that it had counted until then. */
+/** A window that was set to 0, and the units that it had counted before. */
 export type ResetWindow = {
   readonly counter: string;
   readonly units: number;
@@ -115,7 +121,7 @@ export type ResetEvent = {
   readonly windows: readonly ResetWindow[];
 };
 
-/** A ban by hand; `plan` is that of the account, and `reason` may be empty. */
+/** A ban by hand. `plan` is the account's plan, and `reason` may be empty. */
 export type ImposedBan = {
   readonly lengthMs: number;
   readonly window: WindowName;
@@ -125,8 +131,8 @@ export type ImposedBan = {
 };
 
 /**
- * How the ban that ends at `untilMs` came about at `atMs`: people imposed it, for a reason or for none,
- * or strikes at these instants earned it.
+ * How the ban that ends at `untilMs` came about at `atMs`: people imposed it, with or without a
+ * reason, or strikes at these instants earned it.
  */
 export type BanCause = {
   readonly untilMs: number;
@@ -136,7 +142,7 @@ export type BanCause = {
   readonly strikesMs: readonly number[];
 };
 
-/** A ban that people imposed, as it is told; or the end of one that they lifted. */
+/** A ban that people imposed, as it is reported, or the end of a ban that they lifted. */
 export type BanEvent = {
   readonly name: AccountRef;
   readonly atMs: number;
@@ -145,13 +151,13 @@ export type BanEvent = {
     | undefined;
 };
 
-/** A change that a command made in the store, for one gateway to tell. */
+/** A change that a command made in the store, for one gateway to report. */
 export type AdminEvent = ResetEvent | BanEvent;
 
 /** A part of a shared store: some buckets of a Cluster, and the node that has them. */
 export type StorePart = { readonly node: string; readonly buckets: readonly number[] };
 
-/** A part that cannot be reached, and why, in words. */
+/** A part that cannot be reached, and the reason in words. */
 export type MissingPart = StorePart & { readonly why: string };
 
 /** Called for each part that cannot be reached, perhaps more than once. Without it the call rejects. */
@@ -165,8 +171,8 @@ export type AccountBan = AccountRef & { readonly ban: Ban };
  *
  * - Charges every window or none: a refused request costs nothing.
  * - Windows are aligned to UTC by the store's own clock, and never go back.
- * - Answers at once, without a promise, when the answer is at hand.
- * - Never rejects: a failure of the store is handled inside
+ * - Returns no promise if the answer is already in memory.
+ * - Never rejects: the implementation handles a failure of the store
  *   (docs/reference/store.md#away).
  */
 export interface QuotaDecider {
@@ -177,7 +183,7 @@ export interface QuotaDecider {
   ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable>;
 
   /**
-   * The account as earlier answers tell it, in the windows of `limits` or in all that are known;
+   * The account according to earlier answers, in the windows of `limits` or in all known windows;
    * undefined if there are none. Costs nothing and changes nothing.
    */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
@@ -194,33 +200,34 @@ export interface QuotaAdmin {
   /** The account as the store has it now; charges nothing. */
   peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision>;
 
-  /** The part of a shared store that has the account; undefined where the store has one part. */
+  /** The part of a shared store that has the account; undefined if the store has only one part. */
   partOf(name: AccountRef): StorePart | undefined;
 
   /** Every ban in force. */
   bans(onMissing?: OnMissing): Promise<AccountBan[]>;
 
   /**
-   * Bans an account from now on, whatever it has done: no offence, and a ban in force is replaced.
-   * `window` tells it in the fields of a refusal. `keptMs` is how long the store remembers it after
-   * its end. Strikes are cleared. Every gateway knows it within a second.
+   * Bans an account from now on, whatever it has done. The ban is no offence, and replaces a ban in
+   * force. `window` is the window that the fields of a refusal name. `keptMs` is how long the store
+   * remembers the ban after its end. Strikes are cleared. Every gateway knows it within a second.
    */
   ban(name: AccountRef, imposed: ImposedBan): Promise<Ban>;
 
   /**
-   * How the last ban of the account came about; undefined if that is not known: there was none, it was
-   * lifted, or an earlier version made it. It is that of a ban in force only if `untilMs` is the same.
+   * How the last ban of the account came about. Undefined if that is unknown: there was none, it
+   * was lifted, or an earlier version made it. The cause is that of a ban in force only if
+   * `untilMs` is equal.
    */
   banCause(name: AccountRef): Promise<BanCause | undefined>;
 
-  /** Ends a ban and forgets its offences and strikes; false when there was none in force. */
+  /** Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. */
   liftBan(name: AccountRef): Promise<boolean>;
 
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
-   * those of the counters named (`minute`, `1z141z3.minute`: see `counterName`). Returns what each had
-   * counted. Bans and strikes stay. Every gateway drops its cached decision within a second; the part
-   * over which they hear of it may be missing.
+   * those of the named counters (`minute`, `1z141z3.minute`: see `counterName`). Returns the count
+   * that each had. Bans and strikes stay. Every gateway drops its cached decision within a second.
+   * `onMissing` is called if the part of the store that carries this message cannot be reached.
    */
   reset(
     name: AccountRef,
@@ -229,8 +236,9 @@ export interface QuotaAdmin {
   ): Promise<readonly ResetWindow[]>;
 
   /**
-   * The usage of each of the accounts by UTC day, oldest day first, in their order; days without any
-   * are left out (docs/reference/history.md), and all of accounts in a missing part.
+   * The usage of each of the accounts by UTC day, oldest day first, in the order of the accounts.
+   * Days without usage are left out (docs/reference/history.md), and so are all accounts in a
+   * missing part.
    */
   history(
     names: readonly AccountRef[],
@@ -248,16 +256,16 @@ export interface QuotaAdmin {
   gatewayCount(): Promise<number | undefined>;
 
   /**
-   * Whether this gateway is the first of all that share the store to set the marker, which is kept for
-   * `lifeMs`: the first one tells people. One command; true without a shared store. Asked again
-   * after a failure it returns what it would have returned.
+   * Whether this gateway is the first of all that share the store to set the marker, which is kept
+   * for `lifeMs`. The first one reports to people. Costs one command; true without a shared store.
+   * A repeated call after a failure returns the same as the first would have.
    */
   markFirst(marker: string, lifeMs: number): Promise<boolean>;
 }
 
-/** How the store is, for /readyz and /metrics. Counts are since the start of this process. */
+/** The state of the store, for /readyz and /metrics. Counts are since the start of this process. */
 export interface StoreStatus {
-  /** Whether the store answers, and if not, why. */
+  /** Whether the store answers, and if not, the reason. */
   health(): { readonly ok: boolean; readonly why?: string };
 
   /** Commands sent to a shared store. */
@@ -272,7 +280,7 @@ export interface StoreStatus {
   /** Whether a shared store may evict counters to make room. */
   unsafePolicy(): boolean;
 
-  /** Whether a shared store may have more than one master, or none, by what its Sentinels say. */
+  /** Whether a shared store may have more than one master, or none, according to its Sentinels. */
   isSplit(): boolean;
 }
 
@@ -298,31 +306,36 @@ export type RefusalCount = {
 export type KeyUse = { readonly key: string; readonly day: number };
 
 /**
- * The things that gateways notice and tell the store now and then, in a few calls for many
- * (docs/reference/history.md#notes). None of it decides anything.
+ * Notes that gateways send to the store now and then, many in a few calls
+ * (docs/reference/history.md#notes). No decision depends on them.
  */
 export interface ActivityStore {
-  /** Adds to the history of the accounts. Gives those that were not added, for another time. */
+  /** Adds to the history of the accounts. Returns those that were not added, for a later call. */
   addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]>;
-  /** Remembers the last day of each key. Rejects when the store is away; telling it again does no harm. */
+  /**
+   * Remembers the last day of each key. Rejects if the store is unreachable; a repeated call does
+   * no harm.
+   */
   addUsed(used: readonly KeyUse[]): Promise<void>;
   /**
-   * Adds calls of deprecated operations. Gives the sums of these accounts, of all gateways, in order.
-   * Rejects when the store is away: nothing was added.
+   * Adds calls of deprecated operations. Returns the sums of these accounts, over all gateways, in
+   * order. Rejects if the store is unreachable: then nothing was added.
    */
   addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]>;
-  /** The last day on which each of the keys was used; those that never were are left out. */
+  /** The last day on which each of the keys was used. Keys that never were are left out. */
   lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>>;
-  /** Up to 10,000 accounts that called each of the operations. Rejects when the store is away. */
+  /**
+   * Up to 10,000 accounts that called each of the operations. Rejects if the store is unreachable.
+   */
   calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
 }
 
 /** The messages of the gateways that share the store, under their names. */
 export interface GatewayDirectory {
-  /** Replaces the last message of this gateway. Rejects when the store is away. */
+  /** Replaces the last message of this gateway. Rejects if the store is unreachable. */
   announce(name: string, status: string): Promise<void>;
-  /** This gateway is no more. Never rejects. */
+  /** Removes this gateway. Never rejects. */
   withdraw(name: string): Promise<void>;
-  /** The last message of each, of the last ten minutes. Rejects when the store is away. */
+  /** The last message of each, of the last ten minutes. Rejects if the store is unreachable. */
   list(): Promise<readonly GatewayNews[]>;
 }

@@ -32,41 +32,44 @@ import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import { canMerge } from "./mergeable.ts";
 import { StrikePacer } from "./strike-pacer.ts";
 
-/** For each ask its verdict, or why there is none. Asks of one call share the ban policy. */
+/** A decision for each request, or why there is none. Requests of one call share the ban policy. */
 export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
 
 export type BatcherOptions = {
   /**
-   * Decides up to 256 accounts in one call, which charges nothing where the store comes to it after
-   * `giveUpMs` on performance.now(). Never rejects; may take for ever.
+   * Decides up to 256 accounts in one call. The store charges nothing if the call reaches it after
+   * `giveUpMs` on performance.now(). Never rejects; may stay pending for ever.
    */
   readonly call: (
     asks: readonly AccountRequest[],
     giveUpMs: number,
   ) => Promise<readonly CallOutcome[]>;
-  /** Asks of different queues never share a call: the buckets of a Cluster. */
+  /** The queue of an account. Different queues, the buckets of a Cluster, never share a call. */
   readonly queueOf: (name: AccountRef) => number;
   readonly answers: DecisionCache;
   readonly outage: OutageHandler;
-  /** Told of every verdict of the store, and of what it has forgotten since the one before. */
+  /**
+   * Called with every decision of the store, and with the counts it has lost since the one before.
+   */
   readonly onVerdict: (
     name: AccountRef,
     verdict: QuotaDecision,
     lost: LostCount | undefined,
   ) => void;
-  /** Told how each call ended: `failure` is undefined when it was answered. */
+  /** Called when a call ends. `failure` is undefined if the store replied. */
   readonly onCalled: (failure: StoreFailure | undefined) => void;
-  /** Told of units that may have been charged twice. */
+  /** Called with units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
 /**
- * Requests that wait are decided together (docs/architecture.md): while calls are under way, asks
- * gather, and the next call carries all of them. Refusals that the last answer foretells cost no
- * call; those that could be strikes travel along, or in calls of their own that are paced.
+ * Decides waiting requests together (docs/architecture.md). While calls are in flight, requests
+ * gather, and the next call carries all of them. A refusal that follows from the cached decision
+ * costs no call. If it could be a strike, it goes with the next call or with a paced call of its
+ * own.
  *
- * No request waits for a call longer than the outage handler allows: its requests are decided without the
- * store then, and the call itself charges nothing from then on
+ * No request waits for a call longer than the outage handler allows. After that its requests are
+ * decided without the store, and the call itself charges nothing any more
  * (docs/reference/store.md#deadlines).
  */
 export class Batcher {
@@ -106,9 +109,9 @@ export class Batcher {
   }
 
   /**
-   * One strike of an account is under way at a time, and as many accounts as fit in a call. The
-   * request waits for it only where it could be told of a ban; else it is refused at once, and the
-   * store hears of its strike alone.
+   * Sends a strike. Only one strike of an account is in flight at a time, and at most as many
+   * accounts as fit in a call. The request waits for the store only if the strike could earn a ban.
+   * Otherwise it is refused immediately, and only the strike is sent.
    */
   #strike(id: string, name: AccountRef, ask: QuotaRequest, known: CachedDecision) {
     const { answers, outage } = this.#options;
@@ -136,7 +139,10 @@ export class Batcher {
     return queue;
   }
 
-  /** After the sockets of this turn are read: requests that came together go together. */
+  /**
+   * Runs after the sockets of this turn are read, so that requests that arrived together share a
+   * call.
+   */
   #schedule(queue: CallQueue): void {
     if (queue.isScheduled || !canSend(queue)) return;
     queue.isScheduled = true;
@@ -151,7 +157,7 @@ export class Batcher {
 
   #flush(queue: CallQueue): void {
     const { outage } = this.#options;
-    // Asks that had to wait for a call while the store went away are decided without it now.
+    // Requests that waited for a call when the store became unreachable are decided without it now.
     if (outage.isAway(queue.number)) {
       for (const merged of takeBatch(queue)) this.#fail(merged);
       if (queue.asks.length > 0) this.#schedule(queue);
@@ -163,7 +169,7 @@ export class Batcher {
     if (queue.asks.length > 0) this.#schedule(queue);
   }
 
-  /** The requests that wait now share the fate of what goes ahead of them. */
+  /** The requests that wait now depend on the outcome of the work that precedes them. */
   #sendBehind(queue: CallQueue, preparing: Promise<void>): void {
     queue.isPreparing = true;
     const ready = () => {
@@ -221,7 +227,8 @@ export class Batcher {
       if (failureOf(outcome) !== undefined) this.#fail(merged);
       else {
         const verdict = outcome as QuotaDecision;
-        // One for all of a call; asks that went singly were decided one after the other.
+        // One for all accounts of a call. Requests that were sent one by one were also decided one
+        // by one.
         if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
         this.#settle(merged, verdict, trip, forgotten);
       }
@@ -240,8 +247,9 @@ export class Batcher {
   }
 
   /**
-   * A call has ended. With one that failed the others under way are given up where requests are
-   * admitted from shares then: an answer of theirs knows nothing of what is admitted now.
+   * Called when a call has ended. If it failed and requests are admitted from shares during an
+   * outage, the other calls in flight are abandoned, because their answers do not count what is
+   * admitted now.
    */
   #end(queue: CallQueue, call: StoreCall, failure: StoreFailure | undefined): void {
     call.isOver = true;
@@ -278,7 +286,7 @@ export class Batcher {
         continue;
       }
       const unspent = admitted ? (granted - 1 - i) * cost : 0;
-      // Told to one of the refused alone: a ban is earned once.
+      // Reported to only one of the refused requests: a ban is earned once.
       const first = i === granted && verdict.newBan !== undefined;
       const answer = { verdict, unspent, admitted, by: "store" } as const;
       waiting[i]?.(first ? { ...answer, earned: verdict.newBan as NewBan } : answer);
@@ -295,7 +303,7 @@ export class Batcher {
     }
   }
 
-  /** The answer of a call whose requests were decided without it. */
+  /** Called with the answer of a call whose requests were decided without it. */
   #ranLate(call: StoreCall, outcomes: readonly CallOutcome[]): void {
     call.asks.forEach((request, i) => {
       const outcome = outcomes[i] as CallOutcome;
@@ -305,7 +313,7 @@ export class Batcher {
     this.#tellUncertain(call, outcomes);
   }
 
-  /** Requests whose call may have run: they count as not run, and may be charged twice. */
+  /** Requests whose call may have run count as not run, and may be charged twice. */
   #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
     const charges = call.asks.flatMap(({ name, known, ask: { cost = 1 }, waiting }, i) => {
       const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
@@ -316,8 +324,8 @@ export class Batcher {
 }
 
 /**
- * The refusal of requests that the plan's limits leave room for, without the units that are kept for
- * other gateways; undefined if a limit or a ban refuses them.
+ * The refusal of requests that fit in the plan's limits, but not without the units that are kept
+ * for other gateways; undefined if a limit or a ban refuses them.
  */
 function shareRefusal(
   verdict: QuotaDecision,

@@ -20,8 +20,8 @@ import type { WindowTotal } from "../outage-handler.ts";
 import { sameLimits, samePolicy } from "./mergeable.ts";
 
 /**
- * When a call left and came back, in milliseconds of a monotonic clock, and when that was by the
- * clock of the store. One for all accounts of the call.
+ * When a call was sent and when it returned, in milliseconds of a monotonic clock, and the time on
+ * the store's clock. All accounts of the call share it.
  */
 export type RoundTrip = {
   readonly sentMs: number;
@@ -30,9 +30,9 @@ export type RoundTrip = {
 };
 
 /**
- * The last answer about one account. The ordinary case is small: `used` counts in the windows of
- * `limits` as they ran then. `whole` is kept where there is more to know: windows without room, those
- * of several operations, strikes, a ban.
+ * The last answer about one account. The ordinary case is small: `used` are the counts in the
+ * windows of `limits` that were running then. `refusal` is kept if there is more to know: windows
+ * without room, windows of several operations, strikes, a ban.
  */
 export type CachedDecision = {
   readonly limits: readonly Limit[];
@@ -49,19 +49,24 @@ export type RefusalDetails = {
   readonly windows: readonly KnownWindow[];
   readonly ban: Ban | undefined;
   readonly strikes: number;
-  /** A strike of this account is under way: its further refusals are answered from here. */
+  /**
+   * A strike of this account is in flight: its further refusals are answered from this decision.
+   */
   isStrikePending: boolean;
-  /** A ban of which no request was told yet that earned it. */
+  /** A ban that has not been reported to any request yet. */
   unreportedBan: NewBan | undefined;
 };
 
-/** `strikeDueMs` is the earliest instant of a strike by refusals of this window, as far as known. */
+/**
+ * `strikeDueMs` is the earliest instant at which refusals of this window are a strike, as far as
+ * known.
+ */
 type KnownWindow = WindowUsage & { readonly counter: string; readonly strikeDueMs: number };
 
 /**
- * The answer as it is kept, in place of `before`. Where both are ordinary `before` itself is changed:
- * a new object for each answer would live just long enough for the collector to move it to the old
- * space.
+ * The answer in the form that is kept; it replaces `before`. If both are ordinary, `before` itself
+ * is changed: a new object for each answer would live just long enough for the collector to move it
+ * to the old space.
  */
 export function cacheDecision(
   { limits, bans, cost = 1 }: QuotaRequest,
@@ -95,7 +100,7 @@ export function cacheDecision(
 
 const NONE: readonly KnownWindow[] = [];
 
-/** Whether a window that was known before is to be known on, beside those of the last answer. */
+/** Whether a window that was known before stays known, in addition to those of the last answer. */
 function matters(known: KnownWindow, nowMs: number, windows: readonly WindowUsage[]): boolean {
   if (known.resetMs <= nowMs) return false;
   return known.strikeDueMs > nowMs || !windows.some((one) => counterName(one) === known.counter);
@@ -127,7 +132,7 @@ function wholeOf(
   };
 }
 
-/** The window that ends last of those whose refusals of the cost may be strikes. */
+/** The window that ends last of all windows whose refusals of the cost may be strikes. */
 function lastStriking<T extends WindowUsage>(
   windows: readonly T[],
   cost: number,
@@ -142,7 +147,7 @@ function lastStriking<T extends WindowUsage>(
   return last;
 }
 
-/** All windows that are known of an account, as they were when the answer came. */
+/** All known windows of an account, as they were when the answer arrived. */
 function windowsOf({ limits, trip, used, refusal: whole }: CachedDecision): readonly KnownWindow[] {
   if (whole !== undefined) return whole.windows;
   return limits.map((limit, i) => {
@@ -160,8 +165,8 @@ export function countIn(known: CachedDecision, counter: string, startMs: number)
 }
 
 /**
- * The decision with counts that the store told later. Where nothing was known, or another window of a
- * counter, the limit of it is unknown, and the greatest there is.
+ * The decision with counts that the store reported later. If no decision was known, or only another
+ * window of the counter, the limit is unknown and is set to the greatest number.
  */
 export function withCounts(
   known: CachedDecision | undefined,
@@ -214,8 +219,8 @@ export type LostCount = {
 };
 
 /**
- * The first window that counts less than it did, though it is the same one and the store's clock has
- * gone on: undefined where nothing was lost, as far as is known.
+ * The first window that counts less than before, although it is the same window and the store's
+ * clock has advanced; undefined if no loss is known.
  */
 export function findLostCount(
   before: CachedDecision | undefined,
@@ -223,7 +228,7 @@ export function findLostCount(
   { nowMs, windows, repaired }: QuotaDecision,
 ): LostCount | undefined {
   if (before === undefined || repaired) return undefined;
-  // Answers of two calls that were under way together may change places.
+  // The answers of two calls that were in flight together may arrive in either order.
   if (nowMs <= before.trip.nowMs) return undefined;
   const indexed = before.refusal === undefined && before.limits === limits;
   const known = indexed ? NONE : windowsOf(before);
@@ -243,7 +248,10 @@ export function findLostCount(
   return undefined;
 }
 
-/** Refuses nothing, and remembers only the counts of the running windows. */
+/**
+ * Whether the decision refuses nothing, so that only the counts of the running windows must be
+ * kept.
+ */
 function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: number): boolean {
   if (ban !== undefined || strikes > 0) return false;
   for (const { window, limit, used, resetMs } of windows) {
@@ -254,9 +262,9 @@ function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: numbe
 }
 
 /**
- * The verdict as it stands `sinceMs` after it was received, in the windows of `limits`, or in all
- * that are known: a window that ended since then is empty, and a ban that ended is over. Counted from
- * the receipt, so that Retry-After is never too short.
+ * The decision as it is `sinceMs` after its receipt, in the windows of `limits` or in all known
+ * windows. A window that ended since then is empty, and a ban that ended is over. The time is
+ * counted from the receipt, so that Retry-After is never too short.
  */
 export function decisionAfter(
   known: CachedDecision,
@@ -293,9 +301,9 @@ export function decisionAfter(
 }
 
 /**
- * Whether the last answer refuses a request at `nowMs` of the store's clock: no; surely, from
- * memory; or with a refusal that could be a strike, which the store must hear of
- * (docs/reference/store.md#known-refusals). Known is an account by its windows: its requests may
+ * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
+ * memory; or with a refusal that could be a strike and must reach the store
+ * (docs/reference/store.md#known-refusals). An account is known by its windows: its requests may
  * differ in cost and operation.
  */
 export function refusalKind(
@@ -320,7 +328,7 @@ export function refusalKind(
       if (!isCap(limit) && known.resetMs >= ends) striking = known;
     }
   }
-  // A window of which nothing is known may refuse for longer, and is then the one to tell.
+  // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
   if (bans === undefined || striking === undefined) return "surely";
   if (!samePolicy(policy, bans)) return "no";
@@ -328,8 +336,8 @@ export function refusalKind(
 }
 
 /**
- * Whether a strike that the store hears of by `latestMs` of its clock could be the one that bans. Since
- * the last answer strikes of other gateways may have come, one in each grace.
+ * Whether a strike that reaches the store by `latestMs` of its clock could be the one that bans.
+ * Since the last answer other gateways may have sent strikes, one in each grace.
  */
 export function couldCauseBan(
   { refusal: whole, trip }: CachedDecision,

@@ -3,7 +3,7 @@ import type { AccountRef, ChargeResult, StoreUnavailable } from "../quota-store.
 import type { CachedDecision } from "./cached-decision.ts";
 import { samePolicy } from "./mergeable.ts";
 
-/** How many accounts a call carries at most, and so how many plans: see ARGV in decide.lua. */
+/** The most accounts, and so the most plans, that one call carries: see ARGV in decide.lua. */
 export const CALL_ACCOUNTS_MAX = 256;
 
 /** The requests of one account that wait to be decided together. */
@@ -11,16 +11,16 @@ export type MergedRequest = {
   readonly id: string;
   readonly name: AccountRef;
   readonly ask: QuotaRequest;
-  /** Set for a refusal that is known already and may be a strike. */
+  /** Set for a refusal that is already known and may be a strike. */
   readonly known: CachedDecision | undefined;
-  /** Units of each limit that the store keeps for other gateways; known when the call goes. */
+  /** Units of each limit that the store keeps for other gateways; known when the call is sent. */
   reserved?: readonly number[] | undefined;
   readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
 };
 
 /**
- * A call under way. `isOver`: its requests were decided, by its answer or without it. `answered`
- * settles when its answer has come and was dealt with.
+ * A call in flight. `isOver`: its requests were decided, by its answer or without it. `answered`
+ * settles when its answer has arrived and was handled.
  */
 export type StoreCall = {
   readonly asks: readonly MergedRequest[];
@@ -28,36 +28,39 @@ export type StoreCall = {
   answered: Promise<void>;
 };
 
-/** The asks that wait for the calls of one bucket, and those calls. */
+/** The requests that wait for the calls of one bucket, and those calls. */
 export type CallQueue = {
   readonly number: number;
   asks: MergedRequest[];
   strikes: MergedRequest[];
-  /** The asks of the queue that take more waiters, by account: of each its last. */
+  /** The requests of the queue that can still be merged with, by account: the last one of each. */
   open: Map<string, MergedRequest>;
   readonly calls: StoreCall[];
   isScheduled: boolean;
-  /** Something goes ahead of the next call, which waits for it. */
+  /** Whether work precedes the next call, which waits for it. */
   isPreparing: boolean;
-  /** How long a call takes there and back. It rises slowly: a stall of this process is no distance. */
+  /**
+   * The round-trip time of a call. It rises slowly, because a stall of this process is not
+   * distance.
+   */
   tripMs: number;
 };
 
-/** Two calls at most are under way in a queue: one in Redis, one on its way. */
+/** A queue has at most two calls in flight: one in Redis, one on its way. */
 const CALLS_MAX = 2;
 
-/** Whether a call of the queue may go now. */
+/** Whether a call of the queue may be sent now. */
 export function canSend({ calls, isPreparing }: CallQueue): boolean {
   return calls.length < CALLS_MAX && !isPreparing;
 }
 
-/** Calls that take this long there and back go to a Redis in another region. */
+/** A round trip that takes this long goes to a Redis in another region. */
 const FAR_MS = 40;
 
 /**
- * How long asks gather before they take the second call to a Redis that is far, in milliseconds. Asks
- * that come together would else be parted by the turns of the event loop, and the later ones wait
- * for a whole trip.
+ * How long requests gather before they take the second call to a distant Redis, in milliseconds.
+ * Otherwise the turns of the event loop would separate requests that arrive together, and the later
+ * ones would wait for a whole round trip.
  */
 export function batchDelayMs({ calls, tripMs }: CallQueue): number {
   return calls.length > 0 && tripMs >= FAR_MS ? tripMs / 8 : 0;
@@ -76,7 +79,10 @@ export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | S
   return new Promise((resolve) => merged.waiting.push(resolve));
 }
 
-/** The asks of the next call: the queue in its order, then strikes, while they share the policy. There is one. */
+/**
+ * The requests of the next call: the queue in its order, then strikes, while they share the policy.
+ * The queue has at least one.
+ */
 export function takeBatch(queue: CallQueue): MergedRequest[] {
   const first = queue.asks[0] ?? (queue.strikes[0] as MergedRequest);
   const taken: MergedRequest[] = [];

@@ -12,36 +12,36 @@ import {
   withCounts,
 } from "./cached-decision.ts";
 
-/** The accounts forgotten since a call left: its verdict of them is old. */
+/** The accounts invalidated since a call was sent: its decisions about them are outdated. */
 export type InvalidatedAccounts = ReadonlySet<string>;
 
-/** Stands for every account; no account is named so. */
+/** Means every account; no account has this name. */
 const ALL = "*";
-/** The era of an answer that came too late for its refusals to hold. */
+/** The era of an answer that arrived too late for its refusals to hold. */
 const STALE = -1;
 
 /**
- * The last answer of the store about each account, and the refusals that it foretells. `clock` is
- * the store's test clock; without it, time since an answer is measured.
+ * The last answer of the store about each account, and the refusals that follow from it. `clock` is
+ * the store's test clock. Without it the time since an answer is measured.
  */
 export class DecisionCache {
   readonly #clock: (() => number) | undefined;
   readonly #last = new AgingMap<CachedDecision>();
   readonly #underWay = new Set<Set<string>>();
-  /** Grows when all refusals are forgotten: those of an answer with another era foretell nothing. */
+  /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
 
   constructor(clock?: () => number) {
     this.#clock = clock;
   }
 
-  /** The last answer, unless it foretells nothing any more. */
+  /** The last answer, unless it is outdated. */
   get(id: string): CachedDecision | undefined {
     const known = this.#last.get(id);
     return known?.era === this.#era ? known : undefined;
   }
 
-  /** A call leaves: the accounts that are forgotten until `end` are gathered for it. */
+  /** Called when a call is sent: collects for it the accounts that are invalidated until `end`. */
   beginCall(): InvalidatedAccounts {
     const forgotten = new Set<string>();
     this.#underWay.add(forgotten);
@@ -52,7 +52,7 @@ export class DecisionCache {
     this.#underWay.delete(forgotten as Set<string>);
   }
 
-  /** Keeps an answer of the call that `forgotten` was gathered for, unless it is old. */
+  /** Keeps an answer of the call that `forgotten` was collected for, unless it is outdated. */
   put(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
     if (forgotten.has(id)) this.#last.delete(id);
     else {
@@ -61,16 +61,16 @@ export class DecisionCache {
     }
   }
 
-  /** Keeps a ban that was earned while no request waited: the next refusal tells it. */
+  /** Keeps a ban that was earned while no request waited: the next refusal reports it. */
   putUnreportedBan(id: string, earned: NewBan | undefined): void {
     const whole = this.get(id)?.refusal;
     if (earned !== undefined && whole !== undefined) whole.unreportedBan = earned;
   }
 
   /**
-   * Forgets one account. Without a name: which requests would be refused, of all accounts, since keys,
-   * plans or policies have changed, or a message about one of them was missed. Their counts hold on:
-   * in an absence of the store the shares are made from them.
+   * Drops one account. Without a name, drops the refusals of all accounts, because keys, plans or
+   * policies have changed, or a message about one of them was missed. The counts of all accounts
+   * stay valid: during an outage the shares are computed from them.
    */
   invalidate(name?: AccountRef): void {
     for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
@@ -78,22 +78,27 @@ export class DecisionCache {
     else this.#last.delete(accountId(name));
   }
 
-  /** The account in the windows of `limits`, or in all that are known; undefined for nothing. */
+  /**
+   * The account in the windows of `limits`, or in all known windows; undefined if there are none.
+   */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const known = this.get(accountId(name));
     return known && decisionAfter(known, this.#sinceReceived(known), limits);
   }
 
   /**
-   * The last known count of the window of a counter that starts at `startMs`, whether or not its
-   * refusals were dropped since; 0 if there is none.
+   * The last known count of the window of a counter that starts at `startMs`, even if its refusals
+   * were dropped since; 0 if there is none.
    */
   countOf(name: AccountRef, counter: string, startMs: number): number {
     const known = this.#last.get(accountId(name));
     return known === undefined ? 0 : countIn(known, counter, startMs);
   }
 
-  /** The store told these counts at `nowMs` of its clock, with no decision: they are the last known. */
+  /**
+   * Keeps counts that the store reported at `nowMs` of its clock without a decision: they are now
+   * the last known ones.
+   */
   learnCounts(name: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
     const id = accountId(name);
     const known = this.#last.get(id);
@@ -102,7 +107,10 @@ export class DecisionCache {
     this.#last.set(id, { ...withCounts(known, counts, nowMs), era });
   }
 
-  /** Counted from when the call was sent: early costs a command, late would break a promise. */
+  /**
+   * Whether the decision refuses the request, as refusalKind returns it. Time counts from when the
+   * decision's call was sent: early costs a command, late would break a promise.
+   */
   refuses(known: CachedDecision, ask: QuotaRequest): ReturnType<typeof refusalKind> {
     if (known.refusal === undefined) return "no";
     return refusalKind(known, ask, this.#latestNow(known));
@@ -122,7 +130,7 @@ export class DecisionCache {
     return { ...answer, earned };
   }
 
-  /** Now on the store's clock, or a little later: its answer was made after the call was sent. */
+  /** The store's now or a little later: its answer was made after the call was sent. */
   #latestNow({ trip: { nowMs, sentMs } }: CachedDecision): number {
     return this.#clock?.() ?? nowMs + performance.now() - sentMs;
   }

@@ -1,7 +1,7 @@
 import type { BanPolicy, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 
-/** Whether two asks can be merged: of one cost and plan, under the same limits and policy. */
+/** Whether two requests can be merged: they have the same cost, plan, limits and ban policy. */
 export function canMerge(a: QuotaRequest, b: QuotaRequest): boolean {
   return (
     (a.cost ?? 1) === (b.cost ?? 1) &&
@@ -11,7 +11,7 @@ export function canMerge(a: QuotaRequest, b: QuotaRequest): boolean {
   );
 }
 
-/** The same windows, with the same limits, in the same order. */
+/** Whether both have the same windows, with the same limits, in the same order. */
 export function sameLimits(a: readonly Limit[], b: readonly Limit[]): boolean {
   if (a === b) return true;
   return a.length === b.length && a.every((limit, i) => sameLimit(limit, b[i] as Limit));

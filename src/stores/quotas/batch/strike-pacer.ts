@@ -1,20 +1,23 @@
 import { type CallQueue, canSend } from "./call-queue.ts";
 
 /**
- * Between two calls of nothing but strikes: 12.5 a second of a gateway at most, whatever the flood.
- * Beside them two messages about bans, a version, a heartbeat, and with keys in Redis 2.2 commands for
- * their version: under 19 a second, so that any single second stays within 20.
+ * The pause between two calls that carry only strikes: a gateway sends at most 12.5 a second,
+ * whatever the flood. It also sends two messages about bans, a version, a heartbeat, and with keys
+ * in Redis 2.2 commands for their version: under 19 a second, so that every single second stays
+ * within 20.
  */
 const PAUSE_MS = 80;
 
-/** Paces the calls that carry strikes which no request takes along. */
+/** Paces the calls for strikes that no other request takes along. */
 export class StrikePacer {
   readonly #queues: Map<number, CallQueue>;
   readonly #flush: (queue: CallQueue) => void;
   #timer: NodeJS.Timeout | undefined;
   #sentMs = Number.NEGATIVE_INFINITY;
 
-  /** `queues` are those of the batch, in the order of their turns; `flush` sends what waits in one. */
+  /**
+   * `queues` are those of the batch, in the order of their turns. `flush` sends the strikes of one.
+   */
   constructor(queues: Map<number, CallQueue>, flush: (queue: CallQueue) => void) {
     this.#queues = queues;
     this.#flush = flush;
@@ -25,7 +28,7 @@ export class StrikePacer {
     return this.#queues.size * PAUSE_MS;
   }
 
-  /** A strike waits: it goes when its pause is over. */
+  /** Called when a strike waits: it is sent when its pause is over. */
   start(): void {
     if (this.#timer !== undefined) return;
     const pauseMs = Math.max(0, this.#sentMs + PAUSE_MS - performance.now());
@@ -39,7 +42,9 @@ export class StrikePacer {
     clearTimeout(this.#timer);
   }
 
-  /** One queue a time; the queue goes to the end of the order, so that each has its turn. */
+  /**
+   * Sends one queue at a time. The queue moves to the end of the order, so that each has its turn.
+   */
   #send(): void {
     const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
     if (waiting.length === 0) return;

@@ -7,14 +7,14 @@ import { counterWindow, type Limit, windowEnd } from "../../../core/quota/window
 import type { AccountRef, BanCause } from "../quota-store.ts";
 
 /**
- * One account in memory, flat to be small. `limits` are those of its last request, read in that
- * `era`.
+ * One account in memory, flat to be small. `limits` are those of its last request, which was made
+ * in that `era`.
  */
 export type AccountEntry = Unfrozen<AccountState> & {
   limits: readonly Limit[];
   era: number;
   recent: boolean;
-  /** How the last ban came about; stale if it ends at another instant than `ban`. */
+  /** How the last ban came about. It is stale if its end differs from the end of `ban`. */
   cause: BanCause | undefined;
 };
 type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
@@ -28,20 +28,21 @@ export function newAccountEntry(
   return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true, cause };
 }
 
-/** How the ban of an account came about, in force or not forgotten yet; undefined if unknown. */
+/** How the account's ban came about, in force or remembered; undefined if unknown. */
 export function causeOf({ ban, cause }: Pick<AccountEntry, "ban" | "cause">): BanCause | undefined {
   return ban !== undefined && ban.untilMs === cause?.untilMs ? cause : undefined;
 }
 
-/** Accounts looked at in one sweep: about a millisecond of work. */
+/** The accounts that one sweep checks: about a millisecond of work. */
 const SWEEP_ACCOUNTS = 10_000;
-/** Accounts looked at for an idle one to forget, before any will do. */
+/** The accounts that are checked for an idle one to drop, before any account is dropped. */
 const IDLE_SEARCH = 64;
 
 /**
- * The accounts of the memory store, by environment, then account, so that no string is built to
- * find one. Never more than `accountsMax`: beyond that the ones that were idle longest are
- * forgotten, those without a ban first. Each has a valid key, so that takes as many keys.
+ * The accounts of the memory store, by environment, then account, so that finding one builds no
+ * string. There are never more than `accountsMax`: beyond that the accounts that were idle longest
+ * are dropped, those without a ban first. Each account has a valid key, so reaching the bound takes
+ * as many keys.
  */
 export class AccountTable {
   readonly #environments = new Map<string, Map<string, AccountEntry>>();
@@ -79,7 +80,7 @@ export class AccountTable {
     }
   }
 
-  /** Looks at the next accounts in turn, and forgets those that hold nothing that still counts. */
+  /** Checks the next accounts in turn, and drops those without anything that still counts. */
   sweep(policy: BanPolicy | undefined, nowMs: number): void {
     for (let looked = 0; looked < SWEEP_ACCOUNTS; looked++) {
       const next = this.#next();
@@ -107,7 +108,7 @@ export class AccountTable {
     if (this.#environments.get(environment)?.delete(account)) this.#size -= 1;
   }
 
-  /** The next account in turn, oldest first, round and round; undefined at the end of a round. */
+  /** The next account in turn, oldest first, in rounds; undefined at the end of a round. */
   #next(): [AccountRef, AccountEntry] | undefined {
     const { done, value } = this.#hand.next();
     if (!done) return value;
@@ -116,7 +117,7 @@ export class AccountTable {
   }
 }
 
-/** Windows, strikes and offences are all over. */
+/** Whether the account's windows, strikes and offences are all over. */
 function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: number): boolean {
   const { ban, strikesMs, usage } = state;
   if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;

@@ -3,8 +3,8 @@ import { type AccountRef, accountId, parseAccountId } from "../quota-store.ts";
 import type { AccountDayCount, DayCount, DayFiles } from "./day-files.ts";
 
 /**
- * The usage of each account by UTC day. Days that still change are in memory, the others in files;
- * without files all are in memory. A day never goes back when the clock does.
+ * The usage of each account by UTC day. Days that still change are in memory, the others in files.
+ * Without files all days are in memory. The day never goes back when the clock does.
  */
 export class DayCounts {
   readonly #files: DayFiles | undefined;
@@ -17,7 +17,7 @@ export class DayCounts {
     this.#files = files;
   }
 
-  /** Takes up the day of now where a gateway before this one left it. */
+  /** Loads the current day, if an earlier gateway saved it. */
   async load(nowMs: number): Promise<void> {
     this.#latest = dayOf(nowMs);
     const counts = this.#day(this.#latest);
@@ -31,7 +31,10 @@ export class DayCounts {
     return this.#changed.size > 0;
   }
 
-  /** Requests of the account were admitted, for so many units in all, on that plan if it is known. */
+  /**
+   * Counts admitted requests of the account: `units` is their cost in all, on that plan if it is
+   * known.
+   */
   admit(name: AccountRef, nowMs: number, requests: number, units: number, plan?: string): void {
     this.#latest = Math.max(this.#latest, dayOf(nowMs));
     const counted = this.#counted(name, this.#latest);
@@ -40,13 +43,16 @@ export class DayCounts {
     if (plan !== undefined) counted.plan = plan;
   }
 
-  /** A day that is no longer in memory gives its refusals to the running one. */
+  /** Counts refused requests. If the day is no longer in memory, they go to the current day. */
   refuse(name: AccountRef, day: number, requests: number): void {
     this.#latest = Math.max(this.#latest, day);
     this.#counted(name, this.#days.has(day) ? day : this.#latest).refused += requests;
   }
 
-  /** Writes what has changed, and lets go of days that are over or were kept for `keptMs`. */
+  /**
+   * Writes the days that changed. Drops days that are over from memory, and days older than
+   * `keptMs`.
+   */
   async save(nowMs: number, keptMs: number): Promise<void> {
     const today = Math.max(this.#latest, dayOf(nowMs));
     for (const day of [...this.#changed]) {

@@ -12,12 +12,12 @@ import type { AccountRef } from "../quota-store.ts";
 export type DayCount = { admitted: number; units: number; refused: number; plan?: string };
 export type AccountDayCount = AccountRef & DayCount;
 
-/** Accounts per piece of a file: about a millisecond of work. */
+/** Accounts per chunk of a file: about a millisecond of work. */
 const PIECE_ACCOUNTS = 1_000;
 
 /**
- * The days of a memory store, a file each in a folder beside the state file: `state.history/` for
- * `state.json`, in it `2026-10-21.jsonl`, one line for each account
+ * The days of a memory store, one file each in a folder next to the state file: `state.history/`
+ * for `state.json`, in it `2026-10-21.jsonl`, one line for each account
  * (docs/reference/history.md#without-redis).
  */
 export class DayFiles {
@@ -28,12 +28,14 @@ export class DayFiles {
     this.#folder = join(dirname(stateFile), `${name}.history`);
   }
 
-  /** Replaces the file of the day. Rejects when it cannot be written; the old one stays whole then. */
+  /**
+   * Replaces the file of the day. Rejects if it cannot be written; the old file then stays whole.
+   */
   async write(day: number, accounts: Iterable<AccountDayCount>): Promise<void> {
     await replaceFile(this.#path(day), dayFileText(accounts));
   }
 
-  /** The lines of the day; none where there is no file. Rejects, naming the line, on damage. */
+  /** The lines of the day; none if there is no file. Rejects on damage, and names the line. */
   async *read(day: number): AsyncGenerator<AccountDayCount> {
     const path = this.#path(day);
     const lines = createInterface({ input: createReadStream(path, "utf8") });
@@ -52,7 +54,7 @@ export class DayFiles {
     }
   }
 
-  /** Removes the files of the days before this one. */
+  /** Removes the files of all days before this one. */
   async removeBefore(day: number): Promise<void> {
     const names = await readdir(this.#folder).catch(() => []);
     for (const name of names) {
@@ -84,7 +86,7 @@ function readLine(line: string, place: string): AccountDayCount {
   try {
     value = JSON.parse(line);
   } catch {
-    // Told below, with the place.
+    // Reported below, with the place.
   }
   const { environment, account, admitted, units, refused, plan, ...others } = value ?? {};
   const counts = [admitted, units, refused];

@@ -12,14 +12,14 @@ import type { DayCounts } from "./day-counts.ts";
 
 const VERSION = 1;
 
-/** `state.notes.json` beside `state.json`. */
+/** `state.notes.json` next to `state.json`. */
 function notesFileOf(stateFile: string): string {
   return join(dirname(stateFile), `${basename(stateFile, extname(stateFile))}.notes.json`);
 }
 
 /**
- * The notes of the one gateway of a memory store, in a file beside its state file that is written
- * when they have changed (docs/reference/history.md#notes).
+ * The notes of the only gateway of a memory store. Their file is next to the state file and is
+ * written when the notes have changed (docs/reference/history.md#notes).
  */
 export class MemoryActivity implements ActivityStore {
   readonly #file: string | undefined;
@@ -27,7 +27,7 @@ export class MemoryActivity implements ActivityStore {
   readonly #used = new Map<string, number>();
   readonly #called = new DeprecatedCalls();
   isChanged = false;
-  /** Whether there is a history for refused requests to go to. */
+  /** Whether there is a history that refused requests are added to. */
   keepsDays = false;
 
   constructor(stateFile: string | undefined, days: DayCounts) {
@@ -35,7 +35,7 @@ export class MemoryActivity implements ActivityStore {
     this.#days = days;
   }
 
-  /** Takes up what a gateway before this one wrote. Rejects with DamagedFileError. */
+  /** Loads the notes that an earlier gateway wrote. Rejects with DamagedFileError. */
   async load(): Promise<void> {
     if (this.#file === undefined) return;
     const { used, called } = await readNotes(this.#file);
@@ -107,7 +107,7 @@ function nameOf({ environment, method, route }: DeprecatedOperation): string {
 
 type Read = { readonly used: readonly KeyUse[]; readonly called: readonly DeprecatedCall[] };
 
-/** Rejects with DamagedFileError, naming the places. A missing file is empty. */
+/** Rejects with DamagedFileError, which names the places. A missing file is empty. */
 async function readNotes(file: string): Promise<Read> {
   let text: string;
   try {

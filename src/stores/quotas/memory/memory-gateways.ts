@@ -1,7 +1,7 @@
 import type { GatewayNews } from "../../../telemetry/gateway-status.ts";
 import type { GatewayDirectory } from "../quota-store.ts";
 
-/** The gateways on a store that no other process has: this one alone. */
+/** The gateway list of a store that no other process has: it holds only this gateway. */
 export class MemoryGateways implements GatewayDirectory {
   readonly #told = new Map<string, { status: string; atMs: number }>();
 

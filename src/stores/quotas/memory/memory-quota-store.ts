@@ -32,26 +32,26 @@ import { readState, type SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
 
 export type MemoryQuotaStoreOptions = {
-  /** The file in which counters and bans survive a restart; without it they do not. */
+  /** The file in which counters and bans survive a restart. Without it they are lost. */
   readonly stateFile?: string | undefined;
-  /** Unix milliseconds: the store's clock. */
+  /** The store's clock, in Unix milliseconds. */
   readonly now: () => number;
   readonly report: Reporter;
-  /** For how long the usage of each account is kept by day; by default it is not. */
+  /** How long the usage of each account is kept by day; by default it is not kept. */
   readonly historyMs?: number | undefined;
-  /** The most accounts that are kept; above it the ones idle longest are forgotten. */
+  /** The most accounts that are kept. Beyond it the accounts that were idle longest are dropped. */
   readonly accountsMax?: number;
-  /** Between two writes of the state file, and two sweeps. */
+  /** The interval between two writes of the state file, and between two sweeps. */
   readonly everyMs?: number;
 };
 
 const ACCOUNTS_MAX = 1_000_000;
 const EVERY_MS = 1_000;
-/** A gateway that is being replaced gets this long to let go of the state file. */
+/** How long a gateway that is being replaced has to release the state file. */
 const LOCK_WAIT_MS = 2_000;
 
 /**
- * The embedded store: decide() in this process, answered without a promise. Rejects when the state
+ * The embedded store: decide() in this process, answered without a promise. Rejects if the state
  * file is damaged (DamagedFileError, with the place), unreadable, or in use by another process.
  */
 export async function createMemoryQuotaStore(
@@ -87,7 +87,7 @@ const NO_CHARGES = { uncertainUnits: 0, lostUnits: 0 };
 type Kept = {
   readonly days: DayCounts;
   readonly notes: MemoryActivity;
-  /** Lets go of the state file. */
+  /** Releases the state file. */
   readonly release?: () => void;
 };
 
@@ -103,7 +103,9 @@ class MemoryStore implements QuotaStore {
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
   #era = 0;
-  /** As the last ask had it: before the first one it is not known, and nothing is swept. */
+  /**
+   * The policy of the last request. Before the first one it is unknown, and no account is swept.
+   */
   #policy: BanPolicy | undefined | "unknown" = "unknown";
   readonly #saver: StateSaver;
 
@@ -129,7 +131,7 @@ class MemoryStore implements QuotaStore {
       ...{ stateFile: options.stateFile, report, now, days, notes },
       historyMs: () => this.#historyMs,
       accounts: () => this.#saved(),
-      // A new file is there within a second, whether or not anybody asks.
+      // A new file exists within a second, even without any request.
       changed: saved.length === 0,
     });
     for (const { state, cause, ...name } of saved) {
@@ -169,7 +171,9 @@ class MemoryStore implements QuotaStore {
     return verdict;
   }
 
-  /** The truth is at hand, so this is the account as it is now, by the limits of its last ask. */
+  /**
+   * The account as it is now, by the limits of its last request: this process has the only counts.
+   */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(name);
     if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
@@ -253,7 +257,7 @@ class MemoryStore implements QuotaStore {
     this.activity.keepsDays = historyMs !== undefined;
   }
 
-  /** There is no other gateway on this store. */
+  /** This store has no other gateway. */
   async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
     for (const name of names) this.invalidate(name);
   }
@@ -264,7 +268,10 @@ class MemoryStore implements QuotaStore {
     if (entry !== undefined) entry.era = -1;
   }
 
-  /** Serving does not need the file: trouble with it is told, and is not ill health. */
+  /**
+   * Serving does not need the file, so trouble with it is reported but does not make the store
+   * unhealthy.
+   */
   health(): { readonly ok: boolean; readonly why?: string } {
     const { trouble } = this.#saver;
     return trouble === undefined ? { ok: true } : { ok: true, why: trouble };

@@ -10,15 +10,15 @@ import { type AccountRef, type BanCause, isAccountName } from "../quota-store.ts
 /** One account in the file of the memory store. */
 export type SavedAccount = AccountRef & {
   readonly state: AccountState;
-  /** How its ban came about, if it has one and that is known. */
+  /** How its ban came about, if it has one and the cause is known. */
   readonly cause?: BanCause | undefined;
 };
 
 const VERSION = 1;
-/** Accounts per piece: about a millisecond of work, then the event loop has its turn. */
+/** Accounts per chunk: about a millisecond of work, after which the event loop has its turn. */
 const PIECE_ACCOUNTS = 500;
 
-/** The text of the file, a line for each account, in pieces. Instants are Unix milliseconds. */
+/** The text of the file in chunks, a line for each account. Instants are Unix milliseconds. */
 export function* encodeState(accounts: Iterable<SavedAccount>): Generator<string> {
   let piece = `{"version":${VERSION},"accounts":[`;
   let separator = "\n";
@@ -47,8 +47,8 @@ function line({ environment, account, state, cause }: SavedAccount): string {
 }
 
 /**
- * Reads the file; a missing one is empty. Rejects with DamagedFileError, naming the places, when it
- * is not what stateText writes, and leaves it as it was.
+ * Reads the file. A missing file is empty. Rejects with DamagedFileError, which names the places,
+ * if the file is not in the form that encodeState writes, and leaves it unchanged.
  */
 export async function readState(file: string): Promise<SavedAccount[]> {
   let text: string;
@@ -67,14 +67,14 @@ export async function readState(file: string): Promise<SavedAccount[]> {
 }
 
 /**
- * Whether this is a copy of keys that `keys: redis` left here before the configuration named the
- * memory store: it holds no counters.
+ * Whether the file is a copy of keys that `keys: redis` left here before the configuration named
+ * the memory store: such a copy holds no counters.
  */
 function isKeysCopy(text: string): boolean {
   return /^\{"version":\d+,"keys":/.test(text);
 }
 
-/** `minute`, `1z141z3.minute`: a window of an operation, or `@17.minute`: of a key. */
+/** `minute`; `1z141z3.minute` for a window of an operation; `@17.minute` for a window of a key. */
 function isCounter(name: string): boolean {
   const dot = name.indexOf(".");
   const part = dot === -1 ? undefined : name.slice(0, dot);

@@ -5,24 +5,26 @@ import type { MemoryActivity } from "./memory-activity.ts";
 import { encodeState, type SavedAccount } from "./state-file.ts";
 
 export type SaverOptions = {
-  /** Without a file only days are dealt with: those that were kept long enough are let go of. */
+  /**
+   * The state file. Without it only days are handled: days that were kept long enough are dropped.
+   */
   readonly stateFile: string | undefined;
   readonly report: Reporter;
   readonly now: () => number;
   readonly days: DayCounts;
   readonly notes: MemoryActivity;
-  /** For how long days are kept, as the configuration says now; undefined: for ever. */
+  /** How long days are kept, as the configuration says now; undefined: for ever. */
   readonly historyMs: () => number | undefined;
-  /** The accounts as they are when they are written. */
+  /** The accounts at the time they are written. */
   readonly accounts: () => Iterable<SavedAccount>;
-  /** Whether the accounts are to be written though none has changed yet. */
+  /** Whether the accounts are to be written although none has changed yet. */
   readonly changed: boolean;
 };
 
-/** Writes the files of a memory store where what they hold has changed. */
+/** Writes the files of a memory store if their content has changed. */
 export class StateSaver {
   readonly #options: SaverOptions;
-  /** Some account has changed since all were written. */
+  /** Whether an account has changed since all were written. */
   changed: boolean;
   #saving: Promise<void> | undefined;
   #trouble: string | undefined;
@@ -32,12 +34,12 @@ export class StateSaver {
     this.changed = options.changed;
   }
 
-  /** Why the files could not be written the last time. */
+  /** Why the last write of the files failed. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** Begins to write what has changed, unless that is under way. Never throws. */
+  /** Starts to write the changes, unless a write is in progress. Never throws. */
   start(): void {
     if (!this.#isChanged || this.#saving !== undefined) return;
     this.#saving = this.#save().finally(() => {
@@ -45,7 +47,7 @@ export class StateSaver {
     });
   }
 
-  /** Writes what has changed by now. Never rejects. */
+  /** Writes all changes made until now. Never rejects. */
   async finish(): Promise<void> {
     await this.#saving;
     if (this.#isChanged) await this.#save();

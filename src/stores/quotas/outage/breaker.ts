@@ -17,7 +17,7 @@ import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
 import { PendingPeers } from "./pending-peers.ts";
 import { DebtSettlement } from "./settlement.ts";
 
-/** The state that the breakers of one store share. */
+/** The state that the circuit breakers of one store share. */
 export type BreakerContext = {
   readonly shared: QuotaClient;
   readonly answers: DecisionCache;
@@ -30,12 +30,13 @@ export type BreakerContext = {
 };
 
 const FAILURES_MAX = 5;
-/** As long as this a charge may take while no request waits for it. */
+/** How long a charge may take while no request waits for it. */
 const CHARGE_LATE_MS = 2_000;
 
 /**
- * A part of the store that can fail by itself: a bucket of a Cluster, else all of it. Says whether
- * requests go there, decides them while they do not, and keeps what is owed for that.
+ * The circuit breaker of a part of the store that can fail on its own: one bucket on a Cluster,
+ * otherwise the whole store. Says whether requests are sent there, decides them while they are not,
+ * and keeps the debts of that time.
  */
 export class CircuitBreaker {
   readonly #context: BreakerContext;
@@ -44,17 +45,19 @@ export class CircuitBreaker {
   readonly #settlement: DebtSettlement;
   #failuresInRow = 0;
   /**
-   * The first failure of an outage tells more than later ones: READONLY, then a new connection that
-   * cannot be made.
+   * The first failure of an outage says more than later ones: for example READONLY, and then a new
+   * connection that cannot be made.
    */
   #first: StoreFailure | undefined;
-  /** Why the store is unreachable; undefined while it is not. */
+  /** Why the store is unreachable; undefined while it is reachable. */
   #why: string | undefined;
-  /** The outage goes on until an answer, or until all that is owed for it is charged. */
+  /**
+   * Whether an outage is going on: it lasts until an answer, or until all of its debts are charged.
+   */
   #isAbsent = false;
   #gatewaysAtOutage = 1;
   #peers: PendingPeers | undefined;
-  /** Peers that were pending already when this outage began. */
+  /** The number of peers that were already pending when this outage began. */
   #pendingBefore = 0;
   #preparing: Promise<void> | undefined;
 
@@ -109,8 +112,8 @@ export class CircuitBreaker {
   }
 
   /**
-   * Called when a call ends: `failure` is undefined if the store replied. Returns true when it failed
-   * once too often.
+   * Called when a call ends. `failure` is undefined if the store replied. Returns true if this
+   * failure reaches the limit of failures in a row.
    */
   onCallEnd(failure: StoreFailure | undefined): boolean {
     if (failure === undefined) {
@@ -119,14 +122,17 @@ export class CircuitBreaker {
       if (!this.isTripped) this.prepare()?.catch(() => undefined);
       return false;
     }
-    // The server behind the next connection may be another one, with a clock of its own.
+    // The server behind the next connection may be a different one with a different clock.
     if (failure.code === "unreachable") this.#context.shared.clockOf(this.#bucket).forget();
     if (!this.#isAbsent && !this.isTripped) this.#begin(failure);
     this.#failuresInRow += 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
   }
 
-  /** From now on no request waits for the store. Returns the failure that the outage began with. */
+  /**
+   * Trips the breaker: no request waits for the store any more. Returns the failure that began the
+   * outage.
+   */
   trip(failure: StoreFailure): StoreFailure {
     if (!this.#isAbsent) this.#begin(failure);
     const began = this.#first as StoreFailure;
@@ -134,13 +140,13 @@ export class CircuitBreaker {
     return began;
   }
 
-  /** The store is still unreachable, for this reason. */
+  /** Called when the store is still unreachable, for this reason. */
   updateReason(failure: StoreFailure): void {
     this.#why = failure.message;
   }
 
   /**
-   * Charges what is owed so far, then lets requests through. The units that are admitted during that are
+   * Charges the debts, then lets requests through. The units that are admitted during that are
    * charged ahead of the first of them. Returns the number of accounts that were charged.
    */
   async recover(): Promise<number> {
@@ -153,7 +159,10 @@ export class CircuitBreaker {
     return accountsCharged;
   }
 
-  /** Charges what is owed; returns of how many accounts. Rejects if there is no answer. */
+  /**
+   * Charges the debts. Returns the number of accounts that were charged. Rejects if there is no
+   * answer.
+   */
   settle(timeoutMs = CHARGE_LATE_MS): Promise<number> {
     return this.#settlement.settle(timeoutMs);
   }
@@ -168,17 +177,17 @@ export class CircuitBreaker {
     return this.#accounts.debts.drop();
   }
 
-  /** Whether nothing is owed, and nothing can be admitted here but by the store. */
+  /** Whether there are no debts, and requests can only be admitted by the store. */
   get isSettled(): boolean {
     return !this.isTripped && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
   }
 
-  /** Whether other gateways may have admitted what they have not charged. */
+  /** Whether other gateways may have admitted requests that they have not charged. */
   get awaitsPeers(): boolean {
     return this.#pending > 0;
   }
 
-  /** Called with the answer to a heartbeat: what the other gateways owe. */
+  /** Called with the answer to a heartbeat, which says what debts the other gateways have. */
   onHeartbeat(peers: Peers): void {
     if (this.isSettled) this.#onStoreBack();
     this.#peers?.onHeartbeat(peers);
@@ -218,7 +227,7 @@ export class CircuitBreaker {
     this.#peers?.onStoreBack(this.#context.shared.clockOf(0).now());
   }
 
-  /** Shares are of one outage, and stand as long as others may owe theirs. */
+  /** Shares belong to one outage, and stay while other gateways may have debts from theirs. */
   #endIfSettled(): void {
     if (this.#isAbsent || this.isTripped || this.#pending > 0) return;
     this.#peers = undefined;
@@ -234,7 +243,7 @@ export class CircuitBreaker {
     }
   }
 
-  /** The first failure after an answer: an outage begins, with shares of its own. */
+  /** Called on the first failure after an answer: an outage begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
     const { heart, policy } = this.#context;
     this.#first = failure;

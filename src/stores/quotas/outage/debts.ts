@@ -3,30 +3,30 @@ import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quo
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
 
-/** Counts above `from`, up to `to`, of which no quota event has told. */
+/** Counts above `from`, up to `to`, that no quota event has reported. */
 type UntoldRange = { readonly from: number; readonly to: number };
 
 /**
- * Units that are to be added to the window of `counter` that starts at `startMs`; below 0 they are to
- * be taken back. `chargedMs` is then when the first of them were charged, on the store's clock: a
- * window that was reset since gives nothing back.
+ * Units to add to the window of `counter` that starts at `startMs`. Below 0 they are taken back.
+ * Then `chargedMs` is when the first of them were charged, on the store's clock, because a window
+ * that was reset since gives nothing back.
  */
 export type WindowDebt = {
   readonly counter: string;
   readonly startMs: number;
   readonly units: number;
   readonly chargedMs?: number | undefined;
-  /** In a debt that cancels another one, null: its range is told, or will not be. */
+  /** Null in a debt that cancels another one: its range has been reported, or never will be. */
   readonly untold?: UntoldRange | null | undefined;
 };
 
-/** Requests, and the units that all of them cost, for the usage of a day; below 0 to be taken back. */
+/** Requests and their cost in units, for the usage of a day. Numbers below 0 are taken back. */
 export type DayDebt = { readonly day: number; readonly requests: number; readonly units: number };
 
 /**
- * The difference between what an account was admitted here and what the store has charged for that: to
- * its windows, of which some may be over, and to its history (docs/reference/history.md). `limits` and
- * `plan` are those of its last request.
+ * The difference between the units admitted here for an account and the units that the store has
+ * charged for them. It concerns the account's windows, some of which may be over, and its history
+ * (docs/reference/history.md). `limits` and `plan` are those of its last request.
  */
 export type AccountDebt = {
   readonly name: AccountRef;
@@ -36,16 +36,19 @@ export type AccountDebt = {
   readonly days: readonly DayDebt[];
 };
 
-/** The part of a request that a debt is told by. */
+/** The part of a request that a debt is reported with. */
 export type OwedRequest = Pick<QuotaRequest, "limits" | "plan">;
 
-/** Windows of one counter that an account can owe: the one that ends now, and the one after it. */
+/**
+ * The windows of one counter that an account can owe to: the one that ends now and the next one.
+ */
 const OWED_OF_A_KIND = 2;
 
 /**
- * The units that were admitted without the store and are owed to it, and those that it charged although
- * they were not admitted, which it gives back. Bounded: beyond `accountsMax` the oldest account's debt
- * goes, and its units count as lost; of windows long over nothing is owed.
+ * The units that were admitted without the store and are owed to it, and the units that it charged
+ * although they were not admitted, which it gives back. Bounded: beyond `accountsMax` the oldest
+ * account's debt is dropped, and its units count as lost. Windows that ended long ago are owed
+ * nothing.
  */
 export class Debts {
   readonly #owed = new Map<string, AccountDebt>();
@@ -60,12 +63,14 @@ export class Debts {
     return this.#owed.size > 0;
   }
 
-  /** Units that were dropped for want of room, or for good. */
+  /** The units that were dropped for lack of room, or for good. */
   get lostUnits(): number {
     return this.#lostUnits;
   }
 
-  /** One request was admitted at `atMs` of the store's clock, in each of these windows. */
+  /**
+   * Adds one request that was admitted at `atMs` of the store's clock, in each of these windows.
+   */
   add(
     name: AccountRef,
     request: OwedRequest & { readonly cost?: number },
@@ -82,9 +87,9 @@ export class Debts {
   }
 
   /**
-   * The store charged `units` for requests that were decided here. Returns the windows in which as many
-   * were owed, by the counts that these brought: `from` and `used`. Units that were not owed are to be
-   * taken back, and their counts are told when they stay all the same.
+   * Subtracts `units` that the store charged for requests that were decided here. Returns the
+   * windows that were owed as many, with the counts that these brought: `from` and `used`. Units
+   * that were not owed are taken back later. If they stay after all, their counts are reported.
    */
   subtract(
     name: AccountRef,
@@ -108,25 +113,25 @@ export class Debts {
     return counted;
   }
 
-  /** The units that the account owes to the window of a counter; below 0 they are to be taken back. */
+  /** The units that the account owes to the window of a counter. Below 0 they are taken back. */
   unitsIn(name: AccountRef, counter: string, startMs: number): number {
     const owed = this.#owed.get(accountId(name));
     return owed?.windows.find((one) => isSame(one, { counter, startMs }))?.units ?? 0;
   }
 
-  /** Takes all that is owed, for charging. */
+  /** Takes out all debts, to charge them. */
   take(): AccountDebt[] {
     const owed = [...this.#owed.values()];
     this.#owed.clear();
     return owed;
   }
 
-  /** Puts back what could not be charged, to what was admitted since. */
+  /** Puts back the debts that could not be charged, and adds them to those made since. */
   restore(owed: readonly AccountDebt[]): void {
     for (const debt of owed) this.#put(debt);
   }
 
-  /** Counts as lost what is owed and will not be charged any more; returns the units. */
+  /** Counts all debts as lost, because they will not be charged any more. Returns their units. */
   drop(): number {
     let units = 0;
     for (const owed of this.take()) units += debtUnits(owed);
@@ -203,8 +208,8 @@ function joined(
 }
 
 /**
- * The part of debts that may be charged again where it is not known whether the charge ran: what is
- * given back is given back once at most (docs/reference/store.md#late-answers).
+ * The part of debts that may be charged again if it is unknown whether the charge ran. Units are
+ * taken back at most once (docs/reference/store.md#late-answers).
  */
 export function withoutTakeBacks(owed: readonly AccountDebt[]): AccountDebt[] {
   return owed.map((debt) => ({
@@ -223,7 +228,7 @@ export function takeBacksOf(owed: readonly AccountDebt[]): AccountDebt[] {
   }));
 }
 
-/** The debts with the opposite sign: with both of them nothing is owed. */
+/** The debts with the opposite sign: together they cancel each other. */
 export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
   return owed.map((debt) => ({
     ...debt,
@@ -240,7 +245,7 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
   }));
 }
 
-/** Units in the window that a verdict tells of. */
+/** Units in the window that a decision reports. */
 export function windowDebt(standing: WindowUsage, units: number): WindowDebt {
   const startMs = windowStart(standing.window, standing.resetMs - 1);
   return { counter: counterName(standing), startMs, units };
@@ -253,12 +258,15 @@ function isSame(
   return one.counter === other.counter && one.startMs === other.startMs;
 }
 
-/** The units that an account owes: the most of any of its windows, since each counts the same. */
+/**
+ * The units that an account owes: the most of any of its windows, because each window counts the
+ * same requests.
+ */
 export function debtUnits({ windows }: AccountDebt): number {
   return windows.reduce((most, one) => Math.max(most, one.units), 0);
 }
 
-/** Keeps the value as the newest; beyond `max` the oldest goes, and is returned. */
+/** Keeps the value as the newest. Beyond `max` the oldest is removed and returned. */
 export function keep<T>(map: Map<string, T>, id: string, value: T, max: number): T | undefined {
   map.delete(id);
   let gone: T | undefined;

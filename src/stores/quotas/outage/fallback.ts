@@ -17,7 +17,7 @@ import type { FallbackInputs } from "../redis/redis-quota-store.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 
-/** An outage that always knows whether the store is away. */
+/** An outage handler that always knows whether the store is unreachable. */
 export interface Fallback extends OutageHandler {
   health(): { readonly ok: boolean; readonly why?: string };
 }
@@ -26,26 +26,27 @@ export type FallbackOptions = {
   readonly policy: FailurePolicy;
   readonly prefix: string;
   readonly report: Reporter;
-  /** The store's test clock; default: that of its last answer. */
+  /** The store's test clock; default: the clock of its last answer. */
   readonly now?: (() => number) | undefined;
 };
 
-/** So many heartbeats missed in a row say the same as failures, where there is no request. */
+/** This many heartbeats missed in a row count as an outage, even if there is no request. */
 const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
-/** While gateways wait for each other to charge what they admitted without the store. */
+/** The pause between heartbeats while gateways wait for each other to charge their debts. */
 const SETTLE_MS = 100;
-/** Accounts that are decided here, in all breakers together. */
+/** The most accounts that are decided here, in all breakers together. */
 const ACCOUNTS_MAX = 100_000;
 
 /**
- * Decides while the store is away (docs/reference/store.md#away). A breaker trips after five
- * failures in a row: from then on no request waits for the store, and a probe each 500 ms, which writes
- * and is as impatient as a request, finds out when it is back. Before it closes, the units that were
- * admitted here are charged, once, each to its own window. On a Cluster each bucket has a breaker
- * of its own: a breaker that is tripped is decided here, the others by the store.
+ * Decides while the store is unreachable (docs/reference/store.md#away). A breaker trips after five
+ * failures in a row. From then on no request waits for the store. A probe every 500 ms finds out
+ * when the store is back; it writes, and waits no longer than a request does. Before the breaker
+ * closes, the units that were admitted here are charged, once, each to its own window. On a Cluster
+ * each bucket has its own breaker: requests of a tripped one are decided here, the others by the
+ * store.
  */
 export function createFallback(store: FallbackInputs, options: FallbackOptions): Fallback {
   return new StoreFallback(store, options);
@@ -56,9 +57,9 @@ class StoreFallback implements Fallback {
   readonly #options: FallbackOptions;
   readonly #heart: Heartbeat;
   readonly #context: BreakerContext;
-  /** By bucket; without a Cluster there is the one of bucket 0. */
+  /** By bucket. Without a Cluster there is only the one of bucket 0. */
   readonly #breakers: readonly CircuitBreaker[];
-  /** The buckets that tripped just now, while it is found out which others are away with them. */
+  /** The buckets that just tripped, while other buckets are probed for the same outage. */
   #tripping: Set<number> | undefined;
   #beatsMissed = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -147,7 +148,10 @@ class StoreFallback implements Fallback {
     await this.#heart.leave();
   }
 
-  /** Others wait for the heartbeat that says that all of this failure is charged. */
+  /**
+   * Heartbeats soon: other gateways wait for the one that says that all debts of this outage are
+   * charged.
+   */
   #settleSoon(): void {
     if (this.#hastened || this.#heart.gateways() === 1 || !this.admitsShares) return;
     this.#hastened = true;
@@ -158,7 +162,7 @@ class StoreFallback implements Fallback {
     return this.#breaker(this.#shared.link.clustered ? bucketOf(name) : 0);
   }
 
-  /** A heartbeat is patient, as long as no request waits. */
+  /** How long a heartbeat may take: longer if no request waits. */
   get #beatLateMs(): number {
     return Math.max(BEAT_LATE_MS, this.timeoutMs);
   }
@@ -200,8 +204,9 @@ class StoreFallback implements Fallback {
   }
 
   /**
-   * Asks the other buckets of a Cluster as well: a node holds several, and a failure of one may
-   * meet the others with their next request. Patient, since one failure is enough here.
+   * Probes the other buckets of a Cluster too: a node holds several, and the next request of each
+   * would meet the same failure. The probe waits longer than a request does, because one failure is
+   * enough here.
    */
   async #probeAllBuckets(): Promise<void> {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
@@ -218,7 +223,7 @@ class StoreFallback implements Fallback {
     this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
   }
 
-  /** For the log: of a Cluster, which breaker is meant. */
+  /** The member of the log that says which breakers of a Cluster are meant. */
   #named(buckets: readonly number[]) {
     const clustered = this.#shared.link.clustered;
     return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
@@ -229,7 +234,7 @@ class StoreFallback implements Fallback {
     if (!this.#closed) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
   }
 
-  /** Beats, and opens what answers again. */
+  /** Sends a heartbeat, and probes the breakers that are tripped. */
   async #runHeartbeat(): Promise<void> {
     const away = this.#away();
     const beating = away.includes(0) ? undefined : this.#beat();
@@ -254,7 +259,7 @@ class StoreFallback implements Fallback {
 
   async #beat(): Promise<void> {
     try {
-      // Debts of the last failures wait for no request.
+      // Debts of the last outage are charged without waiting for a request.
       const open = this.#breakers.filter(({ isTripped }) => !isTripped);
       await Promise.allSettled(open.map((breaker) => breaker.prepare()));
       const peers = await this.#heart.beat(this.#beatLateMs, 0, this.#settledMs());
@@ -263,7 +268,8 @@ class StoreFallback implements Fallback {
     } catch (error) {
       this.#beatsMissed += 1;
       const failure = toStoreFailure(error);
-      // A store that a newer gateway has written to is not for this one, from the first heartbeat on.
+      // A store that a newer gateway has written to is not for this version, from the first
+      // heartbeat on.
       const isOver = this.#beatsMissed >= BEATS_MISSED_MAX || failure.code === "NEWER";
       if (isOver && !this.isAway(0)) this.#trip(0, failure);
     }
@@ -275,7 +281,7 @@ class StoreFallback implements Fallback {
     return this.#shared.clockOf(0).latestAt(this.#shared.answeredUntilMs()) ?? 0;
   }
 
-  /** Lets a breaker recover that answers; returns how many accounts were charged then. */
+  /** Closes a breaker whose bucket answers. Returns the number of accounts that were charged. */
   async #probe(bucket: number): Promise<number | undefined> {
     const breaker = this.#breaker(bucket);
     try {

@@ -4,20 +4,20 @@ import { withTimeout } from "../../redis/store-failure.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 
 /**
- * The form of accounts in the store, `lua/account.lua`, that this gateway reads and writes. It rises
- * when gateways of the version before would read it wrong (docs/operations.md#upgrades).
+ * The form of accounts in the store, `lua/account.lua`, that this gateway reads and writes. It
+ * rises if gateways of the previous version would misread it (docs/operations.md#upgrades).
  */
 const ACCOUNTS_FORM = 1;
 
 /**
- * KEYS: the gateways by their last heartbeat; those that owe nothing, by the instant up to which that
- * is certain; the hash that says the form of accounts, written by the first heartbeat of all; a hash
- * that names each gateway, "beat settled". A newer form than this gateway's is refused before anything
- * is written. ARGV: this gateway, 1 to live or 0 to leave, and the instant of the store's clock up to
- * which it is certain to owe nothing, or 0. Returns the number of gateways of the last 5 s, the
- * store's now, whether this one was still among them (if not, the others may be missing too), and
- * then the name of each other one and that instant of it. The first write is one that needs memory:
- * after any other, a script is not stopped when there is none.
+ * KEYS: the gateways by their last heartbeat; those without debts, by the instant up to which that
+ * is certain; the hash that holds the form of accounts, written by the very first heartbeat; a hash
+ * that names each gateway, "beat settled". If the form is newer than this gateway's, the script
+ * refuses before it writes anything. ARGV: this gateway; 1 to live or 0 to leave; the instant of
+ * the store's clock up to which it certainly owes nothing, or 0. Returns the number of gateways of
+ * the last 5 s, the store's now, whether this one was still among them (if not, the others may be
+ * missing too), and then the name of each other one with its instant. The first write is one that
+ * needs memory: after any other write Redis does not stop a script for lack of memory.
  */
 const BEAT = defineScript(`
 local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
@@ -65,30 +65,37 @@ const LEAVE_LATE_MS = 500;
 export type Peers = ReadonlyMap<string, number>;
 
 export type Heartbeat = {
-  /** Gateways with a heartbeat in the 5 s before this gateway's last one; at least 1. */
+  /**
+   * The number of gateways with a heartbeat in the 5 s before this gateway's last one; at least 1.
+   */
   gateways(): number;
   /** The names of the others among them; undefined before the first answer. */
   peers(): ReadonlySet<string> | undefined;
   /**
-   * Beats once: a write, so it says whether the store works. In another bucket of a Cluster than 0,
-   * where the gateways are counted, it says no more than that. `settledMs`: up to this instant of the
-   * store's clock this gateway owes nothing, and every decision that it asked for has its answer; 0 if
-   * it owes. The instant at which the store reads a heartbeat says nothing of that: it may have lain in
-   * the socket of a store that stood still. Rejects when no answer comes in time.
+   * Sends one heartbeat: a write, so it says whether the store works. The gateways are counted in
+   * bucket 0. In another bucket of a Cluster a heartbeat says only whether that bucket works.
+   * `settledMs`: up to this instant of the store's clock this gateway owes nothing, and every
+   * decision that it requested has its answer; 0 if it owes. The instant at which the store reads a
+   * heartbeat does not say that, because it may have lain in the socket of a stalled store. Rejects
+   * if no answer arrives in time.
    */
   beat(lateMs: number, bucket?: number, settledMs?: number): Promise<Peers>;
-  /** This gateway counts no more. Never rejects. */
+  /** Removes this gateway from the count. Never rejects. */
   leave(): Promise<void>;
 };
 
-/** Tells the store that this gateway lives, and learns which others do; the caller beats the time. */
+/**
+ * Tells the store that this gateway lives, and learns which others do. The caller sets the pace.
+ */
 export function createHeartbeat(
   { link, clockOf }: Pick<QuotaClient, "link" | "clockOf">,
   prefix: string,
 ): Heartbeat {
   const id = randomUUID();
   let counted: Alive = { gateways: 1, peers: undefined };
-  /** After a gap the others are not back yet: they count as before, for as long as they may take. */
+  /**
+   * After a gap the others are not back yet: they count as before, for as long as they may take.
+   */
   let held = { ...counted, untilMs: 0 };
   const isHeld = () => performance.now() < held.untilMs;
   const gateways = () => (isHeld() ? Math.max(counted.gateways, held.gateways) : counted.gateways);

@@ -12,8 +12,9 @@ import { type AccountRef, accountId } from "../quota-store.ts";
 import { Debts, keep } from "./debts.ts";
 
 /**
- * A part of a limit, in the window that starts at `startMs`. `of` is the whole limit then. `most` is
- * the largest share of the window since other gateways may have one too: as much each of them may owe.
+ * A part of a limit, in the window that starts at `startMs`. `of` is the whole limit at that time.
+ * `most` is the largest share of the window since other gateways may have one too: each of them may
+ * owe as much.
  */
 type Share = {
   readonly counter: string;
@@ -23,23 +24,26 @@ type Share = {
   readonly most: number;
   readonly outage: number;
 };
-/** `account` counts what was admitted from the shares of one outage. */
+/** `account` counts the units that were admitted from the shares of one outage. */
 type Local = { outage: number; account: AccountState; readonly shares: Share[] };
 
 export type OutageContext = {
   /** The store's now, in Unix milliseconds, as far as it is known. */
   readonly nowMs: number;
-  /** Over how many gateways a limit is shared. */
+  /** The number of gateways that share a limit. */
   readonly gateways: number;
-  /** Other gateways that may not have charged yet what they admitted in an earlier outage. */
+  /**
+   * The number of other gateways that may not have charged yet their admissions of an earlier
+   * outage.
+   */
   readonly pending: number;
   /** The last known count of a counter in the window that starts at `startMs`; 0 if there is none. */
   readonly knownCount: (counter: string, startMs: number) => number;
 };
 
 /**
- * A decision from shares. `admitted`: the request fits, and is owed. `exhausted`: a limit of the plan is
- * used up by what was counted. `share`: only this gateway's share is.
+ * A decision from shares. `admitted`: the request fits, and is owed. `exhausted`: the counted units
+ * use up a limit of the plan. `share`: only this gateway's share is used up.
  */
 export type LocalDecision = {
   readonly verdict: QuotaDecision;
@@ -55,12 +59,13 @@ export function shareOf(limit: number, known: number, gateways: number): number 
 }
 
 /**
- * Decides accounts in this process while the store is unreachable, each from this gateway's share of
- * every window, and keeps what is owed to the store. Here stand the two rules of outages
- * (docs/decisions/shares.md). A request is refused as over a limit only if its cost does not fit beside
- * the last count that the store told and the units owed since. And a gateway claims, of a window and an
- * outage, no more than its part of what that count leaves, nor of what the claims of others leave. Bounded: beyond `accountsMax` the oldest go, and with
- * them what they owe.
+ * Decides accounts in this process while the store is unreachable, each from this gateway's share
+ * of every window, and keeps the debts to the store. It implements the two rules of outages
+ * (docs/decisions/shares.md). First, a request is refused as over a limit only if its cost does not
+ * fit in addition to the last count of the store and the units owed since. Second, a gateway
+ * claims, for a window and an outage, no more than its part of the units that this count leaves,
+ * and no more than the claims of others leave. Bounded: beyond `accountsMax` the oldest accounts
+ * are dropped together with their debts.
  */
 export class LocalQuotas {
   readonly debts: Debts;
@@ -74,10 +79,10 @@ export class LocalQuotas {
   }
 
   /**
-   * Decides one request. Of each window at most this gateway's share is granted, and never more than
-   * the plan's limit leaves beside what was counted: what the store told last, and what is owed to it.
-   * A request that finds that limit used up is refused as by the store, with its strike; one that only
-   * finds the share used up is not (docs/reference/store.md#shares).
+   * Decides one request. Each window grants at most this gateway's share, and never more than the
+   * plan's limit leaves after the counted units: the store's last count, and the units owed to it.
+   * A request that finds that limit used up is refused as by the store, with its strike. A request
+   * that finds only the share used up gets no strike (docs/reference/store.md#shares).
    */
   decide(name: AccountRef, ask: QuotaRequest, context: OutageContext): LocalDecision {
     const local = this.#local(accountId(name));
@@ -103,7 +108,7 @@ export class LocalQuotas {
     return { verdict: { ...verdict, windows }, outcome };
   }
 
-  /** Counts one request and admits it, whatever its windows say (`onStoreFailure: allow`). */
+  /** Counts one request and admits it, even if its windows are full (`onStoreFailure: allow`). */
   admit(name: AccountRef, ask: QuotaRequest, context: OutageContext): QuotaDecision {
     const local = this.#local(accountId(name));
     const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, requests: 1 };
@@ -120,8 +125,8 @@ export class LocalQuotas {
   }
 
   /**
-   * Units of each limit that the store is to keep for `pending` other gateways, which may have admitted
-   * their shares and not charged them yet.
+   * Units of each limit that the store keeps for `pending` other gateways, which may have admitted
+   * requests from their shares and not charged them yet.
    */
   reservedFor(
     name: AccountRef,
@@ -136,12 +141,15 @@ export class LocalQuotas {
     });
   }
 
-  /** Another outage begins while other gateways may owe their shares of the one before. */
+  /**
+   * Called when another outage begins while other gateways may owe their shares of the previous
+   * one.
+   */
   beginOutage(): void {
     this.#outage += 1;
   }
 
-  /** The outage is over, and no other gateway owes a share of it. */
+  /** Called when the outage is over and no other gateway owes a share of it. */
   endOutage(): void {
     this.#accounts.clear();
   }
@@ -168,14 +176,17 @@ export class LocalQuotas {
     return { room, share: Math.min(room, share) };
   }
 
-  /** The count of a window: as the store told it last, and the units owed to it since. */
+  /** The count of a window: the store's last count, and the units owed since. */
   #counted(name: AccountRef, counter: string, startMs: number, context: OutageContext): number {
-    // Units that are to be taken back are no part of the known count.
+    // Units that will be taken back are not part of the known count.
     const owed = Math.max(0, this.debts.unitsIn(name, counter, startMs));
     return context.knownCount(counter, startMs) + owed;
   }
 
-  /** In a window that was running when the store went: of what was left; in later ones: of all. */
+  /**
+   * The share of a window. If the window was running when the outage began, it is a part of the
+   * units that were left; otherwise of the whole limit.
+   */
   #share(name: AccountRef, local: Local, limit: Limit, context: OutageContext): Share {
     const { window, limit: of } = limit;
     const counter = counterName(limit);

@@ -1,31 +1,33 @@
 import type { Peers } from "./heartbeat.ts";
 
-/** A gateway that is not back by then has died, and its share with it. */
+/** How long a gateway may take to return. After that it counts as dead, and its share with it. */
 const BACK_MS_MAX = 5_000;
 const NEVER = Number.POSITIVE_INFINITY;
 
 /**
- * The other gateways that may have admitted requests from their shares and not charged them yet. It
- * begins with an outage; each that says in a heartbeat that it owes nothing from before the store was
- * back leaves it, and so does one that is not back in time. They are known by name: a gateway that
- * joined since stands for none of them. One that was pending in the outage before stays pending.
+ * The other gateways that may have admitted requests from their shares and not charged them yet.
+ * The set is filled when an outage begins. A gateway leaves it when its heartbeat says that it owes
+ * nothing from before the store came back, or when it does not return in time. Gateways are known
+ * by name, so one that joined later replaces none of them. A gateway that was pending in the
+ * previous outage stays pending.
  */
 export class PendingPeers {
-  /** By name: until when it is waited for, on performance.now(). */
+  /** By name: until when the gateway is waited for, on performance.now(). */
   readonly #untilMs = new Map<string, number>();
   readonly #known: ReadonlySet<string>;
   /**
-   * Gateways that are expected, where none could be seen yet. A name that was unknown is one of them.
+   * The number of gateways that are expected although none could be seen yet. A gateway whose name
+   * was unknown counts as one of them.
    */
   readonly #unseen: number;
   readonly #joined = new Set<string>();
   #unseenUntilMs = NEVER;
-  /** When the store was seen to be back, on its clock of bucket 0; undefined until then. */
+  /** When the store came back, on bucket 0's clock; undefined until then. */
   #sinceMs: number | undefined;
 
   /**
-   * `gateways` is how many share the limits, this one too; `peers` are the others by name, undefined
-   * before a heartbeat was answered.
+   * `gateways` is how many share the limits, including this one. `peers` are the names of the
+   * others, undefined before the first answer to a heartbeat.
    */
   constructor(gateways: number, peers: ReadonlySet<string> | undefined, before?: PendingPeers) {
     if (before !== undefined) {
@@ -36,7 +38,7 @@ export class PendingPeers {
     this.#unseen = peers === undefined ? Math.max(0, gateways - 1 - this.#known.size) : 0;
   }
 
-  /** How many there are; never this gateway itself. */
+  /** The number of pending gateways, always without this one. */
   get count(): number {
     const nowMs = performance.now();
     let count = nowMs < this.#unseenUntilMs ? Math.max(0, this.#unseen - this.#joined.size) : 0;
@@ -44,7 +46,7 @@ export class PendingPeers {
     return count;
   }
 
-  /** Called when the store answers: from now on the others have so long to come back too. */
+  /** Called when the store answers: from now on the others have a limited time to come back too. */
   onStoreBack(storeNowMs: number): void {
     if (this.#sinceMs !== undefined) return;
     this.#sinceMs = storeNowMs;

@@ -22,15 +22,16 @@ export type SettlementOptions = CountCorrections & {
   readonly shared: QuotaClient;
   readonly debts: Debts;
   readonly answers: Pick<DecisionCache, "learnCounts">;
-  /** Told of units that may have been charged twice. */
+  /** Called with units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
 /**
- * Charges the store what was admitted without it, once (docs/reference/store.md#late-charges). The
- * reply to an abandoned call may still arrive and say that the call ran: nothing
- * is charged before that is known. So a slow answer charges no unit twice; one that was lost with
- * its connection may (docs/reference/store.md#uncertain-charges).
+ * Charges the store for requests that were admitted without it, once
+ * (docs/reference/store.md#late-charges). The reply to an abandoned call may still arrive and say
+ * that the call ran, so nothing is charged before that is known. A slow answer therefore charges no
+ * unit twice. An answer that was lost with its connection may
+ * (docs/reference/store.md#uncertain-charges).
  */
 export class DebtSettlement {
   readonly #options: SettlementOptions;
@@ -46,15 +47,18 @@ export class DebtSettlement {
   }
 
   /**
-   * Nobody waits any more for a call. `answered` settles once it has been seen to that what ran is
-   * not owed, or when the answer is known to be lost; it does not reject.
+   * Called when no request waits for a call any more. `answered` settles when the units that the
+   * call charged are no longer owed, or when the reply is known to be lost. It does not reject.
    */
   onCallTimeout(answered: Promise<void>): void {
     this.#unanswered.add(answered);
     void answered.then(() => this.#unanswered.delete(answered));
   }
 
-  /** Charges what is owed; returns of how many accounts. Rejects where there was no answer. */
+  /**
+   * Charges the debts. Returns the number of accounts that were charged. Rejects if there was no
+   * answer.
+   */
   settle(timeoutMs: number): Promise<number> {
     this.#settling ??= this.#chargeAll(performance.now() + timeoutMs).finally(() => {
       this.#settling = undefined;
@@ -62,7 +66,7 @@ export class DebtSettlement {
     return this.#settling;
   }
 
-  /** As many accounts in a call as fit. */
+  /** Charges as many accounts in one call as fit. */
   async #chargeAll(giveUpMs: number): Promise<number> {
     while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
     const { debts } = this.#options;
@@ -79,8 +83,8 @@ export class DebtSettlement {
   }
 
   /**
-   * A call without an answer counts as not run: what it would have charged is owed again. What it would
-   * have given back is not given back again, unless it is certain that it did not run.
+   * A call without an answer counts as not run: the units it would have charged are owed again. The
+   * units it would have given back are only given back again if it certainly did not run.
    */
   async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
     const { shared, debts } = this.#options;
@@ -107,7 +111,7 @@ export class DebtSettlement {
     }
   }
 
-  /** Tells of the counts that the charge brought. */
+  /** Reports the counts that the charge brought. */
   #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateCharged): void {
     const { answers, onLowered, onCounted, onDayClosed } = this.#options;
     for (const [i, debt] of batch.entries()) {
@@ -145,7 +149,10 @@ export class DebtSettlement {
 
 type ChargedWindow = WindowDebt & { readonly used: number; readonly loweredFrom: number };
 
-/** The counts that stay, of which no event has told: those just added, and those left of a late answer. */
+/**
+ * The counts that stay and that no event has reported: those just added, and those left of a late
+ * answer.
+ */
 function countedUsages({ limits }: AccountDebt, charged: ChargedWindow): CountedUsage[] {
   const limit = limits.find((one) => counterName(one) === charged.counter);
   if (limit === undefined) return [];
@@ -154,7 +161,7 @@ function countedUsages({ limits }: AccountDebt, charged: ChargedWindow): Counted
   const standing = { ...limit, resetMs, ...(loweredFrom > 0 ? { loweredFrom } : {}) };
   const added = units > 0 ? [{ ...standing, used, from: used - units }] : [];
   if (!untold || used <= untold.from) return added;
-  // The mark is of the very units that were taken back: nothing has told of them.
+  // The mark belongs to the units that were taken back, which no event has reported.
   const { loweredFrom: _, ...unmarked } = standing;
   return [...added, { ...unmarked, used: Math.min(untold.to, used), from: untold.from }];
 }
@@ -170,7 +177,7 @@ function chargeOf(owed: AccountDebt): UncertainCharge {
 /** The reply to a late charge: what each account's windows count now; undefined if one is over. */
 type LateCharged = { readonly nowMs: number; readonly accounts: readonly ChargedAccount[] };
 type ChargedAccount = {
-  /** Units that no day could give back: it is closed. */
+  /** Units that no day could give back, because the day is closed. */
   readonly lostOfDay: number;
   readonly windows: readonly (
     | { readonly used: number; readonly loweredFrom: number; readonly hasRefused: boolean }
@@ -181,10 +188,9 @@ type ChargedAccount = {
 const LATE_CHARGE = accountScript("lowered", "history", "late-charge");
 
 /**
- * Charges accounts of one call what they owe, each unit to the window that it was admitted in
- * (docs/reference/store.md#late-charges); a window that is over counts for nothing any more. Nothing
- * is charged if the store comes to the call after `giveUpMs` on performance.now(). Rejects with
- * StoreFailure.
+ * Charges the debts of the accounts of one call, each unit to the window that it was admitted in
+ * (docs/reference/store.md#late-charges). A window that is over is not charged. Nothing is charged
+ * if the call reaches the store after `giveUpMs` on performance.now(). Rejects with StoreFailure.
  */
 export async function chargeLate(
   { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,

@@ -1,7 +1,9 @@
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { type AccountRef, accountId } from "../quota-store.ts";
 
-/** Which of the 16 groups of keys an account is in, for ever (docs/decisions/one-hash-per-account.md). */
+/**
+ * The bucket of an account, one of 16. It never changes (docs/decisions/one-hash-per-account.md).
+ */
 export function bucketOf(name: AccountRef): number {
   name.bucket ??= crc16(accountId(name)) % BUCKET_COUNT;
   return name.bucket;

@@ -2,7 +2,9 @@ import { readFileSync } from "node:fs";
 import { defineScript, type Script } from "../../redis/script.ts";
 import { WINDOWS_IN_LUA } from "./window-fields.ts";
 
-/** One script of the files of lua/ that are named, behind what all that read accounts share. */
+/**
+ * A script made of the named files of lua/, after the part that every script of accounts shares.
+ */
 export function accountScript(...files: readonly string[]): Script {
   const texts = ["account", ...files].map((file) => {
     return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
@@ -32,8 +34,8 @@ redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return version`);
 
 /**
- * Sets a marker unless another gateway has set it. KEYS: the marker. ARGV: this gateway, and the life in ms.
- * Returns 1 where the marker is this gateway's.
+ * Sets a marker unless another gateway has set it. KEYS: the marker. ARGV: this gateway, and the
+ * life in ms. Returns 1 if the marker is this gateway's.
  */
 export const MARK_SCRIPT = defineScript(`
 local by = redis.call('HGET', KEYS[1], 'by')

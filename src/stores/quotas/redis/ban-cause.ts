@@ -1,6 +1,6 @@
 import type { BanCause } from "../quota-store.ts";
 
-/** The key beside an account that tells how its last ban came about: see lua/ban-cause.lua. */
+/** The key that holds how the account's last ban came about: see lua/ban-cause.lua. */
 export function banCauseKey(accountKey: string): string {
   return accountKey.replace(":{", ":w{");
 }

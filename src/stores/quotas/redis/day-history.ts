@@ -6,7 +6,7 @@ import type { AccountRef, OnMissing } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
-/** Questions under way at once. */
+/** The most requests to Redis that are in flight together. */
 const TOGETHER = 200;
 const LATE_MS = 2_000;
 
@@ -18,9 +18,9 @@ function historyKey(accountKey: string, month: number): string {
 }
 
 /**
- * The usage of each account, by day; days without any are left out, and all of accounts in a part of a
- * Cluster that cannot be reached, which is then asked no more. Rejects with StoreFailure, of a
- * Cluster only without `onMissing`.
+ * The usage of each account by day. Days without usage are left out. Accounts in a part of a
+ * Cluster that cannot be reached are left out too, and that part is not asked again. Rejects with
+ * StoreFailure; on a Cluster only without `onMissing`.
  */
 export async function readDayHistory(
   shared: Pick<QuotaClient, "keyOf" | "link">,
@@ -61,7 +61,7 @@ async function readOne(
   ]);
   const days = new Map<number, Counted>();
   for (const [i, hash] of hashes.entries()) {
-    // The client library makes an object of what Redis sends as a list.
+    // The client library turns the list that Redis sends into an object.
     addHash(days, months[i] as number, hash as Record<string, string>);
   }
   addWaiting(days, waiting as string | null);
@@ -80,7 +80,7 @@ function addHash(days: Map<number, Counted>, month: number, hash: Record<string,
   const planOf = readPlans(hash);
   for (const [name, text] of Object.entries(hash)) {
     const [field, count] = [Number(name), Number(text)];
-    // A field that is no number is damage; it counts for nothing.
+    // A field that is not a number is damaged and is skipped.
     if (!Number.isSafeInteger(field) || !Number.isSafeInteger(count) || field < 0) continue;
     const dayOfMonth = Math.floor(field / 3);
     const counted = dayIn(days, month + dayOfMonth);
@@ -90,7 +90,7 @@ function addHash(days: Map<number, Counted>, month: number, hash: Record<string,
   }
 }
 
-/** The plan of each day of the month, from 0 on; undefined where the hash has none. */
+/** The plan of each day of the month, counted from 0; undefined if the hash has none. */
 function readPlans(hash: Record<string, string>): (dayOfMonth: number) => string | undefined {
   const changes = Object.keys(hash)
     .filter((name) => /^p([12]?\d|30)$/.test(name))

@@ -18,8 +18,8 @@ import { parseWindowField, windowField } from "./window-fields.ts";
 export const DECIDE_SCRIPT = accountScript("lowered", "history", "ban-cause", "decide", "charge");
 
 /**
- * One account of a call: `ask.requests` requests. All of a call share the ban policy. `historyMs` is for
- * how long the usage of each day is kept, undefined for not at all.
+ * One account of a call, with `ask.requests` requests. All accounts of a call share the ban policy.
+ * `historyMs` is how long the usage of each day is kept; undefined if it is not kept.
  */
 export type KeyedRequest = {
   readonly key: string;
@@ -35,7 +35,7 @@ function planText(
   historyMs: number | undefined,
 ): string {
   const terms = historyMs === undefined ? cost : `${cost}h${historyMs}p${plan}`;
-  // Rare, and of one account: not worth keeping.
+  // Rare, and different for each account: caching it is not worth it.
   if (reserved !== undefined) return `${terms} ${limitsText(limits, reserved)}`;
   let texts = plans.get(limits);
   if (texts === undefined) {
@@ -63,8 +63,8 @@ const BANS_OFF: PolicyText = { terms: "", lengths: "" };
 const policies = new WeakMap<BanPolicy, PolicyText>();
 
 /**
- * The policy as decide.lua reads it. The lengths of bans are computed here: the powers of a fraction
- * may differ in the last bit between JavaScript and Lua.
+ * The policy as decide.lua reads it. The ban lengths are computed here, because the powers of a
+ * fraction may differ in the last bit between JavaScript and Lua.
  */
 function policyText(bans: BanPolicy | undefined): PolicyText {
   if (bans === undefined) return BANS_OFF;
@@ -106,7 +106,7 @@ export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (s
   return keys.concat(clockMs, terms, lengths, indexes.size, ...indexes.keys(), asked);
 }
 
-/** Rebuilds each verdict from the reply of decide.lua; throws when it is not one. */
+/** Rebuilds each decision from the reply of decide.lua. Throws if the reply is malformed. */
 export function decodeDecisions(asks: readonly KeyedRequest[], reply: unknown): QuotaDecision[] {
   if (!Array.isArray(reply)) throw new TypeError("Cannot read the store's answer: it is no list");
   const reader = new Reader(reply);
@@ -117,7 +117,7 @@ class Reader {
   readonly #reply: readonly unknown[];
   readonly nowMs: number;
   #at = 0;
-  /** The ends of the windows of now, worked out once for all accounts of the call. */
+  /** The ends of the current windows, computed once for all accounts of the call. */
   readonly #ends = new Map<WindowName, number>();
 
   constructor(reply: readonly unknown[]) {
@@ -176,10 +176,10 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   return isEarned ? { ...verdict, newBan: { ...(told as Ban), strikesMs } } : verdict;
 }
 
-/** From here on the flags of a reply tell of counts that were lowered. */
+/** Flags from this value on say that the reply holds counts that were lowered. */
 const LOWERED = 2;
 
-/** How decide.lua speaks of a ban: none, one in force, one that was just earned, or only observed. */
+/** The numbers of decide.lua for no ban, one just earned, one only observed; 1: one in force. */
 const [NO_BAN, EARNED, OBSERVED] = [0, 2, 3] as const;
 
 function readBan(reader: Reader): Ban {
@@ -190,7 +190,7 @@ function readBan(reader: Reader): Ban {
   return ban;
 }
 
-/** The ban in field `b` of an account's hash, or undefined when that is damaged. */
+/** The ban in field `b` of an account's hash; undefined if it is damaged. */
 export function parseBan(text: string): Ban | undefined {
   const found = /^(\d+) (\d+) (\w+) (\d+)$/.exec(text);
   if (found === null) return undefined;

@@ -5,19 +5,19 @@ import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
-/** Forgets the last answer about an account; without an id, the last answers about all. */
+/** Drops the cached decision of an account; without an id, those of all accounts. */
 export type Invalidate = (id: string | undefined) => void;
 
 export type Invalidations = {
-  /** Tells all other gateways at once. Rejects when the store cannot be reached. */
+  /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
   publish(id: string): Promise<void>;
-  /** Tells them of many accounts at once, in as few messages as name them. */
+  /** Tells them about many accounts immediately, in as few messages as can name them. */
   publishAll(ids: readonly string[]): Promise<void>;
-  /** Tells them of an account whose change waits for one of them to tell it. */
+  /** Tells them that a change of this account waits in the store for one of them to report. */
   publishPending(id: string): Promise<void>;
-  /** Tells them soon: at once, or together with others where there are many. */
+  /** Tells them soon: immediately, or together with other accounts if there are many. */
   publishSoon(id: string): void;
-  /** Tells them counts of an account that went down, each 100 ms at most. */
+  /** Tells them the counts of an account that went down, at most once per 100 ms. */
   tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
   close(): void;
 };
@@ -26,31 +26,35 @@ export type InvalidationsOptions = {
   readonly shared: QuotaClient;
   readonly prefix: string;
   readonly forget: Invalidate;
-  /** Called with counts that another gateway was told at `nowMs` of the store's clock. */
+  /** Called with counts that another gateway received at `nowMs` of the store's clock. */
   readonly learn: (id: string, totals: readonly WindowTotal[], nowMs: number) => void;
-  /** Changes by commands may wait in the store, to be told by one gateway. */
+  /** Called when changes made by commands may wait in the store for one gateway to report. */
   readonly pending: () => void;
-  /** Each second, how the store answered: undefined when it did. */
+  /** Called once a second with the result of a probe: undefined if the store replied. */
   readonly probed: (failure: StoreFailure | undefined) => void;
 };
 
 const POLL_MS = 1_000;
 const ADMIN_LATE_MS = 2_000;
-/** Between two messages about bans: a flood that earns thousands costs two commands a second. */
+/**
+ * The pause between two messages about bans: a flood that earns thousands costs two commands a
+ * second.
+ */
 const TELL_PAUSE_MS = 500;
-/** Between two messages about counts that went down. */
+/** The pause between two messages about counts that went down. */
 const COUNTS_PAUSE_MS = 100;
-/** The most accounts that one message names; if there are more it says "all". */
+/** The most accounts that one message names. If there are more, the message says "all". */
 const TOLD_MAX = 500;
-/** Stands among the accounts of a message; no account has such a name. */
+/** A marker among the accounts of a message; no account has such a name. */
 const PENDING = "!resets";
 /** If this many accounts change together, every cached decision is dropped. */
 const ALL_FROM = 10_000;
 
 /**
- * Changes that gateways must hear of: a ban earned or lifted, a changed key. Each has a number,
- * counted in the store, and is published with it. Once a second the number is read: a gateway that
- * missed one (no subscription, or one that hangs) drops every cached decision and subscribes again.
+ * Invalidations between gateways: a ban was earned or lifted, a key changed. Each message carries a
+ * sequence number that is counted in the store. Every gateway reads the number once a second. A
+ * gateway that missed a message (no subscription, or one that hangs) drops every cached decision
+ * and subscribes again.
  */
 export function createInvalidations(options: InvalidationsOptions): Invalidations {
   const place = {
@@ -73,14 +77,14 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   };
 }
 
-/** `origin` names this gateway, whose own changes are no news to it. */
+/** `origin` names this gateway, which ignores its own messages. */
 type InvalidationChannel = {
   readonly origin: string;
   readonly channel: string;
   readonly versionKey: string;
 };
 
-/** Hears the messages of other gateways, and finds out once a second whether one was missed. */
+/** Receives the messages of other gateways, and checks once a second whether one was missed. */
 class InvalidationSubscriber {
   readonly #link: Link;
   readonly #place: InvalidationChannel;
@@ -122,7 +126,7 @@ class InvalidationSubscriber {
     const [number, from, ...ids] = text.split(" ");
     const version = Number(number);
     if (!Number.isSafeInteger(version) || ids.length === 0) return;
-    // Behind a gap there was something else: what, is not known.
+    // A gap means that a message was missed, and its content is unknown.
     const gap = this.#seen !== undefined && version > this.#seen + 1;
     this.#seen = Math.max(this.#seen ?? 0, version);
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
@@ -131,7 +135,7 @@ class InvalidationSubscriber {
     else if (from !== origin) this.#hearOf(ids);
   }
 
-  /** An account with counts is told twice, since an older gateway knows its id alone. */
+  /** An account with counts is named twice, because an older gateway knows only its id. */
   #hearOf(ids: readonly string[]): void {
     const counts = ids.flatMap((text) => parseCounts(text) ?? []);
     for (const id of ids) {
@@ -147,8 +151,8 @@ class InvalidationSubscriber {
       const version = Number(text ?? 0);
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
-      // A smaller number comes from a store that was emptied: the last answers hold until their
-      // time.
+      // A smaller number comes from a store that was emptied. Cached decisions stay until they
+      // expire.
       if (this.#seen !== undefined && version > this.#seen) {
         this.#missed = version;
         this.#forget(undefined);
@@ -212,7 +216,7 @@ class InvalidationPublisher {
     clearTimeout(this.#countsPause);
   }
 
-  /** Sends the counts that gathered during the pause: the last ones of each account. */
+  /** Sends the counts that gathered during the pause: the latest of each account. */
   #tellCounts(): void {
     this.#countsPause = undefined;
     if (this.#counts.size === 0) return;
@@ -230,13 +234,16 @@ class InvalidationPublisher {
     const what = this.#told.size > TOLD_MAX ? "*" : [...this.#told].join(" ");
     this.#told.clear();
     this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
-    // A gateway that misses the message learns it from the store, at the account's next strike at
-    // the latest.
+    // A gateway that misses the message learns it from the store, no later than the account's next
+    // strike.
     this.send(what).catch(() => undefined);
   }
 }
 
-/** The counts of an account in a message, "id=now,counter,start,count,..."; undefined if it has none. */
+/**
+ * The counts of an account in a message, "id=now,counter,start,count,..."; undefined if there are
+ * none.
+ */
 function parseCounts(text: string) {
   const [id = "", list] = text.split("=");
   if (list === undefined) return undefined;

@@ -15,10 +15,10 @@ type ListBansOptions = {
 };
 
 /**
- * Every ban in force, from the accounts themselves: an index beside them would need a second key in
- * each decision, which a Cluster refuses while a slot moves, or could be wrong. Costs a SCAN of the
- * store in pages, so that no other client waits; for people, not for requests. Rejects when the store
- * cannot be reached, of a Cluster only without `onMissing`.
+ * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or
+ * would need a second key in each decision, which a Cluster refuses while a slot moves. Costs a
+ * SCAN of the store in pages, so that no other client waits. It is meant for people, not for
+ * requests. Rejects if the store cannot be reached; on a Cluster only without `onMissing`.
  */
 export async function listBans(
   link: Link,

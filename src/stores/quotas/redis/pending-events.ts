@@ -13,28 +13,34 @@ import {
 import type { QuotaClient } from "./quota-client.ts";
 
 const LATE_MS = 2_000;
-/** Longer than any window: an audit of it finds a reset, whenever a gateway comes by. */
+/**
+ * Longer than any window, so that an audit of the window finds its reset however late a gateway
+ * takes it.
+ */
 const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs));
 const RECORDS_MAX = 10_000;
 
-/** KEYS: the records. ARGV: a name for this one, its text, how long all are kept, how many at most. */
+/**
+ * KEYS: the records. ARGV: a name for this one, its text, how long all are kept, the most that are
+ * kept.
+ */
 const KEEP = defineScript(`
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);
 
-/** KEYS: the records. Gives all of them, once. */
+/** KEYS: the records. Returns all of them and removes them. */
 const TAKE = defineScript(`
 local all = redis.call('HGETALL', KEYS[1])
 if all[1] then redis.call('DEL', KEYS[1]) end
 return all`);
 
 /**
- * Resets and bans that a command made in the store. They wait there until a gateway takes them: one
- * gateway alone, so that its log tells each of them once (docs/reference/events.md#other-lines). A
- * record is `[account, instant, what]`, with a list of windows for a reset, an object for a ban and
- * null for one that was lifted: earlier versions know the list alone, and leave out the rest.
+ * Resets and bans that a command made in the store. They wait there until one gateway takes them,
+ * so that exactly one log has each of them (docs/reference/events.md#other-lines). A record is
+ * `[account, instant, what]`. The third item is a list of windows for a reset, an object for a ban
+ * and null for a lifted ban. Earlier versions know only the list and skip the other two.
  */
 export class PendingEvents {
   readonly #shared: QuotaClient;
@@ -45,7 +51,7 @@ export class PendingEvents {
     this.#key = `${prefix}:{0}:resets`;
   }
 
-  /** Rejects when the store is away. */
+  /** Rejects if the store is unreachable. */
   async keep(event: AdminEvent): Promise<void> {
     const what = "windows" in event ? event.windows : (event.imposed ?? null);
     const text = JSON.stringify([accountId(event.name), event.atMs, what]);
@@ -53,7 +59,7 @@ export class PendingEvents {
     await withTimeout(run, LATE_MS);
   }
 
-  /** Rejects when the store is away. A record that cannot be read is left out. */
+  /** Rejects if the store is unreachable. A record that cannot be read is left out. */
   async take(): Promise<readonly AdminEvent[]> {
     const reply = (await withTimeout(this.#shared.run(TAKE, this.#key, []), LATE_MS)) as string[];
     return reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);

@@ -8,22 +8,23 @@ import { type AccountRef, type AccountRequest, isAddressAccount } from "../quota
 import { accountKey } from "./account-key.ts";
 import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 
-/** How long the asks of a bucket go singly after its slot was seen in motion. */
+/** How long the requests of a bucket are sent one by one after its slot was found to be moving. */
 const MOTION_MS = 200;
 
 /**
- * The store that all gateways share, without patience: says what became of each ask, however late,
- * and never sends again what may have been executed.
+ * The quota side of Redis, without timeouts: reports the outcome of every request, however late,
+ * and never resends a command that may have been executed.
  */
 export type QuotaClient = {
   /**
-   * Decides accounts in one call, all of one bucket on a Cluster; not at all where the store comes to
-   * it after `giveUpMs` on performance.now(), when no request waits for it. Never rejects.
+   * Decides accounts in one call. On a Cluster all of them are in one bucket. The store does
+   * nothing if the call reaches it after `giveUpMs` on performance.now(), because no request waits
+   * for it then. Never rejects.
    */
   decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
   /**
-   * Runs a script on accounts of one bucket, with the clock as its first argument; not at all where
-   * the store comes to it after `giveUpMs`. Rejects with StoreFailure.
+   * Runs a script on accounts of one bucket, with the clock as its first argument. The store does
+   * nothing if the call reaches it after `giveUpMs`. Rejects with StoreFailure.
    */
   runOn(
     script: Script,
@@ -31,28 +32,28 @@ export type QuotaClient = {
     args: readonly RedisArgument[],
     giveUpMs?: number,
   ): Promise<unknown>;
-  /** Every decision that was asked for before this instant of performance.now() has its answer. */
+  /** Every decision that was requested before this instant of performance.now() has its answer. */
   answeredUntilMs(): number;
-  /** Runs a script on one key, by its digest where the server knows it. Rejects with StoreFailure. */
+  /** Runs a script on one key, by digest if the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly RedisArgument[]): Promise<unknown>;
   /** The key of the account's hash. */
   keyOf(name: AccountRef): string;
-  /** The clock of the node that has the bucket; without a Cluster there is one. */
+  /** The clock of the node that has the bucket. Without a Cluster there is only one. */
   clockOf(bucket: number): StoreClock;
   /**
-   * Asks for the time if the clock of the bucket is unknown; undefined if it is known. Rejects with
-   * StoreFailure.
+   * Asks for the time if the clock of the bucket is unknown; returns undefined if it is known.
+   * Rejects with StoreFailure.
    */
   ensureClock(bucket: number, timeoutMs: number): Promise<void> | undefined;
-  /** Whether deadlines can be told to the bucket. */
+  /** Whether calls to the bucket can carry deadlines. */
   knowsClock(bucket: number): boolean;
-  /** For how long the usage of each account is kept by day; undefined: not at all. */
+  /** How long the usage of each account is kept by day; undefined if it is not kept. */
   historyMs: number | undefined;
   readonly link: Link;
 };
 
 export type QuotaClientOptions = {
-  /** The store's test clock, in milliseconds: calls have no deadline by it. */
+  /** The store's test clock, in milliseconds. With it calls have no deadline. */
   readonly clock?: (() => number) | undefined;
   /** See SharedStore. */
   readonly historyMs?: number | undefined;
@@ -93,9 +94,9 @@ class RedisQuotaClient {
   readonly #prefix: string;
   readonly #clock: (() => number) | undefined;
   readonly #clocks: readonly StoreClock[];
-  /** By bucket: until when, on performance.now(), its asks go singly. */
+  /** By bucket: until when, on performance.now(), its requests are sent one by one. */
   readonly #motion = new Map<number, number>();
-  /** When each decision without an answer was asked for, on performance.now(): a few at most. */
+  /** When each unanswered decision was requested, on performance.now(): a few at most. */
   readonly unansweredMs: number[] = [];
   historyMs: number | undefined;
 
@@ -144,7 +145,7 @@ class RedisQuotaClient {
     try {
       return await this.#call(asks, giveUpMs);
     } catch (error) {
-      // ASK about several keys at once would be answered by TRYAGAIN on the other side.
+      // If ASK is about several keys at once, the other node replies with TRYAGAIN.
       if (!["TRYAGAIN", "ASK"].includes(toStoreFailure(error).code)) throw error;
       this.#motion.set(bucket, performance.now() + MOTION_MS);
       return this.#singly(asks, giveUpMs);
@@ -183,7 +184,7 @@ class RedisQuotaClient {
     return verdicts;
   }
 
-  /** A single key is on one node or on the other, so it never meets TRYAGAIN. */
+  /** A single key is on one node or the other, so it never meets TRYAGAIN. */
   async #singly(
     asks: readonly AccountRequest[],
     giveUpMs?: number,
@@ -195,8 +196,9 @@ class RedisQuotaClient {
   }
 
   /**
-   * A call that reached the store after its deadline has not run, and its reply tells the time. If a
-   * request still waits for it, one of the clocks was set, and the call is sent once more.
+   * A call that reached the store after its deadline has not run, and its reply carries the time.
+   * If a request still waits for the call, one of the clocks was set, and the call is sent once
+   * more.
    */
   async #timed<T>(
     bucket: number,
@@ -231,7 +233,7 @@ class RedisQuotaClient {
   }
 }
 
-/** The same failure for each of `count` asks. */
+/** The same failure for each of `count` requests. */
 function failed(count: number): (error: unknown) => CallOutcome[] {
   return (error) => {
     const failure =

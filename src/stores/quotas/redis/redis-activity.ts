@@ -33,7 +33,7 @@ return 1`);
 
 /**
  * KEYS: a hash by account, "requests last". ARGV: its life in ms, the most accounts, then account,
- * requests and last of each. Gives requests and last of each, 0 for an account beyond the most.
+ * requests and last of each. Returns requests and last of each, 0 for an account beyond the most.
  */
 const CALLED = defineScript(`
 local out = {}
@@ -69,7 +69,7 @@ export class RedisActivity implements ActivityStore {
     const left: RefusalCount[] = [];
     for (const group of groups.values()) {
       for (const some of pagesOf(group, CALL_ACCOUNTS_MAX)) {
-        // A call that may have run is not made again.
+        // A call that may have run is not repeated.
         await this.#refuse(some, historyMs).catch((error: unknown) => {
           if (toStoreFailure(error).executed === "no") left.push(...some);
         });
@@ -121,7 +121,7 @@ export class RedisActivity implements ActivityStore {
       for (const account of ["", "addr:"]) {
         const key = this.#callsKey({ environment, method, route, account });
         const reply = await withTimeout(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
-        // The client library makes an object of what Redis sends as a list.
+        // The client library turns the list that Redis sends into an object.
         for (const [caller, text] of Object.entries(reply as Record<string, string>)) {
           const [requests = 0, last = 0] = text.split(" ").map(Number);
           if (!Number.isSafeInteger(requests) || !Number.isSafeInteger(last)) continue;
@@ -144,7 +144,10 @@ export class RedisActivity implements ActivityStore {
     return `${this.#prefix}:{0}:used`;
   }
 
-  /** Client addresses have a place of their own, so that their number pushes out no account. */
+  /**
+   * Client addresses are kept in a hash of their own, so that many of them cannot push out an
+   * account.
+   */
   #callsKey(call: DeprecatedOperation & Pick<DeprecatedCall, "account">): string {
     const { environment, method, route, account } = call;
     const name = isAddressName(account) ? "address-calls" : "calls";

@@ -6,12 +6,13 @@ import type { QuotaClient } from "./quota-client.ts";
 
 const LATE_MS = 2_000;
 const LEAVE_LATE_MS = 500;
-/** A gateway that was killed is listed for so long after its last message. */
+/** How long a gateway that was killed stays listed after its last message. */
 const KEPT_MS = 600_000;
 
 /**
- * KEYS: a hash by the name of a gateway, "at status". ARGV: the name, the status, and for how long the
- * messages are kept. A new name drops those that are older: without one there are no more than before.
+ * KEYS: a hash by the name of a gateway, "at status". ARGV: the name, the status, and how long the
+ * messages are kept. A new name drops the messages that are older. Without a new name their number
+ * does not grow.
  */
 const ANNOUNCE = defineScript(`
 local time = redis.call('TIME')
@@ -26,7 +27,7 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);
 
-/** KEYS: that hash. Returns the store's now, and the names with their messages. */
+/** KEYS: the same hash. Returns the store's now, and the names with their messages. */
 const LIST = defineScript(`
 local time = redis.call('TIME')
 return { time[1] * 1000 + math.floor(time[2] / 1000), redis.call('HGETALL', KEYS[1]) }`);

@@ -57,7 +57,7 @@ import {
 } from "./store-warnings.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
 
-/** A store whose absence is to be bridged: the calls to it, and its last answers. */
+/** The parts of the store that an outage handler needs: the calls to it, and its last answers. */
 export type FallbackInputs = {
   readonly shared: QuotaClient;
   readonly answers: DecisionCache;
@@ -67,42 +67,47 @@ export type FallbackInputs = {
 
 export type RedisQuotaStoreOptions = {
   readonly address: RedisAddress;
-  /** `storePrefix`: every key that Tollgate writes begins with it. */
+  /** `storePrefix`: every key that Tollgate writes starts with it. */
   readonly prefix: string;
   readonly report: Reporter;
   /**
-   * Makes what decides while the store is away (docs/reference/store.md#away). By default nothing
-   * does, as under `onStoreFailure: deny`.
+   * Creates the handler that decides while the store is unreachable (docs/reference/store.md#away).
+   * By default no request is decided then, as under `onStoreFailure: deny`.
    */
   readonly outage?: (store: FallbackInputs) => OutageHandler;
-  /** Told of counts that rose by late charges. */
+  /** Called when counts rose by late charges. */
   readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
-  /** For how long the usage of each account is kept by day; by default it is not. */
+  /** How long the usage of each account is kept by day; by default it is not kept. */
   readonly historyMs?: number | undefined;
   /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
   readonly timeoutMs?: number | undefined;
   /**
-   * Called with the resets and bans that commands made in the store: each at one gateway. Without it
-   * this store is that of a command, and leaves its own changes to the gateways.
+   * Called with the resets and bans that commands made in the store. Each is passed to one gateway
+   * only. Without this callback the store belongs to a command, which leaves its own changes to the
+   * gateways.
    */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
-  /** For `rediss://`, beyond what Node trusts by itself. */
+  /** For `rediss://`: additions to the certificates that Node trusts by default. */
   readonly tls?: ConnectionOptions;
 };
 
 const ADMIN_LATE_MS = 2_000;
-/** The bucket with the number of the last invalidation, and the changes that wait to be told. */
+/**
+ * The bucket that has the number of the last invalidation, and the changes that wait to be
+ * reported.
+ */
 const EVENTS_BUCKET = 0;
-/** So much of a digest has 80 bits: no two markers meet. */
+/** This many digits of a digest are 80 bits, so no two markers collide. */
 const MARKER_DIGITS = 20;
-/** Failures that a probe which only reads cannot see to be over. */
+/** Failures that a probe cannot see the end of if it only reads. */
 const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
 
 /**
- * The store of many gateways. Resolves once connected, or when the first attempt to connect failed:
- * a store that is away does not keep a gateway from starting. It connects by itself from then on.
+ * The store of many gateways. Resolves once it is connected or the first attempt to connect has
+ * failed: an unreachable store does not keep a gateway from starting. After that it connects by
+ * itself.
  */
 export async function createRedisQuotaStore(options: RedisQuotaStoreOptions): Promise<QuotaStore> {
   const link = new CountedLink(connectRedis(options));
@@ -184,7 +189,7 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   async peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision> {
-    // For people, who would rather wait than be told that the store is away.
+    // This is for people, who prefer to wait rather than be told that the store is unreachable.
     const one = { name, ask: { ...ask, requests: 0 } };
     const [outcome] = await withTimeout(this.#shared.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
@@ -251,7 +256,10 @@ class RedisQuotaStore implements QuotaStore {
     return windows;
   }
 
-  /** Has every gateway drop what it knows of the account. The change of a command is told by one. */
+  /**
+   * Makes every gateway drop its cached decisions of the account. One gateway reports a command's
+   * change.
+   */
   async #tellEverywhere(event: AdminEvent): Promise<void> {
     const { name } = event;
     this.#answers.invalidate(name);
@@ -263,7 +271,7 @@ class RedisQuotaStore implements QuotaStore {
     }
   }
 
-  /** Tells the changes that wait: those that cannot be had now wait on. */
+  /** Reports the changes that wait in the store. If they cannot be read now, they keep waiting. */
   #tellPending(): void {
     const { onAdminEvent } = this.#options;
     if (onAdminEvent === undefined) return;
@@ -321,10 +329,10 @@ class RedisQuotaStore implements QuotaStore {
   health(): { readonly ok: boolean; readonly why?: string } {
     const way = this.#link.health();
     const why = this.#failure;
-    // A fallback has a heartbeat that writes, and knows better than the last call.
+    // A fallback has a heartbeat that writes, so it knows more than the last call does.
     const known = this.#outage.health() ?? { ok: why === undefined, why: why?.message ?? "" };
-    // On a Cluster the fallback knows which part is away; elsewhere the link tells why there is no
-    // connection.
+    // On a Cluster the fallback knows which part is unreachable. Otherwise the link knows why there
+    // is no connection.
     return known.ok || (!way.ok && !this.#link.clustered) ? way : known;
   }
 

@@ -5,20 +5,20 @@ import type { LostCount } from "../batch/cached-decision.ts";
 import type { AccountRef } from "../quota-store.ts";
 
 export type EvictionWatcher = {
-  /** Whether Redis may throw counters away to make room, as far as it was last known. */
+  /** Whether Redis may evict counters to make room, as far as it is known. */
   unsafe(): boolean;
   stop(): void;
 };
 
 const EACH_MS = 60_000;
-/** Sooner, until there was an answer. */
+/** The interval until the first answer, which is shorter. */
 const FIRST_MS = 2_000;
 const LATE_MS = 2_000;
 
 /**
- * Warns, at the start and once a minute where it changed, when Redis may throw counters away to make
- * room: an evicted account starts again with its whole quota. Asks with INFO, which connecting needs
- * anyway: CONFIG is a right that a gateway should not have.
+ * Warns when Redis may evict counters to make room: at the start, and once a minute if that
+ * changed. An evicted account starts again with its whole quota. Asks with INFO, which connecting
+ * needs anyway, because CONFIG is a right that a gateway should not have.
  */
 export function watchEviction(
   link: Pick<Link, "masters" | "tried">,
@@ -49,7 +49,9 @@ export function watchEviction(
     report("warn", "store_evicts", { store: shown, maxmemoryPolicy: policy, why: advice });
   }
 
-  /** A store that is away is no reason to warn of this; one that keeps INFO to itself is told once. */
+  /**
+   * An unreachable store is no reason for this warning. A store that denies INFO is reported once.
+   */
   function unknown(error: unknown): void {
     if (toStoreFailure(error).code !== "NOPERM" || silent) return;
     silent = true;
@@ -73,10 +75,12 @@ export function watchEviction(
 }
 
 const SPLIT_EACH_MS = 500;
-/** A planned failover is no news: that the store is away, and back, is told in any case. */
+/** A planned failover is not reported here: the outage and its end are reported in any case. */
 const SPLIT_TOLD_FROM_MS = 1_000;
 
-/** Tells when the Sentinels have not agreed on one master for a while, and when they do again. */
+/**
+ * Reports when the Sentinels have not agreed on one master for a while, and when they agree again.
+ */
 export function watchSplit(
   link: Pick<Link, "split">,
   shown: string,
@@ -101,11 +105,11 @@ export function watchSplit(
   return { stop: () => clearInterval(timer) };
 }
 
-/** Between two lines about losses: a loss seldom concerns one account alone. */
+/** The pause between two lines about losses: a loss seldom concerns only one account. */
 const LOSSES_EACH_MS = 60_000;
 
 /**
- * Tells, once a minute at most, that the store has forgotten charges that it had told of: after a
+ * Reports, at most once a minute, that the store has lost charges that it had reported: after a
  * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
  * used up the window may use it again.
  */

@@ -13,19 +13,19 @@ const LETTER = Object.fromEntries(
 ) as Readonly<Record<WindowName, string>>;
 const NAME = new Map(WINDOW_ROWS.map(({ name, letter }) => [letter, name]));
 
-/** The field that a limit is counted in: `m`, `1z141z3m` of an operation, `@17m` of a key. */
+/** The field that a limit is counted in: `m`, `1z141z3m` for an operation, `@17m` for a key. */
 export function windowField({ window, part }: Pick<Limit, "window" | "part">): string {
   return part === undefined ? LETTER[window] : part.id + LETTER[window];
 }
 
-/** The same for a counter's name, as `counterOf` gives it. */
+/** The field of a counter's name as `counterOf` returns it. */
 export function counterField(counter: string): string {
   return counter.slice(0, Math.max(0, counter.indexOf("."))) + LETTER[counterWindow(counter)];
 }
 
 export type FieldParts = { readonly window: WindowName; readonly operation: string | undefined };
 
-/** The window, and the operation's number, of a field; undefined where it is no window's. */
+/** The window and the operation's number of a field; undefined if the field is not a window's. */
 export function parseWindowField(field: string): FieldParts | undefined {
   const window = NAME.get(field.slice(-1));
   if (window === undefined) return undefined;
@@ -39,7 +39,7 @@ export function fieldCounter(field: string): string {
   return counterName({ window, ...limited });
 }
 
-/** The rows of all windows, as the scripts read them: by letter, one of the calendar with `months`. */
+/** The rows of all windows as the scripts read them, by letter. A calendar window has `months`. */
 export const WINDOWS_IN_LUA = `local WINDOW = { ${WINDOW_ROWS.map(luaRow).join(", ")} }
 local CAP_HASHES = ${Math.ceil((CAP_NUMBER_MAX + 1) / 16)}
 local WINDOW_FIELD = '^%w*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'

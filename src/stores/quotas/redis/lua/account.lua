@@ -1,27 +1,27 @@
--- How an account is kept: one hash. A field for each window that was used, "start count refused": its
--- name is the letter of the window, and before it the number of the operation that has the limit,
--- where that is an operation. k: the strikes, "instant instant ...". b: the ban, "until length window
--- offences". Instants in ms. Text that cannot be read is damage: the readers return nil.
---
+-- An account is kept in one hash. It has a field for each window that was used, "start count
+-- refused". The field's name is the letter of the window; for a limit of an operation the
+-- operation's number precedes it. k: the strikes, "instant instant ...". b: the ban, "until length
+-- window offences". Instants are in ms. Text that cannot be read is damage: the readers return nil.
 --
 -- The caps of keys are counted in hashes of their own in the slot of the account,
--- "prefix:c{bucket}:environment:account:N": a field for each window of key number 17 is @17 and its letter
--- here, 17 and its letter there. Sixteen keys share a hash, so that Redis keeps it as a list.
+-- "prefix:c{bucket}:environment:account:N". A field for each window of key number 17 is @17 and its
+-- letter here, 17 and its letter there. Sixteen keys share a hash, so Redis keeps it as a list.
 --
 -- Follows the rows of all windows, WINDOW and WINDOW_FIELD, which window-fields.ts writes, and precedes
 -- each script that reads accounts.
 
 local EXACT = 9007199254740992
 local DAY = 86400000
--- Beyond the last instant that matters, so that a small step of the clock loses nothing.
+-- Hashes are kept this long after the last instant that matters, so that a small step of the clock
+-- loses nothing.
 local SPARE = 60000
 
 local floor, max, min, abs = math.floor, math.max, math.min, math.abs
 local match, format, sub = string.match, string.format, string.sub
 local call, pcall = redis.call, redis.pcall
 
--- The instant of this call: that of the test clock, or where the argument is negative that of Redis.
--- Below -1 it is the deadline of the call as well: a call that runs later does nothing.
+-- The instant of this call: that of the test clock or, if the argument is negative, that of Redis.
+-- An argument below -1 is also the deadline of the call: a call that runs later does nothing.
 local function clock(argument)
   local now = tonumber(argument)
   if now >= 0 then return now end
@@ -34,8 +34,8 @@ local function clock(argument)
   return now
 end
 
--- The month that holds `ms`, counted from January of the year 0. Civil dates by era of 400 years, the
--- year starting in March so that a leap day comes last.
+-- The month that holds `ms`, counted from January of the year 0. Civil dates by eras of 400 years;
+-- the year starts in March so that a leap day comes last.
 local function month_of(ms)
   local days = floor(ms / DAY) + 719468
   local era = floor(days / 146097)
@@ -45,7 +45,7 @@ local function month_of(ms)
   return 12 * (year + era * 400) + floor((5 * of_year + 2) / 153) + 2
 end
 
--- The first ms of a month that is counted so.
+-- The first ms of a month that is counted this way.
 local function month_start(month)
   local march = (month - 2) % 12
   local year = (month - 2 - march) / 12
@@ -77,15 +77,15 @@ local function is_cap(field)
   return sub(field, 1, 1) == '@'
 end
 
--- The hash that a cap is counted in, and its field there.
+-- The hash that a cap is counted in, and its field in that hash.
 local function cap_place(key, field)
   local name = sub(field, 2)
   local number = tonumber(match(name, '^%d+'))
   return (string.gsub(key, ':{', ':c{', 1)) .. format(':%.0f', floor(number / 16)), name
 end
 
--- The text of a cap; nil where there is none. Second: true where its key was of another type, and is
--- deleted.
+-- The text of a cap; nil if there is none. The second value is true if its key had another type and
+-- was deleted.
 local function read_cap(key, field)
   local hash, name = cap_place(key, field)
   local text = pcall('HGET', hash, name)
@@ -103,14 +103,15 @@ local function read_window(text)
   return start, count, refused
 end
 
--- A node that a slot is on its way to would begin a second hash beside the one that is still to come.
--- There a command for two keys that are missing is refused.
+-- Whether the slot is on its way to another node. That node would start a second hash in addition
+-- to the one that is still to arrive. It refuses a command for two keys that are missing.
 local function is_moving(hash)
   local reply = pcall('DEL', hash .. '?', hash .. '!')
   return type(reply) ~= 'number'
 end
 
--- Writes a cap whose window ends at `ends`. With a new window, those that are over leave the hash.
+-- Writes a cap whose window ends at `ends`. When a window is new, windows that are over leave the
+-- hash.
 local function write_cap(key, field, text, ends, now, fresh)
   local hash, name = cap_place(key, field)
   if fresh then

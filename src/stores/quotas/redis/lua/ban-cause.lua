@@ -7,8 +7,8 @@ local function cause_key(key)
   return (string.gsub(key, ':{', ':w{', 1))
 end
 
--- `how` is all but the instants. Nothing here fails the call: a ban holds without its cause, also
--- where a slot is on its way to another node.
+-- `how` is everything but the instants. Nothing here fails the call, because a ban holds without
+-- its cause, even if a slot is on its way to another node.
 local function keep_cause(key, until_ms, now, how, life)
   local hash = cause_key(key)
   local size = pcall('HLEN', hash)

@@ -3,7 +3,7 @@
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see account.lua
 --      2  the length, in ms
---      3  the field of the window that tells it
+--      3  the field of the window that a refusal names
 --      4  how long the hash is kept after the end of the ban, in ms
 --      5  the reason, which may be empty
 -- Returns now, the ban's end, and the offences before it.

@@ -1,6 +1,7 @@
--- Runs the batch. What decide.lua would do to an account in the state that nearly every request finds
--- it in is done here, for a part of the work: its windows are those of now, with room and no refusal
--- yet, and the hash has nothing else in it and a time to live. Follows decide.lua in one script.
+-- Runs the batch. It charges accounts in the state that nearly every request finds: the windows are
+-- the current ones, with room and no refusal yet, and the hash has no other field and a time to
+-- live. The result is the same as that of decide.lua, for a part of the work. Follows decide.lua in
+-- one script.
 
 local running = {}
 for i = 1, #plans do
@@ -12,7 +13,7 @@ for i = 1, #plans do
 end
 local set, counts = {}, {}
 
--- False: nothing was done.
+-- Returns false if nothing was done.
 local function charge(key, requests, plan)
   local fields, rooms, count, kept = plan[1], plan[7], plan[3], plan[5]
   local units = requests * plan[4]

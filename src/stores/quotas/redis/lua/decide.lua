@@ -1,15 +1,15 @@
--- decide() of core/quota/decide.ts, said to Redis: ban first, then every window, charged all or none,
--- for a batch of accounts in one atomic call. Each step carries the name that it has there.
+-- decide() of core/quota/decide.ts in Redis: ban first, then every window, charged all or none, for
+-- a batch of accounts in one atomic call. Each step has the same name as there.
 --
 -- KEYS    one hash per account, as in account.lua, which precedes this in one script. Instants in ms.
 -- ARGV 1  the clock, see account.lua
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
 --      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
---         where the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
+--         if the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
 --         history.lua, which precedes this too; a limit is "100", or "100-20" if 20 units of it are
 --         kept for other gateways
---         then one number per key: units * 256 + plan, plans counted from 0; negative where the
+--         then one number per key: units * 256 + plan, plans counted from 0; negative if the
 --         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
@@ -21,7 +21,7 @@
 local now, late = clock(ARGV[1])
 if late then return late end
 
--- Where each window of now begins and ends: the same for every account of the batch.
+-- The start and the end of each current window: the same for every account of the batch.
 local starts, ends, starts_text = {}, {}, {}
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
@@ -45,7 +45,7 @@ end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
 
--- Builds what decides any account: only where a batch has one that charge.lua leaves.
+-- Builds the function that decides any account, if the batch has an account that charge.lua leaves.
 local function decider()
   local bans = ARGV[2] ~= ''
   local need, within, grace, observe
@@ -119,11 +119,11 @@ local function decider()
     return table.concat(texts, ' ')
   end
 
-  -- The account under decision; the tables serve one account after the other.
+  -- The tables of the current account; they are reused for one account after another.
   local NO_STRIKES = {}
   local start, used, refused, changed, fresh, set = {}, {}, {}, {}, {}, {}
 
-  -- The hash by field; nil where the key is of another type, which is deleted.
+  -- The hash by field; nil if the key has another type, and then it is deleted.
   local function read(key)
     local all = pcall('HGETALL', key)
     if all.err then
@@ -136,8 +136,8 @@ local function decider()
     return stored
   end
 
-  -- How long the hash is needed: to the end of every window, strike and ban in it. Windows of others
-  -- that are over leave it.
+  -- How long the hash is needed: to the end of every window, strike and ban in it. Windows that are
+  -- over and belong to other limits leave the hash.
   local function lifetime(key, stored, fields, count, strikes, ban)
     local last = now
     for i = 1, count do
@@ -158,7 +158,7 @@ local function decider()
     return last - now + SPARE
   end
 
-  -- A count of up to 10^12 is exact as Lua writes it; anything else is not left to that.
+  -- Lua writes a count of up to 10^12 exactly; anything else is formatted.
   local function window_text(field, i)
     if refused[i] == 0 and used[i] <= 1e12 and start[i] == starts[field] then
       return starts_text[field] .. used[i] .. ' 0'
@@ -166,7 +166,7 @@ local function decider()
     return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
   end
 
-  -- Of the windows in which the cost does not fit, the one that resets last; the cap of a key is none.
+  -- The window that resets last of those in which the cost does not fit, leaving out caps of keys.
   local function last_exhausted(fields, limits, count, cost)
     local last, last_end = nil, 0
     if cost == 0 then return nil end
@@ -193,7 +193,7 @@ local function decider()
       end
     end
 
-    -- present(): the account brought to now.
+    -- present(): brings the account to now.
     local aligned = true
     for i = 1, count do
       local field = fields[i]
@@ -275,7 +275,7 @@ local function decider()
       end
     end
 
-    -- A peek changes nothing that is not damaged; a refusal that changes nothing writes nothing.
+    -- A peek changes only damaged fields. A refusal that changes nothing writes nothing.
     for i = 1, count do dirty = dirty or changed[i] end
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
       local size = 0
@@ -298,7 +298,7 @@ local function decider()
       if ban_changed and not ban then call('HDEL', key, 'b') end
       if strikes_changed and not strikes[1] then call('HDEL', key, 'k') end
       if size > 0 then call('HSET', key, unpack(set, 1, size)) end
-      -- Its life is only ever lengthened.
+      -- Its time to live is only ever extended.
       local life = lifetime(key, stored, fields, count, strikes, ban)
       if call('PTTL', key) < life then call('PEXPIRE', key, format('%.0f', life)) end
     end
@@ -320,7 +320,7 @@ local function decider()
       elseif granted > 0 and text ~= stored.q then call('HSET', key, 'q', text) end
     end
 
-    -- The day is no part of the account: what is charged by now is added to it.
+    -- The day is not part of the account: numbers that waited are added to their days.
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
     if kept and granted > 0 then remember(key, granted, granted * cost, kept, now, plan[6]) end
 

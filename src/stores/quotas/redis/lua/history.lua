@@ -3,14 +3,16 @@
 -- since 1970. Its fields are numbers, 3 for each day of the month from 0 on: the requests admitted,
 -- the units charged beyond one for each of these, the requests refused. Redis keeps such a hash as a
 -- list of small numbers, at most 24 bytes a day. Field p is the plan of the last request that was
--- admitted, and pD, where the plan changes on day D of the month, from 0 on, the plan before that day.
+-- admitted. If the plan changes on day D of the month, counted from 0, pD is the plan before that
+-- day.
 -- Follows account.lua.
 
 local find = string.find
 local ADMITTED, BEYOND, REFUSED = 0, 1, 2
 
--- Adds to a number; one that is no number is damage, and restarts at 0. Nil where nothing can be added: a
--- slot is on its way to another node and this key of it is not on this one, or the right is missing.
+-- Adds to a number. One that is not a number is damaged, and restarts at 0. Returns nil if nothing
+-- can be added: the slot is on its way to another node and this key is not on this one, or the
+-- right is missing.
 local function increase(hash, field, by)
   local sum = pcall('HINCRBY', hash, field, by)
   if type(sum) == 'number' then return sum end
@@ -24,10 +26,10 @@ local function increase(hash, field, by)
   return call('HINCRBY', hash, field, by)
 end
 
--- Adds to a number of a day. Nil: the hash is elsewhere.
+-- Adds to a number of a day. Returns nil if the hash is on another node.
 local function increase_day(hash, field, by, life)
   local sum = increase(hash, field, by)
-  -- The first number of a day may be the one that made the hash.
+  -- The first number of a day may have created the hash.
   if sum == by then
     if call('HLEN', hash) == 1 and is_moving(hash) then
       call('DEL', hash)
@@ -39,7 +41,7 @@ local function increase_day(hash, field, by, life)
 end
 
 -- The hash of the account's month that holds a day, counted since 1970, the first field of the day,
--- and how long the hash is kept from now on. Most often asked for the same day again.
+-- and how long the hash is kept from now on. Cached, because most calls ask for the same day again.
 local known_day, known_text, known_field, known_end
 local function place(key, day, kept, now)
   if day ~= known_day then
@@ -51,8 +53,8 @@ local function place(key, day, kept, now)
   return string.gsub(key, ':{', ':h{', 1) .. known_text, known_field, known_end + kept - now
 end
 
--- Keeps the plan of a day whose first field is `field`. The first change of a day tells what held before
--- it; nothing here fails the call.
+-- Keeps the plan of a day whose first field is `field`. The first change on a day records the plan
+-- that was in force before it. Nothing here fails the call.
 local function keep_plan(hash, field, plan)
   local last = pcall('HGET', hash, 'p')
   if last == plan or type(last) == 'table' then return end
@@ -61,7 +63,7 @@ local function keep_plan(hash, field, plan)
   pcall('HSET', hash, 'p', plan)
 end
 
--- False: nothing was added. `plan` may be empty: it is not known.
+-- Returns false if nothing was added. An empty `plan` is unknown.
 local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   local hash, field, life = place(key, day, kept, now)
   local sum = increase_day(hash, field + ADMITTED, admitted, life)
@@ -73,8 +75,8 @@ local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   return true
 end
 
--- Numbers that could not be added to a day wait in field y of the account, "day admitted beyond ...", the
--- latest day last.
+-- Keeps numbers that could not be added to a day in field y of the account, "day admitted beyond
+-- ...", the latest day last.
 local function keep_waiting(key, day, admitted, beyond, kept)
   local waiting = call('HGET', key, 'y')
   local before, last, sum, further = match(waiting or '', '^(.-)(%d+) (-?%d+) (-?%d+)$')
@@ -87,9 +89,9 @@ local function keep_waiting(key, day, admitted, beyond, kept)
   if call('PTTL', key) < kept then call('PEXPIRE', key, format('%.0f', kept)) end
 end
 
--- The number of requests that were admitted on a day, and the units that were charged for them, which has
--- happened: nothing here fails the call. Both may be below 0, for requests that were not admitted after
--- all. `kept` is for how long a day is remembered, in ms.
+-- Adds the number of requests that were admitted on a day, and the units that were charged for
+-- them. The charge has already happened, so nothing here fails the call. Both are below 0 for
+-- requests that turned out not to be admitted. `kept` is how long a day is remembered, in ms.
 local function remember_on(key, day, admitted, units, kept, now, plan)
   if not add_to_day(key, day, admitted, units - admitted, kept, now, plan) then
     keep_waiting(key, day, admitted, units - admitted, kept)
@@ -100,7 +102,7 @@ local function remember(key, admitted, units, kept, now, plan)
   remember_on(key, floor(now / DAY), admitted, units, kept, now, plan)
 end
 
--- Adds what waits in the account to the days that it belongs to.
+-- Adds the numbers that wait in the account to their days.
 local function remember_waiting(key, waiting, kept, now)
   local left = ''
   for day, admitted, beyond in string.gmatch(waiting, '(%d+) (-?%d+) (-?%d+)') do

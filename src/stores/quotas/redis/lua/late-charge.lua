@@ -1,10 +1,11 @@
--- Charges requests that were decided elsewhere, each unit to the window it was admitted in, and takes
--- back what was charged for requests that were not admitted (docs/reference/store.md#late-charges).
--- Follows account.lua, lowered.lua and history.lua. Never refuses: the requests are long answered.
+-- Charges requests that were decided elsewhere, each unit to the window it was admitted in, and
+-- takes back units of requests that were not admitted (docs/reference/store.md#late-charges).
+-- Follows account.lua, lowered.lua and history.lua. Never refuses, because the requests were
+-- answered long ago.
 --
 -- KEYS    one hash per account
 -- ARGV 1  the clock, see account.lua
---      2  for how many ms the usage of each day is kept; 0: not at all
+--      2  how many ms the usage of each day is kept; 0: it is not kept
 --         then one text per key: "day requests units day ...;field start units field start units ...".
 --         Units below 0 are taken back: "-3~1700000000000" says when the first of them were charged.
 -- Returns now, and for each key the units that no day could give back, then for each of its windows its
@@ -19,8 +20,8 @@ if late then return late end
 local kept = tonumber(ARGV[2])
 local out = { now }
 
--- A day closes a quarter of an hour after its end: what is raised later goes to the day of now, and what
--- would be lowered is not. Returns the units that were not.
+-- A day closes a quarter of an hour after its end. After that a raise goes to the current day, and
+-- units are no longer taken back. Returns the units that were not taken back.
 local function settle_day(key, day, requests, units)
   if requests == 0 and units == 0 then return 0 end
   if now >= (day + 1) * DAY + CLOSES_AFTER then
@@ -48,7 +49,7 @@ for i, key in ipairs(KEYS) do
     if text then stored, count, refused = read_window(text) end
     if not stored or stored < start then stored, count, refused = start, 0, 0 end
     marks = marks or read_pairs(call('HGET', key, 'q'))
-    -- A window that is over, or that a later one took the place of, counts for nothing any more.
+    -- A window that is over, or was replaced by a later one, no longer counts.
     if stored == start and ends > now then
       if units < 0 then
         resets = resets or read_pairs(call('HGET', key, 'r'))
@@ -79,9 +80,10 @@ for i, key in ipairs(KEYS) do
   end
   if size > 0 then
     if marked then set[size + 1], set[size + 2] = 'q', pairs_text(marks, now) end
-    -- A right that is missing is met ahead of the charge, so that a failed call has charged nothing. A
-    -- life that is short by a tick of the clock is left: Redis stops no script for want of memory after
-    -- a write that needs none, and the charge is to be the one that it stops.
+    -- A missing right fails here, before the charge, so that a failed call has charged nothing. A
+    -- life that is short only by a tick of the clock is left: after a write that needs no memory
+    -- Redis no longer stops a script for lack of memory, and the charge must be the write that it
+    -- stops.
     local left = until_ms - now + SPARE
     local life = call('PTTL', key)
     if life < left - TICK then call('PEXPIRE', key, format('%.0f', left)) end

@@ -1,9 +1,9 @@
--- Ends a ban by hand, and forgets offences, strikes and how it came about. Follows account.lua and
--- ban-cause.lua.
+-- Ends a ban by hand, and forgets offences, strikes and the cause of the ban. Follows account.lua
+-- and ban-cause.lua.
 --
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see account.lua
--- Returns now where there was a ban in force, else 0.
+-- Returns now if a ban was in force, else 0.
 
 local now, late = clock(ARGV[1])
 if late then return late end

@@ -1,6 +1,6 @@
--- Two fields of an account tell of windows whose counts went down, "field start number ..." each:
--- r the instant of the last reset of a window, q the highest count that a window had before units of it
--- were taken back. Both go with their windows. Follows account.lua.
+-- Two fields of an account concern windows whose counts went down, "field start number ..." each: r
+-- holds the instant of the last reset of a window, q the highest count that a window had before
+-- units of it were taken back. Both are removed with their windows. Follows account.lua.
 
 local function read_pairs(text)
   local found = {}
@@ -20,7 +20,7 @@ local function set_pair(found, field, start, number)
   found[field] = { start, number }
 end
 
--- Without windows that are over.
+-- The text of the pairs, without windows that are over.
 local function pairs_text(found, now)
   local texts = {}
   for field, pair in pairs(found) do

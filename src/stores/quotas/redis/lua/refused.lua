@@ -2,10 +2,10 @@
 --
 -- KEYS    one hash per account
 -- ARGV 1  the clock, see account.lua
---      2  for how many ms the usage of each day is kept
+--      2  how many ms the usage of each day is kept
 --         then one text per key: "day requests"
--- Where the month of an account is on another node its requests are not counted: they are no part of
--- the law.
+-- If the month of an account is on another node, its refused requests are not counted, because no
+-- limit depends on them.
 
 local now, late = clock(ARGV[1])
 if late then return late end

@@ -26,7 +26,8 @@ local function reset(hash, start_of_name)
       local start, count = read_window(all[i + 1])
       if start and window_end(field, start) > now then
         call('HSET', hash, field, format('%.0f 0 0', start))
-        -- Units that were charged before give nothing back any more, and a count may be told again.
+        -- Units that were charged before no longer give anything back, and a count may be reported
+        -- again.
         set_pair(resets, start_of_name .. field, start, now)
         marks[start_of_name .. field] = nil
         out[#out + 1] = start_of_name .. field
