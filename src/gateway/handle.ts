@@ -12,9 +12,9 @@ import { isStandingRequest, sendStandingReport } from "./stages/standing-report.
 import { openTunnel } from "./tunnel/tunnel.ts";
 
 /**
- * The whole request, top to bottom (docs/reference/http.md#order): framing, key, ban and quota,
- * route, forward. Each line judges or refuses. A request that one of the first three refuses costs
- * nothing; from the route on a request is charged, whatever its answer
+ * Handles a whole request, top to bottom (docs/reference/http.md#order): framing, key, ban and
+ * quota, route, forward. Each line judges or refuses. A request that one of the first three refuses
+ * costs nothing. From the route on a request is charged, whatever its response
  * (docs/reference/http.md#charging).
  */
 export async function handle(
@@ -41,7 +41,7 @@ export async function handle(
 
   const spending = chargeQuota(gateway, served, caller.value, exchange);
   const standing = spending instanceof Promise ? await spending : spending;
-  // The client left while the store decided: the charge is in its log line, and no response is sent.
+  // The client left while the store decided. Its log line has the charge; no response is sent.
   if (exchange.isOver) return;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 

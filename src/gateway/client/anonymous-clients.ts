@@ -7,13 +7,13 @@ import { addressGroup } from "./client-address.ts";
 export type PublicPlan = {
   readonly environment: string;
   readonly plan: string;
-  /** Windows of an hour at most. */
+  /** Windows of at most an hour. */
   readonly limits: readonly Limit[];
 };
 
 /**
- * The owner of requests without a key: a client address, counted exactly as an account
- * (docs/reference/plans.md#public-operations). It has no key, no scopes, no strikes and no bans.
+ * The owner of requests without a key: a client address, counted exactly like an account
+ * (docs/reference/plans.md#public-operations). It has no key, scopes, strikes or bans.
  */
 export class AnonymousClient implements AccountRef {
   readonly key = undefined;
@@ -43,21 +43,24 @@ export class AnonymousClient implements AccountRef {
   }
 }
 
-/** Addresses that this process brings to the store for the first time, at most in each second. */
+/** The most addresses per second that this process sends to the store for the first time. */
 const NEW_A_SECOND = 500;
-/** So many visitors are kept at least once there are more, and twice as many at most. */
+/** The least number of clients kept once there are more; at most twice as many are kept. */
 const KEPT = 50_000;
 const OTHER = "addr:other";
 
-/** The visitors of a process. An attacker has many addresses: how fast new ones come is bounded. */
+/**
+ * The anonymous clients of this process. New addresses are admitted at a bounded rate, because an
+ * attacker has many.
+ */
 export class AnonymousClients {
   readonly #known = new AgingMap<AnonymousClient>(KEPT);
   #second = 0;
   #new = 0;
 
   /**
-   * The visitor at this address, which is empty for a client that was gone before it could be asked
-   * for. `elapsedMs` is of a monotonic clock.
+   * The client at this address. The address is empty if the client was gone before it could be
+   * read. `elapsedMs` is on a monotonic clock.
    */
   get(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
     if (client === "") return new AnonymousClient(OTHER, terms);

@@ -4,19 +4,24 @@ import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { addressGroup } from "./client-address.ts";
 
-/** The library holds a timer for each key, so addresses share this many slots: it stays bounded. */
+/**
+ * The number of slots that addresses share. The library has a timer for each key, so it is bounded.
+ */
 const SLOTS = 65_536;
 
 /**
- * Another one in each process: without it anybody could reckon which address shares the slot of a
+ * Random for each process. Without it an attacker could compute which address shares the slot of a
  * victim, and use up the allowance of both.
  */
 const SALT = randomUUID();
 
-/** The library sets a timer for each, and Node's end at 2^31 ms: it forgets after 24 days. */
+/**
+ * The longest time to remember. The library sets a timer for it, and Node's timers end at 2^31 ms
+ * (24 days).
+ */
 const SECONDS_MAX = 24 * 86_400;
 
-/** The standing of an address with its failed authentications. */
+/** The standing of an address by its failed authentications. */
 export type AuthFailures = { readonly standing: RateLimitInfo; readonly over: boolean };
 
 export type AuthFailureLimiter = {
@@ -29,8 +34,8 @@ export type AuthFailureLimiter = {
 /**
  * The allowance for failed authentications (docs/reference/http.md#failure-allowance): `limit` for
  * each client address (IPv6: /64) and window, in each process. A valid key is never judged by it.
- * Its window is aligned to UTC like all others; each window has counters of its own, which go when
- * it ends.
+ * The window is aligned to UTC like all others. Each window has its own counters, which are dropped
+ * at its end.
  */
 export function createAuthFailureLimiter(
   { window, limit }: Limit,
@@ -55,7 +60,7 @@ export function createAuthFailureLimiter(
         const { consumedPoints } = await limiter.consume(name, 1, { customDuration });
         return { standing: standing(consumedPoints), over: false };
       } catch {
-        // The library rejects with a plain result when the allowance is used up, and never else.
+        // The library rejects with a plain result only when the allowance is used up.
         return { standing: standing(limit), over: true };
       }
     },

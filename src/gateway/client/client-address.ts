@@ -2,9 +2,9 @@ import { isIP } from "node:net";
 import { type AddressMatcher, addressMatcher } from "../../core/address.ts";
 
 /**
- * An address in one spelling as far as it matters: IPv4-mapped IPv6 is IPv4, in whatever letters and
- * digits, or all IPv4 clients behind one socket family would share a bucket; without a zone, which
- * is a name of this machine's and no part of the address (RFC 4007 11).
+ * Normalizes an address as far as matters. IPv4-mapped IPv6 in any spelling becomes IPv4, because
+ * otherwise all IPv4 clients of a dual-stack socket would share a bucket. The zone is removed,
+ * because it is a name of this machine and no part of the address (RFC 4007 11).
  */
 export function normalizeAddress(address: string | undefined): string {
   if (address === undefined || !address.includes(":")) return address ?? "";
@@ -32,13 +32,14 @@ function wordsOf(address: string): number[] {
 
 export type TrustedProxyMatcher = AddressMatcher;
 
-/** Reads CIDRs as the configuration checked them; a bare address is a network of one. */
+/** Reads CIDRs that the configuration has checked. A bare address is a network of one address. */
 export const trustedProxyMatcher: (cidrs: readonly string[]) => TrustedProxyMatcher =
   addressMatcher;
 
 /**
- * The client's address: the peer's, or, from a trusted proxy, the rightmost of X-Forwarded-For that
- * is not a trusted proxy itself. Nothing to the left of a malformed member is believed.
+ * The client's address: the peer's, or from a trusted proxy the rightmost address of
+ * X-Forwarded-For that is not a trusted proxy itself. Members to the left of a malformed one are
+ * ignored.
  */
 export function clientAddress(
   peer: string,
@@ -63,8 +64,8 @@ function withoutPort(member: string): string {
 }
 
 /**
- * The group whose failures count together: an IPv4 address, or an IPv6 /64, of which one client has
- * many.
+ * The group whose failures count together: an IPv4 address, or an IPv6 /64, because one client has
+ * many addresses in it.
  */
 export function addressGroup(address: string): string {
   if (isIP(address) !== 6) return address;

@@ -1,12 +1,12 @@
 /**
- * Counts the requests of each account that are under way in this process, from the decision to the
- * end of their answers (docs/reference/plans.md#concurrency). Nothing is kept elsewhere: a process
- * that is killed leaves nothing behind, and the bound over all processes is the sum of theirs.
+ * Counts the requests of each account in progress in this process, from the decision to the end of
+ * their responses (docs/reference/plans.md#concurrency). The counts are kept only here: a process
+ * that is killed leaves nothing behind, and the limit over all processes is the sum of theirs.
  */
 export class ConcurrencyLimiter {
   readonly #underWay = new Map<string, number>();
 
-  /** Counts a request in; false where the account has `max` under way. Each one is to leave once. */
+  /** Counts a request in. Returns false if the account has `max` already. Release each once. */
   acquire(account: string, max: number): boolean {
     const underWay = this.#underWay.get(account) ?? 0;
     if (underWay >= max) return false;

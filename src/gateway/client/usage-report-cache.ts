@@ -1,7 +1,7 @@
 import { AgingMap } from "../../base/aging-map.ts";
 import type { QuotaDecision } from "../../core/quota/decide.ts";
 
-/** The store's last answers about one account, and when it was asked: the two last times. */
+/** The store's last answer about one account, and the times of the last two requests for it. */
 type CacheEntry = {
   lastMs: number;
   beforeMs: number;
@@ -12,17 +12,17 @@ type CacheEntry = {
 export type CachedUsage = { readonly verdict: QuotaDecision; readonly ageMs: number };
 
 const SECOND_MS = 1_000;
-/** So many accounts are kept at least once there are more, and twice as many at most. */
+/** The least number of accounts kept once there are more; at most twice as many are kept. */
 const KEPT = 5_000;
 
 /**
- * Asks the store where an account stands, at most twice a second for each account: a client that asks
- * more often gets the last answer and its age (docs/reference/plans.md#standing).
+ * Asks the store for the standing of an account, at most twice a second for each account. A client
+ * that asks more often gets the last answer and its age (docs/reference/plans.md#standing).
  */
 export class UsageReportCache {
   readonly #known = new AgingMap<CacheEntry>(KEPT);
 
-  /** `elapsedMs` is of a monotonic clock. Rejects as `peek` does. */
+  /** `elapsedMs` is on a monotonic clock. Rejects as `peek` does. */
   async ask(
     id: string,
     elapsedMs: number,

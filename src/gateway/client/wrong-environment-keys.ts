@@ -8,10 +8,10 @@ import { isWorking, type KeyRecord } from "../../core/keys/records.ts";
 import { dayOf } from "../../core/quota/days.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 
-/** Tokens that are looked at together, and at most in that time. */
+/** The time for which tokens are collected and then checked together, and the most of them. */
 const LOOK_MS = 100;
 const WAITING_MAX = 100;
-/** Keys that are told a day. */
+/** The most keys that are reported a day. */
 const TOLD_MAX = 10_000;
 
 type KeyUsePlace = {
@@ -26,13 +26,13 @@ type WrongEnvironmentOptions = {
   readonly keys: Pick<KeyStore, "find">;
   /** Unix milliseconds. */
   readonly now: () => number;
-  /** Once a day for each key; `day` counts from 1970. */
+  /** Called once a day for each key. `day` counts from 1970. */
   readonly onFound: (key: KeyRecord, usedIn: string, day: number) => void;
 };
 
 /**
- * Finds, among tokens that an environment has refused, the keys that work in another one: a client
- * has mixed them up. It looks after the answer, and at a few tokens a second however many come.
+ * Finds keys of another environment among the tokens that an environment has refused: a client has
+ * mixed them up. Tokens are checked after the response, and only a bounded number of them a second.
  */
 export class WrongEnvironmentKeys {
   readonly #finds: WrongEnvironmentOptions;
@@ -67,7 +67,7 @@ export class WrongEnvironmentKeys {
   }
 }
 
-/** Whether it is a key by its shape, of whatever environment. */
+/** Whether the token has the shape of a key of any environment. */
 function isKey(token: string, { keyPrefix, foreignKeys }: KeyUsePlace): boolean {
   const tag = token.slice(keyPrefix.length + 1).split("_", 1)[0] ?? "";
   return checkKeyFormat(token, keyPrefix, tag).ok || matchesForeignFormat(token, foreignKeys);

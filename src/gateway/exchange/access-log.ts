@@ -5,7 +5,7 @@ import type { Exchange } from "./exchange.ts";
 
 const PATH_LOGGED_MAX = 2_048;
 
-/** The log line of an exchange that ended at `endedMs`, on the clock of its arrival. */
+/** The access log entry of an exchange that ended at `endedMs`, on the clock of its arrival. */
 export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEntry {
   const { served, route, caller, decision, arrival } = exchange;
   return {
@@ -41,12 +41,12 @@ export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEn
   };
 }
 
-/** The trace that the gateway continues or begins, or that of the client. */
+/** The trace id that the gateway continues or begins, or else the client's. */
 function traceOf({ arrival, head }: Exchange): string | undefined {
   return arrival.trace?.traceId ?? (head === undefined ? undefined : traceIdOf(head));
 }
 
-/** The metadata that the configuration wants told; undefined where there is none of it. */
+/** The metadata that the configuration includes in the entry; undefined if there is none. */
 function metaOf({ served, caller }: Exchange): Readonly<Record<string, string>> | undefined {
   const meta = caller?.owner?.meta;
   if (meta === undefined || served === undefined || served.logMeta.length === 0) return undefined;

@@ -32,57 +32,62 @@ import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
 
 /**
  * A service of an environment: the paths under `path`, by whole segments, with a description and
- * backends of its own (docs/reference/plans.md#services). The one without `path` has what no other has.
+ * upstreams of its own (docs/reference/plans.md#services). The service without `path` has all paths
+ * that no other service has.
  */
 export type Service = {
   readonly path: string | undefined;
-  /** `path` as it is compared, by the `paths` of its routes. */
+  /** `path` in the form that the `paths` of its routes compare. */
   readonly comparable: string | undefined;
   readonly routes: RouteTable;
   readonly upstreams: UpstreamPool;
-  /** The environment's limits, with the backend's own in their place. */
+  /** The environment's limits, overridden by those of the service. */
   readonly limits: EdgeLimits;
-  /** Taken off the front of a target on its way to the backend, and what is put there instead. */
+  /**
+   * Removed from the front of a target before it is forwarded, and the prefix put there instead.
+   */
   readonly stripPrefix: string;
   readonly addPrefix: string;
 };
 
-/** One environment as it is served now. Replaced whole by a reload; an exchange keeps its own. */
+/** One environment as it is served now. A reload replaces it whole; an exchange keeps its own. */
 export type Environment = {
   readonly name: string;
   readonly hosts: readonly string[];
   readonly keyPrefix: string;
   readonly keyTag: string;
-  /** Names of the fields that a key may stand in, lower case. */
+  /** Names of the fields that may carry a key, in lower case. */
   readonly keyHeaders: readonly string[];
   readonly foreignKeys: readonly ForeignKeyFormat[];
-  /** The longest path first, the one without a path last. */
+  /** The longest path first, the service without a path last. */
   readonly services: readonly Service[];
   readonly limits: EdgeLimits;
-  /** The first digits of the hash of the configuration, for the request line. */
+  /** The first digits of the configuration's hash, for the access log entry. */
   readonly config: string;
-  /** The names of account metadata that a request line tells. */
+  /** The names of account metadata that an access log entry includes. */
   readonly logMeta: readonly string[];
-  /** Whether `allow` and `deny` let a client in. */
+  /** Whether `allow` and `deny` admit a client. */
   readonly isAddressAllowed: (address: string) => boolean;
   readonly maintenance: { readonly retryAfterSeconds: number } | undefined;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
-  /** Set when the listener speaks TLS. */
+  /** Set if the listener uses TLS. */
   readonly certificate: Certificate | undefined;
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
   readonly planBounds: ReadonlyMap<string, PlanOptions>;
   readonly bans: BanPolicy | undefined;
-  /** The terms of requests without a key to public operations; undefined where they need one. */
+  /** The terms of requests without a key to public operations; undefined if they need a key. */
   readonly publicPlan: PublicPlan | undefined;
-  /** The path at which a key may ask where its account stands, as `paths` compares it. */
+  /**
+   * The path at which a key may ask for its account's standing, in the form that `paths` compares.
+   */
   readonly standing: string | undefined;
   readonly paths: PathMatching;
 };
 
 /**
  * The parts that all listeners of this process share. `now` is the wall clock, `elapsed` the
- * monotonic one.
+ * monotonic clock.
  */
 export type GatewayContext = {
   readonly keys: KeyStore;
@@ -92,7 +97,7 @@ export type GatewayContext = {
   readonly strays?: WrongEnvironmentKeys;
   readonly concurrency: ConcurrencyLimiter;
   isTrusted: TrustedProxyMatcher;
-  /** How answers are worded. */
+  /** The form of the gateway's own responses. */
   style: ResponseStyle;
   readonly visitors: AnonymousClients;
   readonly standings: UsageReportCache;
@@ -100,37 +105,40 @@ export type GatewayContext = {
   /** `tracing` is undefined while telemetry is off. */
   readonly telemetry?: { readonly tracing: Tracing | undefined };
   readonly onRequest: (line: AccessLogEntry) => void;
-  /** A new connection of a client was ended at once. */
+  /** Called when a new client connection was ended at once. */
   readonly onTurnedAway?: (why: TurnedAwayReason) => void;
-  /** An account that was known has called a deprecated operation, however that was answered. */
+  /** Called when a known account has called a deprecated operation, whatever the response was. */
   readonly onDeprecated?: (operation: DeprecatedOperation, account: string) => void;
   /** The deprecated operations that an account calls, as far as this process knows. */
   readonly deprecatedCalls?: (name: AccountRef) => readonly DeprecatedCall[];
-  /** A request was decided without the store, or not at all (docs/reference/store.md#away). */
+  /**
+   * Called when a request was decided without the store, or not at all
+   * (docs/reference/store.md#away).
+   */
   readonly onWithoutStore: (answer: "local" | "share" | "unavailable") => void;
-  /** The store, or what stands in for it, answered for a request of that cost. */
+  /** Called when the store, or the outage handler, has decided a request with this cost. */
   readonly onAnswer: (consumer: RespondedAccount, answer: ChargeResult, cost: number) => void;
   readonly now: () => number;
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
   draining: "no" | "announced" | "closed";
-  /** As the upkeep found it last; absent until then. */
+  /** The memory pressure at the last check; absent until then. */
   memory?: MemoryPressure;
 };
 
-/** Which fields tell how an account stands, and the form of the bodies of refusals. */
+/** The fields that report an account's standing, and the form of the bodies of refusals. */
 export type ResponseStyle = {
   readonly rateLimitFields: "off" | "ietf";
   readonly errors: ErrorFormat;
 };
 
-/** The owner of a request that was answered. */
+/** The owner of a request that was decided. */
 type RespondedAccount = AccountRef & {
   readonly plan: string;
   readonly key: { readonly id: string } | undefined;
 };
 
-/** The service that has the path, which is in its normal form; undefined where none has. */
+/** The service that has the path, which must be in normal form; undefined if there is none. */
 export function findService(
   { services: backends }: Environment,
   path: string,
@@ -153,8 +161,8 @@ export function schemeOf({ certificate }: Environment): "http" | "https" {
 const known = new WeakMap<readonly Environment[], EdgeLimits>();
 
 /**
- * The loosest of every limit among environments that share a listener: they hold until a request's
- * host is known, and for the connection itself.
+ * The loosest of every limit among environments that share a listener. These limits hold for the
+ * connection itself, and for a request until its host is known.
  */
 export function loosestLimits(serves: readonly Environment[]): EdgeLimits {
   const [first, ...others] = serves as readonly [Environment, ...Environment[]];

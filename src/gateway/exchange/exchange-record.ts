@@ -10,14 +10,14 @@ import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { Environment, Service } from "./environment.ts";
 import type { RequestContext } from "./open-tunnel.ts";
 
-/** The operation that the path of a request leads to, and the service that has it. */
+/** The operation that the path of a request leads to, and the service that has the path. */
 export type RouteFacts = {
   readonly path: string;
   readonly match: RouteMatch;
   readonly backend: Service | undefined;
 };
 
-/** The caller that an accepted key, or an address without one, makes. */
+/** The caller: from an accepted key, or from an address without a key. */
 export type CallerIdentity = {
   readonly key: KeyRecord | undefined;
   readonly owner: Pick<AccountRecord, "meta"> | undefined;
@@ -25,7 +25,7 @@ export type CallerIdentity = {
   readonly plan: string;
 };
 
-/** The store's answer. `decidedMs` is its now: Retry-After counts from it. */
+/** The store's decision. `decidedMs` is the store's time: Retry-After counts from it. */
 export type DecisionFacts = {
   readonly outcome: "admitted" | "refused";
   readonly charged: number;
@@ -34,16 +34,16 @@ export type DecisionFacts = {
   readonly strikes: number;
   /** Windows whose observed limits an admitted request crossed. */
   readonly observed?: AccessLogEntry["observed"];
-  /** The state that a refusal was decided by: enough to decide it again. */
+  /** The state that led to a refusal: enough to decide it again. */
   readonly refusal?: Pick<AccessLogEntry, "windows" | "by" | "ban">;
 };
 
-/** The upstream's answer: a 101, or a head that promises a body of `promisedBytes`, -1 for no promise. */
+/** The upstream's answer: a 101, or a head that announces `promisedBytes` (-1: no length). */
 export type AnswerFacts = { readonly isTunnel: boolean; readonly promisedBytes: number };
 
 /**
- * The facts of an exchange, as each stage returned them and once each. A stage that was not reached
- * has none: a refusal tells what is known by then.
+ * The facts of an exchange. Each stage records its own facts once. A stage that was not reached has
+ * none, so a refusal reports what is known by then.
  */
 export class ExchangeRecord {
   readonly request: IncomingRequest;
@@ -56,12 +56,12 @@ export class ExchangeRecord {
   caller: CallerIdentity | undefined;
   decision: DecisionFacts | undefined;
   answer: AnswerFacts | undefined;
-  /** The RateLimit-Policy field, where the configuration asks for it. */
+  /** The RateLimit-Policy field, if the configuration asks for it. */
   rateLimit: StandardRateLimit | undefined;
   code: RefusalCode | undefined;
   /** The reason for the log. */
   why: string | undefined;
-  /** The rest of the client's request is malformed, and no forward was there to be notified. */
+  /** Set if the rest of the client's request is malformed and no forward was in progress. */
   broken: Refusal | undefined;
   #standing: RateLimitInfo | undefined;
 
@@ -71,13 +71,13 @@ export class ExchangeRecord {
     this.id = arrival.id;
   }
 
-  /** The page that asks, by its Origin field; undefined where there is none, or more than one. */
+  /** The origin of the page, by the Origin field; undefined if there is none, or more than one. */
   get origin(): string | undefined {
     const values = fieldValues(this.request.rawHeaders, "origin");
     return values.length === 1 ? values[0] : undefined;
   }
 
-  /** The path of the target, without the query, which clients fill with secrets. */
+  /** The path of the target without the query, because clients put secrets into queries. */
   get path(): string {
     return this.route?.path ?? pathOf(this.request.target);
   }
@@ -86,17 +86,19 @@ export class ExchangeRecord {
     return this.route?.match;
   }
 
-  /** Units that the request costs. */
+  /** The cost of the request in units. */
   get cost(): number {
     return this.route?.match.cost ?? 1;
   }
 
-  /** A listener with one environment answers for it even if the head cannot be read. */
+  /** If a listener has one environment, its policy holds even if the head cannot be read. */
   get cors(): CorsPolicy | undefined {
     return (this.served ?? this.arrival.onlyEnvironment)?.cors;
   }
 
-  /** How the account stands by the decision; else as it, or the address's allowance, is known. */
+  /**
+   * The account's standing by the decision; else the known one, or that of the address's allowance.
+   */
   get standing(): RateLimitInfo | undefined {
     return this.decision?.standing ?? this.#standing;
   }
@@ -118,17 +120,17 @@ export class ExchangeRecord {
     this.served = served;
   }
 
-  /** The route is found, and judged later. */
+  /** The route was found. It is judged later. */
   find(route: RouteFacts): void {
     this.route = route;
   }
 
-  /** The key is accepted, or the address where none is needed. */
+  /** The key was accepted, or the address if no key is needed. */
   identify(caller: CallerIdentity): void {
     this.caller = caller;
   }
 
-  /** The state of the account, or of the address's failure allowance, where nothing is decided. */
+  /** The standing of the account, or of the address's failure allowance, without a decision. */
   stand(standing: RateLimitInfo): void {
     this.#standing = standing;
   }
@@ -142,7 +144,7 @@ export class ExchangeRecord {
     this.decision = decision;
   }
 
-  /** The gateway refuses: the code, and the reason unless there was one before. */
+  /** The gateway refuses. Records the code, and the reason unless there is one already. */
   refuse({ code, why }: Refusal): void {
     this.code = code;
     this.why ??= why;

@@ -7,27 +7,28 @@ import { ExchangeRecord } from "./exchange-record.ts";
 import type { ExchangeParts, RequestContext } from "./open-tunnel.ts";
 
 /**
- * The life of a request. It goes down this list and never back; a refusal, a cut or a client that
- * leaves goes from any of them to `over`.
+ * The life of a request. It moves down this list. Only two steps lead back: a decision to
+ * `judging`, and a discarded response head to `forwarding`. A refusal, a cut or a client that
+ * leaves moves it from any state to `over`.
  */
 export type ExchangeState =
-  /** Its head, its key and its route are judged; nothing is waited for. */
+  /** Its head, its key and its route are judged. Nothing is waited for. */
   | "judging"
   /** The store is asked. */
   | "deciding"
-  /** It is on its way to a backend, or waits there for an answer. */
+  /** It is on its way to an upstream, or waits there for a response. */
   | "forwarding"
-  /** The backend's head has gone out, and its body follows. */
+  /** The upstream's head has been sent, and its body follows. */
   | "answering"
-  /** The backend's 101 has gone out. */
+  /** The upstream's 101 has been sent. */
   | "tunnelling"
-  /** The response has ended, or nobody is there to get one any more. */
+  /** The response has ended, or the client is gone. */
   | "over";
 
 /**
- * One request and its response, from the head to the last byte: its record, its state and the present
- * wait. The log line is written from it. Only the methods below and those of the record change it
- * (test/tidy.test.ts sees to that).
+ * One request and its response, from the head to the last byte: its record, its state and the
+ * current wait. The access log entry is written from it. Only the methods below and those of the
+ * record change it (test/tidy.test.ts checks that).
  */
 export class Exchange extends ExchangeRecord implements ResponseListener {
   readonly response: ResponseWriter;
@@ -37,24 +38,24 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 
   stage: ExchangeState = "judging";
   waiting: WaitKind = "nothing";
-  /** On the clock of the arrival: when the present wait began, or last made progress. */
+  /** When the current wait began or last made progress, on the clock of the arrival. */
   progressMs: number;
-  /** The forward in progress, which ends waits that take too long and requests that break. */
+  /** The forward in progress. It is told of waits that take too long and of malformed requests. */
   forwarding: ForwardHandler | undefined;
-  /** The origin that it was last sent to, or tried at. */
+  /** The origin that the request was last sent to, or tried at. */
   upstream: string | undefined;
   forwards: 0 | 1 | 2 = 0;
   /** Bytes of the upstream's body so far. */
   bodyBytes = 0;
-  /** Its place in the list of the listener's timeouts; -1 while it is not in it. */
+  /** Its index in the list of the listener's timeouts; -1 while it is not in the list. */
   timeoutsPlace = -1;
   #occupied: { readonly concurrency: ConcurrencyLimiter; readonly account: string } | undefined;
   #deciding: Promise<unknown> | undefined;
-  /** Bytes of an ended response that the client had not taken at the last look. */
+  /** Bytes of an ended response that the client had not taken at the last check. */
   #unread = -1;
   #stalled = false;
 
-  /** `onEnd` is called when the response has ended, or its client is gone. */
+  /** `onEnd` is called when the response has ended, or when its client is gone. */
   constructor(
     { request, response, connection }: ExchangeParts,
     arrival: RequestContext,
@@ -82,14 +83,17 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     return this.stage === "over";
   }
 
-  /** The status for the line. 499, as others log it: there was nobody to take an answer, or all of it. */
+  /**
+   * The status for the access log entry. 499, as in other servers' logs: the client did not take
+   * the whole response.
+   */
   get status(): number {
     if (this.answer?.isTunnel) return 101;
     if (this.#stalled || !this.response.headWritten) return 499;
     return this.response.status;
   }
 
-  // Decided.
+  // Deciding.
 
   /**
    * If the client disconnects while we wait for the store, its log line is written after the
@@ -100,14 +104,14 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.#deciding = deciding;
   }
 
-  /** The store has answered, or what stands in for it. */
+  /** The decision has arrived, from the store or from the outage handler. */
   endDecision(): void {
     this.#deciding = undefined;
     if (this.stage === "deciding") this.stage = "judging";
   }
 
   /**
-   * Counts the request among those of its account that are under way, until it ends; false where
+   * Counts the request among those of its account in progress, until it ends. Returns false if
    * there are `max` already.
    */
   acquireConcurrency(concurrency: ConcurrencyLimiter, account: string, max: number): boolean {
@@ -116,44 +120,47 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     return true;
   }
 
-  /** Nothing more is served on this connection. */
+  /** Serves nothing more on this connection. */
   closeAfter(): void {
     this.response.closesConnection = true;
   }
 
-  // Forwarded and answered.
+  // Forwarding and responding.
 
-  /** A forwarding deals with the request from here on, until it is settled. */
+  /** The forward handles the request from here on, until `settle`. */
   forward(forwarding: ForwardHandler): void {
     this.stage = "forwarding";
     this.forwarding = forwarding;
   }
 
-  /** The request is on its way to this backend, or waits for a connection to it. */
+  /** The request is on its way to this upstream, or waits for a connection to it. */
   tryAt(origin: string): void {
     this.upstream = origin;
   }
 
-  /** The first byte of the request goes out to a backend: at most twice (docs/reference/http.md#law). */
+  /**
+   * The first byte of the request is sent to an upstream: at most twice
+   * (docs/reference/http.md#law).
+   */
   countForward(): void {
     this.forwards = this.forwards === 0 ? 1 : 2;
   }
 
-  /** The backend's head is good and goes out. */
+  /** The upstream's head is good and is being sent. */
   startResponse(promisedBytes: number, nowMs: number): void {
     this.stage = "answering";
     this.answer = { isTunnel: false, promisedBytes };
     this.wait("download", nowMs);
   }
 
-  /** The backend's head turns out to be of no use, before any of it has gone out. */
+  /** The upstream's head turned out to be useless before any of it was sent. */
   revertToForwarding(): void {
     if (this.socket.destroyed || !this.response.discardHead()) return;
     this.stage = "forwarding";
     this.answer = undefined;
   }
 
-  /** The backend has agreed to a WebSocket. */
+  /** The upstream has agreed to a WebSocket. */
   startTunnel(nowMs: number): void {
     this.stage = "tunnelling";
     this.answer = { isTunnel: true, promisedBytes: -1 };
@@ -169,34 +176,34 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.progressMs = nowMs;
   }
 
-  /** So many bytes of the backend's body came. */
+  /** Counts bytes that arrived of the upstream's body. */
   addBodyBytes(bytes: number, nowMs: number): void {
     this.bodyBytes += bytes;
     this.progressMs = nowMs;
   }
 
-  /** The rest of the request cannot be believed: tells the forwarding under way. */
+  /** The rest of the request is malformed. Notifies the forward in progress. */
   onRequestError(refusal: Refusal): void {
     this.broken ??= refusal;
     this.forwarding?.onRequestError?.(refusal);
   }
 
-  /** The listener's timeouts keep it at this place of their list; -1 where they do not. */
+  /** The listener's timeouts keep the exchange at this index; -1 if they do not. */
   setTimeoutSlot(place: number): void {
     this.timeoutsPlace = place;
   }
 
-  // Ended.
+  // Ending.
 
-  /** The forwarding is done with the request, however it went. */
+  /** The forward has finished with the request, successfully or not. */
   settle(): void {
     this.forwarding = undefined;
     this.waiting = "nothing";
   }
 
   /**
-   * Cuts, after a response is all written, a client that has taken no byte of it for `idleMs`. Node
-   * has no limit for that.
+   * Cuts a client that has taken no byte of a completely written response for `idleMs`. Node has no
+   * limit for that.
    */
   cutSlowReader(idleMs: number, nowMs: number): void {
     const unread = this.socket.writableLength;
@@ -208,7 +215,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     }
   }
 
-  /** The client stopped reading: it is cut (docs/reference/edge.md#slow-readers). */
+  /** Cuts a client that stopped reading (docs/reference/edge.md#slow-readers). */
   cutStalledReader(): void {
     this.#stalled = true;
     this.explain("the client stopped reading");
@@ -216,8 +223,8 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   /**
-   * The response has ended, or the client is gone. Calls `tell` once its line can be written: at
-   * once, or after a decision that is under way.
+   * The response has ended, or the client is gone. Calls `tell` once the log entry can be written:
+   * at once, or after a pending decision.
    */
   end(tell: () => void): void {
     this.stage = "over";
@@ -229,8 +236,9 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 }
 
 /**
- * The thing that the gateway waits for. Each wait has a limit of its own
- * (docs/reference/edge.md#timeouts). `reader`: for the client to take what has come for it.
+ * The event that the gateway waits for. Each wait has its own limit
+ * (docs/reference/edge.md#timeouts). `reader`: the client must take the bytes that are ready for
+ * it.
  */
 export type WaitKind =
   | "nothing"
@@ -242,17 +250,17 @@ export type WaitKind =
   | "tunnel";
 
 export type ForwardHandler = {
-  /** The present wait took longer than its limit. */
+  /** Called when the current wait took longer than its limit. */
   onTimeout(): void;
   /**
-   * The client's bytes turned out to be wrong after the request was forwarded. Nothing after the
-   * head of an upgrade is read as a request, so nothing of that can.
+   * Called when the client's bytes turn out to be malformed after the request was forwarded. It is
+   * absent for an upgrade, because nothing after its head is read as a request.
    */
   onRequestError?(refusal: Refusal): void;
-  /** The client is gone. */
+  /** Called when the client is gone. */
   onClientGone(): void;
-  /** The client takes more again. */
+  /** Called when the client takes more bytes again. */
   drained(): void;
-  /** Called ten times a second, before the wait is measured: for changes that no event tells. */
+  /** Called ten times a second before the wait is measured, for changes that have no event. */
   onTick?(nowMs: number): void;
 };

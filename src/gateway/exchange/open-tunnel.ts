@@ -7,48 +7,51 @@ import type { RequestSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "./environment.ts";
 
 /**
- * The client asks for a WebSocket as it should (docs/reference/edge.md#upgrade). `nonce` is its
+ * A valid WebSocket handshake of the client (docs/reference/edge.md#upgrade). `nonce` is its
  * Sec-WebSocket-Key.
  */
 export type Upgrade = { readonly nonce: string; readonly tunnels: TunnelRegistry };
 
-/** Counts the tunnels of each key: implemented by the open tunnels of a listener. */
+/** Counts the tunnels of each key. The open tunnels of a listener implement it. */
 export type TunnelRegistry = {
-  /** Counts a tunnel in; false where its key has as many as it may. */
+  /** Registers a tunnel. Returns false if its key has the most tunnels allowed. */
   enter(tunnel: OpenTunnel): boolean;
   leave(tunnel: OpenTunnel): void;
 };
 
-/** An open tunnel, or one that waits for the backend's 101. */
+/** An open tunnel, or one that waits for the upstream's 101. */
 export type OpenTunnel = {
-  /** Undefined where none was needed. */
+  /** Undefined if none was needed. */
   readonly key: KeyRecord | undefined;
-  /** The id of the key, or the account of an address: its tunnels are counted together. */
+  /** The id of the key, or the account of an address. Tunnels are counted by it. */
   readonly owner: string;
   /** The address of the client. */
   readonly client: string;
   readonly served: Environment;
-  /** Ends it from our side: 1001, the gateway goes or nothing moves; 1008, the key may no longer. */
+  /**
+   * Closes it from the gateway's side. 1001: the gateway stops, or the tunnel is idle; 1008: the
+   * key is not allowed any more.
+   */
   close(status: 1001 | 1008, why: string): void;
 };
 
-/** The request, its answer and the connection that both belong to. */
+/** The request, its response and the connection that both belong to. */
 export type ExchangeParts = {
   readonly request: IncomingRequest;
   readonly response: ResponseWriter;
   readonly connection: ServerConnection;
 };
 
-/** Known when the head has come. `last`: nothing that follows on the connection is a request. */
+/** Known when the head has arrived. `closesConnection`: no request follows it on the connection. */
 export type RequestContext = {
   readonly id: string;
   readonly startedMs: number;
   readonly peer: string;
-  /** The one environment of the listener, where it has one: that of every request to it. */
+  /** The environment of the listener, if it has only one: every request belongs to it. */
   readonly onlyEnvironment: Environment | undefined;
-  /** The client's address: the peer's, or as a trusted proxy tells it. */
+  /** The client's address: the peer's, or the one that a trusted proxy reports. */
   readonly client: string;
-  /** Undefined if the client asks for no WebSocket; a refusal if it asks as it should not. */
+  /** Undefined if the client asks for no WebSocket; a refusal if its handshake is invalid. */
   readonly upgrade: Result<Upgrade> | undefined;
   readonly closesConnection: boolean;
   /** Undefined while telemetry is off. */

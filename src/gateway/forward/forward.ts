@@ -24,7 +24,7 @@ import {
   validateResponse,
 } from "./upstream-response.ts";
 
-/** Sends the request to a backend and its response to the client, both as they come. */
+/** Sends the request to an upstream and its response to the client, both as they arrive. */
 export function forward(admitted: ForwardContext): void {
   new Forward(admitted).start();
 }
@@ -38,10 +38,10 @@ class Forward implements ForwardHandler, ResponseHandler {
   #body: RequestBody | undefined;
   #stopWaiting: () => void = nothing;
   #answering = false;
-  /** A small body that comes in one piece goes out in one write, with its head. */
+  /** A small body that arrives in one piece is sent in one write with its head. */
   #wholeBytes = -1;
   #whole: Buffer | undefined;
-  /** The pieces of one read go out together. */
+  /** The pieces of one read are sent together. */
   #pieces: Buffer[] = [];
 
   constructor(admitted: ForwardContext) {
@@ -60,7 +60,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#try();
   }
 
-  /** One try; `onLost` decides whether there is another one. */
+  /** Makes one attempt. `onFailure` decides whether there is another one. */
   #try(): void {
     const { gateway, exchange, caller, backend } = this.#admitted;
     exchange.wait("connection", gateway.elapsed());
@@ -134,7 +134,7 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onReadEnd(): void {
     const { gateway, exchange } = this.#admitted;
-    // A body at hand takes the head along; one yet to come must not hold it back.
+    // A body that is available is sent with the head. A later body must not delay the head.
     if (this.#pieces.length === 0) exchange.response.flush();
     if (this.#writePieces()) return;
     this.#connection?.pause();
@@ -160,8 +160,8 @@ class Forward implements ForwardHandler, ResponseHandler {
     const again = this.#attempts.nextAttempt(backend.upstreams, upstream, loss, head.method);
     const failure = failureRefusal(loss);
     this.#trace?.end(failure.code);
-    // A connection that died of old age, or behind a client that reads nothing, says nothing of the
-    // backend.
+    // A connection that died of old age, or while its client was not reading, is no sign of a bad
+    // upstream.
     const isBackends = isUpstreamFault(failure.code) && again !== "aged";
     if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed(upstream);
     this.#releaseConnection();
@@ -175,7 +175,8 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#stopWaiting = () => clearTimeout(timer);
   }
 
-  // Events of the gateway: a wait that took too long, a client that is wrong or gone.
+  // Events of the gateway: a wait took too long, or the client's request is malformed, or the
+  // client is gone.
 
   onTimeout(): void {
     const { exchange } = this.#admitted;
@@ -202,7 +203,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
 
-  /** Ends both sides, for a reason of ours. */
+  /** Ends both sides, for a reason of the gateway's own. */
   #fail(failure: Refusal): void {
     const connection = this.#connection;
     if (connection === undefined) this.#stopWaiting();
@@ -216,7 +217,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#end(failure);
   }
 
-  /** Ends the client's side. Nobody calls this object any more once the exchange is settled. */
+  /** Ends the client's side. This object gets no more calls once the exchange is settled. */
   #end(failure: Refusal): void {
     this.#trace?.end(failure.code);
     this.#body?.stop();
@@ -231,7 +232,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (connection !== undefined) this.#admitted.backend.upstreams.release(connection);
   }
 
-  /** False where the client has to take something first. */
+  /** Returns false if the client must take bytes first. */
   #writePieces(): boolean {
     const pieces = this.#pieces;
     const [first] = pieces;
@@ -245,7 +246,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   /**
-   * Sends the final head of the backend with our fields in place of its own
+   * Sends the upstream's final head, with the gateway's fields in place of the upstream's
    * (docs/reference/edge.md#response-fields).
    */
   #sendHead({ status, rawHeaders, framing }: ResponseHead): void {
@@ -267,10 +268,10 @@ type PendingEnd = { readonly response: ResponseWriter; readonly body: Buffer };
 let endings: PendingEnd[] = [];
 
 /**
- * Ends a response: at once, or with the whole of its small body, head and body in one write, together
- * with all others that are ready in this turn of the event loop. A write wakes its reader, which
- * costs more than the write; writes in a row find the reader awake: a seventh of the CPU of a
- * request on Redis.
+ * Ends a response: at once, or if there is a small body, with head and body in one write, together
+ * with all other responses that are ready in this turn of the event loop. A write wakes its reader,
+ * which costs more than the write. Writes in a row find the reader awake, which saves a seventh of
+ * the CPU of a request on Redis.
  */
 function endInBatch(response: ResponseWriter, body: Buffer | undefined): void {
   if (body === undefined) response.end();

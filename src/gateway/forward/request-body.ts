@@ -4,8 +4,8 @@ import type { Exchange } from "../exchange/exchange.ts";
 import { countForwardedBytes } from "../runtime/memory.ts";
 
 /**
- * The body on its way to the backend, piece by piece as it comes, and counted against the limit. The
- * client's request waits until there is a connection that takes it.
+ * The body on its way to the upstream, piece by piece as it arrives, and counted against the limit.
+ * The client's body waits until there is a connection that takes it.
  */
 export class RequestBody implements BodySink {
   readonly #exchange: Exchange;
@@ -15,11 +15,12 @@ export class RequestBody implements BodySink {
   #over = false;
   #pieces: Buffer[] = [];
   /**
-   * The backend has not taken all that the client has sent: then the wait is not the client's.
+   * Whether the upstream has not taken all that the client has sent: then the client is not to
+   * blame for the wait.
    */
   held = false;
 
-  /** `elapsed` is the clock of the exchange, by which each piece is progress. */
+  /** `elapsed` is the clock of the exchange. Each piece counts as progress on it. */
   constructor(exchange: Exchange, bytesMax: number, elapsed: () => number) {
     this.#exchange = exchange;
     this.#elapsed = elapsed;
@@ -31,21 +32,23 @@ export class RequestBody implements BodySink {
     this.#exchange.request.read(this);
   }
 
-  /** The connection takes more again. */
+  /** The connection takes more bytes again. */
   drained(): void {
     this.held = false;
     if (!this.#over) this.#exchange.request.resume();
   }
 
-  /** Nothing more of it goes to a backend. */
+  /** Sends no more of the body to an upstream. */
   stop(): void {
     this.#over = true;
     this.#connection = undefined;
   }
 
-  // The request calls these.
+  // Called by the request.
 
-  /** A piece goes on when the whole read was judged: a fault in it is found before a byte is sent. */
+  /**
+   * A piece is sent when the whole read was judged, so a fault in it is found before any is sent.
+   */
   onBodyData(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
     countForwardedBytes(chunk.length);

@@ -3,23 +3,25 @@ import type { Upstream } from "../upstreams/upstream.ts";
 import type { PickPreference, UpstreamPool } from "../upstreams/upstream-pool.ts";
 
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
-/** Backends that one request may find unreachable before it is answered. */
+/** The most upstreams that one request may find unreachable before it is answered. */
 const UNREACHED_MAX = 3;
-/** Between two rounds over all upstreams, for as long as `connectRetry` allows. */
+/**
+ * The pause between two rounds over all upstreams, repeated for as long as `connectRetry` allows.
+ */
 const ROUND_MS = 100;
 const NONE: ReadonlySet<Upstream> = new Set();
 
-/** `pauseMs` is for the next round: every upstream may be reachable by then. */
+/** `pauseMs` is the pause before the next round: every upstream may be reachable by then. */
 type RetryReason = "aged" | "unreached" | { readonly pauseMs: number } | undefined;
 
-/** The tries of one request so far, and their consequences for the next one. */
+/** The attempts of one request so far, and their consequences for the next one. */
 export class RetryPolicy implements PickPreference {
   freshOnly = false;
   avoided: Upstream | undefined;
   unreachable: ReadonlySet<Upstream> = NONE;
   readonly #connectRetryMs: number;
   readonly #elapsed: () => number;
-  /** When the first round found no upstream that could be reached. */
+  /** When the first round ended without a reachable upstream. */
   #roundsSinceMs: number | undefined;
 
   /** `elapsed` is the monotonic clock, in milliseconds. */
@@ -29,11 +31,11 @@ export class RetryPolicy implements PickPreference {
   }
 
   /**
-   * Whether the request may go out again (docs/reference/edge.md#retries), and why. `unreached`: a
-   * backend that could not be connected to has seen nothing, so any request may go to another one,
-   * and if none is left, to all of them again after a pause.
-   * `aged`: a connection that had carried responses died before any byte of this one; then once,
-   * and on a new connection: any request that was not sent yet, and GET and HEAD that were.
+   * Whether the request may be sent again (docs/reference/edge.md#retries), and why. `unreached`:
+   * an upstream that could not be connected to has seen nothing. So any request may go to another
+   * one, and if none is left, to all of them again after a pause. `aged`: a connection that had
+   * carried responses died before any byte of this response. Then one retry on a new connection is
+   * allowed, for any request that was not sent yet, and for GET and HEAD that were sent.
    */
   nextAttempt(
     upstreams: UpstreamPool,

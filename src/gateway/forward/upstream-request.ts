@@ -14,7 +14,7 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "../stages/authenticate.ts";
 import type { Upstream } from "../upstreams/upstream.ts";
 
-/** An exchange that got this far: its head was judged, its key accepted, its quota charged. */
+/** An exchange whose head was judged, whose key was accepted and whose quota was charged. */
 export type ForwardContext = {
   readonly gateway: GatewayContext;
   readonly exchange: Exchange;
@@ -27,7 +27,7 @@ export type ForwardContext = {
   readonly standing: RateLimitInfo;
 };
 
-/** The request as it goes to this upstream; the connection writes Host and the framing. */
+/** The request as it is sent to this upstream. The connection writes Host and the framing. */
 export function upstreamRequest(
   admitted: ForwardContext,
   upstream: Upstream,
@@ -43,7 +43,7 @@ export function upstreamRequest(
   };
 }
 
-/** The span of a try at this upstream; undefined while telemetry is off. */
+/** The span of an attempt at this upstream; undefined while telemetry is off. */
 export function startUpstreamSpan(
   { exchange, served, head, target }: ForwardContext,
   { origin }: Pick<Upstream, "origin">,
@@ -53,7 +53,7 @@ export function startUpstreamSpan(
   return trace?.forward({ method: head.method, origin, target, foreignKeys });
 }
 
-/** The Host that the backend sees: its own, unless the client's is wanted. */
+/** The Host that the upstream gets: its own, unless the configuration asks for the client's. */
 export function upstreamHostField(
   { served, head }: ForwardContext,
   { host }: Pick<Upstream, "host">,
@@ -61,7 +61,7 @@ export function upstreamHostField(
   return served.upstreamHost === "client" ? head.host : host;
 }
 
-/** RFC 9110 8.6: these say that they have no body, where others just have none. */
+/** RFC 9110 8.6: these send a Content-Length of 0 if they have no body; other methods send none. */
 const TELL_EMPTY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
 function bodyOf({ method, framing }: RequestHead): OutgoingRequest["body"] {
@@ -69,7 +69,9 @@ function bodyOf({ method, framing }: RequestHead): OutgoingRequest["body"] {
   return TELL_EMPTY.has(method) ? 0 : undefined;
 }
 
-/** The fields of the request to the backend, flat, without Host and those of the framing. */
+/**
+ * The fields of the request to the upstream as a flat list, without Host and the framing fields.
+ */
 export function upstreamFields(admitted: ForwardContext, trace: TraceFields | undefined): string[] {
   const { gateway, exchange, served, backend, head, caller } = admitted;
   return upstreamRequestFields(head, {

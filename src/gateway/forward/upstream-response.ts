@@ -8,8 +8,8 @@ import type { ForwardContext } from "./upstream-request.ts";
 const FIELDS_MAX = 100;
 
 /**
- * The reason why a response must not be passed on, beyond those of the parser
- * (docs/reference/edge.md#response-head). Undefined when it may be.
+ * The reason why a response must not be passed on, in addition to the parser's reasons
+ * (docs/reference/edge.md#response-head). Undefined if it may be passed on.
  */
 export function validateResponse(status: number, raw: readonly string[]): string | undefined {
   if (status > 599) return `status ${status}`;
@@ -24,8 +24,8 @@ export function validateResponse(status: number, raw: readonly string[]): string
 }
 
 /**
- * The refusal for a request that was lost on the way to a backend or back. The reason goes to the
- * log, such as why a certificate is not accepted; the client learns the code only
+ * The refusal for a request that was lost on the way to an upstream or back. The reason is for the
+ * log, for example why a certificate is not accepted. The client learns only the code
  * (docs/reference/http.md#backend-failures).
  */
 export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why">): Refusal {
@@ -35,8 +35,8 @@ export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why
 }
 
 /**
- * The reason why an exchange ended before its time. If the backend broke off its response, the
- * reason says how much of the body had come: the client can only tell that it broke off.
+ * The reason why an exchange ended early. If the upstream broke off its response, the reason says
+ * how much of the body had arrived, because the client can only see that it broke off.
  */
 export function endReason({ code, why = code }: Refusal, exchange: Exchange): string {
   const { response, bodyBytes, answer } = exchange;
@@ -50,21 +50,21 @@ export function endReason({ code, why = code }: Refusal, exchange: Exchange): st
 const SMALL_BYTES_MAX = 16_384;
 
 /**
- * Whether a body is small and there is something to come: such a one is worth waiting for, because
- * one write for head and body takes a tenth off the cost of a request.
+ * Whether a body is small and not empty. Such a body is worth waiting for, because one write for
+ * head and body saves a tenth of the cost of a request.
  */
 export function isSmall(length: number): boolean {
   return length > 0 && length <= SMALL_BYTES_MAX;
 }
 
 /**
- * So many 103s are passed on ahead of one response
+ * The most 103s that are passed on before one response
  * (docs/reference/edge.md#informational-responses).
  */
 const HINTS_MAX = 8;
 
 /**
- * Passes on the 103s of a backend, to clients that know of them; other interim responses are
+ * Passes on an upstream's 103s to clients that understand them. Other interim responses are
  * dropped.
  */
 export class EarlyHints {

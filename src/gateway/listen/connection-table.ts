@@ -4,54 +4,53 @@ import type { TurnedAwayReason } from "../../telemetry/metrics/request-metrics.t
 import { addressGroup } from "../client/client-address.ts";
 
 export type TableLimits = {
-  /** 0 takes no connection at all: the memory is full. */
+  /** The most connections in all; 0 if the memory is full. */
   readonly connectionsMax: number;
-  /** The most of one client address (IPv6: a /64); 0: no limit. */
+  /** The most connections of one client address (IPv6: a /64); 0 for no limit. */
   readonly perAddressMax: number;
   readonly headersTimeoutMs: number;
 };
 
 export type TableReport = {
   readonly onTurnedAway: (why: TurnedAwayReason) => void;
-  /** Called at most once a minute. `closedIdle` are those that made room for new ones. */
+  /** Called at most once a minute. `closedIdle` counts the connections closed to make room. */
   readonly tell: (told: ConnectionsRefused) => void;
 };
 
 export type ConnectionsRefused = {
   readonly refused: Readonly<Partial<Record<TurnedAwayReason, number>>>;
   readonly closedIdle: number;
-  /** The last address that had too many. */
+  /** The last address that had too many connections. */
   readonly address: string | undefined;
 };
 
-/** One connection of a client, from its first byte on. */
+/** One client connection, from its first byte on. */
 export type OpenConnection = {
   readonly socket: Socket;
   readonly group: string;
   readonly openedMs: number;
-  /** Undefined in a TLS handshake, which is to end at `headersTimeout`. */
+  /** Undefined during a TLS handshake, which must end within `headersTimeout`. */
   http: Pick<ServerConnection, "usedMs" | "inUse" | "tick"> | undefined;
 };
 
 const TELL_EVERY_MS = 60_000;
-/** Idle connections that one look at all of them finds, to be closed one after the other. */
+/** The most idle connections that one scan finds. They are then closed one after the other. */
 const IDLE_FOUND_MAX = 64;
-/** A look that found fewer is not repeated for a millisecond for each of so many connections. */
+/** A scan that found fewer is not repeated for one millisecond per this many connections. */
 const LOOKED_AT_PER_MS = 2_000;
 
 /**
- * The connections of a listener, TLS handshakes among them (docs/reference/edge.md#connections).
- * Where there are as many as there may be, the one that has been idle longest is closed for a new
- * one. Only requests that are admitted keep a connection from being idle: what is answered for free
- * costs its sender nothing, and could hold every place for ever. All times are of one monotonic
- * clock.
+ * The connections of a listener, TLS handshakes included (docs/reference/edge.md#connections). If
+ * the table is full, the connection that has been idle longest is closed for a new one. Only
+ * admitted requests count as use: requests that are answered for free cost their sender nothing and
+ * could hold every place forever. All times are on one monotonic clock.
  */
 export class ConnectionTable {
   limits: TableLimits;
   readonly #report: TableReport;
   readonly #open = new Set<OpenConnection>();
   readonly #byAddress = new Map<string, number>();
-  /** The connections that were idle longest at the last look, the longest last. */
+  /** The longest idle connections at the last scan, sorted so that the longest idle is last. */
   #idle: OpenConnection[] = [];
   #lookedMs = Number.NEGATIVE_INFINITY;
   #foundAll = false;
@@ -70,8 +69,8 @@ export class ConnectionTable {
   }
 
   /**
-   * Takes a connection that was just accepted, or ends it and gives undefined. `address` is its
-   * peer's; undefined for a proxy that many clients share.
+   * Takes a connection that was just accepted, or ends it and returns undefined. `address` is the
+   * peer's; it is undefined for a proxy that many clients share.
    */
   take(socket: Socket, address: string | undefined, nowMs: number): OpenConnection | undefined {
     const group = address === undefined ? "" : addressGroup(address);
@@ -87,7 +86,7 @@ export class ConnectionTable {
     return connection;
   }
 
-  /** Ends handshakes that take too long, and tells what was turned away. */
+  /** Ends handshakes that take too long, and reports the connections that were turned away. */
   tick(nowMs: number): void {
     const { headersTimeoutMs } = this.limits;
     for (const { http, openedMs, socket } of this.#open) {
@@ -112,7 +111,7 @@ export class ConnectionTable {
     return undefined;
   }
 
-  /** Closes the connection that has been idle longest; false where all are in use. */
+  /** Closes the connection that has been idle longest. Returns false if all are in use. */
   #makeRoom(nowMs: number): boolean {
     for (;;) {
       const idle = this.#idle.pop();
@@ -128,8 +127,9 @@ export class ConnectionTable {
   }
 
   /**
-   * Finds the connections that have been idle longest: several at once, since each look takes them
-   * all in. Looks that find few are bounded, or a flood of new connections would take the CPU.
+   * Finds the connections that have been idle longest. It finds several at once, because each scan
+   * visits all connections. Scans that find few are rate-limited, because a flood of new
+   * connections would otherwise take the CPU.
    */
   #look(nowMs: number): boolean {
     const pauseMs = this.#open.size / LOOKED_AT_PER_MS;
@@ -175,12 +175,12 @@ export class ConnectionTable {
   }
 }
 
-/** When it last brought a request that was admitted, or was opened. */
+/** When it last brought a request that was admitted; else when it was opened. */
 function usedMs({ openedMs, http }: OpenConnection): number {
   return Math.max(openedMs, http?.usedMs ?? 0);
 }
 
-/** No answer is owed to its client: it says nothing, or has not said all of a request. */
+/** Whether no response is owed: the client has sent nothing, or only a part of a request. */
 function isIdle({ http }: OpenConnection): boolean {
   return http === undefined || !http.inUse;
 }

@@ -5,26 +5,26 @@ import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Certificate } from "../runtime/certificate.ts";
 import { rawResponse } from "./parser-error.ts";
 
-/** A client may end its side first and still get its answer; small answers go out at once. */
+/** A client may end its side first and still get its response; small responses go out at once. */
 const OPTIONS = { allowHalfOpen: true, noDelay: true };
-/** Our own deadline comes first, and ends with the connection. */
+/** Disables Node's deadline: the connection table ends a handshake earlier. */
 const NO_DEADLINE_MS = 2_147_483_647;
 
 /** Takes the connections of a server. */
 export type EdgeHandler<T> = {
-  /** Called first for each connection; gives undefined where it was turned away. */
+  /** Called first for each connection. Returns undefined if the connection was turned away. */
   onAccept(socket: Socket): T | undefined;
   /**
-   * Called with the socket that brings HTTP: the same, or over TLS, when its handshake is over, one on
-   * top of it. `accepted` is what `onAccept` gave.
+   * Called with the socket that carries HTTP: the same socket, or over TLS the socket on top of it,
+   * once its handshake is over. `accepted` is the return value of `onAccept`.
    */
   onConnection(socket: Socket, accepted: T): void;
 };
 
 /**
- * A server for an address: over TLS where its environments have certificates, which they all do or
- * none (the configuration was checked). HTTP/1.1 is all that is offered, by ALPN too. A name in the
- * handshake (SNI) chooses the certificate of the environment that has this host.
+ * A server for an address. It uses TLS if its environments have certificates; either all have one
+ * or none has (the configuration was checked). It offers only HTTP/1.1, also by ALPN. The name in
+ * the handshake (SNI) selects the certificate of the environment that has this host.
  */
 export function createEdgeServer<T>(
   gateway: GatewayContext,
@@ -58,13 +58,16 @@ const PLAIN =
   '{"code":"bad_request","message":"This port speaks HTTPS: use https://","status":400}';
 
 /**
- * Looks at the first byte of each connection: plain HTTP gets one answer that says what to do, where
- * a TLS library would hang up without a word (docs/reference/edge.md#tls). Until a handshake is over
- * a client that ends its side is gone: Node gives its half-open socket to nobody, and keeps it.
+ * Checks the first byte of each connection. Plain HTTP gets one response that says what to do; a
+ * TLS library would close the connection without a response (docs/reference/edge.md#tls). Until the
+ * handshake is over, a client that ends its side is treated as gone, because Node would keep the
+ * half-open socket and hand it to no listener.
  */
 function takeHandshakes<T>(server: TlsServer, handler: EdgeHandler<T>): void {
   const [secure] = server.listeners("connection") as ((socket: Socket) => void)[];
-  /** By the peer's address and port: Node does not say which socket a TLS socket is on top of. */
+  /**
+   * Keyed by the peer's address and port, because Node does not expose a TLS socket's raw socket.
+   */
   const handshakes = new Map<string, T>();
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {
@@ -99,7 +102,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** Shows clients without SNI the certificate that holds now. */
+/** Makes clients without SNI get the current certificate. */
 export function renewCertificate(server: Server, serves: readonly Environment[]): void {
   const certificate = defaultCertificate(serves);
   if (certificate !== undefined && server instanceof TlsServer) {
@@ -112,7 +115,7 @@ function certificateFor(serves: readonly Environment[], name: string): Certifica
   return named?.certificate ?? defaultCertificate(serves);
 }
 
-/** The certificate of the environment that answers to any host, or else of the first one. */
+/** The certificate of the environment that serves any host, or else of the first environment. */
 function defaultCertificate(serves: readonly Environment[]): Certificate | undefined {
   const any = serves.find(({ hosts }) => hosts.length === 0);
   return (any ?? serves[0])?.certificate;

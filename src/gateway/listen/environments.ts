@@ -14,9 +14,9 @@ export type ListenerSpec = {
 };
 
 /**
- * The environments that a configuration serves, by listening address. Backends that stay the same
- * keep their connections: they are taken over from `previous`. Throws in words when a certificate
- * is no good.
+ * The environments that a configuration serves, by listening address. Upstreams that stay the same
+ * are taken over from `previous` and keep their connections. Throws a readable error if a
+ * certificate cannot be used.
  */
 export function listenerSpecs(
   config: Config,
@@ -34,7 +34,7 @@ export function listenerSpecs(
   return [...listening.values()];
 }
 
-/** Port 0 is any free port, so it is never shared. */
+/** Port 0 means any free port, so environments never share it. */
 function listenKey({ name, listen }: EnvironmentConfig): string {
   const address = formatHostPort(listen);
   return listen.port === 0 ? `${address} for ${name}` : address;
@@ -78,10 +78,10 @@ function publicTermsOf({ plans }: Config, { name, publicPlan }: EnvironmentConfi
   return { environment: name, plan: publicPlan, limits };
 }
 
-/** The digits of the configuration's hash in each request line. */
+/** The number of digits of the configuration's hash in each access log entry. */
 const HASH_DIGITS = 8;
 
-/** The services under paths of their own, and last the one that has what none of them has. */
+/** The services with a path of their own, followed by the default service for all other paths. */
 function backendsOf(
   environment: EnvironmentConfig,
   elapsed: () => number,
@@ -125,7 +125,10 @@ function pairOf(
   return pair && { cert: pair.cert.text, key: pair.key.text };
 }
 
-/** `deny` wins; an empty `allow` takes all that `deny` leaves (docs/reference/plans.md#admission). */
+/**
+ * `deny` wins; an empty `allow` allows everything that `deny` leaves
+ * (docs/reference/plans.md#admission).
+ */
 function admissionOf({ allow, deny }: EnvironmentConfig): (address: string) => boolean {
   const isAllowed = allow.length === 0 ? () => true : trustedProxyMatcher(allow);
   const isDenied = trustedProxyMatcher(deny);
@@ -152,7 +155,7 @@ function sameOptions({ options }: UpstreamPool, next: UpstreamPool["options"]): 
   return JSON.stringify(options) === JSON.stringify(next);
 }
 
-/** The backends that were served and are no longer. */
+/** The upstream pools that were served before and are no longer. */
 export function retiredPools(
   previous: readonly ListenerSpec[],
   next: readonly ListenerSpec[],

@@ -27,8 +27,8 @@ import { serverLimits, tableLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
 /**
- * Opens a public listener. Rejects with Node's own error when the address cannot be had; the caller
- * knows the setting to name. Port 0 takes any free port.
+ * Opens a public listener. Rejects with Node's own error if the address is not available, because
+ * the caller knows the setting to name. Port 0 takes any free port.
  */
 export async function openListener(
   gateway: GatewayContext,
@@ -48,7 +48,7 @@ export class Listener implements ServerHandler {
   readonly #tunnels: OpenTunnels;
   readonly #server: Server;
   readonly #connections: ConnectionTable;
-  /** Those that are read on behind a refusal (docs/reference/edge.md#unread-bodies). */
+  /** Connections that are still read after a refusal (docs/reference/edge.md#unread-bodies). */
   readonly #lingering = new Set<ServerConnection>();
   #serves: readonly Environment[];
   limits: ServerHandler["limits"];
@@ -83,7 +83,7 @@ export class Listener implements ServerHandler {
       this.#server.listen({ host, port }, () => resolve());
     });
     this.#timeouts.start();
-    // Behind the line that says that all of it serves, where it does.
+    // Delayed, so that it is logged after the line that says that everything is serving.
     const tell = () => {
       if (this.#server.listening) warnOfFileLimit(this.#serves, this.#gateway);
     };
@@ -94,7 +94,7 @@ export class Listener implements ServerHandler {
     return urlOf(this.#server, this.#address, this.#serves);
   }
 
-  /** Exchanges under way, tunnels among them. */
+  /** The number of exchanges in progress, tunnels included. */
   active(): number {
     return this.#timeouts.active;
   }
@@ -111,7 +111,9 @@ export class Listener implements ServerHandler {
     return this.#tunnels.size;
   }
 
-  /** Replaces the environments, with their limits and certificates, for all that comes later. */
+  /**
+   * Replaces the environments, their limits and their certificates for everything that comes later.
+   */
   serve(serves: readonly Environment[]): void {
     this.#serves = serves;
     this.limits = serverLimits(serves);
@@ -123,7 +125,9 @@ export class Listener implements ServerHandler {
     this.#timeouts.cut();
   }
 
-  /** Resolves when no exchange is under way, or at the deadline; then ends every connection. */
+  /**
+   * Resolves when no exchange is in progress or the deadline passes, then ends every connection.
+   */
   async close(deadlineMs: number): Promise<void> {
     if (this.#server.listening) this.#server.close();
     await this.#timeouts.idle(deadlineMs);
@@ -132,14 +136,14 @@ export class Listener implements ServerHandler {
       await this.#timeouts.idle(FAREWELL_MS);
     }
     this.#connections.destroyAll();
-    // Every exchange has its line before anything else ends: a charge without a line breaks the law
-    // (docs/reference/http.md#law).
+    // Every exchange writes its log entry before anything else ends: a charge without an entry
+    // breaks the law (docs/reference/http.md#law).
     this.#timeouts.cut();
     await this.#timeouts.idle(CUT_MS);
     this.#timeouts.stop();
   }
 
-  // Each connection calls these.
+  // Called by each connection.
 
   onRequest(
     request: IncomingRequest,
@@ -156,7 +160,7 @@ export class Listener implements ServerHandler {
       peer,
       client: clientOf(request, peer, isTrusted),
       upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
-      // A client that asks for another protocol may go on in it, whatever is answered.
+      // A client that asks for another protocol may switch to it, whatever the response says.
       closesConnection: memory !== "enough" || changesProtocol,
       trace: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
     };
@@ -220,15 +224,15 @@ export class Listener implements ServerHandler {
 
 const LINGERING_MAX = 256;
 const TELL_LIMIT_MS = 1_000;
-/** For what is cut to end: a decision under way is waited for. */
+/** The time for cut exchanges to end: a pending decision is waited for. */
 const CUT_MS = 500;
-/** For the last words of tunnels to arrive: a little more than we linger for them. */
+/** The time for the close frames of tunnels to arrive: a little more than the lingering time. */
 const FAREWELL_MS = 1_200;
 
 /**
- * Judges a handshake for a WebSocket; undefined if the request is none. One that came while an
- * earlier request of its connection was unanswered is refused: its sender cannot know what it would
- * be upgrading (docs/reference/edge.md#upgrade).
+ * Judges a WebSocket handshake; undefined if the request is none. A handshake that arrived before
+ * an earlier request of its connection was answered is refused, because its sender cannot know what
+ * it would be upgrading (docs/reference/edge.md#upgrade).
  */
 function upgradeOf(request: IncomingRequest, tunnels: TunnelRegistry): Result<Upgrade> | undefined {
   const handshake = validateHandshake(request);

@@ -6,7 +6,7 @@ import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.t
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
 
-/** The public listeners of a gateway and the environments behind them, as the configuration says. */
+/** The public listeners of a gateway and their environments, as the configuration says. */
 export class Listeners {
   readonly #gateway: GatewayContext;
   readonly #listeners = new Map<string, Listener>();
@@ -19,7 +19,7 @@ export class Listeners {
     this.#upkeep = new PeriodicTasks(gateway, served, () => this.#tellListeners());
   }
 
-  /** One entry for each environment, by name. */
+  /** The URL of each environment, by name. */
   get urls(): Record<string, string> {
     const entries = this.#listening.flatMap(({ key, serves }) =>
       serves.map(({ name }) => [name, this.#listeners.get(key)?.url ?? ""] as const),
@@ -27,17 +27,17 @@ export class Listeners {
     return Object.fromEntries(entries);
   }
 
-  /** Requests under way. */
+  /** The number of requests in progress. */
   get active(): number {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.active(), 0);
   }
 
-  /** Charges of requests under way. */
+  /** The charges of requests in progress. */
   get charges(): OpenCharge[] {
     return [...this.#listeners.values()].flatMap((listener) => listener.charges());
   }
 
-  /** Connections of clients. */
+  /** The number of client connections. */
   get connections(): number {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.connections(), 0);
   }
@@ -46,7 +46,7 @@ export class Listeners {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.tunnels(), 0);
   }
 
-  /** Every backend of every environment, and whether it is in service. */
+  /** Every upstream of every environment, and whether it is in service. */
   *upstreams() {
     for (const { name, services: backends } of this.#listening.flatMap(({ serves }) => serves)) {
       for (const { path: backend, upstreams } of backends) {
@@ -58,9 +58,9 @@ export class Listeners {
   }
 
   /**
-   * Serves what the configuration says: opens what is new before anything is swapped, then closes
-   * what is no longer wanted. Rejects in words, and leaves all as it was, when an address is not to
-   * be had.
+   * Applies a configuration: opens new listeners before anything is swapped, then closes those that
+   * are no longer needed. If an address is not available, rejects with a readable error and changes
+   * nothing.
    */
   async serve(config: Config): Promise<void> {
     const before = this.#listening;
@@ -75,7 +75,7 @@ export class Listeners {
     for (const upstreams of retiredPools(before, next)) upstreams.close();
   }
 
-  /** Lets what is under way end, for at most `deadlineMs`, then closes every connection. */
+  /** Waits at most `deadlineMs` for exchanges in progress, then closes every connection. */
   async close(deadlineMs: number): Promise<void> {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
     this.#upkeep.stop();
@@ -84,7 +84,7 @@ export class Listeners {
     for (const { upstreams } of backends) upstreams.close();
   }
 
-  /** Ends all that is under way: nothing is waited for any more. */
+  /** Ends all exchanges in progress without waiting any longer. */
   cut(): void {
     for (const listener of this.#listeners.values()) listener.cut();
   }
@@ -116,8 +116,8 @@ export class Listeners {
 }
 
 /**
- * The error of a listener, with the value and the setting: an address in use is the commonest
- * start-up trouble.
+ * The error of a listener, with the value and the setting: an address in use is the most common
+ * start-up problem.
  */
 export function listenError(error: unknown, address: string, setting: string): Error {
   const code = error instanceof Error && "code" in error ? error.code : undefined;

@@ -23,12 +23,16 @@ const CODES: Readonly<Record<RequestError, RefusalCode>> = {
   timeout: "request_timeout",
 };
 
-/** CONNECT and TRACE are known, and refused by name (docs/reference/edge.md#versions-and-methods). */
+/**
+ * CONNECT and TRACE are known methods that are refused
+ * (docs/reference/edge.md#versions-and-methods).
+ */
 const REFUSED: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 /**
- * The refusal of bytes that are no request. `method` is the one that the line begins with, or "":
- * whatever follows an unknown one, such as PRI or those of RTSP, the method is what is wrong.
+ * The refusal of bytes that are no request. `method` is the one that the line begins with, or "".
+ * If it is unknown (PRI, or a method of RTSP), the refusal is about the method, whatever follows
+ * it.
  */
 export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
   const isLine = wrong === "line" || wrong === "version";
@@ -37,7 +41,7 @@ export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
 }
 
 /**
- * The answer to bytes that are no request, so that it has no rate limit fields and no log line
+ * The response to bytes that are no request. It has no rate limit fields and no access log entry
  * (docs/reference/http.md#rate-limit-fields).
  */
 export function errorResponseTo(wrong: RequestError, method: string, errors: ErrorFormat): string {
@@ -46,7 +50,9 @@ export function errorResponseTo(wrong: RequestError, method: string, errors: Err
   return rawResponse(statusOf(code), errorBody({ code }, errors), told);
 }
 
-/** A whole response with an Error body, after which the connection ends; to HEAD its head alone. */
+/**
+ * A whole response with an Error body, after which the connection ends. HEAD gets the head only.
+ */
 export function rawResponse(
   status: number,
   body: string,

@@ -4,10 +4,10 @@ import { memoryPressure, memoryShare, releaseMemory } from "../runtime/memory.ts
 const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;
 const MEMORY_MS = 1_000;
-/** Between two collections that a lack of memory calls for. */
+/** The least time between two collections that low memory causes. */
 const GIVE_BACK_MS = 60_000;
 
-/** Does the work that recurs, whether requests come or not. */
+/** Does the periodic work, whether requests come or not. */
 export class PeriodicTasks {
   readonly #gateway: GatewayContext;
   readonly #served: () => readonly Environment[];
@@ -15,7 +15,7 @@ export class PeriodicTasks {
   readonly #timers: NodeJS.Timeout[] = [];
   #givesBackFromMs = 0;
 
-  /** `onChange`: there is a new certificate, or another amount of memory left. */
+  /** `onChange` is called when a certificate or the memory pressure has changed. */
   constructor(gateway: GatewayContext, served: () => readonly Environment[], onChange: () => void) {
     this.#gateway = gateway;
     this.#served = served;
@@ -52,7 +52,7 @@ export class PeriodicTasks {
     this.#onChange();
   }
 
-  /** A heap keeps its size over a pause: what is not in use there must turn no connection away. */
+  /** A heap keeps its size while idle. Its unused part must not turn connections away. */
   #giveMemoryBack(): void {
     const nowMs = this.#gateway.elapsed();
     if (nowMs < this.#givesBackFromMs) return;

@@ -3,15 +3,15 @@ import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { TableLimits } from "./connection-table.ts";
 
-/** A client that sends so much ahead of its answers is not read from until they are out. */
+/** A client that sends this many bytes ahead is not read from until the responses are out. */
 const AHEAD_BYTES_MAX = 65_536;
-/** As long as this, in all and without a byte, a client is read that sends on behind its refusal. */
+/** How long a client that keeps sending after its refusal is read: in all, and without a byte. */
 const LINGER_MS = 5_000;
 const LINGER_IDLE_MS = 1_000;
 
 /**
- * The limits of a connection, and of heads whose host is not known yet. A head may be a little
- * longer than its limits, so that the answer to it is one with a request id
+ * The limits of a connection, and of heads whose host is not known yet. The parser accepts a head
+ * that is a little too long, so that its refusal has a request id
  * (docs/reference/edge.md#request-head).
  */
 export function serverLimits(serves: readonly Environment[]): ServerLimits {
@@ -31,7 +31,7 @@ export function serverLimits(serves: readonly Environment[]): ServerLimits {
   };
 }
 
-/** The bounds of the connections of a listener, by configuration, open files and memory. */
+/** The limits of a listener's connections, from the configuration, open files and memory. */
 export function tableLimits(
   serves: readonly Environment[],
   { memory }: Pick<GatewayContext, "memory">,
@@ -44,10 +44,10 @@ export function tableLimits(
   };
 }
 
-/** Gateways that have told: all of their listeners share the open files, and one line says so. */
+/** Gateways that have warned: all their listeners share the open files, so one line is enough. */
 const told = new WeakSet<GatewayContext>();
 
-/** Says once where the configuration allows more connections than there may be open files. */
+/** Warns once if the configuration allows more connections than the open files limit does. */
 export function warnOfFileLimit(serves: readonly Environment[], gateway: GatewayContext): void {
   const { connections: wanted } = loosestLimits(serves);
   const connections = connectionsMax(wanted);
@@ -57,12 +57,10 @@ export function warnOfFileLimit(serves: readonly Environment[], gateway: Gateway
   gateway.log.info("connections_limited", { connections, wanted, why });
 }
 
-/** The rest of the open files is for backends, the store, the log and files proper. */
+/** The rest of the open files is for upstreams, the store, the log and regular files. */
 const SHARE = 0.8;
 
-/**
- * The number of files and sockets that this process may have open, where the system tells (Linux).
- */
+/** The number of files and sockets that this process may open, if the system says (Linux). */
 function readFilesMax(): number | undefined {
   try {
     const found = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
@@ -75,8 +73,8 @@ function readFilesMax(): number | undefined {
 const filesMax = readFilesMax();
 
 /**
- * The connections that a listener may really have, of those that the configuration allows. Clients
- * that took the last descriptor would take it from the backend's side of those who are served.
+ * The connections that a listener may really have, out of those that the configuration allows. If
+ * clients took the last descriptor, none would be left for connections to the upstreams.
  */
 function connectionsMax(wanted: number): number {
   return filesMax === undefined ? wanted : Math.min(wanted, Math.floor(SHARE * filesMax));

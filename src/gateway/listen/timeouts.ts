@@ -6,21 +6,22 @@ import type { Exchange, WaitKind } from "../exchange/exchange.ts";
 const SWEEP_MS = 100;
 
 /**
- * Ends what takes too long. One timer for all exchanges of a listener: a timer or a signal for each
- * request costs more than looking at each of them ten times a second.
+ * Ends exchanges that take too long. One timer serves all exchanges of a listener, because a timer
+ * or a signal for each request costs more than checking every exchange ten times a second.
  */
 export class Timeouts {
   readonly #gateway: GatewayContext;
   readonly #also: (nowMs: number) => void;
   /**
-   * Each at its place. Not a Set: one that grows and shrinks leaves its former tables behind, each
-   * holding what it held, and the collector moves them all to the old space (a fifth of the CPU).
+   * Each exchange knows its index here. This is not a Set, because a Set that grows and shrinks
+   * leaves its old tables behind with everything they held, and the collector moves them all to the
+   * old space (a fifth of the CPU).
    */
   readonly #exchanges: Exchange[] = [];
   #timer: NodeJS.Timeout | undefined;
   #whenIdle: (() => void) | undefined;
 
-  /** `onTick` is called ten times a second with the time, for what else takes too long. */
+  /** `onTick` is called ten times a second with the time, for other deadlines. */
   constructor(gateway: GatewayContext, onTick: (nowMs: number) => void) {
     this.#gateway = gateway;
     this.#also = onTick;
@@ -30,7 +31,7 @@ export class Timeouts {
     return this.#exchanges.length;
   }
 
-  /** The requests under way that were charged: their lines come when they end. */
+  /** The charged requests in progress. Their log entries are written when they end. */
   charges(): OpenCharge[] {
     return this.#exchanges.flatMap(({ served, caller, decision }) => {
       if (served === undefined || caller === undefined || !decision?.charged) return [];
@@ -63,12 +64,12 @@ export class Timeouts {
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
 
-  /** Ends all that is under way, without a word. */
+  /** Destroys the connections of all exchanges in progress. */
   cut(): void {
     for (const { socket } of this.#exchanges.slice()) socket.destroy();
   }
 
-  /** Resolves when nothing is under way, or after `deadlineMs`. */
+  /** Resolves when no exchange is in progress, or after `deadlineMs`. */
   async idle(deadlineMs: number): Promise<void> {
     if (this.#exchanges.length === 0) return;
     await new Promise<void>((resolve) => {
@@ -83,7 +84,7 @@ export class Timeouts {
   #onTick(): void {
     const nowMs = this.#gateway.elapsed();
     this.#also(nowMs);
-    // From the end: an exchange that leaves during the loop is replaced by one that was looked at.
+    // Goes from the end: an exchange that leaves is replaced by one that was checked already.
     for (const exchange of this.#exchanges.toReversed()) {
       const limits = (exchange.route?.backend ?? exchange.served)?.limits;
       if (limits === undefined) continue;

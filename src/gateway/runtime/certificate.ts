@@ -3,23 +3,23 @@ import { readFileSync, statSync } from "node:fs";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
 import type { CertificateFiles } from "../../config/config.ts";
 
-/** The outcome of a look at the files. `why` is for the log, and holds nothing of what they hold. */
+/** The outcome of a check of the files. `why` is for the log and quotes nothing from the files. */
 export type CertificateReload = "same" | "new" | { readonly why: string };
 
 type Pair = { readonly options: SecureContextOptions; readonly context: SecureContext };
 
 /**
- * The certificate and key of a listener, read again when their files change. Both change together or
- * not at all: a pair that is broken or does not belong together leaves the old one in force.
+ * The certificate and key of a listener, read again when their files change. Both change together
+ * or not at all: if the new pair is broken or does not match, the old one stays in force.
  */
 export class Certificate {
   readonly files: CertificateFiles;
   #pair: Pair;
   #print: string;
-  /** A change is over when the files have stayed the same from one look to the next. */
+  /** A change is over when two checks in a row find the same files. */
   #changing: string | undefined;
 
-  /** Throws in words when the files cannot be used. Reads while all else waits: two small files. */
+  /** Throws a readable error if the files cannot be used. Reads synchronously: two small files. */
   constructor(files: CertificateFiles) {
     this.files = files;
     this.#print = printOf(files);
@@ -30,12 +30,12 @@ export class Certificate {
     return this.#pair.context;
   }
 
-  /** For a server that wants the parts; holds the private key. */
+  /** The parts, for a server that needs them. They include the private key. */
   get options(): SecureContextOptions {
     return this.#pair.options;
   }
 
-  /** Called about twice a second: a change is in force after the second look that sees it. */
+  /** Called about twice a second. A change takes effect at the second check that sees it. */
   reloadIfChanged(): CertificateReload {
     const print = printOf(this.files);
     if (print === this.#print) {
@@ -57,7 +57,7 @@ export class Certificate {
 }
 
 /**
- * TLS 1.2 and later, with AEAD ciphers and forward secrecy alone, and no renegotiation
+ * Only TLS 1.2 and later, AEAD ciphers and forward secrecy. Renegotiation is off
  * (docs/reference/edge.md#tls).
  */
 const SECURE: SecureContextOptions = {
@@ -93,7 +93,7 @@ function readText(file: string): string {
   }
 }
 
-/** The library's own words may quote what it read: they stay here. */
+/** Replaces the library's error text, because it may quote the file that it read. */
 function attempt<T>(make: () => T, why: string): T {
   try {
     return make();

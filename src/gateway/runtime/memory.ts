@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** `short`: connections are not kept any more; `full`: no new ones are taken. */
+/** `short`: connections are closed after their response; `full`: new connections are refused. */
 export type MemoryPressure = "enough" | "short" | "full";
 
 const SHORT_SHARE = 0.8;
@@ -11,7 +11,7 @@ const FULL_SHARE = 0.9;
 /** The files with the memory limit of this process's group, for cgroups version 2 and 1. */
 const LIMITS = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
 
-/** The resident memory of this process as a share of its group's limit; 0 where there is none. */
+/** The resident memory of this process as a share of its group's limit; 0 if there is no limit. */
 export function memoryShare(): number {
   const limits = LIMITS.map((path) => Number.parseInt(read(path), 10)).filter((each) => each > 0);
   if (limits.length === 0) return 0;
@@ -19,7 +19,7 @@ export function memoryShare(): number {
   return (Number(residentKiB) * 1_024) / Math.min(...limits);
 }
 
-/** Judges that share: an end by force would take every request along, not a few. */
+/** Judges that share. The system kills a process at the limit, and with it every request. */
 export function memoryPressure(share: number): MemoryPressure {
   if (share > FULL_SHARE) return "full";
   return share > SHORT_SHARE ? "short" : "enough";
@@ -33,7 +33,9 @@ function read(path: string): string {
   }
 }
 
-/** Bytes of bodies between two collections: a few milliseconds in each gigabyte. */
+/**
+ * Bytes of bodies between two collections. The collections take a few milliseconds per gigabyte.
+ */
 const EVERY_BYTES = 4 * 1024 * 1024;
 
 setFlagsFromString("--expose-gc");
@@ -42,9 +44,9 @@ const gc = runInNewContext("gc") as (options: Collection) => void;
 let bytes = 0;
 
 /**
- * Counts the bytes of bodies that pass, and collects the young generation now and then. A piece
- * that is read from a socket is a buffer outside the heap, which lives as long as its small object
- * in it: left alone, a fast stream keeps 80 MB of dead buffers before V8 sees a reason to look
+ * Counts the bytes of forwarded bodies and regularly collects the young generation. A piece that is
+ * read from a socket is a buffer outside the heap, and it lives as long as its small object in the
+ * heap. Without these collections a fast stream keeps 80 MB of dead buffers before V8 starts one
  * (docs/reference/edge.md#streaming allows 20 MB).
  */
 export function countForwardedBytes(chunkBytes: number): void {
@@ -55,8 +57,8 @@ export function countForwardedBytes(chunkBytes: number): void {
 }
 
 /**
- * Collects all that nothing needs, and gives its memory back to the system, which a plain collection
- * does not. The event loop stands still for it: 50 ms where 27 of 160 MB were in use.
+ * Collects all garbage and returns the freed memory to the system, which a plain collection does
+ * not. It blocks the event loop: 50 ms when 27 of 160 MB were in use.
  */
 export function releaseMemory(): void {
   gc({ type: "major", flavor: "last-resort" });

@@ -19,8 +19,8 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { RoutedRequest } from "./receive.ts";
 
 /**
- * The owner of a request: an account, by one of its keys, with the windows of the plan and those
- * agreed. Getters read from the key record instead of copying: up to 100,000 consumers are kept,
+ * The owner of a request: an account by one of its keys, with the windows of its plan and its own.
+ * Getters read from the key record instead of copying, because up to 100,000 consumers are kept
  * within 30 MB.
  */
 export class Consumer implements AccountRef {
@@ -55,9 +55,9 @@ export class Consumer implements AccountRef {
 }
 
 /**
- * Finds whose request it is (docs/reference/http.md#authentication). A wrong shape, tag or checksum
- * is refused without looking anything up. Until there is a copy of the records a well-formed key is
- * neither valid nor invalid; a key whose plan is missing is never unlimited.
+ * Finds the caller of a request (docs/reference/http.md#authentication). A wrong shape, tag or
+ * checksum is refused without a lookup. Until the records are loaded, a well-formed key is neither
+ * valid nor invalid. A key whose plan is missing is never unlimited.
  */
 function authenticate(
   gateway: GatewayContext,
@@ -85,7 +85,7 @@ function authenticate(
   return accept(consumerOf(served, key.value, owner));
 }
 
-/** Worked out once for each record and set of plans: both are replaced, never changed. */
+/** Computed once for each record and set of plans. Both are replaced, never changed. */
 const known = new WeakMap<Environment["plans"], WeakMap<KeyRecord, Consumer>>();
 
 function consumerOf({ plans }: Environment, key: KeyRecord, owner: AccountRecord): Consumer {
@@ -104,13 +104,13 @@ function consumerOf({ plans }: Environment, key: KeyRecord, owner: AccountRecord
   return consumer;
 }
 
-/** The limits of a key with caps beside those of its account, which has some. */
+/** The limits of a key with caps: its caps and the limits of its account, if that has any. */
 function withCaps(limits: readonly Limit[], key: KeyRecord): readonly Limit[] {
   if (key.caps === undefined || limits.length === 0) return limits;
   return sortByLength([...limits, ...capLimits(key)]);
 }
 
-/** Limits of accounts without windows of their own: nearly all keys share them. */
+/** Limits of accounts without windows of their own. Nearly all keys share them. */
 const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
 
 function limitsFor(
@@ -123,12 +123,13 @@ function limitsFor(
   return limits;
 }
 
-/** The account that a request is charged to: that of its key, or that of a client address. */
+/** The account that a request is charged to: the key's account, or that of a client address. */
 export type Caller = Consumer | AnonymousClient;
 
 /**
- * Finds whose request it is. Credentials that are there are always judged; without any, a public
- * operation is charged to the client address (docs/reference/plans.md#public-operations).
+ * Finds the caller of a request. Credentials are always judged if there are any. Without
+ * credentials, a public operation is charged to the client address
+ * (docs/reference/plans.md#public-operations).
  */
 export function identify(
   gateway: GatewayContext,

@@ -27,8 +27,8 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
 
 /**
- * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). The
- * exchange learns the decision and the charge, and where the account stands.
+ * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). Records
+ * the decision, the charge and the account's standing in the exchange.
  */
 export function chargeQuota(
   gateway: GatewayContext,
@@ -78,7 +78,7 @@ type Asked = {
 
 /**
  * Refuses without asking the store: a suspended account, too many requests at once, and a cost that
- * can never fit. The exchange counts as under way from here to its end.
+ * can never fit. The exchange counts as in progress from here to its end.
  */
 function judgeAtOnce(
   { concurrency, now }: GatewayContext,
@@ -97,7 +97,7 @@ function judgeAtOnce(
   return refuse("cost_over_limit", why);
 }
 
-/** Where nothing is decided, an account stands as it was last known, or else untouched. */
+/** Without a decision, the standing is the last known one, or that of an unused account. */
 function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
@@ -149,7 +149,7 @@ const NONE_CROSSED: readonly WindowName[] = [];
 
 type Announced = Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>;
 
-/** Has the response tell every window in the standard fields, where the configuration asks for it. */
+/** Announces every window in the standard fields, if the configuration asks for it. */
 export function announceRateLimit(
   { rateLimitFields }: ResponseStyle,
   exchange: Exchange,

@@ -26,15 +26,15 @@ export type RoutedRequest = {
   readonly head: RequestHead;
   readonly target: Target;
   readonly found: RouteMatch;
-  /** The service that has the path, where one has. */
+  /** The service that has the path, if there is one. */
   readonly backend: Service | undefined;
-  /** The client asks for a WebSocket, as it should. */
+  /** Set if the client sent a valid WebSocket handshake. */
   readonly upgrade: Upgrade | undefined;
 };
 
 /**
- * Judges framing, target and size, and finds the route (docs/reference/http.md#order). The exchange
- * learns everything that is known so far, for its log line and for the fields of a refusal.
+ * Judges framing, target and size, and finds the route (docs/reference/http.md#order). Records all
+ * known facts in the exchange, for its log entry and for the fields of a refusal.
  */
 export function receive(
   gateway: GatewayContext,
@@ -63,7 +63,7 @@ function judge(
   const served = servedAt(serves, normalizeHost(head.host));
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.serve(served);
-  // Which environment's limits hold is known only now that its host is.
+  // The limits of the request's environment are known only now, because its host is.
   const sized = serves.length > 1 ? validateHeadSize(request, served.limits) : judged;
   if (!sized.ok) return sized;
 
@@ -89,9 +89,9 @@ function routeOf(served: Environment, method: string, path: string): RouteFacts 
 }
 
 /**
- * Finds the route of a request that was refused before its turn, where the host and the target can
- * be read at all: its refusal announces the end of the operation and lists the methods of the
- * target like any other (docs/reference/http.md#deprecation).
+ * Finds the route of a request that was refused early, if its host and target can be read at all.
+ * Its refusal then announces the end of the operation and lists the methods of the target like any
+ * other refusal (docs/reference/http.md#deprecation).
  */
 function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
   const { method, target: named, rawHeaders } = exchange.request;
@@ -115,8 +115,8 @@ function servedAt(serves: readonly Environment[], name: string): Environment | u
 }
 
 /**
- * Judges the client's address by `deny` and `allow`: ahead of everything that is answered here, and
- * uncharged (docs/reference/plans.md#admission).
+ * Checks the client's address against `deny` and `allow`, before the gateway answers anything and
+ * without a charge (docs/reference/plans.md#admission).
  */
 export function checkAddress(
   { isAddressAllowed: takesAddress }: Environment,
@@ -125,7 +125,7 @@ export function checkAddress(
   return takesAddress(arrival.client) ? accept(undefined) : refuse("address_refused");
 }
 
-/** Refuses every request of an environment under maintenance, ahead of its key, and uncharged. */
+/** Refuses every request of an environment under maintenance, before its key and uncharged. */
 export function checkMaintenance({ maintenance }: Environment): Result<void> {
   if (maintenance === undefined) return accept(undefined);
   const { retryAfterSeconds } = maintenance;

@@ -20,7 +20,7 @@ import type { GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 
 const CHALLENGE = 'Bearer realm="tollgate"';
-/** Seconds, where nothing says when: a hint (docs/reference/http.md#retry-after). */
+/** Seconds. A hint for refusals without a known time (docs/reference/http.md#retry-after). */
 const RETRY_SHORTLY = "1";
 
 /** Answers a request with a refusal; the only place that writes an error body. */
@@ -51,9 +51,9 @@ export async function sendRefusal(
 }
 
 /**
- * Ends an exchange that was on its way to a backend, or back: the one settlement of a forward and a
- * tunnel. Refuses it; once a status is out, the only honest signal left is a connection that ends too
- * soon.
+ * Ends an exchange that failed on its way to an upstream or back. Forwards and tunnels both end
+ * here. The request is refused if no status has been sent. After that the only honest signal left
+ * is a connection that ends too soon.
  */
 export function failExchange(gateway: GatewayContext, exchange: Exchange, failure: Refusal): void {
   exchange.settle();
@@ -68,7 +68,7 @@ export function failExchange(gateway: GatewayContext, exchange: Exchange, failur
 }
 
 /**
- * Answers `OPTIONS *`, which asks about the gateway itself, without a key and uncharged
+ * Answers `OPTIONS *`, which asks about the gateway itself. It needs no key and is not charged
  * (docs/reference/edge.md#versions-and-methods).
  */
 export async function sendServerOptions(
@@ -81,7 +81,7 @@ export async function sendServerOptions(
   exchange.response.end();
 }
 
-/** A preflight is a browser's question, and no call of the API: no key, no charge. */
+/** Answers a preflight. A browser sends it, it is no call of the API: no key, no charge. */
 export async function sendPreflight(gateway: GatewayContext, exchange: Exchange): Promise<void> {
   const { cors, origin, response } = exchange;
   await learnStanding(gateway, exchange, false);
@@ -92,8 +92,9 @@ export async function sendPreflight(gateway: GatewayContext, exchange: Exchange)
 }
 
 /**
- * Where no key was accepted, the standing is that of the address's failure allowance, which 401s
- * alone are charged to (docs/reference/http.md#failure-allowance). True when it is used up.
+ * Without an accepted key, the standing is that of the address's failure allowance. Only 401s are
+ * charged to it (docs/reference/http.md#failure-allowance). Returns true if the allowance is used
+ * up.
  */
 async function learnStanding(gateway: GatewayContext, exchange: Exchange, failed: boolean) {
   if (exchange.standing !== undefined) return false;
@@ -118,7 +119,7 @@ function standByAllowance(
   if (style.rateLimitFields === "ietf") exchange.announce(allowanceRateLimit(standing, nowMs));
 }
 
-/** The fields of the refusal's row that have a value for this request, flat. */
+/** The fields of the refusal's row that have a value for this request, as a flat list. */
 function refusalFields(
   gateway: GatewayContext,
   exchange: Exchange,
@@ -147,7 +148,7 @@ function fieldValue(
     case "Allow":
       return (exchange.found?.allowedMethods ?? METHODS).join(", ");
     case "Sec-WebSocket-Version": {
-      // RFC 6455 4.4: a client that offered another version learns which one there is.
+      // RFC 6455 4.4: a client that offered another version learns the supported one.
       const asked = exchange.head !== undefined && exchange.arrival.upgrade !== undefined;
       return asked ? WEBSOCKET_VERSION : undefined;
     }
@@ -163,7 +164,7 @@ function fieldValue(
   }
 }
 
-/** RFC 6750 3: no error where there were no credentials. */
+/** RFC 6750 3: no error code if there were no credentials. */
 function challenge({ code, scope }: Refusal): string | undefined {
   if (code === "key_missing") return CHALLENGE;
   if (code === "key_invalid") return `${CHALLENGE}, error="invalid_token"`;
@@ -171,7 +172,7 @@ function challenge({ code, scope }: Refusal): string | undefined {
 }
 
 /**
- * Whether the connection must not be used again: the refusal's row says so, or a body stays unread
+ * Whether the connection must not be reused: the refusal's row says so, or the body stays unread
  * (docs/reference/edge.md#unread-bodies).
  */
 function mustClose(gateway: GatewayContext, exchange: Exchange, code: RefusalCode): boolean {

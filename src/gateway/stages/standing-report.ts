@@ -14,21 +14,23 @@ import { sendRefusal } from "./reply.ts";
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
-/** Whether the request asks where its own account stands, and not for anything of a backend. */
+/** Whether the request asks for the standing of its own account, and for nothing of a service. */
 export function isStandingRequest(served: Environment, { request, path }: Exchange): boolean {
   const { standing, paths } = served;
   if (standing === undefined || !READS.has(request.method as string)) return false;
   return comparablePath(path, paths) === standing;
 }
 
-/** A key with caps has a report of its own; all other keys of an account share one. */
+/**
+ * The id of a report. A key with caps has its own report; all other keys of an account share one.
+ */
 function reportId({ id, key }: Caller): string {
   return key?.caps === undefined ? id : `${id} ${key.caps.number}`;
 }
 
 /**
- * Tells a caller where its account stands, uncharged, also while it is limited or banned
- * (docs/reference/plans.md#standing). A suspended account is refused as ever.
+ * Reports the standing of the caller's account. This is not charged and works while the account is
+ * limited or banned (docs/reference/plans.md#standing). A suspended account is refused as usual.
  */
 export async function sendStandingReport(
   gateway: GatewayContext,

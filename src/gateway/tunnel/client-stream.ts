@@ -4,12 +4,12 @@ import { Frames } from "../../core/http/websocket.ts";
 import { countForwardedBytes } from "../runtime/memory.ts";
 
 /**
- * The client's end of a tunnel, as http-proxy-3 sees it. The library writes to the stream that it
- * is given and closes it, whatever the backend said. So it gets this one, and the socket stays
- * ours, so that any refusal can still be sent, and in full.
+ * The client's end of a tunnel, as http-proxy-3 sees it. The library writes to its stream and
+ * closes it, whatever the upstream said. So it gets this stream, and the gateway keeps the socket
+ * and can still send any refusal in full.
  *
- * Bytes that the client sends early wait in its connection until the tunnel is open. The first write
- * is the head of the 101; every later one is the backend's frames.
+ * Bytes that the client sends early wait in its connection until the tunnel is open. The first
+ * write is the head of the 101; every later write is the upstream's frames.
  */
 export class ClientStream extends Duplex {
   #socket: Socket | undefined;
@@ -21,7 +21,7 @@ export class ClientStream extends Duplex {
     this.on("error", () => undefined);
   }
 
-  /** The tunnel is agreed on: from here on the socket is the tunnel's. */
+  /** The tunnel is agreed on. From here on the socket belongs to it. */
   open(socket: Socket): void {
     this.#socket = socket;
     socket.on("data", this.#take);
@@ -29,7 +29,7 @@ export class ClientStream extends Duplex {
     socket.resume();
   }
 
-  /** True while a frame of the gateway may follow what the backend has sent. */
+  /** Whether a close frame of the gateway may follow the bytes that the upstream has sent. */
   get mayClose(): boolean {
     return this.#open && this.#frames.mayClose;
   }
@@ -62,7 +62,7 @@ export class ClientStream extends Duplex {
   }
 
   override _write(chunk: Buffer | string, _encoding: string, done: () => void): void {
-    // The head is the library's only text; fields are bytes, and go on as they came.
+    // The library writes only the head as text. Fields are bytes, and are passed on unchanged.
     const bytes = typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk;
     countForwardedBytes(bytes.length);
     if (this.#open) this.#frames.pass(bytes);

@@ -11,8 +11,8 @@ import {
 import type { Upstream } from "../upstreams/upstream.ts";
 
 /**
- * The fields of a handshake to the backend: those of any request, then the handshake's own, so that
- * no field that a client nominates in Connection can take them out.
+ * The fields of a handshake to the upstream: those of any request, followed by the handshake's own,
+ * so that no field that a client nominates in Connection can remove them.
  */
 export function handshakeFields(
   admitted: ForwardContext,
@@ -29,7 +29,7 @@ export function handshakeFields(
   });
 }
 
-/** The fields of the 101 to the client: the handshake's own, the backend's, and ours as everywhere. */
+/** The fields of the 101 to the client: the handshake's own, the upstream's and the gateway's. */
 export function switchingFields(
   admitted: ForwardContext,
   raw: readonly string[],
@@ -43,7 +43,7 @@ export function switchingFields(
   ]);
 }
 
-/** The fields of any other answer of the backend, flat. */
+/** The fields of any other response of the upstream, as a flat list. */
 export function declinedFields(
   admitted: ForwardContext,
   raw: readonly string[],
@@ -57,7 +57,7 @@ function replacedBySwitch(admitted: ForwardContext): ReadonlySet<string> {
   return new Set([...replacedFields(admitted.exchange), "content-length", "sec-websocket-accept"]);
 }
 
-/** A flat list as the library takes it: by name in lower case, repeated ones as lists. */
+/** Converts a flat list for the library: names in lower case, repeated fields as lists. */
 function recordOf(fields: readonly string[]): Record<string, string | string[]> {
   const record: Record<string, string | string[]> = Object.create(null);
   for (let i = 0; i < fields.length; i += 2) {

@@ -8,16 +8,16 @@ import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 
 /**
- * A key that ends is noticed within this time, a ban within twice as long: well under 5 s
+ * A revoked key is noticed within this time and a ban within twice as long, well under 5 s
  * (docs/reference/edge.md#tunnels).
  */
 const RECHECK_MS = 1_000;
-/** Accounts whose ban is asked for at once. */
+/** Accounts whose bans are looked up at the same time. */
 const ASKED_AT_ONCE = 64;
 
 /**
- * The tunnels of one listener. A request is judged once, a tunnel lasts: so its key and its account
- * are looked at again for as long as it is open.
+ * The tunnels of one listener. A request is judged once, but a tunnel lasts, so its key and its
+ * account are checked again for as long as it is open.
  */
 export class OpenTunnels {
   readonly #gateway: GatewayContext;
@@ -27,13 +27,13 @@ export class OpenTunnels {
   #asking = false;
   size = 0;
 
-  /** `served` gives the environments as they are now: tunnels outlive a reload. */
+  /** `served` returns the current environments, because tunnels outlive a reload. */
   constructor(gateway: GatewayContext, served: () => readonly Environment[]) {
     this.#gateway = gateway;
     this.#served = served;
   }
 
-  /** Counts a tunnel in; false where the key has `tunnelsPerKey` already. */
+  /** Registers a tunnel. Returns false if the key has `tunnelsPerKey` tunnels already. */
   enter(tunnel: OpenTunnel): boolean {
     const { owner, served } = tunnel;
     const tunnels = this.#byOwner.get(owner) ?? new Set();
@@ -83,7 +83,7 @@ export class OpenTunnels {
     });
   }
 
-  /** A reload may have put the network of a client into `deny`, or taken it from `allow`. */
+  /** A reload may have added a client's network to `deny`, or removed it from `allow`. */
   #closeRefusedAddresses(): void {
     const now = this.#served();
     for (const tunnel of this.#all()) {
@@ -99,7 +99,7 @@ export class OpenTunnels {
     }
   }
 
-  /** One tunnel of each key: it speaks for the others. */
+  /** The first tunnel of each key. It stands for the key's other tunnels. */
   #firsts(): OpenTunnel[] {
     return [...this.#byOwner.values()].flatMap(([first]) => first ?? []);
   }
@@ -127,7 +127,10 @@ export class OpenTunnels {
     }
   }
 
-  /** Asks the store, since any gateway may have banned the account; while it is away, what is known. */
+  /**
+   * Asks the store, because any gateway may have banned the account. While the store is
+   * unreachable, the last known state is used.
+   */
   async #isBanned({ key, served }: OpenTunnel): Promise<boolean> {
     if (key === undefined) return false;
     const { quotas } = this.#gateway;

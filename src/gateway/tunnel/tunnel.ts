@@ -21,16 +21,16 @@ import { ClientStream } from "./client-stream.ts";
 import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts";
 
 /**
- * The one door to http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path set
- * below keep its hands off the target; everything else that it would get wrong is taken from it:
- * what it sends to the backend is written by forwarded-fields.ts, what it makes of the answer is judged and
- * replaced first, and the client's socket is never its own (see ClientEnd).
+ * The only use of http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path
+ * set below stop it from changing the target. The gateway does everything else that the library
+ * would get wrong: forwarded-fields.ts writes the fields for the upstream, the response is judged
+ * and replaced first, and the library never gets the client's socket (see client-stream.ts).
  */
 const proxy = createProxyServer({ toProxy: true, prependPath: false });
 proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks(request));
 const started = new WeakMap<object, Tunnel>();
 
-/** Asks a backend for the WebSocket, and passes both directions on once it agreed. */
+/** Asks an upstream for the WebSocket, and forwards both directions once it has agreed. */
 export function openTunnel(admitted: ForwardContext, { tunnels, nonce }: Upgrade): void {
   const tunnel = new Tunnel(admitted, { tunnels, nonce });
   if (tunnels.enter(tunnel)) tunnel.start();
@@ -44,7 +44,7 @@ const LOST: ReadonlySet<string> = new Set([
   ...["ECONNRESET", "EPIPE", "ECONNABORTED", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
 ]);
 
-/** An error of Node's HTTP client, as the wire tells its own. */
+/** Converts an error of Node's HTTP client into a failure as the HTTP/1.1 client reports it. */
 function lossOf(error: Error, sent: boolean, answering: boolean): RequestFailure {
   const code = "code" in error ? error.code : undefined;
   const why = code === undefined ? error.message : String(code);
@@ -68,7 +68,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #request: ClientRequest | undefined;
   #backend: Socket | undefined;
   #answering = false;
-  /** An ordinary response in place of a 101. */
+  /** An ordinary response instead of a 101. */
   #answer: IncomingMessage | undefined;
   #bytes = 0;
   #settled = false;
@@ -92,7 +92,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#try();
   }
 
-  /** One try; `#failed` decides whether there is another one. */
+  /** Makes one attempt. `#failed` decides whether there is another one. */
   #try(): void {
     const { gateway, exchange, backend, target } = this.#admitted;
     const upstream = backend.upstreams.pick(this.#attempts);
@@ -108,9 +108,9 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     const { host, port, tls, lookup, session } = upstream.destination;
     const { ca, cert, key } = tls ?? {};
     const to = {
-      // The library takes what proves the gateway from the target alone, and the rest from `ssl`.
+      // The library reads the client certificate only from the target, and the rest from `ssl`.
       target: { protocol: tls === undefined ? "http:" : "https:", host, port, ca, cert, key },
-      // Without a name to ask for, Node would ask for that of the Host field.
+      // Without a server name, Node would send the name of the Host field.
       ssl: { ...tls, servername: tls?.servername ?? "", lookup, session: session?.ticket },
     };
     proxy.ws(
@@ -122,7 +122,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     );
   }
 
-  // Events of the proxy library's request, ahead of its own listeners.
+  // Events of the proxy library's request. They run before its own listeners.
 
   asks(request: ClientRequest): void {
     const { gateway, exchange, target } = this.#admitted;
@@ -151,7 +151,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     request.once("response", (answer) => this.#answers(answer));
   }
 
-  /** A 101: passed on when it is one to this very handshake. */
+  /** Called for a 101. It is passed on if it belongs to this handshake. */
   #switches(answer: IncomingMessage, socket: Socket): void {
     const { gateway, exchange } = this.#admitted;
     socket.on("error", () => undefined);
@@ -172,10 +172,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     answer.headers = switchingFields(this.#admitted, rawHeaders, this.#nonce);
   }
 
-  /** Any other answer is an ordinary response, and the last one of this connection. */
+  /** Any other answer is an ordinary response, and the last one on this connection. */
   #answers(answer: IncomingMessage): void {
     answer.on("error", (error) => this.#fail({ code: "upstream_invalid", why: error.message }));
-    // The library does not write to a destroyed stream: it only reads on.
+    // The library does not write to a destroyed stream: it only keeps reading.
     this.#client?.destroy();
     this.#answering = true;
     const { gateway, exchange } = this.#admitted;
@@ -206,7 +206,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     });
   }
 
-  /** The library tells of every end; `client` says of which try. */
+  /** Called for every end of an attempt. `client` identifies the attempt. */
   #failed(client: ClientStream, error: Error): void {
     const { exchange, backend } = this.#admitted;
     if (client !== this.#client) return;
@@ -230,7 +230,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     else this.#timer = setTimeout(() => this.#try(), again.pauseMs);
   }
 
-  /** The try is over. */
+  /** Ends the attempt. */
   #release(): void {
     clearTimeout(this.#timer);
     if (this.#upstream !== undefined) this.#admitted.backend.upstreams.onRequestEnd(this.#upstream);
@@ -277,7 +277,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       return;
     }
     exchange.explain(why);
-    // In the middle of a frame there is no place for a word: the end alone has to say it.
+    // In the middle of a frame a close frame cannot be sent: only the end of the connection can.
     const farewell = this.#client?.mayClose ? closeFrame(status) : [];
     this.#settle();
     this.#backend?.destroy();
@@ -306,7 +306,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#release();
   }
 
-  /** The backend's head ends the span: what follows it in a tunnel is no answer. */
+  /** The upstream's head ends the span, because the bytes after it are no response. */
   #traced(status: number): void {
     this.#trace?.setStatus(status);
     this.#trace?.end();

@@ -7,15 +7,15 @@ export type Waiter<T> = {
   readonly fresh: boolean;
 };
 
-/** A holder of this share of the connections is a large one … */
+/** A holder with this share of the connections is a large one … */
 const LARGE = 1 / 2;
-/** … and gets a further one only while this share stays free for all others. */
+/** … and gets another connection only while this share stays free for all others. */
 const KEPT_FREE = 1 / 8;
 
-/** The holder that all client addresses without a key are together; no account has this name. */
+/** The one holder for all client addresses without a key. No account has this name. */
 const ADDRESSES = "addr:";
 
-/** The account, or the one holder of all client addresses: whatever accounts share counts them so. */
+/** The holder of an account: the account itself, or the one that all client addresses share. */
 export function holderOf(account: string): string {
   return isAddressName(account) ? ADDRESSES : account;
 }
@@ -30,7 +30,7 @@ class Holders {
     this.#connectionsMax = connectionsMax;
   }
 
-  /** Whether the holder may have one connection more now. */
+  /** Whether the holder may have one more connection now. */
   mayTake(holder: string): boolean {
     const free = this.#connectionsMax - this.#held;
     if (free <= 0) return false;
@@ -52,16 +52,16 @@ class Holders {
 }
 
 /**
- * Shares the connections of one upstream among accounts (docs/reference/edge.md#connection-shares), so
- * that one account's slow requests never take the last one. Requests that wait are served by
- * accounts in turn, those of an account in their order. Client addresses without a key are one holder
- * together, and share what it may have as accounts share all of it: their number takes nothing from
- * an account.
+ * Shares the connections of one upstream among accounts (docs/reference/edge.md#connection-shares),
+ * so that one account's slow requests never take the last connection. Waiting requests are served
+ * by account in turn, and in order within an account. Client addresses without a key are one holder
+ * together and share its part as accounts share the whole, so their number takes nothing from an
+ * account.
  */
 export class ConnectionShares<T> {
   readonly #holders: Holders;
   readonly #addresses: Holders;
-  /** By holder, and by account in it. */
+  /** Waiting requests by holder, and within a holder by account. */
   readonly #waiting = new Map<string, Map<string, Set<Waiter<T>>>>();
 
   constructor(connectionsMax: number) {
@@ -70,7 +70,7 @@ export class ConnectionShares<T> {
     this.#addresses = new Holders(Math.max(1, most));
   }
 
-  /** Whether the account may hold one connection more now. */
+  /** Whether the account may hold one more connection now. */
   mayTake(account: string): boolean {
     return this.#holders.mayTake(holderOf(account)) && this.#mayTakeInside(account);
   }
@@ -93,7 +93,7 @@ export class ConnectionShares<T> {
     accounts.set(account, queue.add(waiter));
   }
 
-  /** False where it does not wait any more. */
+  /** Removes a waiter. Returns false if it is not waiting any more. */
   giveUp(waiter: Waiter<T>): boolean {
     const { account } = waiter;
     const accounts = this.#waiting.get(holderOf(account));
@@ -104,14 +104,14 @@ export class ConnectionShares<T> {
     return true;
   }
 
-  /** Takes out the request whose turn it is, of an account that may take a connection now. */
+  /** Removes and returns the next waiting request of an account that may take a connection now. */
   next(): Waiter<T> | undefined {
     for (const [holder, accounts] of this.#waiting) {
       if (!this.#holders.mayTake(holder)) continue;
       for (const [account, queue] of accounts) {
         if (!this.#mayTakeInside(account)) continue;
         const [waiter] = queue as Iterable<Waiter<T>>;
-        // Both go to the end of their lines: set again, the last of a map.
+        // Moves both to the end of their queues: a Map keeps insertion order.
         accounts.delete(account);
         this.#waiting.delete(holder);
         queue.delete(waiter as Waiter<T>);

@@ -4,9 +4,10 @@ import type { Upstream, UpstreamPoolOptions } from "./upstream.ts";
 const USER_AGENT = "tollgate-health";
 
 /**
- * Starts the probe of a backend where one is due and none is under way. With a health check it asks
- * for that path, and 2xx is well; without, a bare connection says that a backend is back, and none
- * sees a request that it cannot explain. Either has `connectTimeoutMs` for all of it.
+ * Starts the probe of an upstream if one is due and none is in progress. With a health check the
+ * probe requests its path, and a 2xx response is a success. Without one the probe only connects, so
+ * that the upstream sees no request that it cannot explain. Each probe has `connectTimeoutMs` in
+ * all.
  */
 export function startDueProbe(
   upstream: Upstream,
@@ -34,7 +35,7 @@ export function startDueProbe(
 
 type Probed = { readonly origin: string; readonly connect: buildConnector.connector };
 
-/** Connects as requests do: over TLS with the same trust, and for the same name. */
+/** Connects as requests do: over TLS with the same trust and the same server name. */
 function connectorFor(
   { destination: { tls, lookup } }: Upstream,
   { connectTimeoutMs: timeout }: UpstreamPoolOptions,
@@ -64,7 +65,7 @@ function tryConnect({ origin, connect }: Probed, end: (wentWell: boolean) => voi
   };
 }
 
-/** A connection of its own: the check judges the backend, and not the age of a connection. */
+/** Uses a new connection, because the check judges the upstream and not an old connection. */
 function ask(
   { origin, connect }: Probed,
   { path }: { readonly path: string },

@@ -1,7 +1,7 @@
 import { type LookupAddress, lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 
-/** Asks for all addresses of a name. */
+/** Resolves all addresses of a name. */
 export type AskAddresses = (
   host: string,
   onAnswer: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
@@ -12,8 +12,9 @@ const ASK_AGAIN_MS = 30_000;
 const askSystem: AskAddresses = (host, onAnswer) => lookup(host, { all: true }, onAnswer);
 
 /**
- * The addresses of a host name (docs/reference/edge.md#backends): new connections go to them in turn.
- * The name is asked again every 30 s; while the resolver fails, the last known addresses serve.
+ * The addresses of a host name (docs/reference/edge.md#backends). New connections use them in turn.
+ * The name is resolved again every 30 s; while the resolver fails, the last known addresses are
+ * used.
  */
 export class HostAddresses {
   readonly #host: string;
@@ -32,7 +33,9 @@ export class HostAddresses {
     this.#ask = ask;
   }
 
-  /** As node:net asks it: the address whose turn it is, with all others behind it if wanted. */
+  /**
+   * The lookup function for node:net: the next address in turn, followed by the others if `all`.
+   */
   readonly lookup: LookupFunction = (_host, { all }, done) => {
     const answer = () => {
       const count = this.#known.length;
@@ -54,7 +57,7 @@ export class HostAddresses {
     this.#askNow();
   };
 
-  /** Asks again if it is time to; called a few times a second. */
+  /** Resolves the name again when that is due. Called a few times a second. */
   refresh(): void {
     if (this.#known.length > 0 && this.#elapsed() - this.#askedMs >= ASK_AGAIN_MS) this.#askNow();
   }

@@ -3,29 +3,29 @@ import { startDueProbe } from "./health-check.ts";
 import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
 
 const FAILURES_MAX = 5;
-/** Answers that say that the upstream cannot serve (RFC 9110 15.6.3 to 15.6.5). */
+/** Responses that say that the upstream cannot serve (RFC 9110 15.6.3 to 15.6.5). */
 const UNAVAILABLE: ReadonlySet<number> = new Set([502, 503, 504]);
-/** Pauses ahead of the first probe of an upstream that fails, the second, and so on. */
+/** Pauses before the first probe of a failing upstream, before the second, and so on. */
 const PAUSES_MS: readonly [number, ...number[]] = [1_000, 2_000, 4_000, 10_000];
 const FAILED_PROBES_MAX = 2;
 
-/** Which connection a request would rather have, after it has been tried already. */
+/** The connection that a request prefers after it has been tried already. */
 export type PickPreference = {
-  /** A connection that carried no request yet: it cannot have died of old age. */
+  /** Takes only a connection that has carried no request yet: it cannot have died of old age. */
   readonly freshOnly: boolean;
-  /** These could not be reached for this request. */
+  /** Upstreams that could not be reached for this request. */
   readonly unreachable: ReadonlySet<Upstream>;
-  /** Only when there is no other: its connection died just now. */
+  /** Taken only if there is no other upstream: its connection has just died. */
   readonly avoided: Upstream | undefined;
 };
 
 const ANY: PickPreference = { freshOnly: false, unreachable: new Set(), avoided: undefined };
 
 /**
- * The upstreams of one service (docs/reference/edge.md#backends): the one with the least pending
- * requests first. Out of service is a preference: an upstream that is out is asked when no other is
- * left, by its health check, or else by one request after a pause. The last one in service is never
- * taken out.
+ * The upstreams of one service (docs/reference/edge.md#backends). The upstream with the fewest
+ * pending requests is chosen first. Being out of service only lowers an upstream's rank. An
+ * upstream that is out is asked if no other is left, by its health check, or, without one, by one
+ * request after a pause. The last upstream in service is never taken out.
  */
 export class UpstreamPool {
   readonly options: UpstreamPoolOptions;
@@ -34,7 +34,7 @@ export class UpstreamPool {
   /** Connections whose response has ended in this turn of the event loop, and in the one before. */
   #ended: UpstreamConnection[] = [];
   #resting: UpstreamConnection[] = [];
-  /** Where the search for the least pending backend begins. */
+  /** The index at which the search for the least pending upstream begins. */
   #turn = 0;
 
   constructor(options: UpstreamPoolOptions) {
@@ -45,8 +45,8 @@ export class UpstreamPool {
   }
 
   /**
-   * Gives a connection of the least pending backend, at once or when the account may have one. The
-   * returned function gives up waiting; it does nothing once there is a connection.
+   * Leases a connection of the least pending upstream, at once or as soon as the account may have
+   * one. The returned function stops waiting; it does nothing once there is a connection.
    */
   take(
     account: string,
@@ -67,14 +67,17 @@ export class UpstreamPool {
     };
   }
 
-  /** Whether there is an upstream, in service or out, that was not found unreachable already. */
+  /**
+   * Whether there is an upstream, in service or out, that this request has not found unreachable.
+   */
   hasOther(unreached: ReadonlySet<Upstream>): boolean {
     return this.all.some((upstream) => !unreached.has(upstream));
   }
 
   /**
-   * Gives a connection back, after its response ended or failed. An open one rests for a whole turn
-   * of the event loop: an end, or stray bytes, that came with the last answer are read by then.
+   * Returns a connection after its response ended or failed. An open connection rests for a whole
+   * turn of the event loop, so that an end or stray bytes sent with the last response are read by
+   * then.
    */
   release(connection: UpstreamConnection): void {
     this.onRequestEnd(connection.upstream);
@@ -84,7 +87,7 @@ export class UpstreamPool {
     }
   }
 
-  /** Behind each turn's reads: what rested through all of them is free. */
+  /** Called after each turn's reads. Connections that rested through all of them are free. */
   readonly #onTurn = (): void => {
     const rested = this.#resting;
     this.#resting = this.#ended;
@@ -113,7 +116,9 @@ export class UpstreamPool {
     onFree(connection);
   }
 
-  /** The upstream for a tunnel, which opens a connection of its own; pending until `done`. */
+  /**
+   * The upstream for a tunnel, which opens its own connection. It counts as pending until `done`.
+   */
   pick(preference: PickPreference = ANY): Upstream {
     const upstream = this.#choose(preference);
     upstream.pending += 1;
@@ -122,16 +127,18 @@ export class UpstreamPool {
 
   onRequestEnd(upstream: Upstream): void {
     upstream.pending -= 1;
-    // A trial without an outcome, because its client left, is given to the next request.
+    // If the client of a trial left before its outcome, the next request becomes the trial.
     if (upstream.trial === "asked") upstream.trial = "due";
   }
 
-  /** The head of an answer is good. Its body may take long: meanwhile another request is the trial. */
+  /** The response head is good. The body may take long, so another request may be the trial now. */
   answering(upstream: Upstream): void {
     if (upstream.trial === "asked") upstream.trial = "due";
   }
 
-  /** The upstream has answered a request of the account; all client addresses count as one. */
+  /**
+   * The upstream has answered a request of the account. All client addresses count as one account.
+   */
   answered(upstream: Upstream, account: string, status: number): void {
     upstream.failuresInRow = 0;
     if (UNAVAILABLE.has(status)) {
@@ -153,7 +160,7 @@ export class UpstreamPool {
     if (upstream.trial === "asked" || isFailing(upstream)) this.#distrust(upstream);
   }
 
-  /** The upstream fails: out of service, if another one is left, until it proves itself. */
+  /** The upstream fails: it goes out of service, if another one is left, until it recovers. */
   #distrust(upstream: Upstream): void {
     this.#takeOut(upstream);
     const { trial, probeAtMs } = upstream;
@@ -162,7 +169,7 @@ export class UpstreamPool {
     upstream.trial = "none";
   }
 
-  /** A request went well. A health check that fails says more than that. */
+  /** A request succeeded. A failing health check outweighs that. */
   #trust(upstream: Upstream): void {
     if (upstream.failedProbes >= FAILED_PROBES_MAX) return;
     upstream.out = false;
@@ -177,7 +184,7 @@ export class UpstreamPool {
     upstream.probeAtMs = elapsed() + (healthCheck?.everyMs ?? pauseMs);
   }
 
-  /** Starts what is due: probes, ends of idle connections, questions for addresses. Called often. */
+  /** Starts due probes, closes expired idle connections and refreshes addresses. Called often. */
   probe(): void {
     for (const upstream of this.all) {
       for (const connection of upstream.idle) connection.closeIfExpired();
@@ -186,7 +193,7 @@ export class UpstreamPool {
     }
   }
 
-  /** Which upstreams are in service and answer, as far as is known: one that was never tried is. */
+  /** Whether each upstream is in service and answers. One that was never tried counts as up. */
   health(): { readonly origin: string; readonly up: boolean }[] {
     return this.all.map((upstream) => {
       const { origin, out, failedProbes } = upstream;
@@ -206,7 +213,7 @@ export class UpstreamPool {
     else this.#checked(upstream, wentWell);
   }
 
-  /** A health check: one success ends whatever took the upstream out, two failures take it out. */
+  /** A health check ended. One success clears every failure; two failures take the upstream out. */
   #checked(upstream: Upstream, wentWell: boolean): void {
     upstream.failedProbes = wentWell ? 0 : upstream.failedProbes + 1;
     if (wentWell) {
@@ -218,7 +225,7 @@ export class UpstreamPool {
     this.#scheduleProbe(upstream);
   }
 
-  /** A bare connection to an upstream that failed: if it went well, one request decides. */
+  /** A bare connection to a failing upstream ended. If it succeeded, one request decides. */
   #connected(upstream: Upstream, wentWell: boolean): void {
     if (!wentWell) {
       upstream.failedTrials += 1;
@@ -229,7 +236,8 @@ export class UpstreamPool {
     if (upstream.out) {
       upstream.trial = "due";
     } else {
-      // The last one in service. Without requests nothing else would clear it.
+      // This is the last upstream in service. Without requests nothing else would clear its
+      // failures.
       forgive(upstream);
       upstream.failuresInRow = FAILURES_MAX - 1;
     }
@@ -246,7 +254,7 @@ export class UpstreamPool {
     return upstream;
   }
 
-  /** Upstreams with as few pending requests as each other are asked in turn. */
+  /** Upstreams with equally few pending requests take turns. */
   #best({ unreachable: unreached, avoided: shunned }: PickPreference): Upstream | undefined {
     const count = this.all.length;
     let best: Upstream | undefined;
@@ -262,11 +270,11 @@ export class UpstreamPool {
   }
 }
 
-/** Whether what it did last should take it out of service. */
+/** Whether its latest failures take the upstream out of service. */
 function isFailing(upstream: Upstream): boolean {
   const { failuresInRow, unavailableInRow, isUnavailableForSeveral } = upstream;
   if (failuresInRow >= FAILURES_MAX) return true;
-  // One account with one bad route must not take an upstream from all others.
+  // One account with one bad route must not take an upstream away from all other accounts.
   return unavailableInRow >= FAILURES_MAX && isUnavailableForSeveral;
 }
 
@@ -276,7 +284,7 @@ function forgive(upstream: Upstream): void {
   upstream.isUnavailableForSeveral = false;
 }
 
-/** Lowest first: one on trial, those in service, the one to be avoided, those that are out. */
+/** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */
 function rankOf(upstream: Upstream, shunned: Upstream | undefined): number {
   if (upstream === shunned) return upstream.out ? 4 : 2;
   if (upstream.trial === "due") return 0;

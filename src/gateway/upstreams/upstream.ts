@@ -7,13 +7,15 @@ import { HostAddresses } from "./host-addresses.ts";
 
 export type UpstreamPoolOptions = {
   readonly origins: readonly string[];
-  /** Connections to each upstream, at most. */
+  /** The most connections to each upstream. */
   readonly connectionsMax: number;
   readonly connectTimeoutMs: number;
   readonly headerBytesMax: number;
-  /** An idle connection is closed after this time, earlier if the upstream says so. */
+  /** An idle connection is closed after this time, or earlier if the upstream says so. */
   readonly idleMsMax: number;
-  /** For https origins: PEM to trust in place of the system's, and the name to ask and verify for. */
+  /**
+   * For https origins: the PEM to trust instead of the system's, and the name to verify and send.
+   */
   readonly ca: string | undefined;
   readonly serverName: string | undefined;
   /** The certificate of the gateway, with its chain and its private key, PEM. */
@@ -23,10 +25,10 @@ export type UpstreamPoolOptions = {
   readonly elapsed: () => number;
 };
 
-/** Few interim responses are passed on, and responseTimeout ends those that go on and on. */
+/** Unlimited: few interim responses are passed on, and responseTimeout ends an endless series. */
 const INTERIM_MAX = Number.POSITIVE_INFINITY;
 
-/** One backend: its connections, the requests that wait for one, and its health. */
+/** One upstream: its connections, the requests that wait for one, and its health. */
 export class Upstream {
   readonly origin: string;
   /** The authority of the origin, as Host names it. */
@@ -37,23 +39,23 @@ export class Upstream {
   readonly idle: UpstreamConnection[] = [];
   readonly share: ConnectionShares<UpstreamConnection>;
   pending = 0;
-  /** No requests go there while there is another one in service. */
+  /** Out of service: it gets no requests while another upstream is in service. */
   out = false;
-  /** A probe went well while it was out: `due` for one request, which is `asked` to decide. */
+  /** Set when a probe succeeded while out: `due` until a request is `asked` to decide. */
   trial: "none" | "due" | "asked" = "none";
-  /** Probes and trials that failed since it began to fail. */
+  /** Probes and trials that failed since the upstream began to fail. */
   failedTrials = 0;
   /** Failed requests. */
   failuresInRow = 0;
-  /** Answers in a row that say that it cannot serve, and whether they came to several accounts. */
+  /** Responses in a row that say that it cannot serve, and whether several accounts got them. */
   unavailableInRow = 0;
   unavailableFor = "";
   isUnavailableForSeveral = false;
   /** Failed health checks. */
   failedProbes = 0;
-  /** On the monotonic clock: when the next probe is due; undefined while none is wanted. */
+  /** When the next probe is due, on the monotonic clock; undefined if none is wanted. */
   probeAtMs: number | undefined;
-  /** Ends the probe under way. */
+  /** Ends the probe in progress. */
   endProbe: (() => void) | undefined;
 
   constructor(origin: string, options: UpstreamPoolOptions) {
@@ -72,8 +74,8 @@ function hostOf(origin: string): string {
 }
 
 /**
- * Over TLS the backend's certificate must be valid for `serverName`, or for the host of its origin,
- * which is also the name asked for (SNI): never for the client's Host.
+ * Over TLS the upstream's certificate must be valid for `serverName`, or else for the host of its
+ * origin. The same name is sent as SNI. The client's Host is never used.
  */
 function destinationOf(
   origin: string,
@@ -84,7 +86,7 @@ function destinationOf(
   const host = hostOf(origin);
   const lookup = addresses?.lookup;
   if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined, lookup };
-  // RFC 6066 3: an address is no name to ask for; it is verified all the same.
+  // RFC 6066 3: an address is never sent as SNI. It is verified all the same.
   const servername = serverName ?? (isIP(host) === 0 ? host : undefined);
   const tls: TlsOptions = {
     rejectUnauthorized: true,
@@ -98,13 +100,13 @@ function destinationOf(
 }
 
 /**
- * One connection to a backend, for one request at a time. Knowing the connection makes a safe retry
- * possible: only a reused one can have died of old age. One whose socket died connects again with its
- * next request.
+ * One connection to an upstream, for one request at a time. Knowing the connection makes a safe
+ * retry possible, because only a reused connection can have died of old age. If its socket died, it
+ * reconnects for its next request.
  */
 export class UpstreamConnection extends ClientConnection {
   readonly upstream: Upstream;
-  /** The account whose request it carries. */
+  /** The account of the request that it carries. */
   account = "";
 
   constructor(upstream: Upstream, options: UpstreamPoolOptions) {

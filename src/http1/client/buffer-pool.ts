@@ -1,19 +1,19 @@
 const BUFFER_BYTES = 65_536;
-/** Smaller pieces would waste most of a buffer while a slow client keeps it. */
+/** Smaller pieces would waste most of a buffer while a slow client holds it. */
 const POOLED_BYTES_MIN = 32_768;
-/** Free ones that are kept for the next pieces. */
+/** The most free buffers that are kept for later pieces. */
 const FREE_MAX = 32;
 
 const free: Buffer[] = [];
 /**
- * The pieces that are out, each with the buffer that it lies in. A piece is known by itself alone:
- * Node's own pool has buffers of this size too, by version, and every part of one has another owner.
+ * The pieces in use, each with its buffer. Only pieces in this map are recycled: in some versions
+ * Node's own pool has buffers of this size too, and every part of one has another owner.
  */
 const lent = new WeakMap<Buffer, Buffer>();
 
 /**
- * A copy of bytes that a reader has only for a moment. A new buffer for each large piece would cost
- * its pages each time, and a collection to be rid of it.
+ * Copies bytes that the reader may use only briefly. A new buffer for each large piece would cost
+ * page allocations each time, and a collection to free it.
  */
 export function copyToPool(bytes: Buffer, from: number, to: number): Buffer {
   const size = to - from;
@@ -30,8 +30,9 @@ export function copyToPool(bytes: Buffer, from: number, to: number): Buffer {
 }
 
 /**
- * Takes a piece back for the next one: true where it is one that `copyToPool` gave, and was not taken
- * back before. Only once nothing will read it any more: its bytes become those of another answer.
+ * Recycles the buffer of a piece. Returns true if the piece came from `copyToPool` and was not
+ * recycled before. Call it only when nothing reads the piece any more: its bytes will be
+ * overwritten by another response.
  */
 export function recycleBuffer(piece: Buffer): boolean {
   const buffer = lent.get(piece);

@@ -19,54 +19,62 @@ export type ClientConnectionOptions = {
   readonly destination: Destination;
   readonly limits: ResponseLimits;
   readonly connectTimeoutMs: number;
-  /** An idle connection older than this expires; earlier if the backend says so. */
+  /** An idle connection expires after this time, or earlier if the upstream says so. */
   readonly idleMsMax: number;
   /** The monotonic clock, in milliseconds. */
   readonly elapsed: () => number;
 };
 
-/** Is told how one request goes, in this order; `onEnd` or `onLost` is the last. */
+/**
+ * Is notified of the progress of one request, in this order; `onEnd` or `onFailure` is the last
+ * call.
+ */
 export type ResponseHandler = {
-  /** There is a connection: `reused` says which, and the body may be written from here on. */
+  /**
+   * Called when there is a connection: `reused` says which kind. The body may be written from now
+   * on.
+   */
   onStart(connection: ClientConnection): void;
-  /** The first bytes of the request were handed over: from here on the backend may see it. */
+  /** Called when the first bytes of the request are handed over: now the upstream may see it. */
   onSending(): void;
-  /** The connection takes more of the body again. */
+  /** Called when the connection takes more of the body again. */
   onDrain(): void;
-  /** All bytes of the request were handed over. */
+  /** Called when all bytes of the request were handed over. */
   onSent(): void;
-  /** The first bytes of a response came. */
+  /** Called when the first bytes of a response have arrived. */
   onReceiving(): void;
-  /** 102 to 199. */
+  /** Called for a status from 102 to 199. */
   onInterim(head: ParsedResponseHead): void;
   onHead(head: ResponseHead): void;
-  /** A piece of the body, the handler's own: all that one read brought. */
+  /** Called with a piece of the body that belongs to the handler: all data of one read. */
   onData(piece: Buffer): void;
-  /** All that one read brought was told, and the response goes on. */
+  /** Called when all data of one read was delivered and the response continues. */
   onReadEnd(): void;
   onEnd(): void;
   onFailure(loss: RequestFailure): void;
 };
 
 /**
- * One connection to a backend, for one request at a time; it connects when it is needed. Whatever
- * comes while nothing is asked, or behind the end of a response, ends it: those bytes belong to no
- * request, and the next one must not be answered by them.
+ * One connection to an upstream, for one request at a time. It connects when it is needed. Bytes
+ * that arrive without a request, or after the end of a response, end the connection: they belong to
+ * no request, and must not become the response to the next one.
  */
 export class ClientConnection implements SocketEvents {
   readonly #options: ClientConnectionOptions;
-  /** A new one with each connection: once something was wrong, it reads nothing more. */
+  /** Replaced for each connection, because after an error it reads nothing more. */
   #reader: ResponseParser;
   #socket: Socket | undefined;
   #connected = false;
   #connectTimer: NodeJS.Timeout | undefined;
   #request: OutgoingRequest | undefined;
   #handler: ResponseHandler | undefined;
-  /** The head, until its first byte goes out: with the body's first piece, where there is a body. */
+  /**
+   * The head, until its first byte is sent: with the first piece of the body, if there is a body.
+   */
   #heldHead: string | undefined;
   /**
-   * Bytes of the body that are still to come; Infinity for a chunked one. -1 for none: so it is
-   * wherever there is no connection.
+   * Bytes of the body that are still to come; Infinity for a chunked body. It is -1 if there is no
+   * body, and whenever there is no connection.
    */
   #bodyLeft = -1;
   #receiving = false;
@@ -79,19 +87,19 @@ export class ClientConnection implements SocketEvents {
     this.#reader = new ResponseParser(options.limits);
   }
 
-  /** The present connection has carried a response. */
+  /** Whether the current connection has carried a response. */
   get reused(): boolean {
     return this.#answered > 0;
   }
 
-  /** There is a connection, or one is being made. */
+  /** Whether there is a connection, or one is being made. */
   get open(): boolean {
     return this.#socket !== undefined;
   }
 
   /**
-   * Sends a request, over a new connection where there is none. Only between requests. Throws where
-   * a part of its head cannot be sent as what it is.
+   * Sends a request, over a new connection if there is none. Only between requests. Throws if a
+   * part of its head cannot be sent safely.
    */
   send(request: OutgoingRequest, handler: ResponseHandler): void {
     this.#heldHead = encodeRequestHead(request);
@@ -103,7 +111,10 @@ export class ClientConnection implements SocketEvents {
     else this.#start();
   }
 
-  /** A piece of the body, from `onStart` on. False where no more should come before `onDrain`. */
+  /**
+   * Writes a piece of the body, after `onStart`. Returns false if the caller must wait for
+   * `onDrain`.
+   */
   write(piece: Buffer): boolean {
     if (this.#bodyLeft === -1 || piece.length === 0) return true;
     if (piece.length > this.#bodyLeft) {
@@ -117,7 +128,7 @@ export class ClientConnection implements SocketEvents {
     return takesMore;
   }
 
-  /** The body is whole. */
+  /** Ends the body. */
   end(): void {
     if (this.#bodyLeft === -1) return;
     const socket = this.#socket as Socket;
@@ -134,7 +145,7 @@ export class ClientConnection implements SocketEvents {
     if (socket === this.#socket) this.#handler?.onSent();
   }
 
-  /** Reads no more of the response until `resume`; the rest of one read may still come. */
+  /** Stops reading the response until `resume`. The rest of one read may still be delivered. */
   pause(): void {
     this.#socket?.pause();
   }
@@ -143,13 +154,13 @@ export class ClientConnection implements SocketEvents {
     this.#socket?.resume();
   }
 
-  /** Ends the request under way, and its connection. Its handler is told nothing more. */
+  /** Ends the current request and its connection. Its handler gets no more calls. */
   abort(): void {
     this.#handler = undefined;
     this.#drop();
   }
 
-  /** The next request goes over a new connection. Only between requests. */
+  /** Makes the next request use a new connection. Only between requests. */
   renew(): void {
     this.#drop();
   }
@@ -159,13 +170,13 @@ export class ClientConnection implements SocketEvents {
     if (this.#socket !== undefined && this.#options.elapsed() >= this.#idleUntilMs) this.#drop();
   }
 
-  /** Ends the connection: at once where it is idle, else behind the response under way. */
+  /** Ends the connection: at once if it is idle, otherwise after the current response. */
   close(): void {
     this.#closes = true;
     if (this.#handler === undefined) this.#drop();
   }
 
-  // The socket calls these.
+  // Called by the socket.
 
   onConnect(socket: Socket): void {
     if (socket !== this.#socket) return;
@@ -187,7 +198,7 @@ export class ClientConnection implements SocketEvents {
     }
     const reader = this.#reader;
     let at = 0;
-    // A callback may have ended this connection, and begun the next.
+    // A callback may have ended this connection and begun the next one.
     while (socket === this.#socket) {
       const step = reader.step(bytes, at, size);
       at = reader.at;
@@ -249,7 +260,7 @@ export class ClientConnection implements SocketEvents {
     this.#handler?.onSending();
   }
 
-  /** `bytesLeft`: the bytes that came after the end of the response. */
+  /** `bytesLeft` is the number of bytes that came after the end of the response. */
   #finish(bytesLeft: number): void {
     const handler = this.#handler as ResponseHandler;
     const { keepsAlive, keepAliveS } = this.#reader.head as ResponseHead;
@@ -257,18 +268,20 @@ export class ClientConnection implements SocketEvents {
     this.#handler = undefined;
     this.#request = undefined;
     this.#answered += 1;
-    // Where the response came before the request was whole, the rest of it must go nowhere.
+    // If the response ended before the request was complete, the rest of it must not be sent.
     if (bytesLeft > 0 || this.#closes || !keepsAlive || isUploading) this.#drop();
     else this.#rest(keepAliveS);
     handler.onEnd();
   }
 
-  /** A second less than the backend says: it must not close while a request is on its way. */
+  /**
+   * Expires a second earlier than the upstream says, so that no request meets a closing connection.
+   */
   #rest(keepAliveS: number | undefined): void {
     const { idleMsMax, elapsed } = this.#options;
     const saidMs = keepAliveS === undefined ? idleMsMax : keepAliveS * 1_000 - 1_000;
     this.#idleUntilMs = elapsed() + Math.min(idleMsMax, saidMs);
-    // Its end is seen only where it is read.
+    // The end of a connection is noticed only while it is read.
     this.resume();
   }
 
@@ -286,7 +299,7 @@ export class ClientConnection implements SocketEvents {
     handler?.onFailure({ kind, why, sent, reused });
   }
 
-  /** Ends the connection; a request that was not sent yet may go over the next one. */
+  /** Ends the connection. A request that was not sent yet may use the next one. */
   #drop(): void {
     const socket = this.#socket;
     this.#socket = undefined;

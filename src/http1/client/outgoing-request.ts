@@ -4,30 +4,31 @@ export type OutgoingRequest = {
   readonly method: string;
   readonly target: string;
   readonly host: string;
-  /** Names and values in turn, without Host and without those of the framing. */
+  /** Names and values in turn, without Host and the framing fields. */
   readonly fields: readonly string[];
-  /** The bytes of the body, or `chunked`; undefined where the request says nothing of a body. */
+  /** The length of the body, or `chunked`; undefined if the request announces no body. */
   readonly body: number | "chunked" | undefined;
 };
 
 /**
- * How a request was lost. `unreached`: there was no connection, so no upstream saw it; `unanswered`: the
- * connection ended before any byte of a response; `cut`: in the middle of one; `invalid`: what came
- * is no response; `misframed`: the caller wrote a body of another length than it had said.
+ * How a request was lost. `unreached`: there was no connection, so no upstream saw it;
+ * `unanswered`: the connection ended before any byte of a response; `cut`: it ended in the middle
+ * of a response; `invalid`: the bytes received are no response; `misframed`: the caller wrote a
+ * body of another length than announced.
  */
 export type RequestFailure = {
   readonly kind: "unreached" | "unanswered" | "cut" | "invalid" | "misframed";
-  /** Bytes of the request were handed to the connection: the backend may have seen it. */
+  /** Whether bytes of the request were handed to the connection: the upstream may have seen it. */
   readonly sent: boolean;
-  /** That connection had carried a response before: it may have died of old age. */
+  /** Whether the connection had carried a response before: it may have died of old age. */
   readonly reused: boolean;
-  /** For the log: a code of the system or of TLS, `timeout`, `closed`, or what was wrong. */
+  /** For the log: a code of the system or of TLS, `timeout`, `closed`, or the error found. */
   readonly why: string;
 };
 
 /**
- * The head of a request as its bytes go out. Throws where a part of it cannot be sent as what it is.
- * RFC 9112 3.2: Host goes first. The framing is written here, from what the body will be.
+ * Encodes the head of a request. Throws if a part of it cannot be sent safely. Host is the first
+ * field (RFC 9112 3.2). The framing is written here, according to the body.
  */
 export function encodeRequestHead({ method, target, host, fields, body }: OutgoingRequest): string {
   let head = `${checkLinePart(method)} ${checkLinePart(target)} HTTP/1.1\r\nHost: ${checkLinePart(host)}\r\n`;

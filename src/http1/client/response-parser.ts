@@ -4,30 +4,32 @@ import type { HeadError } from "../parse/head-parser.ts";
 import { type ParsedResponseHead, ResponseHeadParser } from "../parse/response-head-parser.ts";
 
 /**
- * Why bytes are no response: as heads and bodies are wrong; `framing`: nothing says where its
- * body ends; `unasked`: a 100 or a 101, which the gateway never asks for; `interim_overflow`: more
+ * Why bytes are no response: the errors of heads and bodies; `framing`: the end of the body cannot
+ * be found; `unasked`: a 100 or a 101, which the gateway never asks for; `interim_overflow`: more
  * interim responses than the limits allow.
  */
 export type ResponseError = HeadError | BodyError | "framing" | "unasked" | "interim_overflow";
 
 export type ResponseLimits = {
-  /** The bytes of one head, status line and line ends included; trailers may have as many again. */
+  /**
+   * The bytes of one head, status line and line ends included. Trailers have the same limit again.
+   */
   readonly headBytesMax: number;
-  /** Interim responses (102 to 199) ahead of one final response. */
+  /** The most interim responses (102 to 199) before one final response. */
   readonly interimMax: number;
 };
 
 export type ResponseHead = ParsedResponseHead & {
   readonly framing: BodyFraming;
-  /** Another response may follow on this connection, as far as this one says. */
+  /** Whether this response lets another one follow on this connection. */
   readonly keepsAlive: boolean;
-  /** Seconds that the backend says it keeps an idle connection; undefined where it does not say. */
+  /** Seconds for which the upstream keeps an idle connection; undefined if it does not say. */
   readonly keepAliveS: number | undefined;
 };
 
 /**
- * `more`: all bytes were read; `interim`, `head`: one is in `interim` or `head`; `data`: of the body,
- * from `dataFrom` to `dataTo`; `end`: of the response; `wrong`: final.
+ * `more`: all bytes were read; `interim`, `head`: one is in `interim` or `head`; `data`: of the
+ * body, from `dataFrom` to `dataTo`; `end`: the response ended; `wrong`: malformed, final.
  */
 export type ResponseStep = "more" | "interim" | "head" | "data" | "end" | "wrong";
 
@@ -35,7 +37,7 @@ const HEAD = 0;
 const BODY = 1;
 const OVER = 2;
 
-/** Reads responses to one request after another, in whatever pieces they come (RFC 9112 6.3). */
+/** Parses responses to one request after another, however the bytes are split (RFC 9112 6.3). */
 export class ResponseParser {
   readonly #limits: ResponseLimits;
   readonly #heads: ResponseHeadParser;
@@ -43,7 +45,7 @@ export class ResponseParser {
   #phase = OVER;
   #toHead = false;
   #interims = 0;
-  /** Where the last step stopped. */
+  /** The position where the last step stopped. */
   at = 0;
   interim: ParsedResponseHead | undefined;
   head: ResponseHead | undefined;
@@ -63,12 +65,12 @@ export class ResponseParser {
     return this.#body.dataTo;
   }
 
-  /** A response is being read whose body ends where the connection ends. */
+  /** Whether the body of the current response ends when the connection ends. */
   get untilClose(): boolean {
     return this.#phase === BODY && this.#body.untilClose;
   }
 
-  /** The next response is that to a request with this method. */
+  /** The next response belongs to a request with this method. */
   start(method: string): void {
     this.#phase = HEAD;
     this.#toHead = method === "HEAD";
@@ -78,8 +80,8 @@ export class ResponseParser {
   }
 
   /**
-   * Reads on from `at`, up to the next thing to tell. To be called until it says `more`, `end` or
-   * `wrong`; what stands behind the end stays unread.
+   * Reads on from `at`, up to the next event. Must be called until it returns `more`, `end` or
+   * `wrong`. Bytes after the end stay unread.
    */
   step(bytes: Buffer, at: number, to: number): ResponseStep {
     this.at = at;
@@ -120,7 +122,7 @@ export class ResponseParser {
       keepAliveS,
     } = parseFraming(version, rawHeaders);
     if (isFramingError(told)) return this.#fail("framing");
-    // RFC 9112 6.3: these have no body, whatever their fields say.
+    // RFC 9112 6.3: these responses have no body, whatever their fields say.
     const isBodiless = this.#toHead || status === 204 || status === 304;
     const framing = isBodiless ? 0 : told;
     if (framing === "close") this.#body.startUntilClose();

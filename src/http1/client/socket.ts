@@ -7,37 +7,37 @@ import {
 } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 
-/** Where a connection goes. */
+/** The address of a connection, and how it is secured. */
 export type Destination = {
   /** A name or an address, IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Undefined: plain. Else what to trust and which name to ask and verify for. */
+  /** Undefined for plain TCP; else the certificates to trust and the name to send and verify. */
   readonly tls: ConnectionOptions | undefined;
-  /** Finds the addresses of `host`; undefined for the way of the system. */
+  /** Finds the addresses of `host`; undefined for the system's lookup. */
   readonly lookup?: LookupFunction | undefined;
-  /** The last TLS session with it: the next connection resumes it (RFC 8446 2.2). */
+  /** The last TLS session with this destination. The next connection resumes it (RFC 8446 2.2). */
   readonly session?: { ticket: Buffer | undefined };
 };
 
 export type SocketEvents = {
-  /** There is a connection, and over TLS the other side is who it should be. */
+  /** Called when the connection is made, and over TLS when the other side has been verified. */
   onConnect(socket: Socket): void;
-  /** `bytes`, up to `size`, are the reader's only until it returns. */
+  /** Called with bytes read. `bytes`, up to `size`, may be used only until the call returns. */
   onRead(socket: Socket, bytes: Buffer, size: number): void;
-  /** The connection takes more again. */
+  /** Called when the connection takes more bytes again. */
   onDrain(socket: Socket): void;
-  /** The other side has said all. */
+  /** Called when the other side has ended. */
   onEnd(socket: Socket): void;
-  /** Nothing comes any more. Once, and last; `why`: the code of an error, or `closed`. */
+  /** Called once, after all other events. `why`: the code of an error, or `closed`. */
   onClose(socket: Socket, why: string): void;
 };
 
 const READ_BYTES_MAX = 65_536;
-/** All connections read into this one after another: what is to be kept of it is copied at once. */
+/** All connections read into this buffer in turn. Data to keep is copied at once. */
 const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
 
-/** Opens a connection that reads without allocating: Node's `onread` instead of a stream's pieces. */
+/** Opens a connection that reads without allocating, by Node's `onread` instead of a stream. */
 export function openSocket(destination: Destination, events: SocketEvents): Socket {
   const { host, port, tls, lookup } = destination;
   let why = "closed";
@@ -65,9 +65,10 @@ export function openSocket(destination: Destination, events: SocketEvents): Sock
 }
 
 /**
- * Keeps a connection whose other side takes no more. Node destroys a socket when a write fails, and
- * with it what the other side sent before: a backend that answers early and closes has answered
- * (docs/reference/edge.md#early-answers). The end comes from the reading side, as an end or an error.
+ * Keeps a connection open when its other side takes no more. Node destroys a socket when a write
+ * fails, and loses the bytes that the other side sent before. An upstream that responds early and
+ * closes has responded (docs/reference/edge.md#early-answers). The reading side reports the end, as
+ * an end or an error.
  */
 function outliveWriteErrors(socket: Socket, onFailed: (code: string) => void): void {
   let isBroken = false;
@@ -95,7 +96,9 @@ function outliveWriteErrors(socket: Socket, onFailed: (code: string) => void): v
 
 type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };
 
-/** `onread` is documented for TLS as well, with decrypted bytes; the types do not know it there. */
+/**
+ * `onread` is documented for TLS as well, with decrypted bytes. The types do not declare it there.
+ */
 function secure(to: Reading, tls: ConnectionOptions, session: Destination["session"]): Socket {
   const resumed = session?.ticket;
   const socket = connectTls({ ...tls, ...to, ...(resumed && { session: resumed }) });

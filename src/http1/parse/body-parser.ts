@@ -1,9 +1,9 @@
 import { COLON, CR, FIELD_VALUE_BYTES, hexValue, LF, TOKEN_BYTES } from "./octets.ts";
 
 /**
- * Why bytes are no body. `chunk`: not the chunked coding; `extension_overflow`: more chunk
- * extensions than anybody needs; `trailer`: no field line, or one that would change the framing;
- * `trailer_overflow`: more trailers than the limits allow.
+ * Why bytes are no body. `chunk`: not the chunked coding; `extension_overflow`: too many chunk
+ * extensions; `trailer`: no field line, or one that would change the framing; `trailer_overflow`:
+ * more trailers than the limits allow.
  */
 export type BodyError = "chunk" | "extension_overflow" | "trailer" | "trailer_overflow";
 
@@ -13,18 +13,18 @@ export type TrailerLimits = {
   readonly trailerCountMax: number;
 };
 
-/** The most bytes of chunk extensions in one body, all chunks together (llhttp has the same). */
+/** The most bytes of chunk extensions in all chunks of one body (llhttp has the same limit). */
 const EXTENSION_BYTES_MAX = 16_384;
-/** Leading zeros included: the size stays a safe integer. */
+/** Includes leading zeros. The size stays a safe integer. */
 const SIZE_DIGITS_MAX = 13;
 const SEMICOLON = 0x3b;
 const EQUALS = 0x3d;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-/** RFC 9110 6.5.1: they decide where a message ends, so behind its end they are an attack. */
+/** RFC 9110 6.5.1: these decide where a message ends, so as trailers they are an attack. */
 const FRAMING_FIELDS = new Set(["content-length", "transfer-encoding"]);
 const NAME_BYTES_KEPT = 18;
-/** Moving fewer bytes than this one by one is cheaper than a call that moves them. */
+/** Fewer bytes than this are cheaper to move one by one than with a call. */
 const MOVED_SINGLY_MAX = 16;
 
 const DONE = 0;
@@ -51,9 +51,9 @@ const LAST_LF = 20;
 const WRONG = 21;
 
 /**
- * Reads one body after another, in whatever pieces they come. RFC 9112 7.1 strictly: sizes are
- * hexadecimal digits alone, lines end with CRLF alone, extensions are read past. Trailers are
- * counted and dropped.
+ * Parses one body after another, however the bytes are split into pieces. It follows RFC 9112 7.1
+ * strictly: sizes are only hexadecimal digits, lines end only with CRLF, extensions are skipped.
+ * Trailers are counted and dropped.
  */
 export class BodyParser {
   #state = DONE;
@@ -64,18 +64,18 @@ export class BodyParser {
   #trailerBytes = 0;
   #trailerCount = 0;
   #limits: TrailerLimits = { trailerBytesMax: 0, trailerCountMax: 0 };
-  /** Final: nothing more is read. */
+  /** Final: after an error nothing more is read. */
   error: BodyError | undefined;
-  /** Where the data that `read` found stands in the bytes that it was given. */
+  /** The position of the data that `read` found in the bytes that it was given. */
   dataFrom = 0;
   dataTo = 0;
 
-  /** The last byte of the body was read. */
+  /** Whether the last byte of the body was read. */
   get done(): boolean {
     return this.#state === DONE;
   }
 
-  /** The body ends where the connection does. */
+  /** Whether the body ends when the connection ends. */
   get untilClose(): boolean {
     return this.#state === UNTIL_CLOSE;
   }
@@ -98,9 +98,9 @@ export class BodyParser {
   }
 
   /**
-   * Reads from `at`; returns where it stopped: behind the body, at what is wrong, or at `to`. All
-   * data found on the way, also ahead of what is wrong, stands in one piece from `dataFrom` to
-   * `dataTo`: that of small chunks is moved together within `bytes`.
+   * Reads from `at`. Returns the position where it stopped: after the body, at the malformed byte,
+   * or at `to`. All data found on the way, also before a malformed byte, is in one piece from
+   * `dataFrom` to `dataTo`: the data of small chunks is moved together within `bytes`.
    */
   read(bytes: Buffer, at: number, to: number): number {
     this.dataFrom = at;
@@ -152,7 +152,7 @@ export class BodyParser {
     this.dataTo = this.dataFrom === at ? at + size : this.dataTo + size;
   }
 
-  /** One byte that is no data; false where it is wrong. */
+  /** Takes one byte that is no data. Returns false if it is malformed. */
   #take(byte: number): boolean {
     switch (this.#state) {
       case DATA_CR:

@@ -8,21 +8,21 @@ const END_LF = 4;
 const DONE = 5;
 const WRONG = 6;
 
-/** Where the colon and the end of each field stand in the head that is being read. */
+/** The positions of the colon and the end of each field in the head that is being read. */
 const marks: number[] = [];
 
-/** Reads the field lines of one head after another, up to the empty line behind them (RFC 9112 5). */
+/** Parses the field lines of one head after another, up to the empty line (RFC 9112 5). */
 export class FieldParser {
   #state = FIELD;
   #from = 0;
   #marked = 0;
 
-  /** The empty line behind the fields was read. */
+  /** Whether the empty line after the fields was read. */
   get done(): boolean {
     return this.#state === DONE;
   }
 
-  /** The byte that `read` stopped at can be no part of a field line. */
+  /** Whether the byte that `read` stopped at can be no part of a field line. */
   get failed(): boolean {
     return this.#state === WRONG;
   }
@@ -34,7 +34,9 @@ export class FieldParser {
     this.#marked = 0;
   }
 
-  /** Reads from `at`; returns where it stopped: behind the fields, at what is wrong, or at `to`. */
+  /**
+   * Reads from `at`. Returns where it stopped: after the fields, at a malformed byte, or at `to`.
+   */
   read(bytes: Buffer, at: number, to: number): number {
     let i = at;
     let state = this.#state;
@@ -66,8 +68,8 @@ export class FieldParser {
   }
 
   /**
-   * Names and values in turn, out of `text`: the head, whose first byte stood at `at`. Only where
-   * all of the fields were read at once.
+   * Names and values in turn, from `text`: the head, whose first byte was at `at`. Only if all of
+   * the fields were read at once.
    */
   decode(text: string, at: number): string[] {
     const fields: string[] = [];
@@ -83,7 +85,7 @@ export class FieldParser {
   }
 }
 
-/** A field value without the white space around it (RFC 9110 5.6.3). */
+/** The field value without surrounding white space (RFC 9110 5.6.3). */
 function fieldValue(text: string, from: number, to: number): string {
   let start = from;
   let end = to;

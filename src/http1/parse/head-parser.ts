@@ -9,7 +9,7 @@ import { ReadBuffer } from "./read-buffer.ts";
  */
 export type HeadError = "line" | "method" | "version" | "field" | "line_overflow" | "head_overflow";
 
-/** Both count every byte from the first, line ends and empty lines ahead of a request included. */
+/** Both count every byte from the first, including line ends and empty lines before a request. */
 export type HeadSizeLimits = {
   readonly lineBytesMax: number;
   readonly headBytesMax: number;
@@ -21,7 +21,7 @@ const HTTP = Buffer.from("HTTP/1.");
 const ZERO = 0x30;
 const ONE = 0x31;
 
-/** The states of the start line that requests and responses share: each adds its own in between. */
+/** The states of the start line that requests and responses share. Each adds its own in between. */
 export const STATE_START = 0;
 export const STATE_VERSION = 8;
 export const STATE_VERSION_END = 9;
@@ -31,23 +31,23 @@ const DONE = 12;
 const WRONG = 13;
 
 /**
- * Reads heads, one after another, in whatever pieces they come: each byte moves one machine, so that
- * how the bytes were cut can change nothing. Lines end with CRLF alone, nothing is folded, no space
- * stands before a colon, and one space stands between the parts of a request line (RFC 9112 2.2, 3,
- * 5.1, 5.2). A head is wrong with the first byte after which no other could mend it.
+ * Parses one head after another, however the bytes are split into pieces: one state machine takes
+ * byte after byte, so the split cannot change the result. Lines end only with CRLF, folding is not
+ * allowed, no space precedes a colon, and one space separates the parts of a request line (RFC 9112
+ * 2.2, 3, 5.1, 5.2). A head is malformed at the first byte that no further byte could correct.
  */
 export abstract class HeadParser<Head> {
   readonly #limits: HeadSizeLimits;
   readonly #kept = new ReadBuffer();
   readonly #fields = new FieldParser();
-  /** Bytes of this head that were read before the present piece. */
+  /** Bytes of this head that were read before the current piece. */
   #readBefore = 0;
-  /** The head read last, until `next`. */
+  /** The head that was read last, until `next`. */
   head: Head | undefined;
-  /** Final: nothing more is read. */
+  /** Final: after an error nothing more is read. */
   error: HeadError | undefined;
   protected state = STATE_START;
-  /** Within the part of the start line that is being read. */
+  /** The number of bytes read of the current part of the start line. */
   protected partBytes = 0;
   protected version: HttpVersion = "1.1";
 
@@ -62,7 +62,9 @@ export abstract class HeadParser<Head> {
     this.begin();
   }
 
-  /** Reads from `at`; returns where it stopped: behind the head, at what is wrong, or at `to`. */
+  /**
+   * Reads from `at`. Returns where it stopped: after the head, at the malformed byte, or at `to`.
+   */
   read(bytes: Buffer, at: number, to: number): number {
     if (this.error !== undefined || this.head !== undefined) return at;
     const end = this.#scan(bytes, at, to);
@@ -86,12 +88,15 @@ export abstract class HeadParser<Head> {
   }
 
   /**
-   * Reads on, from `at`, in the part of the start line that `state` names; `at` is before `to`.
-   * Returns where it stopped, as `read` does.
+   * Continues at `at` in the part of the start line that `state` names. `at` is less than `to`.
+   * Returns the position where it stopped, as `read` does.
    */
   protected abstract linePart(bytes: Buffer, at: number, to: number): number;
 
-  /** `text` is the head; the places that were noted are those of its bytes, `at` the first. */
+  /**
+   * Makes the head from its `text`. The recorded positions refer to its bytes; the first is at
+   * `at`.
+   */
   protected abstract headOf(text: string, at: number, rawHeaders: string[]): Head;
 
   protected fail(wrong: HeadError, at: number): number {
@@ -100,14 +105,14 @@ export abstract class HeadParser<Head> {
     return at;
   }
 
-  /** The next part of the start line begins behind `at`. */
+  /** The next part of the start line begins after `at`. */
   protected enter(state: number, at: number): number {
     this.state = state;
     this.partBytes = 0;
     return at + 1;
   }
 
-  /** `HTTP/1.` and one digit, 0 or 1; another digit is another version. */
+  /** Reads `HTTP/1.` and one digit, 0 or 1. Another digit is another version. */
   protected versionPart(bytes: Buffer, at: number, to: number): number {
     let { partBytes } = this;
     let i = at;
@@ -125,7 +130,7 @@ export abstract class HeadParser<Head> {
     return this.fail(partBytes >= 5 && isDigit(byte) ? "version" : "line", i);
   }
 
-  /** Behind the version stands `expected`, and then what `state` names. */
+  /** After the version comes `expected`, and then the part that `state` names. */
   protected versionEnd(byte: number, at: number, expected: number, state: number): number {
     if (byte === expected) return this.enter(state, at);
     return this.fail(isDigit(byte) ? "version" : "line", at);
@@ -140,7 +145,9 @@ export abstract class HeadParser<Head> {
     this.head = this.headOf(text, from, this.#fields.decode(text, from));
   }
 
-  /** A head that came in pieces was judged on the way: now it is read once more, in one. */
+  /**
+   * A head that arrived in pieces was checked on the way. Now it is parsed once more as a whole.
+   */
   #readWhole(): void {
     const { bytes, to } = this.#kept;
     this.#readBefore = 0;

@@ -1,4 +1,4 @@
-/** The bytes that HTTP/1.1 is made of (RFC 9110 5.5 and 5.6.2, RFC 9112 3 and 4). */
+/** The bytes of HTTP/1.1 syntax (RFC 9110 5.5 and 5.6.2, RFC 9112 3 and 4). */
 export const CR = 0x0d;
 export const LF = 0x0a;
 export const SP = 0x20;
@@ -9,7 +9,9 @@ export const COLON = 0x3a;
 export const TOKEN_BYTES = new Uint8Array(256);
 /** 1 for each byte of a field value or a reason phrase: HTAB, SP, visible, and obs-text. */
 export const FIELD_VALUE_BYTES = new Uint8Array(256);
-/** 1 for each byte of a request target: visible ASCII. The rest of its grammar is not judged here. */
+/**
+ * 1 for each byte of a request target: visible ASCII. The rest of its syntax is not checked here.
+ */
 export const TARGET_BYTES = new Uint8Array(256);
 
 for (const letter of "!#$%&'*+-.^_`|~") TOKEN_BYTES[letter.charCodeAt(0)] = 1;
@@ -30,7 +32,7 @@ export function hexValue(byte: number): number {
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
 }
 
-/** Where the run of bytes of one kind (`TOKEN`, `VALUE`, `TARGET`) from `at` on ends: at most `to`. */
+/** The end of the run of bytes of one kind that begins at `at`, at most `to`. */
 export function runEnd(bytes: Buffer, at: number, to: number, kind: Uint8Array): number {
   let i = at;
   while (i < to && kind[bytes[i] as number] === 1) i++;

@@ -1,36 +1,39 @@
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Bytes that wait to be read, in one buffer that grows by doubling: appending them one by one costs
- * no more than a few times their number. A place in `bytes` that was filled once is never written
- * to again, so parts of it may be handed on without a copy.
+ * Bytes that wait to be read, in one buffer that grows by doubling, so that appending them one by
+ * one costs only a few times their number. A filled position in `bytes` is never written again, so
+ * parts of it may be handed on without a copy.
  */
 export class ReadBuffer {
   bytes: Buffer = NOTHING;
-  /** The first byte that was not taken yet. */
+  /** The position of the first byte that was not taken yet. */
   from = 0;
-  /** Behind the last byte. */
+  /** The position after the last byte. */
   to = 0;
 
   get length(): number {
     return this.to - this.from;
   }
 
-  /** Copies `bytes` from `from` to `to`, so that their buffer may be used for something else. */
+  /** Copies `bytes` from `from` to `to`, so that the caller may reuse their buffer. */
   append(bytes: Buffer, from: number, to: number): void {
     const size = to - from;
     if (this.to + size > this.bytes.length) this.#grow(size);
     this.to += bytes.copy(this.bytes, this.to, from, to);
   }
 
-  /** Keeps `bytes` themselves, from `from` to `to`, in place of all before: they must not change. */
+  /**
+   * Keeps `bytes` themselves, from `from` to `to`, and drops all earlier bytes. They must not
+   * change.
+   */
   hold(bytes: Buffer, from: number, to: number): void {
     this.bytes = bytes;
     this.from = from;
     this.to = to;
   }
 
-  /** Forgets everything, and gives the buffer back. */
+  /** Drops all bytes and releases the buffer. */
   clear(): void {
     this.bytes = NOTHING;
     this.from = 0;
@@ -39,7 +42,8 @@ export class ReadBuffer {
 
   #grow(size: number): void {
     const { length } = this;
-    // A buffer of its own, not a part of Node's pool: the pool would live as long as the slowest.
+    // A separate buffer, not a part of Node's pool: the slowest user would keep the whole pool
+    // alive.
     const larger = Buffer.allocUnsafeSlow(length === 0 ? size : 2 * (length + size));
     this.bytes.copy(larger, 0, this.from, this.to);
     this.bytes = larger;

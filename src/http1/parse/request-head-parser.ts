@@ -12,7 +12,7 @@ export type ParsedRequestHead = {
   readonly method: string;
   readonly target: string;
   readonly version: HttpVersion;
-  /** Names and values in turn, as they were sent; nothing merged, nothing dropped. */
+  /** Names and values in turn, as they were sent. Nothing is merged or dropped. */
   readonly rawHeaders: string[];
 };
 
@@ -24,7 +24,7 @@ const METHOD = 2;
 const TARGET_FIRST = 3;
 const TARGET_REST = 4;
 
-/** Reads heads of requests: `method SP target SP version CRLF`, and fields (RFC 9112 3). */
+/** Parses heads of requests: `method SP target SP version CRLF`, and fields (RFC 9112 3). */
 export class RequestHeadParser extends HeadParser<ParsedRequestHead> {
   #targetFrom = 0;
   #targetEnd = 0;
@@ -32,7 +32,7 @@ export class RequestHeadParser extends HeadParser<ParsedRequestHead> {
   /** The method of the head that is being read, once a space has ended it; else "". */
   method = "";
 
-  /** A byte of a head has come; empty lines ahead of a request are none of it. */
+  /** Whether a byte of a head has arrived. Empty lines before a request do not count. */
   get begun(): boolean {
     return this.state > START_LF;
   }
@@ -47,7 +47,7 @@ export class RequestHeadParser extends HeadParser<ParsedRequestHead> {
     const byte = bytes[at] as number;
     switch (this.state) {
       case STATE_START:
-        // RFC 9112 2.2: an empty line ahead of a request is an old client's mistake.
+        // RFC 9112 2.2: old clients send an empty line before a request.
         if (byte === CR) return this.enter(START_LF, at);
         this.state = METHOD;
         return this.#methodPart(bytes, at, to);

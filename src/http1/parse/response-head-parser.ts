@@ -10,7 +10,7 @@ import { CR, FIELD_VALUE_BYTES, isDigit, runEnd, SP } from "./octets.ts";
 export type ParsedResponseHead = {
   readonly status: number;
   readonly version: HttpVersion;
-  /** Names and values in turn, as they were sent; nothing merged, nothing dropped. */
+  /** Names and values in turn, as they were sent. Nothing is merged or dropped. */
   readonly rawHeaders: string[];
 };
 
@@ -18,7 +18,7 @@ const STATUS = 1;
 const STATUS_END = 2;
 const REASON = 3;
 
-/** Reads heads of responses: `version SP status SP reason CRLF`, and fields (RFC 9112 4). */
+/** Parses heads of responses: `version SP status SP reason CRLF`, and fields (RFC 9112 4). */
 export class ResponseHeadParser extends HeadParser<ParsedResponseHead> {
   #status = 0;
 
@@ -32,7 +32,7 @@ export class ResponseHeadParser extends HeadParser<ParsedResponseHead> {
       case STATUS:
         return this.#statusByte(byte, at);
       case STATUS_END:
-        // Servers leave the space away where they leave the reason away.
+        // Some servers omit the space when they omit the reason phrase.
         if (byte === SP) return this.enter(REASON, at);
         return this.#reasonEnd(byte, at);
       case REASON: {
@@ -48,7 +48,7 @@ export class ResponseHeadParser extends HeadParser<ParsedResponseHead> {
     return { status: this.#status, version: this.version, rawHeaders };
   }
 
-  /** RFC 9110 15: three digits, and none below 100. */
+  /** RFC 9110 15: a status has three digits and is at least 100. */
   #statusByte(byte: number, at: number): number {
     const digit = byte - 0x30;
     const isFirst = this.partBytes === 0;

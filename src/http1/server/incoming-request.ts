@@ -8,32 +8,36 @@ export type RequestError = HeadError | BodyError | "timeout";
 
 /** Takes the body of a request. */
 export type BodySink = {
-  /** A piece, the sink's own: all that one read brought. */
+  /** Called with a piece that belongs to the sink: all body bytes of one read. */
   onBodyData(piece: Buffer): void;
   onBodyEnd(): void;
 };
 
-/** A request as it comes in: its head whole, its body as it arrives, once somebody takes it. */
+/**
+ * A request: its head is complete, and its body is delivered as it arrives once `read` is called.
+ */
 export class IncomingRequest implements ParsedRequestHead {
   readonly method: string;
   readonly target: string;
   readonly version: HttpVersion;
   readonly rawHeaders: string[];
-  /** The length of the body in bytes, or chunks. After an error nothing behind the head is parsed. */
+  /**
+   * The length of the body in bytes, or chunks. After an error nothing after the head is parsed.
+   */
   readonly framing: number | "chunked" | FramingError;
-  /** Its sender, or its framing, does not let another request follow on this connection. */
+  /** Whether the client, or the framing, lets no other request follow on this connection. */
   readonly isLast: boolean;
-  /** It was sent before the answer to an earlier request of its connection was out. */
+  /** Whether it arrived before the response to an earlier request of its connection was sent. */
   readonly pipelined: boolean;
-  /** The last byte of it was read. */
+  /** Whether its last byte was read. */
   complete = false;
-  /** Why its body cannot be believed any more: nothing further of it comes. */
+  /** Why its body is malformed or late. After that no more of the body is delivered. */
   error: RequestError | undefined;
   readonly #goOn: () => void;
   #sink: BodySink = NOBODY;
   #flows = false;
 
-  /** `goOn` is called when the body is wanted, at first or again. */
+  /** `goOn` is called when the body is wanted, for the first time or again. */
   constructor(
     { method, target, version, rawHeaders }: ParsedRequestHead,
     pipelined: boolean,
@@ -47,24 +51,26 @@ export class IncomingRequest implements ParsedRequestHead {
     this.#goOn = goOn;
     const { framing = 0, closesConnection: closes } = parseFraming(version, rawHeaders);
     this.framing = framing;
-    // RFC 9110 9.3.6: behind a CONNECT comes whatever the client likes.
+    // RFC 9110 9.3.6: after a CONNECT the client may send any bytes.
     const isOpen = !closes && !isFramingError(framing) && method !== "CONNECT";
     this.isLast = version === "1.0" || !isOpen;
   }
 
-  /** Its body is wanted now; until `read` or `resume` it waits, and holds its sender back. */
+  /**
+   * Whether its body is wanted now. Until `read` or `resume` the body waits and blocks its sender.
+   */
   get isFlowing(): boolean {
     return this.#flows;
   }
 
-  /** Gives the body to `sink`, from here on; where it is over, or there is none, its end at once. */
+  /** Delivers the body to `sink` from now on. If it is complete or empty, its end comes at once. */
   read(sink: BodySink): void {
     this.#sink = sink;
     if (this.complete) sink.onBodyEnd();
     else this.resume();
   }
 
-  /** Reads past the rest of the body. */
+  /** Reads and drops the rest of the body. */
   discard(): void {
     this.read(NOBODY);
   }
@@ -79,7 +85,7 @@ export class IncomingRequest implements ParsedRequestHead {
     this.#goOn();
   }
 
-  // Its connection calls these.
+  // Called by its connection.
 
   push(piece: Buffer): void {
     this.#sink.onBodyData(piece);

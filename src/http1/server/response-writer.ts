@@ -3,27 +3,28 @@ import { encodeChunk, encodeFields, LAST_CHUNK, writeBodyData } from "../write/m
 import { REASON_PHRASES } from "../write/reason-phrases.ts";
 import type { IncomingRequest } from "./incoming-request.ts";
 
-/** Is told how one answer goes. */
+/** Is notified of the progress of one response. */
 export type ResponseListener = {
-  /** The client takes more again. */
+  /** Called when the client takes more bytes again. */
   onDrain(): void;
-  /** Nothing more can come of the answer. `finished`: all of it was handed to the system. */
+  /** Called when the response is over. `finished`: all of it was handed to the system. */
   onClose(finished: boolean): void;
 };
 
 /**
- * The writing side of an exchange, in this order: no head yet, a head and perhaps some of the body, the
- * last byte written, all of it handed to the system. `lost`: the connection went before that.
+ * The states of a response, in this order: no head yet; a head and perhaps some of the body; the
+ * last byte written; all bytes handed to the system. `lost`: the connection ended before that.
  */
 type Writing = "head" | "body" | "ended" | "finished" | "lost";
 
 /**
- * The one answer to a request. Its framing is written here: the Content-Length among its fields, or
- * chunks, or the end of the connection for a client that knows no chunks. A body that does not keep
- * its Content-Length ends the connection, since the next answer would be read as part of it.
+ * The one response to a request. It writes its own framing: the Content-Length among its fields, or
+ * chunks, or the end of the connection for a client that does not support chunks. A body that does
+ * not match its Content-Length ends the connection, because the next response would be read as part
+ * of it.
  */
 export class ResponseWriter {
-  /** Whether the connection ends behind it. May be set until the head is written. */
+  /** Whether the connection ends after this response. May be set until the head is written. */
   closesConnection: boolean;
   listener: ResponseListener = NOBODY;
   /** 0 until there is a head. */
@@ -32,11 +33,11 @@ export class ResponseWriter {
   #writing: Writing = "head";
   readonly #socket: Socket;
   readonly #onFinish: () => void;
-  /** The head, until it goes out: with the first bytes of the body, or at `flush`. */
+  /** The head, held until the first bytes of the body or `flush`. */
   #heldHead = "";
   #hasBody = true;
   #chunked = false;
-  /** Bytes of the body that are still to come; Infinity where its head does not say. */
+  /** Bytes of the body that are still to come; Infinity if the head does not say. */
   #bodyLeft = Number.POSITIVE_INFINITY;
 
   constructor(socket: Socket, request: IncomingRequest, onFinish: () => void) {
@@ -50,12 +51,12 @@ export class ResponseWriter {
     return this.status !== 0;
   }
 
-  /** The last byte was written, or the connection is gone: nothing more can be. */
+  /** Whether the last byte was written or the connection is gone: nothing more can be written. */
   get ended(): boolean {
     return this.#writing !== "head" && this.#writing !== "body";
   }
 
-  /** All bytes were handed to the system. */
+  /** Whether all bytes were handed to the system. */
   get finished(): boolean {
     return this.#writing === "finished";
   }
@@ -65,14 +66,14 @@ export class ResponseWriter {
     this.writeInterim(100, []);
   }
 
-  /** Only to clients of HTTP/1.1, and only ahead of the head. */
+  /** Only for clients of HTTP/1.1, and only before the head. */
   writeInterim(status: number, fields: readonly string[]): void {
     this.#socket.write(`${statusLine(status)}${encodeFields(fields)}\r\n`, "latin1");
   }
 
   /**
-   * `fields` are names and values in turn, without Connection and Transfer-Encoding. Throws where
-   * one cannot be sent as what it is. Nothing goes out before `write`, `flush` or `end`.
+   * `fields` are names and values in turn, without Connection and Transfer-Encoding. Throws if a
+   * field cannot be sent safely. Nothing is sent before `write`, `flush` or `end`.
    */
   writeHead(status: number, fields: readonly string[]): void {
     let head = statusLine(status) + encodeFields(fields);
@@ -93,7 +94,9 @@ export class ResponseWriter {
     this.#heldHead = `${head}\r\n`;
   }
 
-  /** Takes the head back, for another one; false where some of it may have gone out. */
+  /**
+   * Discards the head, so that another one can be sent. Returns false if some of it may be sent.
+   */
   discardHead(): boolean {
     if (this.#heldHead === "") return false;
     this.#heldHead = "";
@@ -105,19 +108,21 @@ export class ResponseWriter {
     return true;
   }
 
-  /** Sends the head where it is held back still. */
+  /** Sends the head if it is still held. */
   flush(): void {
     if (this.#heldHead === "") return;
     this.#socket.write(this.#heldHead, "latin1");
     this.#heldHead = "";
   }
 
-  /** All that was written so far was handed to the system: nothing here reads it any more. */
+  /**
+   * Whether all bytes written so far were handed to the system: nothing here reads them any more.
+   */
   get isFlushed(): boolean {
     return this.#heldHead === "" && this.#socket.writableLength === 0;
   }
 
-  /** False where the client takes no more before `onDrain`. */
+  /** Returns false if the client takes no more before `onDrain`. */
   write(piece: Buffer): boolean {
     if (this.ended) return true;
     if (!this.#hasBody || piece.length === 0) {
@@ -130,7 +135,7 @@ export class ResponseWriter {
     return writeBodyData(this.#socket, head, piece, this.#chunked);
   }
 
-  /** Ends the answer, with the last piece of its body as latin1 text: one write for all of it. */
+  /** Ends the response with the last piece of its body, latin1 text, in one write. */
   end(last = ""): void {
     if (this.ended) return;
     this.#writing = "ended";
@@ -152,18 +157,18 @@ export class ResponseWriter {
   }
 
   /**
-   * Ends the connection in the middle of an answer, so that the client can tell. Where the end of
-   * the connection would be the end of the body, that takes a reset.
+   * Ends the connection in the middle of a response, so that the client can tell. If the end of the
+   * connection would mark the end of the body, it sends a reset.
    */
   cut(): void {
     const socket = this.#socket;
     const isDelimitedByClose = this.#hasBody && !this.#chunked && !Number.isFinite(this.#bodyLeft);
-    // Over TLS a connection that ends without a close_notify says it already.
+    // Over TLS a connection that ends without a close_notify already tells the client.
     if (isDelimitedByClose && !("encrypted" in socket)) socket.resetAndDestroy();
     else socket.destroy();
   }
 
-  // Its connection calls these.
+  // Called by its connection.
 
   drained(): void {
     if (!this.ended) this.listener.onDrain();
@@ -175,7 +180,7 @@ export class ResponseWriter {
     this.listener.onClose(false);
   }
 
-  /** False where the body is longer than its Content-Length. */
+  /** Counts bytes of the body. Returns false if it is longer than its Content-Length. */
   #counts(bytes: number): boolean {
     this.#bodyLeft -= bytes;
     if (this.#bodyLeft >= 0) return true;
@@ -197,7 +202,7 @@ function statusLine(status: number): string {
   return `HTTP/1.1 ${status} ${REASON_PHRASES[status] ?? ""}\r\n`;
 }
 
-/** The length of the body by its fields, and whether they have a date already. */
+/** The length of the body by its fields, and whether they include a date. */
 function ownFields(fields: readonly string[]) {
   let length: number | undefined;
   let dated = false;
@@ -214,7 +219,7 @@ function ownFields(fields: readonly string[]) {
 let dateSecond = -1;
 let dateText = "";
 
-/** RFC 9110 6.6.1, told once a second. */
+/** The Date field (RFC 9110 6.6.1), computed once a second. */
 function dateLine(): string {
   const second = Math.floor(Date.now() / 1_000);
   if (second !== dateSecond) {

@@ -6,25 +6,27 @@ import { IncomingRequest, type RequestError } from "./incoming-request.ts";
 import { ResponseWriter } from "./response-writer.ts";
 import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 
-/** Serves what comes in on connections. */
+/** Serves the requests that arrive on connections. */
 export type ServerHandler = {
-  /** May be replaced: what is asked later goes by what is there then. */
+  /** May be replaced. Later requests use the limits that are current then. */
   readonly limits: ServerLimits;
   onRequest(request: IncomingRequest, answer: ResponseWriter, connection: ServerConnection): void;
   /**
-   * Gives the whole answer, as it is to be sent, to bytes that are no request, or came too late. The
-   * connection ends with it. `method` is "" where none was read.
+   * Returns the whole response to bytes that are no request or came too late. The connection ends
+   * after it. `method` is "" if none was read.
    */
   errorResponse(wrong: RequestError, method: string): string;
-  /** The body of the request under way is wrong or late: `request.wrong` says why. */
+  /** Called when the body of the current request is malformed or late: `request.error` says why. */
   onRequestError(request: IncomingRequest, answer: ResponseWriter): void;
-  /** The last answer is out or on its way, and what the client still sends is read and discarded. */
+  /**
+   * Called when the last response is sent or being sent, and further bytes are read and discarded.
+   */
   onLinger(connection: ServerConnection): void;
 };
 
 /**
- * A state of the reading side: whether bytes are parsed as HTTP, and how long the connection may be in
- * it before it is refused with a 408, its request broken, or all of it destroyed.
+ * A state of the reading side: whether bytes are parsed as HTTP, and how long the state may last.
+ * After that the connection is refused with a 408, its request is broken off, or it is destroyed.
  */
 type Reading = {
   readonly parses: boolean;
@@ -33,15 +35,17 @@ type Reading = {
 };
 
 const READING = {
-  /** No byte has come. The first head has one limit, from the connection to its end. */
+  /** No byte has arrived. The first head has one limit, from the connection to the head's end. */
   connected: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
   /** Between a response and the first byte of the next head. */
   idle: { parses: true, limit: "idleTimeoutMs", onLate: "destroy" },
   head: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
   body: { parses: true, limit: "requestTimeoutMs", onLate: "break" },
-  /** The request is whole, or broken: what the client sends ahead waits for the response. */
+  /**
+   * The request is complete or malformed. Bytes that the client sends ahead wait for the response.
+   */
   ahead: { parses: true },
-  /** The last response is out, or on its way: what comes is discarded. */
+  /** The last response is sent or being sent. Bytes that arrive are discarded. */
   lingering: { parses: false, limit: "lingerMs", onLate: "destroy" },
   /** The socket belongs to another protocol. */
   detached: { parses: false },
@@ -49,27 +53,31 @@ const READING = {
 } as const satisfies Record<string, Reading>;
 
 /**
- * A client's connection. Reads one request at a time: what the client sends ahead waits as it is,
- * unread, until the answer before it is out; and once something was wrong, no byte is read as HTTP
- * any more. Its socket must allow half-open connections. Time passes with `tick` alone, so that
- * limits of time hold late by the time between two ticks, and never early.
+ * One client connection. Parses one request at a time: pipelined bytes stay unparsed until the
+ * previous response is written. After a parse error nothing more is parsed. Its socket must allow
+ * half-open connections. Time advances only with `tick`, so a time limit may take effect late by
+ * the time between two ticks, and never early.
  */
 export class ServerConnection {
   readonly socket: Socket;
-  /** The owner's: when it last brought a request that counts as use, on the clock of `tick`. */
+  /**
+   * Set by the owner: when it last brought a request that counts as use, on the clock of `tick`.
+   */
   usedMs = 0;
   readonly #handler: ServerHandler;
   readonly #heads: RequestHeadParser;
   readonly #body = new BodyParser();
   readonly #ahead = new ReadBuffer();
   #reading: Reading = READING.connected;
-  /** The writing side: the response under way, with its request. It keeps its own state. */
+  /** The writing side: the current response with its request. It keeps its own state. */
   #writing: ResponseWriter | undefined;
-  /** Bytes are being parsed: whatever its callbacks ask for waits until it returns. */
+  /**
+   * Whether bytes are being parsed. Actions that callbacks ask for wait until the parser returns.
+   */
   #isParsing = false;
-  /** When the first tick saw the present state; -1 before. */
+  /** When the first tick saw the current state; -1 before. */
   #sinceMs = -1;
-  /** While it lingers: whether bytes came since the last tick, and when the last ones were seen. */
+  /** While lingering: whether bytes came since the last tick, and when the last ones were seen. */
   #hasDiscarded = false;
   #quietSinceMs = -1;
 
@@ -87,23 +95,29 @@ export class ServerConnection {
     });
   }
 
-  /** No request is under way, and no byte of one has come. */
+  /** Whether no request is in progress and no byte of one has arrived. */
   get idle(): boolean {
     return this.#reading === READING.connected || this.#reading === READING.idle;
   }
 
-  /** A response is owed to the client, or the socket belongs to another protocol. */
+  /** Whether a response is owed to the client, or the socket belongs to another protocol. */
   get inUse(): boolean {
     if (!this.#reading.parses) return this.#reading === READING.detached;
     return this.#writing !== undefined && !this.#writing.finished;
   }
 
-  /** False from the moment at which the connection was destroyed: what came with it is not read. */
+  /**
+   * Whether bytes are read. False once the connection is destroyed: bytes of the same read are
+   * dropped.
+   */
   get #reads(): boolean {
     return this.#reading.parses && !this.socket.destroyed;
   }
 
-  /** Bytes that came and were not read yet: then it is not the client that is waited for. */
+  /**
+   * The number of bytes that arrived and are not parsed yet. If there are any, the wait is not the
+   * client's fault.
+   */
   get bytesAhead(): number {
     return this.#ahead.length;
   }
@@ -114,8 +128,8 @@ export class ServerConnection {
   }
 
   /**
-   * Gives the socket away, paused, for an upgrade: bytes that were not read as HTTP yet are the
-   * first that it brings. Only while a request is under way.
+   * Hands over the socket, paused, for an upgrade. Bytes that were not parsed as HTTP yet are the
+   * first that it delivers. Only while a request is in progress.
    */
   detachSocket(): Socket {
     const { socket } = this;
@@ -124,12 +138,12 @@ export class ServerConnection {
     socket.off("end", this.#onEnd);
     socket.off("drain", this.#onDrain);
     socket.pause();
-    // Called from within `onRequest`, what is left is given back when the reading returns.
+    // If called within `onRequest`, the rest is put back when the parser returns.
     if (!this.#isParsing) this.#giveBack(this.#ahead.bytes, this.#ahead.from, this.#ahead.to);
     return socket;
   }
 
-  /** Time has passed. To be called a few times a second, with a clock that never goes back. */
+  /** Must be called a few times a second, with a clock that never goes back. */
   tick(nowMs: number): void {
     const { limit, onLate } = this.#reading;
     if (limit === undefined || this.socket.destroyed) return;
@@ -141,7 +155,9 @@ export class ServerConnection {
     else this.socket.destroy();
   }
 
-  /** Nothing came for so long that what was answered has arrived, or never will. */
+  /**
+   * Whether nothing has arrived for so long that the response has been received, or never will be.
+   */
   #isQuiet(nowMs: number): boolean {
     if (this.#hasDiscarded || this.#quietSinceMs === -1) this.#quietSinceMs = nowMs;
     this.#hasDiscarded = false;
@@ -164,7 +180,7 @@ export class ServerConnection {
     }
   };
 
-  /** A client that has said all while it waits for its answer is gone, as with Node's own server. */
+  /** A client that ends its side before its response counts as gone, as in Node's own server. */
   readonly #onEnd = (): void => {
     if (this.#writing?.ended === false) this.socket.destroy();
     else this.socket.end();
@@ -174,7 +190,7 @@ export class ServerConnection {
     this.#writing?.drained();
   };
 
-  /** Reads what waits, as far as it may be read now. */
+  /** Parses the waiting bytes, as far as they may be parsed now. */
   readonly #goOn = (): void => {
     if (this.#isParsing || !this.#reads) return;
     const { bytes, from, to } = this.#ahead;
@@ -193,7 +209,7 @@ export class ServerConnection {
     }
   }
 
-  /** `areAhead`: the bytes came before the response to an earlier request was out. */
+  /** `areAhead`: the bytes arrived before the response to an earlier request was sent. */
   #parse(bytes: Buffer, from: number, to: number, areAhead: boolean): void {
     let at = from;
     this.#isParsing = true;
@@ -267,7 +283,7 @@ export class ServerConnection {
     else this.#handler.onRequestError(response.request, response);
   }
 
-  /** The answer is out. */
+  /** Called when the response was sent. */
   readonly #answered = (): void => {
     if (!this.#reading.parses) return;
     const { request, closesConnection: isLast } = this.#writing as ResponseWriter;
@@ -287,8 +303,8 @@ export class ServerConnection {
   }
 
   /**
-   * Ends our side and reads on for a while: to destroy a connection that still brings bytes makes
-   * the system answer them with a reset, which takes the answer with it (RFC 9112 9.6).
+   * Half-closes the socket and keeps reading for a while. Destroying a socket with unread input
+   * sends a TCP reset, which can discard the response before the client has read it (RFC 9112 9.6).
    */
   #hangUp(answer: string): void {
     this.#enter(READING.lingering);

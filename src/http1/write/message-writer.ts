@@ -5,9 +5,9 @@ const UNFIT_NAME = /[^!#$%&'*+\-.^_`|~0-9A-Za-z]/;
 const UNFIT_PART = /[^\x21-\x7e]/;
 
 /**
- * Field lines, from names and values in turn. Throws where one could not be sent as what it is: a
- * line end in a value would begin a field, or a message, of its own. A letter beyond latin1 counts
- * as well, since its low byte would be sent.
+ * Encodes field lines from names and values in turn. Throws if a field cannot be sent safely: a
+ * line end in a value would begin a new field or message. A letter outside latin1 is refused too,
+ * because its low byte would be sent.
  */
 export function encodeFields(fields: readonly string[]): string {
   let lines = "";
@@ -24,7 +24,9 @@ export function encodeFields(fields: readonly string[]): string {
   return lines;
 }
 
-/** A part of a request line, or a Host, as it is. Throws where it would end the line or the part. */
+/**
+ * Returns a part of a request line, or a Host, unchanged. Throws if it would end the line or part.
+ */
 export function checkLinePart(part: string): string {
   if (part === "" || UNFIT_PART.test(part)) {
     throw new Error(
@@ -37,15 +39,15 @@ export function checkLinePart(part: string): string {
 /** The end of a body in chunks (RFC 9112 7.1). */
 export const LAST_CHUNK = "0\r\n\r\n";
 
-/** `text`, latin1, as a chunk. */
+/** Encodes `text`, latin1, as a chunk. */
 export function encodeChunk(text: string): string {
   return `${chunkLine(text.length)}${text}\r\n`;
 }
 
 /**
- * Writes a piece of a body, which is not empty, as a chunk or as it is, behind `head` where that
- * was held back for it: together, so that they are one packet where they fit. False where the
- * socket takes no more before it has drained.
+ * Writes a piece of a body, which must not be empty, as a chunk or as it is. If a `head` was held
+ * for it, both are sent together, in one packet if they fit. Returns false if the socket takes no
+ * more before it has drained.
  */
 export function writeBodyData(
   socket: Socket,

@@ -1,6 +1,6 @@
 /**
- * The phrases behind status codes, for people who read along: no program goes by them. One that a
- * backend sends is never passed on, since any bytes may stand there (RFC 9112 4).
+ * The reason phrases of status codes. They are for human readers; no program uses them. An
+ * upstream's reason phrase is never passed on, because it may contain any bytes (RFC 9112 4).
  */
 export const REASON_PHRASES: Readonly<Record<number, string>> = {
   100: "Continue",
