@@ -162,7 +162,7 @@ class StoreFallback implements Fallback {
     return this.#breaker(this.#shared.link.clustered ? bucketOf(name) : 0);
   }
 
-  /** How long a heartbeat may take: longer if no request waits. */
+  /** How long a heartbeat may take: no request waits for it, so at least as long as a request. */
   get #beatLateMs(): number {
     return Math.max(BEAT_LATE_MS, this.timeoutMs);
   }
@@ -205,8 +205,8 @@ class StoreFallback implements Fallback {
 
   /**
    * Probes the other buckets of a Cluster too: a node holds several, and the next request of each
-   * would meet the same failure. The probe waits longer than a request does, because one failure is
-   * enough here.
+   * might meet the same failure. The probe waits at least as long as a request does, because one
+   * failure is enough here.
    */
   async #probeAllBuckets(): Promise<void> {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
