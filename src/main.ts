@@ -7,7 +7,7 @@ import type { Parent, ProcessControl } from "./server/process/process-context.ts
 
 const PARENT_POLL_MS = 250;
 
-/** The process: argv, environment, exit codes, signals. Nothing else touches `process`. */
+/** The process: argv, environment, exit codes, signals. No other file touches `process`. */
 const { version, engines } = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8"),
 ) as { version: string; engines: { node: string } };
@@ -19,7 +19,7 @@ if (satisfiesEngines(process.version, engines.node)) {
   process.exitCode = 78;
 }
 
-/** The rooms are imported only here: an old Node might not even load them. */
+/** The modules are imported only here, because an old Node might not even load them. */
 async function runVerb(): Promise<number> {
   const { run } = await import("./cli/run.ts");
   process.stderr.on("error", () => {});
@@ -61,8 +61,9 @@ async function askLine(question: string): Promise<string> {
 }
 
 /**
- * Resolves when the text has left: a pipe takes it in pieces, and an exit before the last would
- * lose it. A reader that went away (`tollgate keys list | head -1`) is no failure of Tollgate.
+ * Resolves when the text has been written. A pipe takes it in pieces, and an exit before the last
+ * piece would lose it. If the reader ends early (`tollgate keys list | head -1`), that is no
+ * failure of Tollgate.
  */
 function writeOut(text: string): Promise<void> {
   if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
@@ -100,8 +101,8 @@ function door(): ProcessControl {
 }
 
 /**
- * Under npm the parent is a shell, which dies of the signal that npm passes to it and passes it
- * to no child: the process that it started would go on for ever.
+ * Under npm the parent is a shell. It dies of the signal that npm passes to it and passes it to no
+ * child, so the process that it started would run for ever.
  */
 function onParentGone(listener: () => void): void {
   const parent = process.ppid;
@@ -113,8 +114,9 @@ function onParentGone(listener: () => void): void {
 }
 
 /**
- * npm dies of a SIGHUP and passes none on, so its end is taken for one: an operator who knows npm's process
- * id only can have the configuration read again. The shell between npm and us lives on. Linux tells.
+ * npm dies of a SIGHUP and forwards none, so the end of npm is treated as one. An operator who
+ * knows only npm's process id can then still reload the configuration. The shell between npm and
+ * this process survives. Works on Linux only.
  */
 function onNpmGone(listener: () => void): void {
   const shell = process.ppid;
@@ -127,10 +129,10 @@ function onNpmGone(listener: () => void): void {
   }, PARENT_POLL_MS).unref();
 }
 
-/** Undefined where the system does not tell. */
+/** The parent of a process; undefined if the system does not report it. */
 function parentOf(pid: number): string | undefined {
   try {
-    // The name of the command, in parentheses, may hold anything.
+    // The name of the command, in parentheses, may contain any characters.
     return readFileSync(`/proc/${pid}/stat`, "latin1")
       .replace(/^.*\) /s, "")
       .split(" ")[1];

@@ -1,9 +1,9 @@
-/** Accounts that are remembered at least; at most twice as many, some 300 bytes each. */
+/** The fewest accounts remembered; at most twice as many, at some 300 bytes each. */
 const ACCOUNTS = 100_000;
 
 /**
- * A value for each of many ids, bounded: the older half goes when the newer one is full. Asking for an
- * id makes it newer.
+ * A bounded map of values by id. The older half is dropped when the newer half is full. A look-up
+ * moves the id to the newer half.
  */
 export class AgingMap<T> {
   readonly #halfMax: number;

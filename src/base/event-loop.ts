@@ -1,6 +1,9 @@
 import { setImmediate } from "node:timers/promises";
 
-/** How long one piece of a long work holds up requests, in milliseconds, and how often it looks. */
+/**
+ * The longest time in milliseconds that one slice of long work delays requests, and how often it
+ * checks.
+ */
 const SLICE_MS = 1;
 const LOOK_EVERY = 16;
 
@@ -11,7 +14,7 @@ export async function nextTurn(): Promise<void> {
 
 /**
  * Visits each of many items in slices of a millisecond, with a turn of the event loop after each. A
- * visit that returns false ends it; returns whether all were visited. `index` counts from 0.
+ * visit that returns false ends the loop. Returns whether all were visited. `index` counts from 0.
  */
 export async function inSlices<T>(
   items: Iterable<T>,

@@ -1,4 +1,4 @@
-/** An owner with its items, oldest first, among the owners that have as many. */
+/** An owner with its items, oldest first, among the owners that have the same number. */
 type Owner<T> = {
   readonly name: string;
   count: number;
@@ -8,17 +8,19 @@ type Owner<T> = {
   after: Owner<T> | undefined;
 };
 type Item<T> = { readonly value: T; next: Item<T> | undefined };
-/** Owners with the same number of items, the one that has had so many for longest first. */
+/**
+ * Owners with the same number of items. The one that has had this number for longest comes first.
+ */
 type Level<T> = { first: Owner<T> | undefined; last: Owner<T> | undefined };
 
 /**
- * A memory that owners share: `drop` takes the oldest item of the owner with the most, so that none of
- * them can push out what those with less have. Adding and dropping take the same time whatever is in
- * it.
+ * A buffer that owners share. `drop` removes the oldest item of the owner with the most items, so
+ * that no owner can push out the items of owners with fewer. Adding and dropping take constant
+ * time.
  */
 export class FairBuffer<T> {
   readonly #owners = new Map<string, Owner<T>>();
-  /** By the number of items. */
+  /** Owners by their number of items. */
   readonly #levels: Level<T>[] = [];
   #size = 0;
   #largest = 0;
@@ -27,7 +29,7 @@ export class FairBuffer<T> {
     return this.#size;
   }
 
-  /** The items of the owner that has the most. */
+  /** The number of items of the owner that has the most. */
   get largest(): number {
     return this.#largest;
   }
@@ -49,7 +51,7 @@ export class FairBuffer<T> {
     this.#largest = Math.max(this.#largest, owner.count);
   }
 
-  /** Takes one item out. */
+  /** Removes one item. */
   drop(): void {
     const owner = this.#levels[this.#largest]?.first;
     if (owner === undefined) return;
@@ -64,7 +66,7 @@ export class FairBuffer<T> {
     if (this.#levels[this.#largest]?.first === undefined) this.#largest -= 1;
   }
 
-  /** Each owner's items together, oldest first. */
+  /** The items of each owner together, oldest first. */
   *values(): Generator<T> {
     for (const owner of this.#owners.values()) {
       for (let item: Item<T> | undefined = owner.first; item !== undefined; item = item.next) {

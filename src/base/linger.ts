@@ -1,21 +1,21 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-/** How long what still comes is read after an answer that ends a connection. */
+/** The time for which input is still read after a response that ends a connection. */
 export const LINGER_MS = 1_000;
 
 /**
- * The bytes of a request that are read only to be dropped: an unread body of this length leaves the
- * connection usable, and so much is read while hanging up where no environment says how much
- * (docs/reference/edge.md#unread-bodies).
+ * The bytes of a request that are read only to be discarded. An unread body of this length leaves
+ * the connection usable. Before a connection is closed, this many bytes are read if no environment
+ * sets another number (docs/reference/edge.md#unread-bodies).
  */
 export const DISCARD_BYTES_MAX = 65_536;
 
 /**
- * Closes a connection after the answer so that the answer arrives: half-closes, reads on and throws
- * away what the client still sends, up to `bytesMax` or 1 s, then destroys. Destroying at once makes
- * the system answer late bytes with a reset, which takes the response with it (RFC 9112 9.6).
- * Call it before the response ends: Node closes through `destroySoon`.
+ * Closes a connection after the response so that the response arrives: half-closes, reads on and
+ * discards the client's input, up to `bytesMax` or for 1 s, then destroys the socket. If the socket
+ * is destroyed at once, the system answers late bytes with a reset, which can discard the response
+ * (RFC 9112 9.6). Call it before the response ends, because Node closes through `destroySoon`.
  */
 export function lingerOnClose(socket: Socket, request: IncomingMessage, bytesMax: number): void {
   socket.destroySoon = () => {
@@ -34,7 +34,7 @@ export function lingerOnClose(socket: Socket, request: IncomingMessage, bytesMax
   };
 }
 
-/** The same after the parser gave up: the bytes that follow are not HTTP, so they are read raw. */
+/** The same after a parse error. The bytes that follow are not HTTP, so they are read raw. */
 export function endThenDiscard(socket: Socket, answer: string, bytesMax: number): void {
   let bytes = 0;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);

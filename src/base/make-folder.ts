@@ -2,9 +2,9 @@ import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
- * Makes a folder, and those above it that are missing. Rejects with the system's error where that
- * cannot be done. Node's recursive mkdir never ends on a file system that says ENOENT of a folder
- * whose parent is there, as /proc does, and keeps a core busy.
+ * Makes a folder and its missing parents. Rejects with the system's error if that fails. Node's
+ * recursive mkdir never ends, and keeps a core busy, on a file system such as /proc that reports
+ * ENOENT for a folder whose parent exists.
  */
 export async function makeFolder(path: string): Promise<void> {
   try {
@@ -17,7 +17,7 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** One that is there already is as good; a file in its place is not. */
+/** Makes one folder. An existing folder is accepted; a file in its place is not. */
 async function makeOne(path: string): Promise<void> {
   try {
     await mkdir(path);

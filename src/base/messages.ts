@@ -1,8 +1,8 @@
 const SHOWN_MAX = 100;
 
 /**
- * A value that was given from outside, for a message: as JSON, so that nothing in it can pass for the
- * words of the message, and shortened to 100 characters.
+ * Quotes a value from outside for a message. JSON keeps it from posing as the words of the message.
+ * It is shortened to 100 characters.
  */
 export function quoteValue(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(shorten(value));
@@ -13,14 +13,17 @@ function shorten(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }
 
-/** Escapes what would move the cursor, colour the screen or turn the text around. */
+/** Escapes characters that would move the cursor, colour the screen or reverse the text. */
 export function cleanText(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
   });
 }
 
-/** The message alone: errors of libraries carry commands, addresses and passwords as members. */
+/**
+ * The message alone, because errors of libraries carry commands, addresses and passwords as
+ * members.
+ */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }

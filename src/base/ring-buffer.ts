@@ -1,11 +1,13 @@
 /**
- * The latest `max` of many. A Map from which the oldest leaves at each step is rebuilt over and over:
- * it took a quarter of the CPU of a refusal.
+ * The latest `max` items. A Map that drops its oldest entry at each step is rebuilt again and
+ * again: that took a quarter of the CPU of a refusal.
  */
 export class RingBuffer<T> {
   readonly #max: number;
   readonly #kept: T[] = [];
-  /** The place of the next one, and of the oldest once all places are taken. */
+  /**
+   * The position of the next item. Once the buffer is full, it is also the position of the oldest.
+   */
   #next = 0;
 
   constructor(max: number) {
@@ -17,7 +19,7 @@ export class RingBuffer<T> {
     this.#next = (this.#next + 1) % this.#max;
   }
 
-  /** Oldest first. */
+  /** All items, oldest first. */
   all(): T[] {
     return [...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)];
   }

@@ -1,4 +1,4 @@
-/** One piece of work after the other: an old reading never replaces a newer change. */
+/** Runs one task after the other, so that an old read never replaces a newer change. */
 export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve();
 
@@ -8,7 +8,7 @@ export class SerialQueue {
     return done;
   }
 
-  /** When all that was begun has ended, however it did. */
+  /** Resolves when all tasks that were started have ended, successfully or not. */
   async idle(): Promise<void> {
     await this.#last;
   }

@@ -3,8 +3,8 @@ type Sqlite = typeof import("node:sqlite");
 let loaded: Sqlite | undefined;
 
 /**
- * Node's SQLite, loaded where it is first used. Node 22 says on stderr that it is experimental, once,
- * while it is loaded: as nothing else is under way just then, no other warning is lost.
+ * Node's SQLite, loaded when it is first used. While it loads, Node 22 warns once on stderr that it
+ * is experimental. Nothing else runs at that moment, so no other warning is lost.
  */
 export function loadSqlite(): Sqlite {
   if (loaded !== undefined) return loaded;

@@ -1,7 +1,7 @@
-/** A place in a text: lines and columns from 1. */
+/** A position in a text: lines and columns from 1. */
 export type TextPosition = { readonly line: number; readonly column: number };
 
-/** The place of a character, counted from 0; a line ends with LF. */
+/** The position of a character, counted from 0. A line ends with LF. */
 export function positionAt(text: string, offset: number): TextPosition {
   const before = text.slice(0, offset);
   const lineStart = before.lastIndexOf("\n") + 1;

@@ -3,7 +3,9 @@ import { BlockList, isIP, isIPv4 } from "node:net";
 /** Whether an address lies in one of a set of networks. */
 export type AddressMatcher = (address: string) => boolean;
 
-/** Reads CIDRs that were checked with `isNetwork`; a bare address is a network of one. */
+/**
+ * Builds a matcher for CIDRs that `isNetwork` accepted. A bare address is a network of one address.
+ */
 export function addressMatcher(cidrs: readonly string[]): AddressMatcher {
   if (cidrs.length === 0) return () => false;
   const list = new BlockList();
@@ -18,7 +20,9 @@ export function addressMatcher(cidrs: readonly string[]): AddressMatcher {
   };
 }
 
-/** An address, or one with the number of bits that count: 10.0.0.0/8, 2001:db8::/32. */
+/**
+ * Whether the text is an address, or an address with a prefix length: 10.0.0.0/8, 2001:db8::/32.
+ */
 export function isCidr(text: string): boolean {
   const [, address = "", bits] = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const version = isIP(address);
@@ -28,12 +32,12 @@ export function isCidr(text: string): boolean {
 /** Port 0 asks for any free port. */
 export type HostPort = { readonly host: string; readonly port: number };
 
-/** As people write it: IPv6 in brackets. */
+/** Formats a host and a port for people: IPv6 in brackets. */
 export function formatHostPort({ host, port }: HostPort): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** Only this machine can reach it. */
+/** Whether only this machine can reach it. */
 export function isLoopback({ host }: HostPort): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }

@@ -1,11 +1,11 @@
-/** Fields that a refusal may have beyond those of every response; its row says which. */
+/** Fields that a refusal may have in addition to those of every response; its row names them. */
 export type RefusalField = "Allow" | "Retry-After" | "Sec-WebSocket-Version" | "WWW-Authenticate";
 
 /**
- * `closes`: the framing itself is not to be believed, so neither is what follows on the connection.
- * `decides`: stands in place of the store's decision (docs/reference/http.md#order), so the log says
- * `refused`. `upstreamFault`: the upstream failed, and its failures are counted. `when` is for people:
- * docs/reference/refusals.md is made from these rows.
+ * `closes`: the framing itself is invalid, so nothing after it on the connection can be parsed.
+ * `decides`: the refusal replaces the store's decision (docs/reference/http.md#order), so the log
+ * says `refused`. `upstreamFault`: the upstream failed, and the failure is counted. `when` is for
+ * people: docs/reference/refusals.md is made from these rows.
  */
 export type RefusalRow = {
   readonly status: number;
@@ -18,8 +18,8 @@ export type RefusalRow = {
 };
 
 /**
- * Every way the gateway says no, one row for each code (docs/reference/http.md#refusals). A new
- * refusal is a new row, never a new class. Refusals are values; only the unexpected throws.
+ * Every refusal of the gateway, one row for each code (docs/reference/http.md#refusals). A new
+ * refusal is a new row, never a new class. Refusals are values; only unexpected errors are thrown.
  */
 export const REFUSALS = {
   bad_request: {

@@ -1,12 +1,13 @@
 import { REASON_PHRASES } from "../http1/write/reason-phrases.ts";
 import { REFUSALS, type RefusalField, type RefusalRow } from "./refusal-table.ts";
 
-/** The code of a row: what an answer and a line of the log say of a refusal. */
+/** The code of a row, as responses and log lines name it. */
 export type RefusalCode = keyof typeof REFUSALS;
 
 /**
- * `why` goes to the log and never to the client. The others are for the client, where the row's own
- * words do not say enough: a message, the wait for Retry-After, the scopes that a challenge names.
+ * `why` goes to the log and never to the client. The other members are for the client, when the
+ * row's own words are not enough: a message, the wait for Retry-After, the scopes that a challenge
+ * names.
  */
 export type Refusal = {
   readonly code: RefusalCode;
@@ -16,7 +17,7 @@ export type Refusal = {
   readonly scope?: string;
 };
 
-/** The result of every judge in core/: a value to go on with, or one refusal to answer with. */
+/** The result of every check in core/: a value to continue with, or one refusal to respond with. */
 export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal };
@@ -39,29 +40,29 @@ export function statusOf(code: RefusalCode): number {
   return ROWS[code].status;
 }
 
-/** Whether the refusal stands in place of a decision of the store. */
+/** Whether the refusal replaces a decision of the store. */
 export function isDecision(code: RefusalCode): boolean {
   return ROWS[code].decides === true;
 }
 
-/** Whether the upstream failed, and not the client or the gateway. */
+/** Whether the upstream failed, not the client or the gateway. */
 export function isUpstreamFault(code: RefusalCode): boolean {
   return ROWS[code].upstreamFault === true;
 }
 
-/** Whether nothing that follows on the connection is to be believed after this refusal. */
+/** Whether nothing more can be parsed on the connection after this refusal. */
 export function closesAfter(code: RefusalCode): boolean {
   return ROWS[code].closes;
 }
 
-/** The names of the fields that this refusal may add; whether one has a value depends on the request. */
+/** The names of the fields that this refusal may add. The request determines if one has a value. */
 export function refusalFieldNames(code: RefusalCode): readonly RefusalField[] {
   return ROWS[code].fields;
 }
 
 /**
  * The form of error bodies: `plain`, or problem details (RFC 9457), whose types are described under
- * `typesUrl` where there is one.
+ * `typesUrl` if there is one.
  */
 export type ErrorFormat = "plain" | { readonly typesUrl: string | undefined };
 
@@ -70,7 +71,10 @@ export function errorMediaType(format: ErrorFormat): string {
   return format === "plain" ? "application/json" : "application/problem+json";
 }
 
-/** The body of a refusal as JSON; `status` repeats the HTTP status (docs/reference/http.md#refusals). */
+/**
+ * The body of a refusal as JSON. `status` repeats the HTTP status
+ * (docs/reference/http.md#refusals).
+ */
 export function errorBody(
   { code, message }: Pick<Refusal, "code" | "message">,
   format: ErrorFormat,
@@ -80,7 +84,10 @@ export function errorBody(
   return JSON.stringify({ code, message, status: statusOf(code) });
 }
 
-/** RFC 9457 4.2.1: the title of about:blank is the phrase of the status; of another type it is fixed. */
+/**
+ * The body as problem details. RFC 9457 4.2.1: the title of about:blank is the status phrase; that
+ * of another type is fixed.
+ */
 function problemBody(code: RefusalCode, message: string, typesUrl: string | undefined): string {
   const status = statusOf(code);
   const isNamed = typesUrl !== undefined;

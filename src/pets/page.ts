@@ -1,7 +1,7 @@
 import { encodePet, isPetStatus, type Pet, type PetStatus, parseInt64, STATUSES } from "./pet.ts";
 import { invalid, type PetResult, quoted, valid } from "./problem.ts";
 
-/** Which animals a list asks for: those with an id above `after`, in the order of ids. */
+/** The animals that a list asks for: those with an id above `after`, in the order of ids. */
 export type Page = {
   readonly limit: number;
   readonly status?: PetStatus;
@@ -12,8 +12,8 @@ const LIMIT_DEFAULT = 20;
 const DESCRIBED = ["limit", "status", "after"];
 
 /**
- * Reads the query of `GET /pets`, or refuses with 400 `invalid_parameter`. Parameters that are
- * not described are ignored, as clients expect of a list; a described one must not be repeated
+ * Reads the query of `GET /pets`, or refuses with 400 `invalid_parameter`. Parameters that are not
+ * described are ignored, as clients of lists expect. A described one must not be repeated
  * (config/pets.openapi.yaml).
  */
 export function parsePageQuery(query: Readonly<Record<string, unknown>>): PetResult<Page> {
@@ -34,7 +34,7 @@ export function parsePageQuery(query: Readonly<Record<string, unknown>>): PetRes
   return valid(status === undefined ? page : { ...page, status });
 }
 
-/** A page as JSON text, and the Link value that leads on where there is more. */
+/** A page as JSON text, and the Link value for the next page if there is one. */
 export function encodePage(page: Page, found: readonly Pet[]): { body: string; link?: string } {
   const shown = found.slice(0, page.limit);
   const body = `[${shown.map(encodePet).join(",")}]`;
@@ -45,7 +45,9 @@ export function encodePage(page: Page, found: readonly Pet[]): { body: string; l
   return { body, link: `<${next}>; rel="next"` };
 }
 
-/** Opaque on purpose: the rule for the next page is ours to change, not the client's to compute. */
+/**
+ * Opaque on purpose: clients must not compute the next page, so that this API may change the rule.
+ */
 function writeCursor(id: bigint): string {
   return Buffer.from(String(id)).toString("base64url");
 }

@@ -4,8 +4,8 @@ export const STATUSES = ["available", "pending", "sold"] as const;
 export type PetStatus = (typeof STATUSES)[number];
 
 /**
- * The body of `POST /pets`, NewPet in config/pets.openapi.yaml. Numbers are bigint: a double cannot
- * hold every int64. Omitted `status` stays absent.
+ * The body of `POST /pets`, NewPet in config/pets.openapi.yaml. Numbers are bigint, because a
+ * double cannot hold every int64. An omitted `status` stays absent.
  */
 export type NewPet = {
   readonly name: string;
@@ -15,7 +15,7 @@ export type NewPet = {
 export type Pet = NewPet & { readonly id: bigint };
 
 const NAME_CHARACTERS_MAX = 200;
-/** Deep enough for any field we ignore, shallow enough for the reviver, which recurses. */
+/** Deep enough for any ignored field, shallow enough for the reviver, which recurses. */
 const NESTING_MAX = 32;
 const CANONICAL_INTEGER = /^(?:0|-?[1-9][0-9]{0,18})$/;
 
@@ -25,7 +25,7 @@ export function encodePet({ id, name, categoryId, status }: Pet): string {
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}}`;
 }
 
-/** An int64 as it is written back: no sign but a leading "-", no leading zeros, no "-0". */
+/** Parses an int64 in its canonical form: no sign but a leading "-", no leading zeros, no "-0". */
 export function parseInt64(text: string): bigint | undefined {
   if (!CANONICAL_INTEGER.test(text)) return undefined;
   const value = BigInt(text);
@@ -37,9 +37,9 @@ export function isPetStatus(value: unknown): value is PetStatus {
 }
 
 /**
- * Reads the body of `POST /pets`: a NewPet, or 400 `invalid_body` naming everything wrong with it.
- * Unknown fields are ignored, `id` among them. A duplicate key is refused, since readers differ in
- * which of the two they believe (RFC 8259 4).
+ * Reads the body of `POST /pets`: a NewPet, or 400 `invalid_body` that names every mistake in it.
+ * Unknown fields are ignored, and `id` is one of them. A duplicate key is refused, because readers
+ * differ in which of the two they use (RFC 8259 4).
  */
 export function parseNewPet(body: Uint8Array): PetResult<NewPet> {
   if (body.length === 0) return invalid("invalid_body", "The body is empty: send a NewPet as JSON");
@@ -69,7 +69,7 @@ function judgeNewPet({ name, categoryId, status }: Record<string, unknown>): Pet
   return valid(status === undefined ? { name, categoryId } : { name, categoryId, status });
 }
 
-/** A field that is not there is told apart from one of the wrong type or size. */
+/** The message tells a missing field from one of the wrong type or size. */
 function wanted(field: string, kind: string, found: unknown): string {
   if (found === undefined) return `${field} is required: ${kind}`;
   return `${field} must be ${kind}: found ${spoken(found)}`;
@@ -84,7 +84,10 @@ function spoken(value: unknown): string {
   return typeof value === "object" && value !== null ? "an object" : String(value);
 }
 
-/** Characters are Unicode scalar values, so a lone surrogate is none; blanks and controls are. */
+/**
+ * Whether a value is a name. Characters are Unicode scalar values, so a lone surrogate is none;
+ * blanks and controls are characters.
+ */
 function isName(value: unknown): value is string {
   if (typeof value !== "string" || value === "" || !value.isWellFormed()) return false;
   return value.length <= 2 * NAME_CHARACTERS_MAX && [...value].length <= NAME_CHARACTERS_MAX;
@@ -94,12 +97,12 @@ function isName(value: unknown): value is string {
 type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
 const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
 
-/** JSON with every number that is an int64 written as an integer as a bigint, others as numbers. */
+/** Parses JSON. A number that is written as an integer and fits an int64 becomes a bigint. */
 function parseExact(body: Uint8Array): PetResult<unknown> {
   try {
-    // A byte order mark is not JSON (RFC 8259 8.1), hence it is not skipped.
+    // A byte order mark is not JSON (RFC 8259 8.1), so it is not skipped.
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    // Without a reviver the parser neither recurses nor looks back, whatever the text.
+    // Without a reviver the parser neither recurses nor looks back, whatever the text is.
     JSON.parse(text);
     const flaw = structuralFlaw(text);
     if (flaw !== undefined) return invalid("invalid_body", flaw);
@@ -116,8 +119,9 @@ function parseExact(body: Uint8Array): PetResult<unknown> {
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[{}[\]]/g;
 
 /**
- * Finds flaws that JSON.parse does not report: a key twice in one object, too deep a nesting. The
- * text must be valid JSON: unterminated strings would make the pattern quadratic.
+ * Finds flaws that JSON.parse does not report: a duplicate key in one object, and nesting that is
+ * too deep. The text must be valid JSON, because unterminated strings would make the pattern
+ * quadratic.
  */
 function structuralFlaw(text: string): string | undefined {
   const open: Set<string>[] = [];

@@ -1,4 +1,4 @@
-/** Every way the pets API says no: one row per code. The words are given where it is said. */
+/** Every refusal of the pets API, one row for each code. The caller supplies the message. */
 export const PET_PROBLEMS = {
   invalid_request: 400,
   invalid_parameter: 400,
@@ -15,7 +15,9 @@ export const PET_PROBLEMS = {
 
 export type Problem = { readonly code: keyof typeof PET_PROBLEMS; readonly message: string };
 
-/** The result of every judge of this API: a value to go on with, or a problem to answer with. */
+/**
+ * The result of every check of this API: a value to continue with, or a problem to respond with.
+ */
 export type PetResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: Problem };
@@ -37,7 +39,9 @@ export function problemBody({ code, message }: Problem): string {
   return JSON.stringify({ code, message, status: PET_PROBLEMS[code] });
 }
 
-/** A client's value as a message quotes it: as JSON, so that nothing in it can pose as ours. */
+/**
+ * A client's value as a message quotes it: JSON keeps it from posing as the words of the message.
+ */
 export function quoted(value: string): string {
   return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
 }

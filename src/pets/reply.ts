@@ -11,7 +11,7 @@ export function sendJson(reply: FastifyReply, status: number, body: string): Fas
   return reply.code(status).type("application/json; charset=utf-8").send(body);
 }
 
-/** Node asks what to do with an Expect other than 100-continue: there is nothing else to expect. */
+/** Called by Node for an Expect other than 100-continue, the only expectation that is defined. */
 export function sendExpectationFailed(_request: IncomingMessage, response: ServerResponse): void {
   const problem: Problem = { code: "expectation_failed", message: "Only 100-continue can be met" };
   const type = "application/json; charset=utf-8";
@@ -20,7 +20,8 @@ export function sendExpectationFailed(_request: IncomingMessage, response: Serve
 }
 
 /**
- * Bytes that the HTTP parser refuses have no request to reply to: the answer is written by hand.
+ * Input that the HTTP parser rejects has no request to reply to, so the response is written by
+ * hand.
  */
 export function writeProblemToSocket(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {

@@ -9,11 +9,11 @@ import { sendExpectationFailed, sendJson, sendProblem, writeProblemToSocket } fr
 import { openPets, type PetStore } from "./store.ts";
 
 const BODY_BYTES_MAX = 64 * 1024;
-/** The most that is read of a body that is too long, so that its sender gets to hear the 413. */
+/** The most bytes read of a body that is too long, so that the client receives the 413. */
 const DISCARD_BYTES_MAX = 16 * 1024 * 1024;
 const DRAIN_MS = 5_000;
 
-/** The animals of a newcomer's first list, where seeding was asked for. */
+/** The animals of a new table, if seeding was requested. */
 const SEED: readonly NewPet[] = [
   { name: "Ada", categoryId: 1n, status: "available" },
   { name: "Bruno", categoryId: 1n, status: "pending" },
@@ -24,27 +24,27 @@ const SEED: readonly NewPet[] = [
 
 export type PetsOptions = {
   readonly host: string;
-  /** 0 asks for any free port. */
+  /** Port 0 asks for any free port. */
   readonly port: number;
-  /** An SQLite file; without one the animals live in memory. */
+  /** An SQLite file. Without one the animals are kept in memory. */
   readonly dataFile?: string;
-  /** Puts a handful of animals into a table that is new, and only then. */
+  /** Adds a few animals if, and only if, the table is new. */
   readonly seed?: boolean;
-  /** Hears of whatever was answered with 500; the client learns nothing of it. */
+  /** Called for every error that was answered with 500. The client learns nothing of it. */
   readonly onError?: (error: unknown) => void;
 };
 
 export type RunningPets = {
   readonly url: string;
   readonly port: number;
-  /** Serves what is under way, for at most 5 s, then closes connections and file. */
+  /** Serves requests in progress for at most 5 s, then closes connections and the file. */
   stop(): Promise<void>;
 };
 
 /**
- * Serves the operations of config/pets.openapi.yaml under `/v1`, and `GET /healthz`. Rejects where
- * the data file is refused (store.ts) or the address cannot be listened on (the system's error,
- * untouched).
+ * Serves the operations of config/pets.openapi.yaml under `/v1`, and `GET /healthz`. Rejects if the
+ * data file is refused (store.ts) or the address cannot be listened on (with the system's own
+ * error).
  */
 export async function startPets(options: PetsOptions): Promise<RunningPets> {
   const { host, port, dataFile, seed = false, onError = () => {} } = options;
@@ -77,15 +77,15 @@ function serverOver(store: PetStore, onError: (error: unknown) => void): Fastify
   let draining = false;
   const app = fastify({
     logger: false,
-    // A missing Host and an odd Expect are refused in the Error shape, like all else.
+    // A missing Host and an unknown Expect are refused in the Error shape, like all else.
     http: { requireHostHeader: false },
-    // Longer than any proxy in front keeps an idle connection: closing first is its part, for a
-    // request that crosses our close on the wire is lost.
+    // This is longer than any proxy in front keeps an idle connection. The proxy should close
+    // first, because a request that crosses this server's close on the wire is lost.
     keepAliveTimeout: 65_000,
     requestTimeout: 60_000,
     exposeHeadRoutes: true,
-    // Fastify's 503 does not have the Error shape: requests that come during the drain are served
-    // instead.
+    // Fastify's 503 does not have the Error shape, so requests that arrive during the drain are
+    // served instead.
     return503OnClosing: false,
     routerOptions: { maxParamLength: BODY_BYTES_MAX },
     frameworkErrors: (_error, _request, reply) => {
@@ -181,7 +181,7 @@ const TOO_LONG: Problem = {
   message: `The body is larger than ${BODY_BYTES_MAX} bytes`,
 };
 
-/** A body without Content-Type is the framework's to refuse; no body at all is an empty one. */
+/** The framework refuses a body without Content-Type. A missing body counts as an empty one. */
 function refuseOtherMedia(request: FastifyRequest, reply: FastifyReply, done: () => void): void {
   const { "content-type": type, "content-encoding": coding = "identity" } = request.headers;
   if (coding.toLowerCase() === "identity" && (type === undefined || isJson(type))) done();
@@ -198,7 +198,9 @@ function isJson(type: string): boolean {
   }
 }
 
-/** Reads to the end even when it is too long: an early close would reset the answer away. */
+/**
+ * Reads to the end even if the body is too long, because an early close could discard the response.
+ */
 async function readBody(body: IncomingMessage): Promise<Buffer | "too long"> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -210,7 +212,10 @@ async function readBody(body: IncomingMessage): Promise<Buffer | "too long"> {
   return bytes <= BODY_BYTES_MAX ? Buffer.concat(chunks, bytes) : "too long";
 }
 
-/** No such path: 404. Known path, other method: 405 with Allow (RFC 9110 15.5.6). */
+/**
+ * Refuses an unknown path with 404, and another method of a known path with 405 and Allow (RFC 9110
+ * 15.5.6).
+ */
 function sayWhyNot(request: FastifyRequest, reply: FastifyReply): void {
   const path = request.url.split("?", 1)[0] ?? "";
   const allow = allowOf(path);

@@ -4,7 +4,10 @@ import { DatabaseSync } from "node:sqlite";
 import type { Page } from "./page.ts";
 import { isPetStatus, type NewPet, type Pet } from "./pet.ts";
 
-/** `find` gives one animal more than the page holds where there are more, so that one can tell. */
+/**
+ * `find` returns one animal more than the page holds if there are more, which shows that a next
+ * page exists.
+ */
 export type PetStore = {
   add(pet: NewPet): Pet;
   get(id: bigint): Pet | undefined;
@@ -12,9 +15,9 @@ export type PetStore = {
   close(): void;
 };
 
-/** Says in the file whose it is: "pets" in ASCII. */
+/** Marks the file as one of this program: "pets" in ASCII. */
 const APPLICATION_ID = 0x70657473;
-/** Ids are never given twice, hence AUTOINCREMENT. */
+/** Ids are never reused, hence AUTOINCREMENT. */
 const SCHEMA = `
   CREATE TABLE pets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -26,14 +29,15 @@ const SCHEMA = `
   PRAGMA application_id = ${APPLICATION_ID};`;
 
 /**
- * Opens the animals in `file`, creating it and its directories where they are not there; without
- * a file they live in memory. Throws an error of one line that names the file where it is damaged
- * or not ours, and leaves it as it was. `seed` is written once, when the table is made.
+ * Opens the animals in `file`. Creates the file and its directories if they are missing. Without a
+ * file the animals are kept in memory. If the file is damaged or belongs to another program, throws
+ * an error of one line that names it, and leaves it unchanged. `seed` is written once, when the
+ * table is created.
  */
 export function openPets(file: string | undefined, seed: readonly NewPet[]): PetStore {
   if (file === undefined) return storeOver(prepare(new DatabaseSync(":memory:"), seed));
   try {
-    // Absolute, for SQLite reads "file:…" and ":memory:" as something else than paths.
+    // The path is absolute, because SQLite does not read "file:…" and ":memory:" as paths.
     const path = resolve(file);
     makeFolder(dirname(path));
     if (existsSync(path)) inspect(path);
@@ -47,7 +51,10 @@ export function openPets(file: string | undefined, seed: readonly NewPet[]): Pet
   }
 }
 
-/** One by one: Node's recursive mkdir never ends where /proc says ENOENT of a folder in it. */
+/**
+ * Makes one folder at a time, because Node's recursive mkdir never ends when /proc reports ENOENT
+ * for a folder in it.
+ */
 function makeFolder(path: string): void {
   const parent = dirname(path);
   if (existsSync(path)) return;
@@ -55,9 +62,12 @@ function makeFolder(path: string): void {
   mkdirSync(path);
 }
 
-/** Looks without touching: a connection that may write would change a file it then refuses. */
+/**
+ * Inspects the file read-only, because a writable connection would change a file that is then
+ * refused.
+ */
 function inspect(file: string): void {
-  // SQLite takes a file of one byte for an empty one, and would write over it.
+  // SQLite treats a file of one byte as empty and would overwrite it.
   if (statSync(file).size === 1) throw new Error("file is not a database");
   const db = new DatabaseSync(file, { readOnly: true });
   try {
@@ -71,8 +81,8 @@ function inspect(file: string): void {
 }
 
 /**
- * WAL and NORMAL: animals that were answered for survive a crash of the process, if not of the
- * power.
+ * WAL and NORMAL: animals that were confirmed survive a crash of the process, but may not survive a
+ * power failure.
  */
 function prepare(db: DatabaseSync, seed: readonly NewPet[]): DatabaseSync {
   try {

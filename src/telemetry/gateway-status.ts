@@ -1,7 +1,7 @@
-/** How a gateway says that it is. */
+/** The state that a gateway reports. */
 type GatewayState = "ready" | "not ready" | "draining";
 
-/** The message of a gateway about itself, each second. */
+/** The status message that a gateway publishes every second. */
 export type GatewayStatus = {
   readonly name: string;
   readonly version: string;
@@ -10,16 +10,16 @@ export type GatewayStatus = {
   /** Unix seconds. */
   readonly started: number;
   readonly requestsPerSecond: number;
-  /** Answers of the gateway itself from 400 on. */
+  /** Responses of the gateway itself with a status of 400 or above. */
   readonly refusalsPerSecond: number;
-  /** How long the store took for the last message of this kind; null before the first. */
+  /** The time that the store took for the previous status message; null before the first. */
   readonly storeMs: number | null;
   readonly state: GatewayState;
   /** The checks that fail, each with its reason; null if none does. */
   readonly why: string | null;
 };
 
-/** The last message of a gateway, as it came, and how old it is by the store's clock. */
+/** The last message of a gateway, unparsed, and its age by the store's clock. */
 export type GatewayNews = { readonly status: string; readonly ageMs: number };
 
 /** A row of the list of gateways (docs/reference/admin.md#gateways). */
@@ -27,18 +27,18 @@ export type GatewayReport = Omit<GatewayStatus, "state"> & {
   readonly state: GatewayState | "silent";
   /** Seconds since its last message. */
   readonly age: number;
-  /** Whether it is the gateway that answers. */
+  /** Whether this is the gateway that answers. */
   readonly self: boolean;
-  /** The members that are not those of most gateways. */
+  /** The members whose values differ from those of most gateways. */
   readonly differs: readonly ("version" | "config")[];
 };
 
-/** A gateway tells of itself each second: without news for so long it is silent. */
+/** A gateway publishes its status every second. After this time without a message it is silent. */
 const SILENT_MS = 3_000;
 
 /**
- * The gateways by name. One that is silent keeps its last figures, and its rates are 0. Messages that
- * cannot be read, such as those of a later version, are left out.
+ * The gateways by name. A silent gateway keeps its last figures, and its rates are 0. Messages that
+ * cannot be parsed, such as those of a later version, are left out.
  */
 export function gatewayReports(news: readonly GatewayNews[], self: string): GatewayReport[] {
   const all = news.flatMap(({ status, ageMs }) => {
@@ -61,7 +61,7 @@ export function gatewayReports(news: readonly GatewayNews[], self: string): Gate
   return rows.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
-/** The text that most of them have; undefined if none has more than each other one. */
+/** The most common text; undefined if no text is more frequent than every other. */
 function mostCommon(texts: readonly string[]): string | undefined {
   const counts = new Map<string, number>();
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);

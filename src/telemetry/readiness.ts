@@ -1,19 +1,25 @@
-/** `why` is read by anybody who can reach the listener: it names settings, never secrets. */
+/** `why` is visible to all clients of the listener: it names settings, never secrets. */
 export type ReadinessCheck = { readonly ok: boolean; readonly why?: string };
 export type ReadinessChecks = Readonly<
   Record<"config" | "store" | "keys" | "upstreams" | "draining", ReadinessCheck>
 > & {
-  /** Only where several processes serve. */
+  /** Present only if several processes serve. */
   readonly workers?: ReadinessCheck;
-  /** Only while lines of the log are lost, which is no reason to send requests elsewhere. */
+  /** Present only while log lines are lost, which is no reason to send requests elsewhere. */
   readonly log?: ReadinessCheck;
 };
 
 export type ReadinessInputs = {
-  /** Where the last reload failed, without a word of the file; undefined after one that worked. */
+  /**
+   * The reason why the last reload failed, without text of the file: the place of the mistake, or
+   * "it needs a restart". Undefined after a success.
+   */
   readonly reloadFailed: string | undefined;
   readonly store: ReadinessCheck;
-  /** `why` is not told: it may quote a record. `lost` is: it says how lost records come back. */
+  /**
+   * `why` is not shown, because it may quote a record. `lost` is shown: it says how lost records
+   * are restored.
+   */
   readonly keys: ReadinessCheck & { readonly lost?: string };
   readonly upstreams: Iterable<Upstream>;
   readonly draining: boolean;
@@ -23,16 +29,16 @@ export type ReadinessInputs = {
 
 type Upstream = {
   readonly environment: string;
-  /** The path of the backend that it belongs to; absent for the environment's own. */
+  /** The path of the service that it belongs to; absent for the environment's own. */
   readonly backend?: string | undefined;
   readonly origin: string;
   readonly up: boolean;
 };
 
 /**
- * The checks of /readyz, or of /readyz/ENV where an environment is named
- * (docs/reference/admin.md#health). A configuration that was not reloaded is told, and no reason to
- * send requests elsewhere.
+ * The checks of /readyz, or of /readyz/ENV if an environment is named
+ * (docs/reference/admin.md#health). A failed reload is reported, but is no reason to send requests
+ * elsewhere.
  */
 export function readinessChecks(observed: ReadinessInputs, environment?: string): ReadinessChecks {
   const { reloadFailed, store, keys, draining, workers, logTrouble } = observed;
@@ -62,12 +68,14 @@ function checkKeys({ ok, lost }: ReadinessInputs["keys"]): ReadinessCheck {
   return lost === undefined ? UNREADABLE_KEYS : { ok, why: lost };
 }
 
-/** Well while any environment has an upstream left; those that are down are told all the same. */
+/**
+ * Passes if any environment has an upstream left. Upstreams that are down are named in any case.
+ */
 function ofAll(upstreams: readonly Upstream[]): ReadinessCheck {
   return judged(upstreams, upstreams.length === 0 || upstreams.some(({ up }) => up));
 }
 
-/** Well while each backend of the environment has an upstream left. */
+/** Passes if each service of the environment has an upstream left. */
 function ofOne(all: readonly Upstream[], environment: string): ReadinessCheck {
   const upstreams = all.filter((one) => one.environment === environment);
   const backends = Map.groupBy(upstreams, ({ backend }) => backend);
@@ -77,7 +85,9 @@ function ofOne(all: readonly Upstream[], environment: string): ReadinessCheck {
   );
 }
 
-/** `why` names what is down by its environment: "down: production http://127.0.0.1:9001". */
+/**
+ * `why` names the upstreams that are down by environment: "down: production http://127.0.0.1:9001".
+ */
 function judged(upstreams: readonly Upstream[], ok: boolean): ReadinessCheck {
   const down = upstreams.filter(({ up }) => !up);
   if (down.length === 0) return OK;

@@ -1,6 +1,6 @@
 /** Which pages of other origins may call an environment, and how (the Fetch standard, 3.2). */
 export type CorsPolicy = {
-  /** As browsers write them; `"*"` alone: any. */
+  /** Origins as browsers write them; `"*"` alone means any. */
   readonly origins: readonly string[];
   readonly methods: readonly string[];
   /** Request fields that pages may set. */
@@ -11,7 +11,7 @@ export type CorsPolicy = {
   readonly maxAgeSeconds: number;
 };
 
-/** The backend's fields that are replaced where the gateway answers for CORS. */
+/** The backend's fields that are replaced when the gateway handles CORS. */
 export const CORS_FIELDS: ReadonlySet<string> = new Set([
   "access-control-allow-origin",
   "access-control-allow-credentials",
@@ -27,7 +27,7 @@ type PreflightRequest = {
   readonly names: readonly string[];
 };
 
-/** A browser asks whether a page may send a request that it could not send without CORS. */
+/** Whether this is a preflight: a browser asks if a page may send a request that needs CORS. */
 export function isPreflight({ method, names }: PreflightRequest): boolean {
   return (
     method === "OPTIONS" &&
@@ -55,7 +55,7 @@ export function corsFields(
   return fields;
 }
 
-/** The further fields of the answer to a preflight; none for an origin that is not allowed. */
+/** The further fields of the response to a preflight; none for an origin that is not allowed. */
 export function preflightFields(policy: CorsPolicy, origin: string | undefined): string[] {
   if (allowedOrigin(policy, origin) === undefined) return [];
   return [

@@ -30,7 +30,7 @@ type DrainSettings = {
   }[];
 };
 
-/** `wholeMs` is the delay and the drain after it: a shutdown is over by then. */
+/** `wholeMs` is the delay plus the drain: a shutdown has ended by then. */
 export type DrainTimes = {
   readonly delayMs: number;
   readonly drainMs: number;
@@ -38,8 +38,8 @@ export type DrainTimes = {
 };
 
 /**
- * The longest time that a shutdown takes, in milliseconds: one drain delay and one drain serve all
- * environments of a process, so that the longest of each counts.
+ * The longest time that a shutdown takes, in milliseconds. One drain delay and one drain serve all
+ * environments of a process, so the longest of each counts.
  */
 export function drainTimes({ environments }: DrainSettings): DrainTimes {
   const limits = environments.map((environment) => environment.limits);

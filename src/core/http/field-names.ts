@@ -1,6 +1,6 @@
 /**
- * Fields that carry something of their own already: those of HTTP (RFC 9110, 9111, 9112, 6265, 7239
- * and the Fetch standard), those that proxies and caches act on, and the gateway's own.
+ * Fields that already carry something else: those of HTTP (RFC 9110, 9111, 9112, 6265, 7239 and the
+ * Fetch standard), those that proxies and caches act on, and the gateway's own.
  */
 const MEANING: ReadonlySet<string> = new Set([
   ...["accept", "allow", "authentication-info", "authorization", "connection", "cookie", "cookie2"],
@@ -18,7 +18,9 @@ const MEANING: ReadonlySet<string> = new Set([
 const FAMILIES =
   /^(?:accept|access-control|content|if|proxy|sec|ratelimit|x-consumer|x-forwarded|x-ratelimit)-|^ratelimit$/;
 
-/** Whether a field, by its lower-case name, has a meaning already, so that no key can stand in it. */
+/**
+ * Whether a field, by its lower-case name, already has a meaning, so that it cannot carry a key.
+ */
 export function hasMeaning(name: string): boolean {
   return MEANING.has(name) || FAMILIES.test(name);
 }

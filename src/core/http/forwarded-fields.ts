@@ -4,7 +4,7 @@ import { parseTraceContext, type TraceFields } from "./trace-context.ts";
 
 /**
  * Fields of one connection, never of the message: RFC 9110 7.6.1, and HTTP/2's upgrade field. Close
- * is no field (RFC 9110 18.4), but one of that name is what `Connection: close` nominates.
+ * is not a field (RFC 9110 18.4), but a field of that name is what `Connection: close` nominates.
  */
 const HOP_BY_HOP = new Set([
   "close",
@@ -20,7 +20,10 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 
-/** Replaced for the backend, or not sent to it at all (docs/reference/edge.md#request-fields). */
+/**
+ * Fields replaced for the backend, or not sent to it at all
+ * (docs/reference/edge.md#request-fields).
+ */
 const NOT_FORWARDED = new Set([
   "authorization",
   "content-length",
@@ -38,7 +41,7 @@ const NOT_FORWARDED = new Set([
   "via",
 ]);
 
-/** Fields in which proxies tell whose request it is, beside `X-Forwarded-*`. */
+/** Fields other than `X-Forwarded-*` in which proxies name the client. */
 const FROM_PROXIES = new Set([
   "forwarded",
   "x-real-ip",
@@ -48,31 +51,32 @@ const FROM_PROXIES = new Set([
   "cf-connecting-ip",
 ]);
 
-/**
- * The gateway's own statements about a request, for the backend.
- */
+/** The gateway's own statements about a request, for the backend. */
 export type ForwardedIdentity = {
   readonly requestId: string;
-  /** Both undefined where the request had no key. */
+  /** Both are undefined if the request had no key. */
   readonly key: Pick<KeyRecord, "id" | "scopes"> | undefined;
   readonly owner: Pick<AccountRecord, "id" | "plan" | "meta"> | undefined;
-  /** Names of the fields that a key may stand in, lower case: none of them goes on. */
+  /** Names of the fields that may carry a key, in lower case. None of them is forwarded. */
   readonly keyHeaders: readonly string[];
   readonly peer: string;
   readonly peerIsTrusted: boolean;
   readonly scheme: "http" | "https";
-  /** The prefix of the path that the backend does not see, or "". */
+  /** The path prefix that is hidden from the backend, or "". */
   readonly prefix: string;
-  /** The trace that the gateway continues or begins; undefined while it tells none. */
+  /** The trace that the gateway continues or begins; undefined if it sends none. */
   readonly trace?: TraceFields | undefined;
 };
 
 /** The gateway's name in Via: RFC 9110 7.6.3 allows a pseudonym. */
 const PSEUDONYM = "tollgate";
-/** Gateways in a row are fine; a request that comes by more often than this goes in circles. */
+/**
+ * Several gateways in a row are fine. A request that passes this one more often than this is in a
+ * loop.
+ */
 const PASSES_MAX = 3;
 
-/** RFC 9110 7.6: a message must not be forwarded to oneself without an end to it. */
+/** Whether a request loops. RFC 9110 7.6: a message must not be forwarded to oneself endlessly. */
 export function isLoop({ names, rawHeaders }: Pick<RequestHead, "names" | "rawHeaders">): boolean {
   let passes = 0;
   for (let i = 0; i < names.length; i++) {
@@ -87,8 +91,8 @@ export function isLoop({ names, rawHeaders }: Pick<RequestHead, "names" | "rawHe
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * The names that Connection nominates, in lower case. The values that nearly all clients send name
- * none.
+ * The names that Connection nominates, in lower case. The values that nearly all clients send
+ * nominate none.
  */
 function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
   let set: Set<string> | undefined;
@@ -107,9 +111,10 @@ function isOurs(name: string): boolean {
 }
 
 /**
- * The fields of the request to the backend, flat: the client's without those of the connection,
- * those it may not set, and names with "_" (which others read as "-"); then ours, so that a
- * nomination can never remove them. Framing is written by the client library from the body.
+ * The fields of the request to the backend, as a flat list. The client's fields come first, without
+ * the fields of the connection, those that a client may not set, and names with "_" (which other
+ * software reads as "-"). The gateway's fields follow, so that a nomination can never remove them.
+ * The client library writes the framing from the body.
  */
 export function upstreamRequestFields(head: RequestHead, identity: ForwardedIdentity): string[] {
   const { names, rawHeaders } = head;
@@ -174,20 +179,23 @@ function pushConsumer(fields: string[], { key, owner }: ForwardedIdentity): void
   }
 }
 
-/** "tenant-id" as field names are written: "Tenant-Id". */
+/** Capitalizes "tenant-id" as field names are written: "Tenant-Id". */
 function capitalized(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (start) => start.toUpperCase());
 }
 
-/** A client's own id goes on when it is a plain token, so that no log carries control characters. */
+/**
+ * Whether a client's own id is a plain token. Only then is it forwarded, so that no log carries
+ * control characters.
+ */
 function isPlain(value: string): boolean {
   return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
 }
 
 /**
- * The backend's fields for the client, flat: without those of the connection and those in `replaced`
- * (lower case), and with its first Date alone. A 204 has no length, while HEAD and 304 may tell the
- * one that GET would have.
+ * The backend's fields for the client, as a flat list: without the fields of the connection and
+ * those in `replaced` (lower case), and with only the first Date. A 204 has no length. HEAD and 304
+ * may state the length that GET would have.
  */
 export function clientResponseFields(
   raw: readonly string[],

@@ -9,18 +9,19 @@ export type ResponseFacts = {
   readonly standing: RateLimitInfo | undefined;
   /** Units that the request costs. */
   readonly cost: number;
-  /** The standard fields, where the configuration asks for them. */
+  /** The standard fields, if the configuration asks for them. */
   readonly rateLimit: StandardRateLimit | undefined;
   readonly found: { readonly operation: { readonly lifecycle: Lifecycle } | undefined } | undefined;
   readonly cors: CorsPolicy | undefined;
-  /** The page that asks, where one does. */
+  /** The origin of the page that sent the request, if a page did. */
   readonly origin: string | undefined;
 };
 
 /**
- * One response field that the gateway sets. `value`: undefined where the response has none. `replaces`: whether
- * the backend's field of that name is dropped, always, or where the gateway speaks of that subject
- * itself. `exposed`: pages of other origins may read it, where `cors` is configured.
+ * One response field that the gateway sets. `value` returns undefined if the response does not have
+ * the field. `replaces` says when the backend's field of that name is dropped: always, never, or if
+ * the gateway covers that subject itself. `exposed`: pages of other origins may read the field, if
+ * `cors` is configured.
  */
 type FieldRow = {
   readonly name: string;
@@ -43,8 +44,9 @@ function described(value: (lifecycle: Lifecycle) => string | undefined): FieldRo
 }
 
 /**
- * The gateway's own fields of a response, one row for each (docs/reference/http.md#rate-limit-fields).
- * A new field is a new row. Those of CORS are in cors.ts, those of a refusal in its row.
+ * The gateway's own fields of a response, one row for each
+ * (docs/reference/http.md#rate-limit-fields). A new field is a new row. Those of CORS are in
+ * cors.ts, those of a refusal in its row.
  */
 const OWN_FIELDS: readonly FieldRow[] = [
   { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },
@@ -62,7 +64,7 @@ const OWN_FIELDS: readonly FieldRow[] = [
   },
   {
     name: "X-RateLimit-Reset",
-    // Unix seconds, rounded up: earlier than the reset would be a lie.
+    // Unix seconds, rounded up: a time before the reset would be wrong.
     value: ({ standing }) => standing && String(Math.ceil(standing.resetMs / 1000)),
     replaces: "always",
     exposed: true,
@@ -85,17 +87,17 @@ const OWN_FIELDS: readonly FieldRow[] = [
     replaces: "always",
     exposed: true,
   },
-  // Without ours, the backend's is dropped all the same: it would speak of another limit.
+  // The backend's field is dropped even if the gateway sets none: it would describe another limit.
   {
     name: "RateLimit",
     value: ({ rateLimit }) => rateLimit?.state,
     replaces: "always",
     exposed: true,
   },
-  // A deprecated operation is announced by its description alone: two dates would be none.
+  // Only the description announces a deprecated operation: two dates would contradict each other.
   { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
   { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },
-  // A successor stands beside the links of the backend (RFC 8288 3).
+  // The successor is added to the links of the backend (RFC 8288 3).
   { name: "Link", value: described(successorLink), replaces: "never", exposed: true },
   {
     name: "X-API-Stability",
@@ -103,13 +105,13 @@ const OWN_FIELDS: readonly FieldRow[] = [
     replaces: "stability",
     exposed: true,
   },
-  // The field of a refusal, and of a backend that asks for patience itself.
+  // The field of a refusal, and of a backend that sends Retry-After itself.
   { name: "Retry-After", value: nothing, replaces: "never", exposed: true },
 ];
 
 const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);
 
-/** Our fields of a response with a head, flat: names and values in turn. */
+/** The gateway's fields of a response with a head, flat: names and values in turn. */
 export function gatewayFields(answered: ResponseFacts): string[] {
   const fields: string[] = [];
   for (const { name, value } of OWN_FIELDS) {
@@ -122,8 +124,8 @@ export function gatewayFields(answered: ResponseFacts): string[] {
 }
 
 /**
- * The backend's fields that ours take the place of, in lower case, on whatever kind of response:
- * an answer, an interim one, a 101 or a declined upgrade.
+ * The backend's fields that the gateway's fields replace, in lower case. They are the same for
+ * every kind of response: final, interim, a 101 or a declined upgrade.
  */
 export function replacedFields({
   found,
@@ -137,7 +139,7 @@ export function replacedFields({
   return REPLACED[place];
 }
 
-/** One set for each combination of subjects that the gateway speaks of. */
+/** One set for each combination of subjects that the gateway covers. */
 const REPLACED: ReadonlySet<string>[] = [];
 
 function replacedWhere(speaks: Readonly<Record<Subject, boolean>>, cors: boolean): Set<string> {

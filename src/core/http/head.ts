@@ -1,16 +1,19 @@
 import { accept, type Result, refuse } from "../refusal.ts";
 import { isMethod } from "./route.ts";
 
-/** Why the parser could not tell where the body ends. */
+/** The reason why the parser could not find the end of the body. */
 type FramingError = "length_and_coding" | "coding_on_1_0" | "coding" | "length";
 
-/** A request head as the parser gave it: names and values in turn, nothing merged, nothing dropped. */
+/**
+ * A request head as the parser returned it: names and values in turn, nothing merged, nothing
+ * dropped.
+ */
 export type RawRequestHead = {
   readonly method: string;
   readonly target: string;
   readonly version: string;
   readonly rawHeaders: readonly string[];
-  /** The length of the body in bytes, or chunks. */
+  /** The length of the body in bytes, or chunked, or the reason why it is unknown. */
   readonly framing: number | "chunked" | FramingError;
 };
 
@@ -20,7 +23,9 @@ export type RequestHeadLimits = {
   readonly urlBytes: number;
 };
 
-/** A head that can be passed on safely. `names` are those of rawHeaders in lower case, in order. */
+/**
+ * A head that is safe to forward. `names` are the names in rawHeaders, in lower case and in order.
+ */
 export type RequestHead = RawRequestHead & {
   readonly names: readonly string[];
   readonly host: string;
@@ -31,8 +36,8 @@ export type RequestHead = RawRequestHead & {
 };
 
 /**
- * The fields that must stand alone; undefined where one did not come. All objects have one shape: a
- * Map for each request costs more than all else that is judged here.
+ * The fields that may occur once only; undefined if one is absent. All objects have one shape,
+ * because a Map for each request costs more than all other checks here.
  */
 class SingleFields {
   host: string | undefined;
@@ -48,10 +53,10 @@ const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{0,5}))?$/;
 const PORT_MAX = 65_535;
 
 /**
- * Judges everything about a head that does not depend on its route
- * (docs/reference/edge.md#request-head): limits, version, method, the fields that must stand alone,
- * Host and framing. Reads rawHeaders and never the merged headers, since the parser keeps the first
- * of two Hosts and says nothing.
+ * Validates everything about a head that does not depend on its route
+ * (docs/reference/edge.md#request-head): limits, version, method, the fields that may occur once
+ * only, Host and framing. Reads rawHeaders and never the merged headers, because the parser
+ * silently keeps the first of two Hosts.
  */
 export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Result<RequestHead> {
   const { method, version } = raw;
@@ -91,7 +96,8 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
 }
 
 /**
- * Judges the size of a head: the number of fields, their bytes with ": " and CRLF, and the target.
+ * Validates the size of a head: the number of fields, their bytes with ": " and CRLF, and the
+ * target.
  */
 export function validateHeadSize(
   { rawHeaders, target }: RawRequestHead,
@@ -127,7 +133,10 @@ function readFields(rawHeaders: readonly string[]): Result<Fields> {
   return accept({ names, single });
 }
 
-/** The refusal of each framing that the parser could not read, without a second reading here. */
+/**
+ * The refusal for each framing that the parser could not read. The framing is not parsed again
+ * here.
+ */
 const FRAMING_REFUSALS = {
   length_and_coding: refuse("bad_request", "both length and transfer coding"),
   coding_on_1_0: refuse("bad_request", "transfer coding on HTTP/1.0"),
@@ -147,8 +156,8 @@ export function hasBody({ framing }: Pick<RequestHead, "framing">): boolean {
 const BODILESS = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /**
- * Judges the body against the route found and the size allowed. A body on GET, HEAD or OPTIONS has
- * no meaning, and is where smuggling starts; on DELETE it must be declared
+ * Validates the body against the route found and the size allowed. A body on GET, HEAD or OPTIONS
+ * has no meaning and is a means of request smuggling. A body on DELETE must be declared
  * (docs/reference/edge.md#request-framing).
  */
 export function validateBody(
@@ -163,12 +172,16 @@ export function validateBody(
   return accept(head);
 }
 
-/** The authority without its port, in lower case, for comparison with configured hosts. */
+/**
+ * Removes the port from the authority and lowers its case, for comparison with configured hosts.
+ */
 export function normalizeHost(host: string): string {
   return host.replace(/:\d*$/, "").toLowerCase();
 }
 
-/** The values of one field as they were sent, without blanks around them; `wanted` in lower case. */
+/**
+ * The values of one field as they were sent, without blanks around them. `wanted` is in lower case.
+ */
 export function fieldValues(rawHeaders: readonly string[], wanted: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {

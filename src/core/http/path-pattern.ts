@@ -2,23 +2,24 @@
 export type PathMatching = "exact" | "loose";
 
 /**
- * One segment of a pattern, as `comparablePath` makes paths: literal text; undefined for a name
- * that stands for a whole segment; or the literals around names, `["", ".json"]` for `{id}.json`.
+ * One segment of a pattern, in the form that `comparablePath` makes. Text is literal. Undefined is
+ * a name that stands for a whole segment. A list has the literals around names: `["", ".json"]` for
+ * `{id}.json`.
  */
 export type PatternSegment = string | undefined | readonly string[];
 
 /**
  * The text by which the path of a request is compared with patterns. `path` is in the normal form
- * that `validateTarget` makes: every escape is well-formed, and none is of a letter, a digit, "/"
- * or "%", so decoding it adds no segment and no further escape.
+ * that `validateTarget` makes. In it every escape is well-formed, and none encodes a letter, a
+ * digit, "/" or "%", so decoding it adds no segment and no further escape.
  */
 export function comparablePath(path: string, matching: PathMatching = "exact"): string {
-  // Normal paths are ASCII before they are decoded: no letter outside of it is folded.
+  // Normal paths are ASCII before they are decoded, so only ASCII letters are lowered.
   const text = matching === "exact" ? path : withoutLooseParts(path).toLowerCase();
   return text.includes("%") ? decodeURIComponent(text) : text;
 }
 
-/** Without what follows ";" in a segment, and without one slash at the end. */
+/** Removes the text after ";" in each segment, and one slash at the end. */
 function withoutLooseParts(path: string): string {
   const plain = path.includes(";") ? path.replace(/;[^/]*/g, "") : path;
   return plain.length > 1 && plain.endsWith("/") ? plain.slice(0, -1) : plain;
@@ -27,8 +28,8 @@ function withoutLooseParts(path: string): string {
 const TOKEN = /\{[^{}]*\}|[^{}]+/g;
 
 /**
- * The segments of a template such as `/v1/pets/{petId}`, whose literals are written like the path
- * of a request.
+ * Parses the segments of a template such as `/v1/pets/{petId}`. Its literals are written like the
+ * path of a request.
  */
 export function parsePattern(
   template: string,
@@ -53,12 +54,15 @@ function parseSegment(part: string, matching: PathMatching): PatternSegment {
   return literals.length === 2 && literals.every((text) => text === "") ? undefined : literals;
 }
 
-/** Whether a pattern fits one path only: no name is in it. */
+/** Whether a pattern matches one path only: it contains no name. */
 export function isLiteral(pattern: readonly PatternSegment[]): boolean {
   return pattern.every((part) => typeof part === "string");
 }
 
-/** `segments` are those of a comparable path. A name stands for at least one character. */
+/**
+ * Whether a path matches. `segments` are those of a comparable path. A name matches at least one
+ * character.
+ */
 export function fitsPattern(
   pattern: readonly PatternSegment[],
   segments: readonly string[],
@@ -75,7 +79,7 @@ export function fitsSegment(part: PatternSegment, text: string): boolean {
   return typeof part === "string" ? part === text : fitsAround(part, text);
 }
 
-/** Literals in between are taken as early as they come: what is left for the rest is the longest. */
+/** Matches each inner literal as early as possible, which leaves the most text for the rest. */
 function fitsAround(literals: readonly string[], text: string): boolean {
   const first = literals[0] as string;
   const last = literals.at(-1) as string;
@@ -90,8 +94,9 @@ function fitsAround(literals: readonly string[], text: string): boolean {
 }
 
 /**
- * Orders patterns that may fit the same path: fewest segments with names first, as OpenAPI 3.1
- * matches a concrete path before a templated one, and among as many the longer literal text.
+ * Orders patterns that may match the same path. The pattern with the fewest segments with names
+ * comes first, because OpenAPI 3.1 matches a concrete path before a templated one. On a tie the
+ * longer literal text comes first.
  */
 export function bySpecificity(
   one: readonly PatternSegment[],
@@ -108,7 +113,7 @@ function literalLength(pattern: readonly PatternSegment[]): number {
   return pattern.flatMap((part) => part ?? "").join("").length;
 }
 
-/** Whether the template is the path `base` or lies below it: `isUnder` for what is configured. */
+/** Whether the template is the path `base` or lies below it: `isUnder` for configured templates. */
 export function isTemplateUnder(
   base: string,
   template: string,
@@ -118,7 +123,7 @@ export function isTemplateUnder(
   return base === "/" || parsePattern(base, matching).every((part, i) => part === segments[i]);
 }
 
-/** Whether the path is `base` or lies below it, by whole segments; both comparable. */
+/** Whether the path is `base` or lies below it, by whole segments. Both are comparable paths. */
 export function isUnder(base: string, path: string): boolean {
   if (base === "/") return true;
   return path.startsWith(base) && (path.length === base.length || path[base.length] === "/");

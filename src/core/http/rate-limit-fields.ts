@@ -2,22 +2,24 @@ import type { Ban, WindowUsage } from "../quota/decide.ts";
 import { type RateLimitInfo, windowLabel } from "../quota/rate-limit-info.ts";
 import { windowStart } from "../quota/windows.ts";
 
-/** The values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4). */
+/**
+ * The values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4).
+ */
 export type StandardRateLimit = { readonly policy: string; readonly state: string };
 
-/** One window as both fields tell it: lists of strings with parameters (RFC 9651 3.1 and 3.3). */
+/** One window as both fields state it: lists of strings with parameters (RFC 9651 3.1 and 3.3). */
 type Item = {
   readonly name: string;
   readonly quota: number;
-  /** Seconds; undefined where the length is not known. */
+  /** Seconds; undefined if the length is not known. */
   readonly length?: number;
   readonly remaining: number;
   readonly resetMs: number;
 };
 
 /**
- * The windows of a decision in the standard fields, observed ones left out, and the ban that is in
- * force. `unspent` units were not used yet when this request was admitted. `nowMs` is of the store's
+ * The windows of a decision in the standard fields, without observed ones, and the ban in force.
+ * `unspent` units had not been used yet when this request was admitted. `nowMs` is the store's
  * clock.
  */
 export function standardRateLimit(
@@ -40,7 +42,9 @@ export function standardRateLimit(
   return fieldsOf(items, nowMs);
 }
 
-/** The failure allowance of an address, which has one window and is named as its configuration key. */
+/**
+ * The failure allowance of an address. It has one window and is named after its configuration key.
+ */
 export function allowanceRateLimit(
   { limit, remaining, resetMs }: RateLimitInfo,
   nowMs: number,

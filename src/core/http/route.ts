@@ -16,34 +16,38 @@ export type Operation = {
   readonly operationId: string;
   /** The whole path with the base path, as in the description: "/v1/pets/{petId}". */
   readonly template: string;
-  /** Its segments as `parsePattern` makes them, by the `paths` of its service. */
+  /** The segments of the template as `parsePattern` makes them, by the `paths` of its service. */
   readonly segments: readonly PatternSegment[];
   readonly hasRequestBody: boolean;
   readonly requiresScope: boolean;
-  /** The key needs all scopes of one of these lists; without any list it needs none. */
+  /** The key needs all scopes of one of these lists. If there is no list, it needs none. */
   readonly scopes: readonly (readonly string[])[];
-  /** No credentials are needed, where the environment has a plan for such requests. */
+  /** Whether no credentials are needed, if the environment has a plan for such requests. */
   readonly isPublic: boolean;
   /** Units of one request, from 0. */
   readonly cost: number;
-  /** Windows of each account for this operation, beside those of its plan. */
+  /** Windows of each account for this operation, in addition to those of its plan. */
   readonly limits: OperationLimits | undefined;
   readonly lifecycle: Lifecycle;
 };
 
-/** `operations` is undefined where an environment has no description: all of basePath passes. */
+/**
+ * `operations` is undefined if an environment has no description: every path under basePath passes.
+ */
 export type RouteTable = {
   readonly basePath: string;
   /** How paths are compared; absent: "exact". */
   readonly paths?: PathMatching;
   readonly operations: readonly Operation[] | undefined;
-  /** Without a description: units of the requests that one of them matches, the first that does. */
+  /** Without a description: the cost of a request is that of the first rule that matches it. */
   readonly costs?: readonly (RouteRule & { readonly cost: number })[];
-  /** Without a description: what needs no credentials. */
+  /** Without a description: the routes that need no credentials. */
   readonly publicRoutes?: readonly RouteRule[];
 };
 
-/** All windows that operations have of their own (docs/reference/plans.md#limits-of-an-operation). */
+/**
+ * The windows that operations have of their own (docs/reference/plans.md#limits-of-an-operation).
+ */
 export function operationWindows(tables: readonly RouteTable[]): readonly Limit[] {
   return tables.flatMap(({ operations = [] }) => {
     return operations.flatMap(({ limits }) => limits?.windows ?? []);
@@ -54,16 +58,16 @@ export function operationWindows(tables: readonly RouteTable[]): readonly Limit[
 export type RouteRule = Pick<Operation, "method" | "template" | "segments">;
 
 /**
- * The route that was found for a path and a method. It is judged later, after key and quota
+ * The route that was found for a path and a method. It is checked later, after key and quota
  * (docs/reference/http.md#routes).
  */
 export type RouteMatch = {
   readonly operation: Operation | undefined;
-  /** The template for the log: a path's own spelling never becomes a label. */
+  /** The template for the log: the path as sent never becomes a label. */
   readonly template: string | undefined;
-  /** Methods of the path, for Allow; undefined where there is no such path. */
+  /** Methods of the path, for Allow; undefined if there is no such path. */
   readonly allowedMethods: readonly string[] | undefined;
-  /** No credentials are needed, where the environment has a plan for such requests. */
+  /** Whether no credentials are needed, if the environment has a plan for such requests. */
   readonly isPublic: boolean;
   /** Units of the request (docs/reference/plans.md#cost). */
   readonly cost: number;
@@ -71,7 +75,7 @@ export type RouteMatch = {
 
 const COST = 1;
 
-/** There is no such path. */
+/** The result if there is no such path. */
 export const NO_ROUTE: RouteMatch = {
   ...{ operation: undefined, template: undefined, allowedMethods: undefined },
   isPublic: false,
@@ -79,14 +83,14 @@ export const NO_ROUTE: RouteMatch = {
 };
 
 /**
- * Finds a route by the path in its normal form, which is, byte for byte, what is forwarded
+ * Finds a route by the path in its normal form. The same bytes are forwarded
  * (docs/reference/edge.md#target).
  */
 export function findRoute(table: RouteTable, method: string, target: string): RouteMatch {
   const { basePath, operations, paths } = table;
   const path = comparablePath(target, paths);
   if (paths === "loose") {
-    // "//" is what is left of a segment that begins with ";": some routers leave it out.
+    // A segment that begins with ";" leaves "//", which some routers collapse.
     if (!isUnder(comparablePath(basePath, paths), path) || path.includes("//")) return NO_ROUTE;
   } else if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
@@ -107,7 +111,7 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
   return { operation, template, allowedMethods: allow, isPublic, cost };
 }
 
-/** The first rule that the request matches; one for GET holds for HEAD too. */
+/** The first rule that matches the request. A rule for GET also applies to HEAD. */
 function ruleFor<R extends RouteRule>(
   rules: readonly R[] | undefined,
   method: string,
@@ -131,7 +135,7 @@ type Index = { readonly literal: Map<string, Path>; readonly templated: Path[] }
 
 const indexes = new WeakMap<readonly Operation[], Index>();
 
-/** Paths without a name by their text, the others in the order in which they are tried. */
+/** Paths without names by their text, and the other paths in the order in which they are tried. */
 function indexOf(operations: readonly Operation[]): Index {
   let index = indexes.get(operations);
   if (index === undefined) {
@@ -161,8 +165,8 @@ function fitting(paths: readonly Path[], path: string): Path | undefined {
 }
 
 /**
- * No such path: 404. Known path, other method: 405. Past its sunset, or in a brownout: 410. Without
- * the scopes: 403.
+ * Refuses an unknown path with 404, another method of a known path with 405, a request past the
+ * sunset or in a brownout with 410, and a key without the scopes with 403.
  */
 export function checkRoute(
   found: RouteMatch,
@@ -191,8 +195,8 @@ export function checkRoute(
 }
 
 /**
- * A client learns every way in; the challenge has room for one, the first
- * (RFC 6750 3, docs/reference/plans.md#scopes).
+ * The message names every sufficient set of scopes. The challenge has room for one: the first (RFC
+ * 6750 3, docs/reference/plans.md#scopes).
  */
 function refuseScopes(needed: Operation["scopes"]): Result<never> {
   const named = needed.map((all) => all.join(" and ")).join(", or ");
@@ -204,14 +208,14 @@ function refuseScopes(needed: Operation["scopes"]): Result<never> {
   });
 }
 
-/** HEAD is allowed wherever GET is. */
+/** The methods for Allow. HEAD is allowed wherever GET is. */
 function allowed(methods: string[]): readonly string[] {
   const get = methods.indexOf("GET");
   if (get !== -1 && !methods.includes("HEAD")) methods.splice(get + 1, 0, "HEAD");
   return methods;
 }
 
-/** The life of an operation as the description declares it. Instants are Unix milliseconds. */
+/** The lifecycle of an operation as the description declares it. Instants are Unix milliseconds. */
 export type Lifecycle = {
   readonly deprecated: boolean;
   readonly deprecatedMs?: number;
@@ -219,17 +223,17 @@ export type Lifecycle = {
   /** A URI reference, from `x-successor`. */
   readonly successor?: string;
   readonly stability?: "experimental" | "beta";
-  /** Times at which it answers as if it were gone already; the end does not belong to one. */
+  /** Periods in which it responds as if it had been removed; each ends just before its `toMs`. */
   readonly brownouts?: readonly { readonly fromMs: number; readonly toMs: number }[];
 };
 
-/** Deprecation is a structured Date (RFC 9745 2.1); without a date there is no field. */
+/** The value of Deprecation, a structured Date (RFC 9745 2.1). Without a date there is no field. */
 export function deprecationValue({ deprecated, deprecatedMs }: Lifecycle): string | undefined {
   if (!deprecated || deprecatedMs === undefined) return undefined;
   return `@${Math.floor(deprecatedMs / 1000)}`;
 }
 
-/** Sunset is an IMF-fixdate (RFC 8594 3). */
+/** The value of Sunset, an IMF-fixdate (RFC 8594 3). */
 export function sunsetValue({ deprecated, sunsetMs }: Lifecycle): string | undefined {
   return deprecated && sunsetMs !== undefined ? new Date(sunsetMs).toUTCString() : undefined;
 }
@@ -254,7 +258,9 @@ export const METHODS: readonly string[] = [
 
 const KNOWN: ReadonlySet<string> = new Set(METHODS);
 
-/** Case counts: `get` is another method than `GET` (RFC 9110 9.1). */
+/**
+ * Whether this is a known method. Methods are case-sensitive: `get` is not `GET` (RFC 9110 9.1).
+ */
 export function isMethod(method: string): boolean {
   return KNOWN.has(method);
 }

@@ -1,14 +1,14 @@
 import { accept, type Result, refuse } from "../refusal.ts";
 
 /**
- * `raw` is forwarded byte for byte; `path` is the part before "?", which routes are matched on. The
- * path is in its normal form.
+ * `raw` is forwarded byte for byte. `path` is the part before "?", in its normal form; routes are
+ * matched on it.
  */
 export type Target = { readonly raw: string; readonly path: string };
 
 type TargetInput = { readonly method: string; readonly target: string; readonly host: string };
 
-/** The schemes of listeners, and the port that each leaves out. */
+/** The schemes of listeners, with the default port that each leaves out. */
 const PORTS = { http: /:(?:80)?$/, https: /:(?:443)?$/ } as const;
 export type Scheme = keyof typeof PORTS;
 
@@ -18,12 +18,12 @@ const UNRESERVED = /[A-Za-z0-9_~-]/;
 const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
 
 /**
- * Judges a request target (docs/reference/edge.md#target): origin-form, or absolute-form for
- * the listener's
- * scheme and the same authority as Host. Printable ASCII without "#". In the path nothing that
- * another parser could read differently: dot segments, double or encoded slashes, backslashes,
- * doubled or broken escapes. `OPTIONS *` asks about the server itself. Two spellings of one path
- * leave as one, since the backend's router would decode them (RFC 3986 6.2.2).
+ * Validates a request target (docs/reference/edge.md#target). It is in origin-form, or in
+ * absolute-form with the listener's scheme and the same authority as Host. It is printable ASCII
+ * without "#". The path contains nothing that another parser could read differently: dot segments,
+ * double or encoded slashes, backslashes, doubled or broken escapes. `OPTIONS *` asks about the
+ * server itself. Two spellings of one path are forwarded as one, because the backend's router would
+ * decode them (RFC 3986 6.2.2).
  */
 export function validateTarget(
   { method, target, host }: TargetInput,
@@ -48,9 +48,8 @@ function normalEscape(escaped: string): string {
 }
 
 /**
- * The target for the backend: what follows the prefix that is stripped, in whatever spelling it was
- * matched, goes on byte for byte behind the one that is added; a path of which nothing is left
- * becomes "/".
+ * The target for the backend. The stripped prefix may match in any spelling. The text after it is
+ * forwarded byte for byte, behind the prefix that is added. If no path is left, it becomes "/".
  */
 export function upstreamTarget(
   raw: string,
@@ -61,7 +60,7 @@ export function upstreamTarget(
   return `${addPrefix}${rest.startsWith("/") ? "" : "/"}${rest}`;
 }
 
-/** Where so many segments of the path end. */
+/** The index at which the first `count` segments of the path end. */
 function endOfSegments(raw: string, count: number): number {
   const question = raw.indexOf("?");
   const pathEnd = question === -1 ? raw.length : question;
@@ -89,7 +88,7 @@ function withoutDefaultPort(authority: string, scheme: Scheme): string {
   return authority.replace(PORTS[scheme], "").toLowerCase();
 }
 
-/** Escapes that are malformed, or do not decode to UTF-8. */
+/** Whether escapes are malformed, or do not decode to UTF-8. */
 function isBroken(path: string): boolean {
   try {
     decodeURIComponent(path);

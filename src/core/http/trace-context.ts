@@ -2,19 +2,19 @@ const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 const ZERO_TRACE = "0".repeat(32);
 const ZERO_SPAN = "0".repeat(16);
 
-/** The fields of a request, each as often as it came. */
+/** The values of each trace field of a request, one for every time that it occurred. */
 export type TraceFieldValues = {
   readonly parents: readonly string[];
   readonly states: readonly string[];
 };
 
-/** The fields of a trace, as they go to the backend. */
+/** The fields of a trace, as they are sent to the backend. */
 export type TraceFields = {
   readonly traceparent: string;
   readonly tracestate: string | undefined;
 };
 
-/** A client's trace, as it goes on to the backend, and the parts of its traceparent. */
+/** A client's trace, as it is sent to the backend, and the parts of its traceparent. */
 export type TraceContext = TraceFields & {
   readonly traceId: string;
   readonly parentId: string;
@@ -22,9 +22,9 @@ export type TraceContext = TraceFields & {
 };
 
 /**
- * The client's trace, unchanged; undefined where there is no valid one, and its tracestate goes with
- * it. None is begun here: a backend that follows the flag of its parent would stop recording (W3C
- * Trace Context 2.2 and 3.3). More than one traceparent is invalid.
+ * The client's trace, unchanged. Undefined if there is no valid traceparent; its tracestate is then
+ * dropped too. No trace begins here, because a backend that follows the flag of its parent would
+ * stop recording (W3C Trace Context 2.2 and 3.3). More than one traceparent is invalid.
  */
 export function parseTraceContext({ parents, states }: TraceFieldValues): TraceContext | undefined {
   const [traceparent] = parents;
@@ -39,12 +39,12 @@ export function parseTraceContext({ parents, states }: TraceFieldValues): TraceC
   return { ...parsed, traceparent, tracestate: stateOf(states) };
 }
 
-/** The client's trace, from the fields of its request as they came; undefined as in `passTrace`. */
+/** The client's trace, from the fields of its request; undefined as in `parseTraceContext`. */
 export function readTraceContext(rawHeaders: readonly string[]): TraceContext | undefined {
   const parents: string[] = [];
   const states: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    // Both names have a length that few others have: most fields cost no copy in lower case.
+    // Few other names have the length of these two, so most fields need no copy in lower case.
     const { length } = rawHeaders[i] as string;
     if (length !== TRACEPARENT_LENGTH && length !== TRACESTATE_LENGTH) continue;
     const name = (rawHeaders[i] as string).toLowerCase();
@@ -58,12 +58,15 @@ const TRACEPARENT_LENGTH = "traceparent".length;
 const TRACESTATE_LENGTH = "tracestate".length;
 
 const SAMPLED = 0x01;
-/** Trace Context Level 2, 3.2.2.2: the trace id was made at random, which stays true further on. */
+/**
+ * Trace Context Level 2, 3.2.2.2: the trace id was made at random. This stays true when it is
+ * passed on.
+ */
 const RANDOM = 0x02;
 
 /**
- * The fields of a request that a span of the gateway sends on, in the client's trace or in one begun here
- * (Trace Context 3.4): the span is the new parent. The client's list of states goes on as it is.
+ * The trace fields that a span of the gateway sends, in the client's trace or in a new one (Trace
+ * Context 3.4). The span is the new parent. The client's tracestate is passed on as it is.
  */
 export function childTraceFields(
   span: { readonly traceId: string; readonly spanId: string; readonly sampled: boolean },
@@ -74,7 +77,7 @@ export function childTraceFields(
   return { traceparent, tracestate: received?.tracestate };
 }
 
-/** The id of the trace that a request belongs to, where it says so. */
+/** The id of the trace that a request belongs to, if it names one. */
 export function traceIdOf({
   names,
   rawHeaders,
@@ -92,7 +95,9 @@ const MEMBER =
   /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const MEMBERS_MAX = 32;
 
-/** All fields as one list, or undefined where it has no member, too many, or a malformed one. */
+/**
+ * Joins all fields to one list. Undefined if the list has no member, too many, or a malformed one.
+ */
 function stateOf(states: readonly string[]): string | undefined {
   const list = states.join(",");
   const members = list

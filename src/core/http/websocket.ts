@@ -2,19 +2,19 @@ import { hash } from "node:crypto";
 import { accept, type Result, refuse } from "../refusal.ts";
 import { fieldValues, type RawRequestHead } from "./head.ts";
 
-/** A request to open a WebSocket, as RFC 6455 4.1 wants it: its Sec-WebSocket-Key. */
+/** A request to open a WebSocket, as RFC 6455 4.1 requires it: its Sec-WebSocket-Key. */
 export type Handshake = { readonly key: string };
 
-/** The only version there is (RFC 6455 4.4); also what a refusal of another one names. */
+/** The only version that exists (RFC 6455 4.4). The refusal of another version names it too. */
 export const WEBSOCKET_VERSION = "13";
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /** Sixteen bytes in base64. */
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 
 /**
- * Whether a request wants to become a WebSocket, however badly it asks. Any other Upgrade is none:
- * such a request is served as a plain one, without the field (RFC 9110 7.8), as is one on HTTP/1.0
- * or without `Connection: upgrade`.
+ * Whether a request asks for a WebSocket, even if it is malformed. A request with any other Upgrade
+ * is served as a plain one, without the field (RFC 9110 7.8). So is a request on HTTP/1.0 or
+ * without `Connection: upgrade`.
  */
 function isWebSocketRequest({ version, rawHeaders }: RawRequestHead): boolean {
   return (
@@ -24,7 +24,7 @@ function isWebSocketRequest({ version, rawHeaders }: RawRequestHead): boolean {
   );
 }
 
-/** Whether a request asks for another protocol, of whatever name (RFC 9110 7.8). */
+/** Whether a request asks for another protocol, of any name (RFC 9110 7.8). */
 export function isUpgradeRequest(rawHeaders: readonly string[]): boolean {
   return (
     fieldValues(rawHeaders, "upgrade").length > 0 && names(rawHeaders, "connection", "upgrade")
@@ -32,10 +32,10 @@ export function isUpgradeRequest(rawHeaders: readonly string[]): boolean {
 }
 
 /**
- * Judges whether a request may become a tunnel (docs/reference/edge.md#upgrade): a GET on HTTP/1.1
+ * Validates a request that may become a tunnel (docs/reference/edge.md#upgrade): a GET on HTTP/1.1
  * without a body, one `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes.
- * Undefined if it asks for no WebSocket. Reads rawHeaders: nothing else about the request has been
- * judged by then.
+ * Undefined if it asks for no WebSocket. Reads rawHeaders, because nothing else about the request
+ * has been validated yet.
  */
 export function validateHandshake(raw: RawRequestHead): Result<Handshake> | undefined {
   if (!isWebSocketRequest(raw)) return undefined;
@@ -57,12 +57,12 @@ export function validateHandshake(raw: RawRequestHead): Result<Handshake> | unde
   return accept({ key });
 }
 
-/** The Sec-WebSocket-Accept that proves that the backend understood this very key (RFC 6455 4.2.2). */
+/** The Sec-WebSocket-Accept that proves that the backend received this key (RFC 6455 4.2.2). */
 export function webSocketAccept(key: string): string {
   return hash("sha1", key + GUID, "base64");
 }
 
-/** The reason why a 101 of the backend must not be passed on; undefined when it may be. */
+/** The reason why a 101 of the backend must not be forwarded; undefined if it may be. */
 export function switchError(raw: readonly string[], key: string): string | undefined {
   const upgrades = fieldValues(raw, "upgrade");
   if (upgrades.length !== 1 || (upgrades[0] as string).toLowerCase() !== "websocket") {
@@ -84,7 +84,7 @@ function names(rawHeaders: readonly string[], field: string, option: string): bo
 const CLOSE = 0x8;
 
 /**
- * Follows the frames of one direction (RFC 6455 5.2) just far enough to know where one ends: a
+ * Follows the frames of one direction (RFC 6455 5.2) just far enough to know when one ends. A
  * control frame may stand between the frames of a message, and never inside one.
  */
 export class Frames {
@@ -92,7 +92,7 @@ export class Frames {
   #payloadLeft = 0;
   #closed = false;
 
-  /** True where a control frame may follow: no frame has begun, and none of them said goodbye. */
+  /** Whether a control frame may follow: no frame is incomplete, and none was a close frame. */
   get mayClose(): boolean {
     return this.#header.length === 0 && this.#payloadLeft === 0 && !this.#closed;
   }

@@ -8,7 +8,7 @@ import {
 } from "../quota/windows.ts";
 import type { Cap, KeyRecord } from "./records.ts";
 
-/** The mistake in caps that were given, in words; undefined without one. */
+/** The mistake in the given caps, in words; undefined if there is none. */
 export function capsError(caps: readonly Cap[]): string | undefined {
   for (const { window, limit } of caps) {
     if (!WINDOW_NAMES.includes(window)) {
@@ -24,15 +24,15 @@ export function capsError(caps: readonly Cap[]): string | undefined {
   return undefined;
 }
 
-/** The caps with those of `change` in place of the ones with the same window. */
+/** The caps, with each cap of `change` in place of the one with the same window. */
 export function mergeCaps(before: readonly Cap[], change: readonly Cap[]): readonly Cap[] {
   const kept = before.filter(({ window }) => !change.some((cap) => cap.window === window));
   return sortByLength([...kept, ...change.map(({ window, limit }) => ({ window, limit }))]);
 }
 
 /**
- * Numbers for caps of an account, none of which one of its keys has; undefined if there are not
- * `count` left. Numbers of keys that ended are given again last.
+ * Numbers for new caps of an account that none of its keys has; undefined if fewer than `count` are
+ * left. Numbers of keys that ended are reused last.
  */
 export function freeCapNumbers(
   keys: readonly KeyRecord[],
@@ -52,7 +52,7 @@ export function freeCapNumbers(
   return free.length < count ? undefined : free;
 }
 
-/** The caps of a key as limits of a decision; empty without any. */
+/** The caps of a key as limits of a decision; empty if it has none. */
 export function capLimits({ caps }: Pick<KeyRecord, "caps">): readonly Limit[] {
   if (caps === undefined) return [];
   const part = { id: `@${caps.number}`, name: "key" };

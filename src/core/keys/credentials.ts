@@ -5,11 +5,12 @@ const TOKEN_LENGTH_MIN = 16;
 const TOKEN_LENGTH_MAX = 512;
 
 /**
- * The token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to 512
- * characters. Nothing else is hashed, looked up or logged (docs/reference/http.md#authentication).
+ * Parses the token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to
+ * 512 characters. Nothing else is hashed, looked up or logged
+ * (docs/reference/http.md#authentication).
  */
 export function parseBearer(authorization: string | undefined): Result<string> {
-  // No credentials are a missing key; whatever else is wrong with them is an invalid one.
+  // No credentials are a missing key. Any other fault is an invalid key.
   if (authorization === undefined || authorization === "") return refuse("key_missing");
   if (authorization.length > TOKEN_LENGTH_MAX + 16) return refuse("key_invalid", "too long");
   const token = BEARER.exec(authorization)?.[1] ?? "";
@@ -19,11 +20,11 @@ export function parseBearer(authorization: string | undefined): Result<string> {
   return accept(token);
 }
 
-/** A key in a field of its own stands bare: visible ASCII, as long as a bearer token may be. */
+/** A key in a field of its own has no scheme: visible ASCII, with the length of a bearer token. */
 const BARE = /^[\x21-\x7e]{16,512}$/;
 const AUTHORIZATION = "authorization";
 
-/** The fields of a request, flat as they came, and their names in lower case. */
+/** The fields of a request as a flat list in their order, and their names in lower case. */
 export type CredentialFields = {
   readonly names: readonly string[];
   readonly rawHeaders: readonly string[];
@@ -31,8 +32,9 @@ export type CredentialFields = {
 };
 
 /**
- * The one token among the fields where a key may stand (docs/reference/http.md#authentication): an
- * empty field is none, and two are refused, even if they are equal. `keyHeaders` are lower case.
+ * Finds the one token among the fields that may carry a key
+ * (docs/reference/http.md#authentication). An empty field does not count. Two tokens are refused,
+ * even if they are equal. `keyHeaders` are lower case.
  */
 export function findCredential(
   head: CredentialFields,

@@ -18,9 +18,9 @@ import { findAccount, unknownIdRefusal } from "./find-records.ts";
 import { type AccountLimit, type AccountRecord, isSuspended, type Records } from "./records.ts";
 
 /**
- * A change of an account, for all of its keys. Own limits stay beside another plan; `limits`
- * replace those of their windows, after `dropLimits` has dropped all. Metadata with the value ""
- * goes away.
+ * A change of an account, for all of its keys. Its own limits stay when the plan changes. `limits`
+ * replace those of the same windows, after `dropLimits` has dropped all. Metadata with the value ""
+ * is removed.
  */
 export type AccountChange = {
   readonly plan?: string | undefined;
@@ -31,7 +31,7 @@ export type AccountChange = {
 
 type Accounts = { readonly accounts: readonly AccountRecord[] };
 
-/** Changes the accounts that the IDs name, all or none. `accounts` are they, as they become. */
+/** Changes the accounts that the IDs name, all or none. `accounts` are the changed accounts. */
 export function updateAccounts(
   records: Records,
   ids: readonly string[],
@@ -52,8 +52,8 @@ export function updateAccounts(
 }
 
 /**
- * The accounts on a plan, for a change of all of them; the plan need not be configured any more.
- * Judges the change of each, so that none is refused half-way.
+ * The accounts on a plan, for a change of all of them. The plan need not be configured any more.
+ * Checks the change of each account first, so that the edit cannot fail half-way.
  */
 export function accountsOnPlan(
   { accounts }: Records,
@@ -100,7 +100,7 @@ function become(
   return { ...account, plan, limits, meta: Object.fromEntries(meta) };
 }
 
-/** `forMs` undefined: until it is resumed. */
+/** Suspends an account. If `forMs` is undefined, it stays suspended until it is resumed. */
 export function suspendAccount(
   records: Records,
   id: string,
@@ -120,7 +120,7 @@ export function suspendAccount(
   return edited(records, [{ ...account, suspended: { sinceMs: nowMs, ...until, reason } }]);
 }
 
-/** Refuses an account that is not suspended. */
+/** Resumes an account. Refuses one that is not suspended. */
 export function resumeAccount(records: Records, id: string, nowMs: number): EditResult<Accounts> {
   const account = findAccount(records, id);
   if (account === undefined) return unknownIdRefusal(id);

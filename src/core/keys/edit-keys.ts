@@ -34,7 +34,10 @@ import {
   type Records,
 } from "./records.ts";
 
-/** The raw key exists here and in what the editor is told, once; the record has its digest. */
+/**
+ * The raw key exists only here and in the output shown once to the editor. The record has its
+ * digest.
+ */
 export type IssuedKey = {
   readonly key: string;
   readonly record: KeyRecord;
@@ -43,7 +46,7 @@ export type IssuedKey = {
 
 /**
  * Issues keys. Refuses unknown plans and environments, malformed input, a custom plan without a
- * limit, and a further key of an account on other terms than its own
+ * limit, and a further key of an account on terms other than the account's
  * (docs/reference/keys.md#accounts).
  */
 export function issueKeys(
@@ -64,7 +67,7 @@ export function issueKeys(
     );
   }
   const { expiresInMs, caps = [], count = 1 } = wanted;
-  // Each key without an account of its own starts one, where its number is the first.
+  // A key without a given account starts a new account, in which its cap number is the first.
   const capNumbers =
     caps.length === 0 || of.length > 1
       ? []
@@ -91,7 +94,7 @@ export function issueKeys(
   return { ok: true, records: { keys, accounts }, issued };
 }
 
-/** The accounts of the keys to come, one for all or one for each; `fresh` are not there yet. */
+/** The accounts of the new keys, one for all or one for each. `fresh` are not stored yet. */
 type Owners = { readonly of: readonly AccountRecord[]; readonly fresh: readonly AccountRecord[] };
 
 function ownersFor(
@@ -126,13 +129,14 @@ function ownersFor(
   return { of, fresh: of };
 }
 
-/** A rotated key works on for this long unless told otherwise (docs/reference/keys.md#rotation). */
+/** A rotated key keeps working for this long by default (docs/reference/keys.md#rotation). */
 export const ROTATION_GRACE_MS = DAY_MS;
 
 /**
- * Rotates a key: a new id and secret with the same account, scopes, networks, name and expiry; the
- * old one works on for the grace (or until its own expiry, if that is sooner). Refuses a key that
- * no longer works or was rotated before: its successor is the one to rotate.
+ * Rotates a key: issues a new id and secret with the same account, scopes, networks, name and
+ * expiry. The old key keeps working for the grace, or until its own expiry if that is sooner.
+ * Refuses a key that no longer works. Refuses a key that was rotated before: its successor is the
+ * one to rotate.
  */
 export function rotateKey(
   records: Records,
@@ -173,9 +177,10 @@ export function rotateKey(
 }
 
 /**
- * Revokes from `nowMs` on: a key, or every working key of an account. A key that is revoked already
+ * Revokes from `nowMs` on: a key, or every working key of an account. A key that is already revoked
  * keeps its first instant. Refuses a key that no longer works while others of its account do, and
- * names those: an operator who revokes it means to end something (docs/reference/keys.md#revocation).
+ * names those, because an operator who revokes it means to end something
+ * (docs/reference/keys.md#revocation).
  */
 export function revokeKeys(
   records: Records,
@@ -183,7 +188,7 @@ export function revokeKeys(
   nowMs: number,
 ): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
   const one = findById(records.keys, id);
-  // The other keys of its account are searched for among all that there are, so only where it matters.
+  // Finding the other keys of the account scans all keys, so it is done only if it matters.
   if (one !== undefined && isWorking(one, nowMs))
     return ended(records, [one], { nowMs, one: true });
   const found = findKeys(records, id);
@@ -216,19 +221,19 @@ function ended(
   return { ok: true, records: { ...records, keys }, revoked, one };
 }
 
-/** `undefined` leaves a member as it is; `from: []` lets the key work from anywhere again. */
+/** `undefined` leaves a member unchanged. `from: []` lets the key work from anywhere again. */
 export type KeyChange = {
   readonly name?: string | undefined;
   readonly expiresInMs?: number | "never" | undefined;
   readonly addScopes?: readonly string[] | undefined;
   readonly dropScopes?: readonly string[] | undefined;
   readonly from?: readonly string[] | undefined;
-  /** Caps in place of those of the same window; `dropCaps` takes all away before. */
+  /** Caps that replace those of the same window. `dropCaps` removes all caps first. */
   readonly caps?: readonly Cap[] | undefined;
   readonly dropCaps?: boolean | undefined;
 };
 
-/** Changes a key in place. Refuses one that is revoked: that is for ever. */
+/** Changes a key in place. Refuses one that is revoked, because revocation is final. */
 export function updateKey(
   records: Records,
   id: string,
@@ -269,7 +274,7 @@ export function updateKey(
   return { ok: true, records: { ...records, keys: replaceById(records.keys, [changed]) }, changed };
 }
 
-/** Caps that are dropped and given again in one call go on with their counts. */
+/** Caps that are dropped and set again in one call keep their counts. */
 function changedCaps(
   keys: readonly KeyRecord[],
   key: KeyRecord,
@@ -285,7 +290,7 @@ function tooManyCaps(account: string): string {
   return `Cannot cap one more key of account ${account}: ${CAP_NUMBER_MAX + 1} of its keys have caps, those that ended too; take some away with \`keys set ID --no-caps\``;
 }
 
-/** The list with the records of `by` in place of those with their ids. */
+/** The list, in which records of `by` replace those with the same ids. */
 export function replaceById<T extends { readonly id: string }>(
   list: readonly T[],
   by: readonly T[],

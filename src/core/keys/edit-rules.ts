@@ -6,7 +6,9 @@ import { capsError } from "./caps.ts";
 import { findById } from "./record-index.ts";
 import { type AccountLimit, type AccountRecord, type Cap, isId, type Records } from "./records.ts";
 
-/** The means of making keys. `random` as for formKey: cryptographic whole numbers below `max`. */
+/**
+ * The means of making keys. `random` is as for `makeKey`: cryptographic whole numbers below `max`.
+ */
 export type KeyContext = {
   readonly keyPrefix: string;
   readonly environments: readonly { readonly name: string; readonly keyTag: string }[];
@@ -16,8 +18,8 @@ export type KeyContext = {
 };
 
 /**
- * `count` keys. `account` that is there says environment, plan and limits; without `account` each
- * key starts an account of its own.
+ * A request for `count` keys. An existing `account` determines environment, plan and limits.
+ * Without `account` each key starts an account of its own.
  */
 export type NewKeys = {
   readonly environment?: string | undefined;
@@ -34,7 +36,10 @@ export type NewKeys = {
   readonly count?: number | undefined;
 };
 
-/** usage: wrong input (exit 64, HTTP 400); unknown: no such ID (1, 404); refused: not now (1, 409). */
+/**
+ * usage: the input is wrong (exit 64, HTTP 400). unknown: there is no such ID (1, 404). refused:
+ * not possible now (1, 409).
+ */
 export type EditRefusal = {
   readonly ok: false;
   readonly reason: "usage" | "unknown" | "refused";
@@ -45,14 +50,16 @@ export type EditRefusal = {
 export type EditResult<T> = ({ readonly ok: true; readonly records: Records } & T) | EditRefusal;
 
 const COUNT_MAX = 1000;
-/** Text for people on one line, as it may rest. */
+/** Text for people on one line, as it may be stored. */
 export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
-/** As it may be given: nothing that reorders or hides what stands beside it (Unicode UTS 55). */
+/**
+ * Text as it may be entered: no character reorders or hides the text next to it (Unicode UTS 55).
+ */
 const GIVEN_NAME = /^(?:[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|[\u200c\u200d]){0,200}$/u;
 /** A hundred years: the longest expiry and grace. */
 export const PERIOD_MS_MAX = 36_525 * DAY_MS;
 const SCOPES_MAX = 20;
-/** A key has such scopes, and a description can ask for no others. */
+/** The form of a scope, both of a key and of a description. */
 export const SCOPE_PATTERN = /^[a-z0-9._:/-]{1,64}$/;
 export const META_MAX = 16;
 export const META_NAME_PATTERN = /^[a-z0-9-]{1,32}$/;
@@ -64,7 +71,7 @@ export function keyTagOf({ environments }: KeyContext, environment: string): str
   return environments.find(({ name }) => name === environment)?.keyTag;
 }
 
-/** The mistake in the wish itself, whatever records there are; undefined when it has none. */
+/** The mistake in the request itself, independent of any records; undefined if there is none. */
 export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefined {
   const { environment, plan, account, expiresInMs, count = 1 } = wanted;
   if (environment !== undefined && keyTagOf(ring, environment) === undefined) {
@@ -94,7 +101,7 @@ export function planError(plan: string | undefined, { plans }: KeyContext): stri
   return `Cannot use plan ${quoteValue(plan)} as it is unknown: expected ${[...plans.keys()].join(", ")}`;
 }
 
-/** A plan whose limits are agreed for each account needs at least one of them. */
+/** The mistake of a plan whose limits are agreed for each account, if none is given. */
 export function missingLimitsError(
   plan: string,
   limits: readonly AccountLimit[],
@@ -105,7 +112,7 @@ export function missingLimitsError(
   return `Cannot use plan ${plan} without a limit, as its limits are agreed for each account: give at least one, as in --limit minute=500`;
 }
 
-/** The windows in their order, and behind them the requests under way at once. */
+/** The windows in their order, followed by the number of concurrent requests. */
 export const LIMITED: readonly AccountLimit["window"][] = [...WINDOW_NAMES, "concurrent"];
 
 export function limitsError(limits: readonly AccountLimit[]): string | undefined {
@@ -123,7 +130,7 @@ export function limitsError(limits: readonly AccountLimit[]): string | undefined
   return undefined;
 }
 
-/** Names and values of metadata; a value "" takes the name away, where that is allowed. */
+/** The mistake in names and values of metadata. The value "" removes a name, if that is allowed. */
 export function metaError(meta: readonly (readonly [string, string])[]): string | undefined {
   const name = meta.find(([each]) => !META_NAME_PATTERN.test(each))?.[0];
   if (name !== undefined) {
@@ -164,8 +171,8 @@ export function expiryError(expiresInMs: number | undefined): string | undefined
 }
 
 /**
- * Why an account that is there cannot take a key on these terms: it has its own, and they are
- * changed in place, for all of its keys.
+ * The reason why an existing account cannot take a key on these terms. The account has its own
+ * terms, which are changed in place, for all of its keys.
  */
 export function accountConflict(account: AccountRecord, wanted: NewKeys): string | undefined {
   const { environment, plan, limits, meta } = wanted;
@@ -185,7 +192,7 @@ export function accountConflict(account: AccountRecord, wanted: NewKeys): string
   return undefined;
 }
 
-/** Why an id cannot be that of a new account: ids mean one thing. */
+/** The reason why an id cannot be that of a new account: an id means one thing. */
 export function idTakenByKey({ keys }: Records, account: string): string | undefined {
   const owner = findById(keys, account);
   if (owner === undefined) return undefined;
@@ -203,14 +210,14 @@ export function limitsText(limits: readonly AccountLimit[]): string {
     .join(" ");
 }
 
-/** Limits in their order, nothing else inside. */
+/** Limits in their order, without other members. */
 export function sortLimits(limits: readonly AccountLimit[]): AccountLimit[] {
   return limits
     .map(({ window, limit }) => ({ window, limit }))
     .sort((a, b) => LIMITED.indexOf(a.window) - LIMITED.indexOf(b.window));
 }
 
-/** A length of time that may be asked for. */
+/** Whether a length of time is in the range that may be asked for. */
 export function isValidPeriod(periodMs: number, leastMs: number): boolean {
   return Number.isFinite(periodMs) && periodMs >= leastMs && periodMs <= PERIOD_MS_MAX;
 }

@@ -10,7 +10,7 @@ import {
   type Records,
 } from "./records.ts";
 
-/** `key` is set when the ID is that of a key; `keys` are all of its account, oldest first. */
+/** `key` is set if the ID is that of a key. `keys` are all keys of its account, oldest first. */
 export type AccountKeys = {
   readonly ok: true;
   readonly account: AccountRecord;
@@ -18,7 +18,7 @@ export type AccountKeys = {
   readonly keys: readonly KeyRecord[];
 };
 
-/** An ID means a key, or an account; where both have it, the key (of that account). */
+/** Finds what an ID names: a key or an account. If both have it, the key (with its account). */
 export function findKeys({ keys, accounts }: Records, id: string): AccountKeys | EditRefusal {
   const key = findById(keys, id);
   const name = key?.account ?? id;
@@ -27,7 +27,7 @@ export function findKeys({ keys, accounts }: Records, id: string): AccountKeys |
   return { ok: true, account, key, keys: keys.filter((record) => record.account === name) };
 }
 
-/** The account that an ID names: an account, or that of a key; where both have it, the account. */
+/** The account that an ID names: an account, or that of a key. If both have it, the account. */
 export function findAccount({ keys, accounts }: Records, id: string): AccountRecord | undefined {
   const named = findById(accounts, id);
   if (named !== undefined) return named;
@@ -35,7 +35,7 @@ export function findAccount({ keys, accounts }: Records, id: string): AccountRec
   return owner === undefined ? undefined : findById(accounts, owner);
 }
 
-/** One key to edit: an account stands for its only working key, or its only key. */
+/** Picks one key to edit. An account stands for its only working key, or its only key. */
 export function pickKey(
   records: Records,
   id: string,
@@ -64,17 +64,17 @@ export function unknownIdRefusal(id: string): EditRefusal {
   };
 }
 
-/** More words than this say nothing more; each has a bit in a number. */
+/** The most words of a search. Each has a bit in a number. */
 const WORDS_MAX = 16;
 
 /**
- * Looks for accounts by words, in any case: each word is in the id, environment, plan, state or
- * metadata of the account, or in the id or name of one of its keys. First every key is noted, then
- * every account judged, so that callers can do it in pieces.
+ * Searches accounts by words, ignoring case. Each word is in the id, environment, plan, state or
+ * metadata of the account, or in the id or name of one of its keys. Every key is added first, then
+ * every account is matched, so that callers can work in slices.
  */
 export class AccountSearch {
   readonly #words: readonly string[];
-  /** The words that are in keys of an account, as bits. */
+  /** The words found in the keys of an account, as bits. */
   readonly #inKeys = new Map<string, number>();
 
   constructor(text: string) {
@@ -86,7 +86,7 @@ export class AccountSearch {
     if (found !== 0) this.#inKeys.set(account, (this.#inKeys.get(account) ?? 0) | found);
   }
 
-  /** `nowMs` is Unix milliseconds: a suspension may be over. */
+  /** Whether the account matches. `nowMs` is Unix milliseconds: a suspension may have ended. */
   matches(account: AccountRecord, nowMs: number): boolean {
     const { id, environment, plan, meta } = account;
     const state = isSuspended(account, nowMs) ? "suspended" : "active";

@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 import { accept, type Result, refuse } from "../refusal.ts";
 
 export const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** The value of each character as a digit of base62; NO_DIGIT where it is none. */
+/** The value of each character as a digit of base62; NO_DIGIT if it is none. */
 const NO_DIGIT = 255;
 const DIGITS = new Uint8Array(256).fill(NO_DIGIT);
 for (let i = 0; i < BASE62.length; i++) DIGITS[BASE62.charCodeAt(i)] = i;
@@ -11,8 +11,8 @@ const SECRET_LENGTH = 30;
 const CHECKSUM_LENGTH = 6;
 
 /**
- * `<prefix>_<tag>_<30 base62><checksum>`. `random` gives whole numbers from 0 to below `max`, and
- * must be cryptographic: core rolls no dice itself.
+ * `<prefix>_<tag>_<30 base62><checksum>`. `random` returns whole numbers from 0 to below `max` and
+ * must be cryptographic, because core has no source of randomness.
  */
 export function makeKey(prefix: string, tag: string, random: (max: number) => number): string {
   let body = `${prefix}_${tag}_`;
@@ -20,7 +20,7 @@ export function makeKey(prefix: string, tag: string, random: (max: number) => nu
   return body + checksum(body);
 }
 
-/** CRC-32 as in zlib of everything before it, in base62, padded with 0 to 6 characters. */
+/** CRC-32 (as in zlib) of the whole body, in base62, padded with 0 to 6 characters. */
 export function checksum(body: string): string {
   let rest = crc32(body);
   let text = "";
@@ -32,7 +32,7 @@ export function checksum(body: string): string {
 }
 
 /**
- * Judges shape, tag and checksum of a token, without looking anything up
+ * Checks shape, tag and checksum of a token, without looking anything up
  * (docs/reference/keys.md#key-shape).
  */
 export function checkKeyFormat(token: string, prefix: string, tag: string): Result<string> {
@@ -40,7 +40,8 @@ export function checkKeyFormat(token: string, prefix: string, tag: string): Resu
   if (!token.startsWith(start)) return refuse("key_invalid", "another prefix or environment");
   const bodyLength = start.length + SECRET_LENGTH;
   if (token.length !== bodyLength + CHECKSUM_LENGTH) return refuse("key_invalid", "wrong length");
-  // As numbers: to write the sum out for each request costs as much as to hash the key.
+  // Compared as numbers, because encoding the checksum for each request costs as much as hashing
+  // the key.
   let sum = 0;
   for (let i = start.length; i < token.length; i++) {
     const digit = DIGITS[token.charCodeAt(i)] ?? NO_DIGIT;
@@ -51,7 +52,10 @@ export function checkKeyFormat(token: string, prefix: string, tag: string): Resu
   return accept(token);
 }
 
-/** Keys of another shape: `prefix`, then at least `min` of A-Z a-z 0-9 _ - (docs/reference/keys.md#foreign-keys). */
+/**
+ * Keys of another shape: `prefix`, then at least `min` of A-Z a-z 0-9 _ -
+ * (docs/reference/keys.md#foreign-keys).
+ */
 export type ForeignKeyFormat = { readonly prefix: string; readonly min: number };
 
 /** Whether a token has one of these shapes. */
@@ -63,8 +67,8 @@ export function matchesForeignFormat(token: string, shapes: readonly ForeignKeyF
 }
 
 /**
- * Checks a token without looking anything up: a Tollgate key by shape, tag and checksum, any other by
- * the shapes of foreign keys.
+ * Checks a token without looking anything up: a Tollgate key by shape, tag and checksum, any other
+ * by the shapes of foreign keys.
  */
 export function checkKeyText(
   token: string,
@@ -87,12 +91,15 @@ export function checkKeyText(
 const KEY_SHAPED = /([a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
 const WHOLE_KEY = /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{36}(?![0-9A-Za-z])/;
 
-/** Whether a text has a whole key in it, or one mistyped: secrets are given by stdin only. */
+/** Whether a text contains a whole key, or a mistyped one: secrets are accepted by stdin only. */
 export function containsKey(text: string, shapes: readonly ForeignKeyFormat[] = []): boolean {
   return WHOLE_KEY.test(text) || shapes.some((shape) => foreignPattern(shape).test(text));
 }
 
-/** Hides keys in a text for the log: people put keys in paths, and the log must not learn them. */
+/**
+ * Hides keys in a text for the log, because people put keys in paths and a log must not contain
+ * them.
+ */
 export function maskKeys(text: string, shapes: readonly ForeignKeyFormat[] = []): string {
   let masked = text.includes("_") ? text.replace(KEY_SHAPED, "$1…") : text;
   for (const shape of shapes) {

@@ -3,13 +3,13 @@ import { BASE62 } from "./key.ts";
 import { findById, isIndexed } from "./record-index.ts";
 import type { Records } from "./records.ts";
 
-/** Ids that a new one must not be: it is told of those that come, too. */
+/** Ids that a new one must not have. New ids are added to it too. */
 export type TakenIds = { has(id: string): boolean; add(id: string): void };
 
-/** So many records are looked for one by one; more of them are put into a set. */
+/** Up to this number of records are looked up one by one. For more, a set is built. */
 export const FEW_RECORDS = 8;
 
-/** Ids of keys and accounts: a new id is none of them, so an ID means one thing. */
+/** Ids of keys and accounts. A new id is none of them, so an ID means one thing. */
 export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
   const taken = new Set<string>();
   if (count > FEW_RECORDS && !(isIndexed(keys) && isIndexed(accounts))) {
@@ -27,7 +27,7 @@ export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
   };
 }
 
-/** 12 base62 characters: 71 random bits, so ids tell nothing and do not meet. */
+/** 12 base62 characters: 71 random bits, so ids reveal nothing and do not collide. */
 export function freshId(
   start: "k_" | "a_",
   { random }: Pick<KeyContext, "random">,

@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import type { AccountRecord, KeyRecord } from "./records.ts";
 
 /**
- * A change of the records that people hear of (docs/reference/events.md#kinds). Gateways that see
- * the same change give it the same `marker`, by which they find out who tells it.
+ * A change of the records that is announced (docs/reference/events.md#kinds). Gateways that see the
+ * same change compute the same `marker`, which decides the one that announces it.
  */
 export type RecordEvent = {
   readonly kind: "key_issued" | "key_rotated" | "key_revoked" | "account_changed";
@@ -15,10 +15,12 @@ export type RecordEvent = {
   };
 };
 
-/** A record, and the one of the same id that it replaces. */
+/** A record, and the one with the same id that it replaces. */
 export type BeforeAfter<T> = readonly [was: T | undefined, is: T];
 
-/** The news of one key; `isSuccessor` says that another key is rotated to it, which tells it too. */
+/**
+ * The event of one key. `isSuccessor`: another key was rotated to it, and that event covers both.
+ */
 export function keyEvent(
   [was, is]: BeforeAfter<KeyRecord>,
   { plan, isSuccessor }: { readonly plan: string; readonly isSuccessor: boolean },
@@ -36,13 +38,13 @@ export function keyEvent(
   return { kind: "key_rotated", marker, details: { key, successor, account, env } };
 }
 
-/** The news of an account that was there before; a new one is told with its first key. */
+/** The event of an existing account. A new account is announced with its first key. */
 export function accountEvent([was, is]: BeforeAfter<AccountRecord>): RecordEvent | undefined {
   if (was === undefined) return undefined;
   const text = JSON.stringify(is);
   if (JSON.stringify(was) === text) return undefined;
   const { id: account, environment: env, plan } = is;
-  // The record as it became, and not the one before: gateways may have seen others in between.
+  // Only the new record is hashed: gateways may have seen different records before it.
   const marker = `account ${env} ${account} ${hash("sha256", text, "hex")}`;
   return { kind: "account_changed", marker, details: { account, env, plan } };
 }

@@ -3,9 +3,9 @@ import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 
 /**
- * The record of a key at rest (docs/reference/keys.md#key-records): never the key, only its SHA-256
- * in hex. The secret is 178 random bits, so a slow hash would add nothing. Instants are Unix
- * milliseconds.
+ * The record of a key as it is stored (docs/reference/keys.md#key-records): never the key, only its
+ * SHA-256 in hex. The secret is 178 random bits, so a slow hash would add nothing. Instants are
+ * Unix milliseconds.
  */
 export type KeyRecord = {
   readonly id: string;
@@ -18,11 +18,11 @@ export type KeyRecord = {
   readonly from: readonly string[];
   readonly createdMs: number;
   readonly expiresMs?: number;
-  /** Once set, the key is revoked, even where a clock has not come to that instant yet. */
+  /** If set, the key is revoked, even if a clock has not reached that instant yet. */
   readonly revokedMs?: number;
-  /** Limits of this key alone; undefined without any. */
+  /** Limits of this key alone; undefined if there are none. */
   readonly caps?: KeyCaps;
-  /** The id of the key that a rotation put in its place; this one works until `expiresMs`. */
+  /** The id of the key that replaced this one in a rotation. This one works until `expiresMs`. */
   readonly replacedBy?: string;
 };
 
@@ -30,39 +30,39 @@ export type KeyRecord = {
 export type Cap = Pick<Limit, "window" | "limit">;
 
 /**
- * The caps of a key, shortest window first, and the number that their counts are kept under: unique in
- * the account, but for a rotated key and its successor, which go on with the same counts.
+ * The caps of a key, shortest window first, and the number under which they are counted. It is
+ * unique in the account, except that a rotated key and its successor share it and its counts.
  */
 export type KeyCaps = { readonly number: number; readonly limits: readonly Cap[] };
 
 /**
- * The record of an account (docs/reference/keys.md#accounts): what holds for all of its keys.
+ * The record of an account (docs/reference/keys.md#accounts): the terms of all of its keys.
  * Instants are Unix milliseconds.
  */
 export type AccountRecord = {
   readonly id: string;
-  /** For ever: its counters live there. */
+  /** Never changes, because its counters are kept in this environment. */
   readonly environment: string;
   readonly plan: string;
-  /** Limits agreed for this account: each replaces that of the plan. */
+  /** Limits agreed for this account. Each replaces that of the plan. */
   readonly limits: readonly AccountLimit[];
-  /** Told to the backend as X-Consumer-Meta-NAME. */
+  /** Sent to the backend as X-Consumer-Meta-NAME. */
   readonly meta: Readonly<Record<string, string>>;
   readonly createdMs: number;
   readonly suspended?: Suspension;
 };
 
-/** A limit of an account's own: of a window, or of its requests under way at once. */
+/** A limit of an account's own: of a window, or of its concurrent requests. */
 export type AccountLimit = { readonly window: WindowName | "concurrent"; readonly limit: number };
 
-/** Without `untilMs` a suspension lasts until it is taken back. */
+/** Without `untilMs` a suspension lasts until the account is resumed. */
 export type Suspension = {
   readonly sinceMs: number;
   readonly untilMs?: number;
   readonly reason: string;
 };
 
-/** All that is kept. Each key has its account here; ids and digests are unique. */
+/** All stored records. The account of each key is among them. Ids and digests are unique. */
 export type Records = {
   readonly keys: readonly KeyRecord[];
   readonly accounts: readonly AccountRecord[];
@@ -70,7 +70,7 @@ export type Records = {
 
 export const NO_RECORDS: Records = { keys: [], accounts: [] };
 
-/** Ids of keys and accounts as they rest (docs/reference/keys.md#ids). */
+/** Ids of keys and accounts as they are stored (docs/reference/keys.md#ids). */
 export const ID_PATTERN = /^[A-Za-z0-9._-]{1,64}$/;
 
 /**
@@ -81,12 +81,12 @@ export function isAddressName(account: string): boolean {
   return account.startsWith("addr:");
 }
 
-/** An id that may be given: "." and ".." are folders to whatever makes a path of it. */
+/** Whether an id may be chosen. "." and ".." are folders to software that makes a path of it. */
 export function isId(text: string): boolean {
   return ID_PATTERN.test(text) && text !== "." && text !== "..";
 }
 
-/** Whether a key works at `nowMs`, and if not, why. There is no other definition of this. */
+/** Whether a key works at `nowMs`, and if not, why. This is the only definition. */
 export function keyState(
   { revokedMs, expiresMs }: Pick<KeyRecord, "revokedMs" | "expiresMs">,
   nowMs: number,
@@ -95,7 +95,7 @@ export function keyState(
   return expiresMs !== undefined && expiresMs <= nowMs ? "expired" : "works";
 }
 
-/** Works: neither revoked nor expired at `nowMs`. */
+/** Whether a key is neither revoked nor expired at `nowMs`. */
 export function isWorking(key: KeyRecord, nowMs: number): boolean {
   return keyState(key, nowMs) === "works";
 }
@@ -105,7 +105,10 @@ export function isSuspended({ suspended }: AccountRecord, nowMs: number): boolea
   return suspended !== undefined && (suspended.untilMs ?? Number.POSITIVE_INFINITY) > nowMs;
 }
 
-/** Unknown, revoked, expired and wrong environment look the same to the client; the log knows. */
+/**
+ * Checks a key record. Unknown, revoked, expired and wrong environment look the same to the client;
+ * the log tells them apart.
+ */
 export function checkKeyRecord(
   record: KeyRecord | undefined,
   environment: string,
@@ -117,7 +120,7 @@ export function checkKeyRecord(
   return state === "works" ? accept(record) : refuse("key_invalid", `${state} key`);
 }
 
-/** A plan's windows with the account's own in place of them; "custom" has only the account's. */
+/** A plan's windows, replaced by the account's own. "custom" has only the account's. */
 export function effectiveLimits(
   plan: readonly Limit[] | "custom",
   own: readonly AccountLimit[],
@@ -130,15 +133,15 @@ export function effectiveLimits(
   );
 }
 
-/** How many requests of an account may be under way at once, where that is agreed for it. */
+/** The most concurrent requests of an account, if a number is agreed for it. */
 export function accountConcurrency({ limits }: AccountRecord): number | undefined {
   return limits.find(({ window }) => window === "concurrent")?.limit;
 }
 
 /**
- * Two records of one key, as one: of two ends the earlier holds, so that nothing which was learnt
- * late gives a key back that was revoked (docs/reference/keys.md#copies). `key` itself where
- * `other` takes nothing away.
+ * Merges two records of one key. The earlier of two ends applies, so that news that arrives late
+ * never restores a revoked key (docs/reference/keys.md#copies). Returns `key` itself if `other`
+ * ends nothing earlier.
  */
 export function earliestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {
   const revokedMs = earlier(key.revokedMs, other.revokedMs);
@@ -156,10 +159,10 @@ function earlier(one: number | undefined, other: number | undefined): number | u
   return Math.min(one, other);
 }
 
-/** Read once for each list: a record is replaced, never changed. */
+/** Built once for each list, because a record is replaced, never changed. */
 const known = new WeakMap<readonly string[], AddressMatcher>();
 
-/** Whether the key works at the client's address (docs/reference/keys.md#networks). */
+/** Whether the key works from the client's address (docs/reference/keys.md#networks). */
 export function isKeyAllowedFrom({ from }: Pick<KeyRecord, "from">, client: string): boolean {
   if (from.length === 0) return true;
   const networks = known.get(from) ?? addressMatcher(from);

@@ -29,9 +29,12 @@ export type UsageReport = {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
-  /** The windows of the plan, of operations that count something: `createPet.minute`, and of the key: `key.day`. */
+  /**
+   * The windows of the plan, of operations that count something: `createPet.minute`, and of the
+   * key: `key.day`.
+   */
   readonly windows: readonly WindowReport[];
-  /** Limits of the plan that only observe; absent where it has none. */
+  /** Limits of the plan that only observe; absent if it has none. */
   readonly observed?: readonly WindowReport[];
   readonly strikes: number;
   readonly ban: { readonly until: number; readonly offences: number } | null;
@@ -43,23 +46,27 @@ export type WindowReport = {
   readonly used: number;
   readonly remaining: number;
   readonly reset: number;
-  /** Units in the price, and those above; absent where the plan includes none of this window. */
+  /**
+   * Units included in the price, and units above them; absent if the plan includes none of this
+   * window.
+   */
   readonly included?: number;
   readonly overage?: number;
 };
 
 /**
- * The counts of an account at one instant, for an audit. Instants are Unix milliseconds of the store's
- * clock, but `created` is of the clock that made the record; null for an address, which has none.
+ * The counts of an account at one instant, for an audit. Instants are Unix milliseconds of the
+ * store's clock. `created` is of the clock that made the record; it is null for an address, which
+ * has no record.
  */
 export type CountReport = {
   readonly account: string;
   readonly environment: string;
   readonly plan: string;
   readonly created: number | null;
-  /** When the store was asked. */
+  /** The instant at which the store was asked. */
   readonly at: number;
-  /** All windows that run, with those of operations; `to` is the first instant after each. */
+  /** All current windows, with those of operations. `to` is the first instant after each. */
   readonly windows: readonly {
     readonly window: string;
     readonly used: number;
@@ -89,7 +96,7 @@ export type KeyReport = {
   readonly created: number;
   readonly expires: number | null;
   readonly revoked: number | null;
-  /** The last day of UTC on which it was used, such as 2026-10-21; null where none is known. */
+  /** The last day of UTC on which it was used, such as 2026-10-21; null if none is known. */
   readonly lastUsed?: string | null;
 };
 
@@ -102,7 +109,7 @@ export type UsageSubject = {
   readonly environment: string;
   readonly plan: string;
   readonly limits: readonly AccountLimit[];
-  /** Limits of the key that was asked for. */
+  /** Limits of the requested key. */
   readonly caps?: readonly Limit[];
 };
 
@@ -117,8 +124,8 @@ export function findUsageSubject(records: Records, id: string): UsageSubject | u
 
 /**
  * `verdict` is the store's answer to a peek at the account, in the windows of its plan and of any
- * operations; `observe` are the limits of its plan that refuse nothing, and `included` the units of its
- * windows that are in the price.
+ * operations. `observe` are the limits of its plan that refuse nothing. `included` are the units of
+ * its windows that are included in the price.
  */
 export function usageReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
@@ -145,7 +152,7 @@ export function usageReport(
   };
 }
 
-/** Units of the window that are in the price of a plan; undefined where it includes none of it. */
+/** Units of the window that a plan's price includes; undefined if it includes none. */
 export function includedOf(included: readonly Limit[], name: WindowName): number | undefined {
   return included.find(({ window }) => window === name)?.limit;
 }
@@ -179,7 +186,7 @@ export type ResetReport = {
   readonly windows: readonly { readonly window: string; readonly units: number }[];
 };
 
-/** Bans in force, the one that ends last first. */
+/** Bans in force; the one that ends last comes first. */
 export function bansReport(bans: readonly AccountBan[]): BanReport[] {
   return [...bans]
     .sort((a, b) => b.ban.untilMs - a.ban.untilMs || (a.account < b.account ? -1 : 1))
@@ -188,7 +195,7 @@ export function bansReport(bans: readonly AccountBan[]): BanReport[] {
     });
 }
 
-/** A key without its digest: nothing here helps to guess or to find it. */
+/** A key without its digest: nothing here helps to guess or to find the key. */
 export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport {
   const { id, name, environment, scopes, from } = record;
   return {
@@ -207,7 +214,7 @@ export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport 
   };
 }
 
-/** With the key itself: shown once, in the answer that issues it, and never again. */
+/** A report with the key itself: shown once, in the response that issues it, and never again. */
 export function issuedReport({
   key,
   record,
@@ -217,7 +224,7 @@ export function issuedReport({
   return { id, key, ...rest };
 }
 
-/** Keys with what their accounts say of them, in the order given. */
+/** Keys with the terms of their accounts, in the order given. */
 export function keyReports(
   keys: readonly KeyRecord[],
   { accounts }: Pick<Records, "accounts">,
@@ -231,7 +238,7 @@ export function keyReports(
   return keys.map((key) => keyReport(key, named.get(key.account) as AccountRecord));
 }
 
-/** The same with the last day on which each was used, of those that are known. */
+/** The same, with the last day on which each key was used, if it is known. */
 export function keyReportsWithLastUse(
   keys: readonly KeyRecord[],
   records: Pick<Records, "accounts">,
@@ -258,7 +265,7 @@ export type AccountReport = {
   readonly created: number;
   /** Ids of its keys that work. */
   readonly keys: readonly string[];
-  /** Names of its keys, those that work no more too; each once, at most ten. */
+  /** Names of its keys, also of those that no longer work; each once, at most ten. */
   readonly names: readonly string[];
 };
 

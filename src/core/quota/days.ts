@@ -2,8 +2,8 @@
 export const DAY_MS = 86_400_000;
 
 /**
- * The usage of one account on one day; `refused` are requests, and no part of the law. `plan` is that
- * of the last request that was admitted by the end of the day; absent if no request named one.
+ * The usage of one account on one day. `refused` counts requests, and decides nothing. `plan` is
+ * that of the last request admitted by the end of the day; absent if no request named one.
  */
 export type DayUsage = {
   readonly day: number;
@@ -20,7 +20,7 @@ export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
 
-/** `2026-10-21`. */
+/** Formats a day as `2026-10-21`. */
 export function formatDay(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
@@ -38,7 +38,7 @@ export function monthsOf({ from, to }: DaySpan): number[] {
   return months;
 }
 
-/** The days of a month that is named as `2026-10`; undefined where it is none. */
+/** The days of a month named like `2026-10`; undefined if it is no month. */
 export function monthRange(text: string): DaySpan | undefined {
   const found = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(text);
   if (found === null) return undefined;

@@ -20,13 +20,13 @@ export type BanPolicy = {
   readonly factor: number;
   readonly maxMs: number;
   readonly forgetAfterMs: number;
-  /** An earned ban is told and counted, clears the strikes, and is not kept. */
+  /** An earned ban is announced and counted and clears the strikes, but is not kept. */
   readonly observe?: boolean;
 };
 
 /**
- * One window of an account. `refusedMs` is the instant of its first refusal, or 0 before there is
- * one.
+ * One window of an account. `refusedMs` is the instant of its first refusal, or 0 if there is none
+ * yet.
  */
 export type WindowCount = {
   readonly startMs: number;
@@ -35,8 +35,8 @@ export type WindowCount = {
 };
 
 /**
- * `window` is the one whose refusals made the strikes, of the operation with the number
- * `operation` where there is one. `offences` counts this ban too.
+ * `window` is the one whose refusals made the strikes. If it belongs to an operation, `operation`
+ * is that operation's number. `offences` counts this ban too.
  */
 export type Ban = {
   readonly untilMs: number;
@@ -46,12 +46,12 @@ export type Ban = {
   readonly offences: number;
 };
 
-/** A ban as it was just earned, and the instants of the strikes that made it, the last one's too. */
+/** A ban that was just earned, and the instants of the strikes that made it, including the last. */
 export type NewBan = Ban & { readonly strikesMs: readonly number[] };
 
 /**
- * All that is remembered of an account; its usage by counter (`counterOf`). A ban is kept after its
- * end, until it is forgotten.
+ * The stored state of an account; its usage by counter (`counterName`). An ended ban is kept until
+ * it is forgotten.
  */
 export type AccountState = {
   readonly usage: Readonly<Partial<Record<string, WindowCount>>>;
@@ -62,31 +62,34 @@ export type AccountState = {
 export const NEW_ACCOUNT_STATE: AccountState = { usage: {}, strikesMs: [], ban: undefined };
 
 /**
- * `requests` at once, each of which costs `cost` (default 1; 0 to COST_MAX). No request at all
- * peeks, and changes nothing that is not damaged. A cost of 0 asks for the ban alone. `limits` are
- * those of `askedLimits`.
+ * `requests` at once, each with the cost `cost` (default 1; 0 to COST_MAX). Zero requests are a
+ * peek, which changes nothing that is not damaged. A cost of 0 asks for the ban alone. `limits` are
+ * those of `mergeLimits`.
  */
 export type QuotaRequest = {
   readonly limits: readonly Limit[];
   readonly bans: BanPolicy | undefined;
   readonly requests: number;
   readonly cost?: number;
-  /** The name of the account's plan, which the usage by day keeps; it decides nothing. */
+  /** The name of the account's plan, kept with the usage by day. It decides nothing. */
   readonly plan?: string;
   /**
-   * Units of each limit that are kept for other gateways, in the order of `limits`: requests are
-   * granted up to the rest. A request that does not fit for this reason alone is neither the first
-   * refusal of a window nor a strike.
+   * Units of each limit that are reserved for other gateways, in the order of `limits`. Requests
+   * are granted up to the rest. A request that does not fit for this reason alone is neither the
+   * first refusal of a window nor a strike.
    */
   readonly reserved?: readonly number[] | undefined;
-  /** The requests were refused already, from an earlier answer: they may be strikes, and none is granted. */
+  /**
+   * The requests were already refused, by an earlier decision. They may be strikes, and none is
+   * granted.
+   */
   readonly strikesOnly?: boolean;
 };
 export const COST_MAX = 1e6;
 
 /**
  * The usage of one window after the decision, in units. `resetMs` is its end. `loweredFrom` is the
- * highest count that it had before units of it were taken back, until it has as many again.
+ * highest count before units were taken back; it is set until the count is as high again.
  */
 export type WindowUsage = Limit & {
   readonly used: number;
@@ -95,11 +98,12 @@ export type WindowUsage = Limit & {
 };
 
 /**
- * The answer to an ask: the first `granted` of its requests were charged to every window, the others
- * to none. `ban` is set only while one is in force; `earned` is the ban that this very decision
- * made, in force or observed. `strikes` counts those that still matter. `strikeDueMs` is the
- * earliest instant at which a further refusal of the same cost could be a strike: refusals before it
- * need not be reported. All instants are of the store's clock, whose now is `nowMs`.
+ * The answer to a quota request. The first `granted` requests were charged to every window, the
+ * others to none. `ban` is set only while one is in force. `newBan` is the ban that this very
+ * decision made, in force or observed. `strikes` counts those that still matter. `strikeDueMs` is
+ * the earliest instant at which a further refusal of the same cost could be a strike: refusals
+ * before it need not be reported. All instants are of the store's clock, whose current time is
+ * `nowMs`.
  */
 export type QuotaDecision = {
   readonly nowMs: number;
@@ -109,22 +113,24 @@ export type QuotaDecision = {
   readonly newBan?: NewBan;
   readonly strikes: number;
   readonly strikeDueMs: number;
-  /** A window or a ban from an impossible future was moved to the present: worth a log line. */
+  /**
+   * A window or a ban from an impossible future was moved to the present. This deserves a log line.
+   */
   readonly repaired: boolean;
 };
 
 export type DecideResult = { readonly account: AccountState; readonly verdict: QuotaDecision };
 
-/** Whether a request fits below a limit; what costs nothing always does. */
+/** Whether a request fits below a limit. A cost of 0 always fits. */
 export function fitsLimit(used: number, cost: number, limit: number): boolean {
   return cost === 0 || used + cost <= limit;
 }
 
 /**
- * The truth about bans and quotas (docs/reference/http.md#quotas): ban first, then every window,
- * charged all or none, with strikes and bans inside. Asking for n requests equals asking n times for
- * one of the same cost at the same instant. The memory store runs this; decide.lua says the same to Redis, and a
- * differential test holds the two together.
+ * The reference rule of bans and quotas (docs/reference/http.md#quotas): the ban first, then every
+ * window, charged all or none, with strikes and new bans. Asking for n requests equals asking n
+ * times for one request of the same cost at the same instant. The memory store runs this function.
+ * Redis runs decide.lua, and a differential test holds the two together.
  */
 export function decide(account: AccountState, ask: QuotaRequest, nowMs: number): DecideResult {
   const { limits, bans, requests, strikesOnly = false, cost = 1 } = ask;
@@ -149,7 +155,7 @@ export function decide(account: AccountState, ask: QuotaRequest, nowMs: number):
   };
 }
 
-/** How many requests of that cost fit into every window, without what is reserved. */
+/** The number of requests of that cost that fit into every window, without the reserved units. */
 function roomFor(
   { limits, reserved, cost = 1 }: QuotaRequest,
   usage: AccountState["usage"],
@@ -171,10 +177,10 @@ type Present = {
 };
 
 /**
- * Brings an account to now. A window never goes back when a clock does; one stored more than its
- * own length ahead of now is damage, moved to the present with its count kept
- * (docs/reference/http.md#windows). A ban that would begin in the future, and strikes further ahead
- * than they could matter, are damage too.
+ * Brings an account to the present. A window never goes back when a clock does. One stored more
+ * than its own length ahead of now is damage: it is moved to the present and keeps its count
+ * (docs/reference/http.md#windows). A ban that would begin in the future is damage too, and so are
+ * strikes further ahead than they could matter.
  */
 function present(account: AccountState, { limits, bans }: QuotaRequest, nowMs: number): Present {
   const usage: Partial<Record<string, WindowCount>> = { ...account.usage };
@@ -203,7 +209,7 @@ function present(account: AccountState, { limits, bans }: QuotaRequest, nowMs: n
   return { usage, strikesMs, ban, repaired };
 }
 
-/** Whether an ask leaves an account otherwise than it was: a peek never counts as a change. */
+/** Whether a quota request changes the account. A peek never counts as a change. */
 function changes(
   before: AccountState,
   after: AccountState,
@@ -218,7 +224,7 @@ function changes(
   });
 }
 
-/** The account without windows that are over: they leave when there is something to write. */
+/** The account without ended windows. They are removed when there is something to write. */
 export function dropEndedWindows(account: AccountState, nowMs: number): AccountState {
   const usage: Partial<Record<string, WindowCount>> = {};
   for (const [counter, stored] of Object.entries(account.usage)) {
@@ -229,7 +235,7 @@ export function dropEndedWindows(account: AccountState, nowMs: number): AccountS
   return { ...account, usage };
 }
 
-/** The same list while nothing leaves it: most accounts have no strike, and share one empty list. */
+/** The same list if nothing is dropped: most accounts have no strike, and share one empty list. */
 function kept(strikesMs: readonly number[], nowMs: number, keepMs: number): readonly number[] {
   if (strikesMs.every((atMs) => Math.abs(nowMs - atMs) < keepMs)) return strikesMs;
   return strikesMs.filter((atMs) => Math.abs(nowMs - atMs) < keepMs);
@@ -255,11 +261,11 @@ function charge(
 type Struck = Pick<AccountState, "strikesMs" | "ban"> & { readonly earned?: NewBan };
 
 /**
- * A refused request is a strike when it comes more than `grace` after the first refusal of its
- * window (of several exhausted ones, that which resets last) and at least `grace` after the
- * previous strike; `strikes` of them within `within` are a ban (docs/reference/http.md#strikes).
- * A ban that is only observed leaves the account as it is, and its next strike is as far away as
- * from any other strike.
+ * A refused request is a strike if it comes more than `grace` after the first refusal of its window
+ * and at least `grace` after the previous strike. Of several exhausted windows, the one that resets
+ * last counts. `strikes` of them within `within` are a ban (docs/reference/http.md#strikes). A ban
+ * that is only observed leaves the account as it is, and its next strike is as far away as from any
+ * other strike.
  */
 function strike(
   past: Present,
@@ -316,8 +322,8 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
 }
 
 /**
- * The window that resets last of those in which the cost does not fit, the longer one on a tie. A cap
- * of a key is left out: to be refused by it alone is no strike.
+ * The window that resets last among those in which the cost does not fit; on a tie the longer one.
+ * Caps of keys are left out, because a refusal by a cap alone is no strike.
  */
 function lastExhausted(
   usage: AccountState["usage"],

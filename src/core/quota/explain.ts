@@ -3,7 +3,7 @@ import { REFUSALS } from "../refusal-table.ts";
 import { shareRetrySeconds } from "./rate-limit-info.ts";
 import { WINDOW_NAMES, windowStart } from "./windows.ts";
 
-/** The members of the line of a request that a refusal is explained from (docs/reference/log.md). */
+/** The members of a request's log line that explain a refusal (docs/reference/log.md). */
 export type RefusalRecord = {
   readonly id: string;
   readonly env?: string | undefined;
@@ -24,13 +24,13 @@ export type RefusalRecord = {
   readonly windows?:
     | readonly (readonly [name: string, used: number, limit: number, reset: number])[]
     | undefined;
-  /** The end of the ban that ran, in Unix seconds. */
+  /** The end of the ban in force, in Unix seconds. */
   readonly ban?: number | undefined;
   readonly by?: string | undefined;
   readonly why?: string | undefined;
 };
 
-/** One window as it was decided; `from` and `reset` are its bounds in Unix seconds. */
+/** One window as it was decided. `from` and `reset` are its bounds in Unix seconds. */
 export type ExplainedWindow = {
   readonly window: string;
   readonly used: number;
@@ -38,14 +38,14 @@ export type ExplainedWindow = {
   readonly remaining: number;
   readonly from: number;
   readonly reset: number;
-  /** The cost of the request did not fit. */
+  /** Whether the cost of the request did not fit. */
   readonly exhausted: boolean;
 };
 
-/** How a ban came about: people imposed it, for a reason or for none, or strikes earned it. */
+/** The cause of a ban: people imposed it, with or without a reason, or strikes earned it. */
 export type KnownBan = { readonly imposed: boolean; readonly reason?: string | undefined };
 
-/** Why a request was answered as it was. Instants are Unix seconds. */
+/** The reason for the answer to a request. Instants are Unix seconds. */
 export type Explanation = {
   readonly id: string;
   readonly environment: string | null;
@@ -58,11 +58,11 @@ export type Explanation = {
   readonly rule: string;
   readonly cost: number | null;
   readonly charged: number;
-  /** The window that resets last of those that are exhausted. */
+  /** The window that resets last among the exhausted ones. */
   readonly window: ExplainedWindow | null;
   readonly windows: readonly ExplainedWindow[];
   readonly strikes: number | null;
-  /** The ban that ran; `imposed` by hand or earned, null if that is not known here. */
+  /** The ban in force. `imposed`: by hand or earned; null if that is not known here. */
   readonly ban: {
     readonly until: number;
     readonly imposed: boolean | null;
@@ -71,14 +71,16 @@ export type Explanation = {
   readonly decidedAt: number | null;
   readonly decidedBy: string | null;
   readonly config: string | null;
-  /** The first instant at which the request would pass, by what was counted then; null for never. */
+  /**
+   * The first instant at which the request would pass, by the counts of that time; null for never.
+   */
   readonly passesAt: number | null;
 };
 
 /**
  * Explains one line of the log, by the rules under which it was decided
- * (docs/reference/http.md#quotas): the same from the memory of a gateway and from a file. `known` tells
- * of the ban that ran, which the line does not.
+ * (docs/reference/http.md#quotas). The result is the same from the memory of a gateway and from a
+ * file. `known` describes the ban in force, which the line does not.
  */
 export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanation {
   const { cost = 1, decidedAt, ban, code } = line;
@@ -115,7 +117,9 @@ export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanati
   };
 }
 
-/** A refusal for the sake of a share tells a wait of its own: the share is given up before its window ends. */
+/**
+ * A refusal because of a share has a wait of its own: the share is released before its window ends.
+ */
 function passesAt({ by, cost = 1, decidedAt = 0, windows = [] }: RefusalRecord, endsAt: number) {
   if (by !== "share") return endsAt;
   const share = Math.min(...windows.map(([, , limit]) => limit));

@@ -3,7 +3,7 @@ import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.t
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
 export type RateLimitInfo = {
-  /** The window's name, or `ban`; absent with a failure allowance, which is no account's. */
+  /** The window's name, or `ban`; absent for a failure allowance, which belongs to no account. */
   readonly window?: string;
   readonly limit: number;
   readonly remaining: number;
@@ -16,10 +16,10 @@ export type RateLimitRefusal = {
 };
 
 /**
- * The window that an admitted request is told about: the one that will refuse soonest, by least
- * remaining; on a tie the one that resets later (docs/reference/http.md#rate-limit-fields).
- * `unspent` units of the same verdict belong to others that were admitted after this one: they had
- * not been used when it was.
+ * The window that an admitted request reports: the one that will refuse soonest, which has the
+ * least remaining. On a tie it is the one that resets later
+ * (docs/reference/http.md#rate-limit-fields). `unspent` units of the same decision belong to
+ * requests that were admitted after this one. They had not been used when this one was admitted.
  */
 export function admittedRateLimit(
   { windows }: Pick<QuotaDecision, "windows">,
@@ -42,12 +42,15 @@ export function admittedRateLimit(
   return told;
 }
 
-/** The name of a window for people and in `X-RateLimit-Window`: `day`, `createPet.minute`, `key.day`. */
+/**
+ * The name of a window for people and in `X-RateLimit-Window`: `day`, `createPet.minute`,
+ * `key.day`.
+ */
 export function windowLabel({ window, part }: Pick<Limit, "window" | "part">): string {
   return part === undefined ? window : `${part.name}.${window}`;
 }
 
-/** The window whose refusals made the strikes of a ban, where it is among `windows`. */
+/** The window whose refusals made the strikes of a ban, if it is among `windows`. */
 export function banWindow(
   windows: readonly WindowUsage[],
   ban: Pick<Ban, "window" | "operation">,
@@ -58,9 +61,9 @@ export function banWindow(
 }
 
 /**
- * The refusal at `nowMs` of the store's clock of a request of that cost: by the ban, or by windows
- * in which the cost does not fit. Its standing is that of whatever ends last of both
- * (docs/reference/http.md#rate-limit-fields). Undefined once all of it is over.
+ * The refusal of a request of that cost at `nowMs` of the store's clock: by the ban, or by windows
+ * in which the cost does not fit. Its rate limit info describes the one that ends last
+ * (docs/reference/http.md#rate-limit-fields). Undefined if all of them have ended.
  */
 export function rateLimitRefusal(
   verdict: Pick<QuotaDecision, "windows" | "ban">,
@@ -89,8 +92,8 @@ export function rateLimitRefusal(
 }
 
 /**
- * The observed limits that an admitted request crossed: it would have been refused, had they been
- * limits of its plan. `unspent` is as for `admittedStanding`.
+ * The observed limits that an admitted request exceeded. It would have been refused if they were
+ * limits of its plan. `unspent` is as for `admittedRateLimit`.
  */
 export function crossedLimits(
   { windows }: Pick<QuotaDecision, "windows">,
@@ -118,7 +121,7 @@ function limitName(window: string): string {
     : `${window.slice(dot + 1)} limit of ${window.slice(0, dot)}`;
 }
 
-/** The message of a 503 to a request that only finds this gateway's share of a limit used up. */
+/** The message of a 503 if only this gateway's share of a limit is used up. */
 export function shareExceededMessage({ window = "", limit }: RateLimitInfo): string {
   return `This gateway's share of the ${limitName(window)}, ${limit} units, is used up, and the limit is not: retry after the time in Retry-After`;
 }
@@ -131,15 +134,15 @@ export function shareWhy({ window = "", limit }: RateLimitInfo): string {
 const SHARE_RETRY_S_MAX = 5;
 
 /**
- * Seconds until a request may pass that found a share used up. A share is given up long before its
- * window ends, by 5 s in nearly every case. No waiting lets a cost pass that is above the whole share.
+ * Seconds until a request that found a share used up may pass. A share is released long before its
+ * window ends, within 5 s in nearly every case. No wait lets a cost above the share pass.
  */
 export function shareRetrySeconds({ limit, resetMs }: RateLimitInfo, cost: number, nowMs: number) {
   if (cost > limit && cost > 1) return 1;
   return Math.min(SHARE_RETRY_S_MAX, retryAfterSeconds(resetMs, nowMs));
 }
 
-/** The windows of an account of which nothing is known yet. */
+/** The windows of an account that has no known usage yet. */
 export function unusedWindows(limits: readonly Limit[], nowMs: number): readonly WindowUsage[] {
   return limits.map((limit) => {
     const resetMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
@@ -148,7 +151,7 @@ export function unusedWindows(limits: readonly Limit[], nowMs: number): readonly
 }
 
 /**
- * Whole seconds, at least 1: obeying it is enough and one second less is not
+ * Whole seconds, at least 1. Waiting this long is enough, and one second less is not
  * (docs/reference/http.md#retry-after).
  */
 export function retryAfterSeconds(resetMs: number, nowMs: number): number {

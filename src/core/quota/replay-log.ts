@@ -1,4 +1,7 @@
-/** How a request was decided. Of one instant the admitted came first: room only ever shrinks. */
+/**
+ * The outcome of a request. At one instant the admitted requests come first, because room only
+ * shrinks.
+ */
 export const PAST_OUTCOMES = ["admitted", "limited", "banned"] as const;
 export type PastOutcome = (typeof PAST_OUTCOMES)[number];
 
@@ -13,8 +16,8 @@ export type ReplayEntry = {
 const FIRST_ROOM = 65_536;
 
 /**
- * Requests of the past, of many accounts in any order, at 16 bytes each: logs are written when
- * requests end, and several gateways write them, so they are put in order here.
+ * Past requests of many accounts in any order, at 16 bytes each. They are sorted here, because logs
+ * are written when requests end, and by several gateways.
  */
 export class ReplayLog {
   #atMs = new Float64Array(FIRST_ROOM);
@@ -27,7 +30,7 @@ export class ReplayLog {
     return this.#size;
   }
 
-  /** `account` and `kind` are numbers that the caller gives out, from 0. */
+  /** Adds a request. `account` and `kind` are numbers that the caller assigns, from 0. */
   add(account: number, { atMs, kind, outcome }: ReplayEntry): void {
     if (this.#size === this.#atMs.length) this.#grow();
     this.#atMs[this.#size] = atMs;
@@ -36,7 +39,7 @@ export class ReplayLog {
     this.#size += 1;
   }
 
-  /** One account after the other, each with its requests as they were decided. */
+  /** Each account in turn, with its requests in the order in which they were decided. */
   *byAccount(): Generator<{ readonly account: number; readonly asks: Iterable<ReplayEntry> }> {
     const order = this.#ordered();
     for (let from = 0; from < order.length; ) {

@@ -9,10 +9,10 @@ import { rateLimitRefusal, windowLabel } from "./rate-limit-info.ts";
 import type { PastOutcome, ReplayEntry } from "./replay-log.ts";
 import type { Limit } from "./windows.ts";
 
-/** Requests of one kind ask for this under the plan that is tried. */
+/** The quota request that requests of one kind make under the plan that is tried. */
 export type RequestKind = { readonly limits: readonly Limit[]; readonly cost: number };
 
-/** Requests that one account would be refused and was not, or the other way round. */
+/** Requests of one account whose outcome differs: refused now and admitted then, or the reverse. */
 export type ReplayDifference = {
   readonly requests: number;
   /** Admitted then, and over a limit now. */
@@ -23,7 +23,7 @@ export type ReplayDifference = {
   /** Refused by a ban now, and not then. */
   readonly banned: number;
   readonly bannedSinceMs: number | undefined;
-  /** Bans that the account would earn over all. */
+  /** Bans that the account would earn in total. */
   readonly bans: number;
   /** Refused then, and admitted now. */
   readonly admitted: number;
@@ -33,7 +33,7 @@ export type ReplayDifference = {
 
 /**
  * Decides the requests of one account again, in their order and at their instants, by the same rule
- * as when they came (docs/reference/http.md#quotas). The account begins without any usage.
+ * as when they arrived (docs/reference/http.md#quotas). The account starts without any usage.
  */
 export function replay(
   asks: Iterable<ReplayEntry>,
@@ -59,7 +59,7 @@ export function replay(
   return found;
 }
 
-/** Whether anything was decided otherwise than it had been. */
+/** Whether any request was decided differently than before. */
 export function isDifferent({ limited, banned, admitted, unbanned }: ReplayDifference): boolean {
   return limited + banned + admitted + unbanned > 0;
 }

@@ -1,14 +1,14 @@
 import { DAY_MS } from "./days.ts";
 
 /**
- * Windows are aligned to UTC (docs/reference/http.md#windows): a minute starts at second 0, a week on
- * Monday (ISO 8601), a month on its first day. Which window an instant lies in is a pure function of
- * the instant, so a reset never wobbles and never depends on who answers.
+ * Windows are aligned to UTC (docs/reference/http.md#windows): a minute starts at second 0, a week
+ * on Monday (ISO 8601), a month on its first day. The window of an instant is a pure function of
+ * the instant, so every gateway computes the same reset at any time.
  *
- * One row a window, from the shortest to the longest: its name; its letter, which names it in the
- * store (b, k, q, r and y have another meaning there); and its length. A window of always the same length
- * has one start at `alignMs`; one of the calendar has `months` and, as `lengthMs`, the longest that it
- * can be. `begins` says for people where it begins.
+ * There is one row for each window, from the shortest to the longest. It has the window's name, the
+ * letter that names it in the store (b, k, q, r and y have another meaning there) and its length. A
+ * window of constant length has one start at `alignMs`. A calendar window has `months`, and its
+ * `lengthMs` is its longest possible length. `begins` tells people when it begins.
  */
 const ROWS = [
   { name: "second", letter: "s", lengthMs: 1_000, alignMs: 0, begins: "" },
@@ -36,15 +36,15 @@ const ROW_OF = Object.fromEntries(ROWS.map((row) => [row.name, row])) as Readonl
   Record<WindowName, WindowRow>
 >;
 
-/** The row of a window that is known. */
+/** The row of a known window. */
 export function windowRow(window: WindowName): WindowRow {
   return ROW_OF[window];
 }
 
 /**
- * A part of the requests of an account with windows of its own: those for one operation, or those with
- * one key. `id` names it in the store, `name` to people. A key's name is "key", and its id "@" and a
- * number that is unique in the account.
+ * A part of the requests of an account with windows of its own: those for one operation, or those
+ * with one key. `id` names it in the store, `name` names it to people. A key's name is "key"; its
+ * id is "@" and a number that is unique in the account.
  */
 export type LimitPart = { readonly id: string; readonly name: string };
 /** Ids of operations. */
@@ -54,8 +54,8 @@ export const CAP_ID = /^@\d{1,4}$/;
 export const CAP_NUMBER_MAX = 1_023;
 
 /**
- * One window of a plan, or of a part of the account: at most `limit` units in each; limits are 1 to
- * LIMIT_MAX. Where `observed` is set the window is counted and never refuses.
+ * One window of a plan, or of a part of the account: at most `limit` units in each. Limits are 1 to
+ * LIMIT_MAX. If `observed` is set, the window is counted and never refuses.
  */
 export type Limit = {
   readonly window: WindowName;
@@ -65,12 +65,17 @@ export type Limit = {
 };
 export const LIMIT_MAX = 1e12;
 
-/** The name that a count is kept under: `minute`, `1z141z3.minute` of an operation, `@17.minute` of a key. */
+/**
+ * The name under which units are counted: `minute`, `1z141z3.minute` of an operation, `@17.minute`
+ * of a key.
+ */
 export function counterName({ window, part }: Pick<Limit, "window" | "part">): string {
   return part === undefined ? window : `${part.id}.${window}`;
 }
 
-/** Whether a limit is that of one key: to be refused by it is no strike (docs/reference/keys.md#caps). */
+/**
+ * Whether a limit is that of one key. A refusal by it is no strike (docs/reference/keys.md#caps).
+ */
 export function isCap({ part }: Pick<Limit, "part">): boolean {
   return part?.id.startsWith("@") ?? false;
 }
@@ -98,11 +103,11 @@ export function windowEnd(window: WindowName, startMs: number): number {
   if (months === undefined) return startMs + lengthMs;
   const date = new Date(startMs);
   const endMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months);
-  // A damaged start may lie behind the last instant of a Date, 8.64e15.
+  // The start may be damaged and lie after the last instant of a Date, 8.64e15.
   return Number.isNaN(endMs) ? startMs + lengthMs : endMs;
 }
 
-/** The windows beside those of the account, by which one request is decided. */
+/** The windows other than those of the account that decide a request. */
 export type ExtraLimits = {
   /** Windows of the operation, each with its `part` set. */
   readonly operation?: readonly Limit[] | undefined;
@@ -114,9 +119,9 @@ const NONE: readonly Limit[] = [];
 const merged = new WeakMap<object, WeakMap<object, WeakMap<object, readonly Limit[]>>>();
 
 /**
- * The windows of one decision, from the shortest to the longest: those of the account, of the
- * operation, and those that are only observed, as far as the account lacks them
- * (docs/reference/http.md#quotas). The same lists give the same list again.
+ * The windows of one decision, from the shortest to the longest: those of the account, those of the
+ * operation, and observed ones that the account lacks (docs/reference/http.md#quotas). The same
+ * lists return the same list again.
  */
 export function mergeLimits(
   limits: readonly Limit[],
@@ -155,25 +160,30 @@ function merge(
   return sortByLength([...limits, ...operation, ...counted]);
 }
 
-/** The same list, shortest window first; limits of one length stay in their order. */
+/** The same list, shortest window first. Limits of one length keep their order. */
 export function sortByLength<T extends { readonly window: WindowName }>(limits: T[]): T[] {
   const place = ({ window }: T) => WINDOW_NAMES.indexOf(window);
   return limits.sort((a, b) => place(a) - place(b));
 }
 
-/** The parts of a plan beside its windows (docs/reference/plans.md). */
+/** The parts of a plan other than its windows (docs/reference/plans.md). */
 export type PlanOptions = {
-  /** Requests of an account under way at once, in one process; undefined: any number. */
+  /** Concurrent requests of an account in one process; undefined means any number. */
   readonly concurrent: number | undefined;
-  /** Second limits on the counts of these windows, shortest first: never refuse, only tell. */
+  /**
+   * Second limits on the counts of these windows, shortest first. They never refuse and only
+   * announce.
+   */
   readonly observe: readonly Limit[];
-  /** How much of these windows is in the price, shortest first: what is used above it is overage. */
+  /**
+   * Units of these windows that the price includes, shortest first. Usage above them is overage.
+   */
   readonly included: readonly Limit[];
 };
 
-/** The windows of an account for one operation, beside those of its plan. */
+/** The windows of an account for one operation, in addition to those of its plan. */
 export type OperationLimits = {
-  /** The name under which their counts are kept: five characters of `0-9a-z` at most. */
+  /** The name under which their units are counted: at most five characters of `0-9a-z`. */
   readonly id: string;
   /** Shortest first, each with its `part`; never empty. */
   readonly windows: readonly Limit[];

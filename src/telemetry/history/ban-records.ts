@@ -1,4 +1,4 @@
-/** A ban as its event told it. Instants are Unix seconds. */
+/** A ban as its event describes it. Instants are Unix seconds. */
 export type BanRecord = {
   readonly account: string;
   readonly environment: string;
@@ -6,21 +6,21 @@ export type BanRecord = {
   readonly at: number;
   readonly until: number;
   readonly offences: number;
-  /** The ban was only told: `bans.observe` was on, and no request was refused for it. */
+  /** The ban was only announced: `bans.observe` was on, and no request was refused for it. */
   readonly observed?: true;
-  /** People imposed it: it has no strikes. */
+  /** People imposed the ban: it has no strikes. */
   readonly imposed?: true;
-  /** Their words, if they gave any. */
+  /** The reason that they entered, if any. */
   readonly reason?: string;
-  /** The refusals that earned it, whichever gateways saw them. */
+  /** The refusals that earned the ban, on any gateway. */
   readonly strikes: readonly { readonly at: number }[];
 };
 
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The ban that an event or a line of a log tells; undefined if it tells none, or has a member of a wrong
- * type.
+ * The ban that an event or a log line describes. Undefined if it describes none, or has a member of
+ * a wrong type.
  */
 export function banRecord(event: Members): BanRecord | undefined {
   const { kind, account, env: environment, window, until, offences, decidedAt } = event;
@@ -31,7 +31,8 @@ export function banRecord(event: Members): BanRecord | undefined {
   const strikes = event.strikes ?? [];
   if (!Array.isArray(strikes) || !strikes.every((at) => isInstant(at) && at <= LAST_MS / 1_000))
     return;
-  // Earlier versions told a ban by hand without any of these, and an earned one never.
+  // Earlier versions logged a ban by hand without any of these members. An earned ban
+  // always has some.
   const isByHand = event.imposed === true || (decidedAt === undefined && strikes.length === 0);
   const { reason } = event;
   return {

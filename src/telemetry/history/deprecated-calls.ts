@@ -1,18 +1,18 @@
 import { isAddressName } from "../../core/keys/records.ts";
 
-/** Accounts that are kept of one operation: the one that called longest ago leaves first. */
+/** Accounts that are kept for one operation. The one that called longest ago is dropped first. */
 export const CALLERS_MAX = 10_000;
-/** Client addresses without a key, in a place of their own: their number pushes out no account. */
+/** Client addresses without a key are kept apart, so that their number pushes out no account. */
 export const ADDRESSES_MAX = 1_000;
 
-/** Calls of a deprecated operation; `method` and `route` are those of its description. */
+/** Calls of a deprecated operation. `method` and `route` are those of its description. */
 export type DeprecatedCall = {
   readonly environment: string;
   readonly method: string;
   readonly route: string;
   readonly account: string;
   readonly requests: number;
-  /** The last of them, in Unix seconds. */
+  /** The last call, in Unix seconds. */
   readonly last: number;
 };
 
@@ -23,7 +23,7 @@ type Callers = {
   readonly addresses: Map<string, DeprecatedCall>;
 };
 
-/** Remembers which accounts call operations that go away. */
+/** Remembers the accounts that call operations which will be removed. */
 export class DeprecatedCalls {
   readonly #operations = new Map<string, Callers>();
 
@@ -32,7 +32,7 @@ export class DeprecatedCalls {
     this.add({ environment, method, route, account, requests: 1, last });
   }
 
-  /** Adds calls that were counted elsewhere; gives the sum of the account. */
+  /** Adds calls that were counted elsewhere. Returns the sum of the account. */
   add(call: DeprecatedCall): DeprecatedCall {
     const before = this.#of(call).get(call.account);
     const requests = call.requests + (before?.requests ?? 0);
@@ -41,11 +41,11 @@ export class DeprecatedCalls {
     return sum;
   }
 
-  /** The sum of an account is known from elsewhere. */
+  /** Sets the sum of an account that is known from elsewhere. */
   set(call: DeprecatedCall): void {
     const callers = this.#of(call);
     const max = isAddressName(call.account) ? ADDRESSES_MAX : CALLERS_MAX;
-    // Deleted and set again, so that the first of the map is the one that called longest ago.
+    // Deleted and set again, so that the first entry of the map is the one that called longest ago.
     callers.delete(call.account);
     callers.set(call.account, call);
     if (callers.size > max) callers.delete(callers.keys().next().value as string);
@@ -65,7 +65,7 @@ export class DeprecatedCalls {
     });
   }
 
-  /** All of it, which is here no longer. */
+  /** Removes and returns all calls. */
   take(): readonly DeprecatedCall[] {
     const all = this.list();
     this.#operations.clear();

@@ -6,8 +6,8 @@ import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
 import { type RefusedAccount, RefusedAccounts } from "./refused-accounts.ts";
 
 /**
- * Refusals that are kept of accounts and addresses, and of all others: the oldest leave first, of the
- * account with the most of them.
+ * The most refusals kept: first of accounts and addresses, then of all others. The oldest of the
+ * account with the most are dropped first.
  */
 const REFUSALS_MAX = 10_000;
 const OTHERS_MAX = 1_000;
@@ -15,28 +15,28 @@ const OTHERS_MAX = 1_000;
 type Named = { readonly account: string; readonly environment: string };
 
 /**
- * Units that were charged for a request which is still under way, so that no line of the log tells of
- * them yet. `decidedAt` is in Unix milliseconds of the store's clock.
+ * Units that were charged for a request in progress, which no log line mentions yet. `decidedAt` is
+ * in Unix milliseconds of the store's clock.
  */
 export type OpenCharge = Named & { readonly units: number; readonly decidedAt: number };
 
-/** The memory of a gateway of its own refusals, to say why. */
+/** The memory of a gateway's own refusals, to explain them. */
 export type Diagnostics = {
-  /** The line of a refused request, by its id. */
+  /** The log line of a refused request, by its id. */
   refusal(id: string): Promise<AccessLogEntry | undefined>;
-  /** The charges of requests that are under way. */
+  /** The charges of requests in progress. */
   openCharges(): Promise<readonly OpenCharge[]>;
   /** The accounts that called deprecated operations, since the gateway started. */
   deprecated(): Promise<readonly DeprecatedCall[]>;
   /** The accounts with the most refusals within the last 15 minutes. */
   refused(): Promise<readonly RefusedAccount[]>;
-  /** Tells the store now what would be told within a minute. Never rejects. */
+  /** Flushes to the store now, instead of within a minute. Never rejects. */
   flushToStore(): Promise<void>;
 };
 
-/** The parts of its process that a memory asks. */
+/** The parts of the process that this memory reads. */
 type Process = {
-  /** The charges of the requests under way. */
+  /** The charges of the requests in progress. */
   readonly open: () => readonly OpenCharge[];
   readonly tellStore: () => Promise<void>;
 };
@@ -44,7 +44,10 @@ type Process = {
 /** The refusals of this process. */
 export class RecentRefusals implements Diagnostics {
   readonly #ofAccounts = new FairBuffer<AccessLogEntry>();
-  /** Client addresses without a key: together they get no more than the largest account. */
+  /**
+   * Refusals of client addresses without a key. Together they get no more room than the largest
+   * account.
+   */
   readonly #ofAddresses = new FairBuffer<AccessLogEntry>();
   readonly #others = new RingBuffer<AccessLogEntry>(OTHERS_MAX);
   readonly #accounts = new RefusedAccounts();
@@ -55,11 +58,13 @@ export class RecentRefusals implements Diagnostics {
     this.#process = process;
   }
 
-  /** Once for each request line; the lines of requests that were not refused are let go. */
+  /**
+   * Called once for each access log entry. Entries of requests that were not refused are ignored.
+   */
   add(line: AccessLogEntry): void {
     if (line.code === undefined) return;
     const { account, env } = line;
-    // Requests that nobody was found for must not push out the refusals of accounts.
+    // Requests of unknown callers must not push out the refusals of accounts.
     if (account === undefined || env === undefined) {
       this.#others.add(line);
       return;

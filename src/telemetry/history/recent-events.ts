@@ -1,12 +1,12 @@
 import type { WebhookEvent } from "../log/webhook.ts";
 import { type BanRecord, banRecord } from "./ban-records.ts";
 
-/** The last events of a gateway, for people who look; older ones are in the log. */
+/** The last events of a gateway, for people who look them up; older ones are in the log. */
 const KEPT_MAX = 200;
-/** Bans that are remembered for longer: the oldest leave first. */
+/** The number of bans that are remembered for longer. The oldest are dropped first. */
 const BANS_MAX = 1_000;
 
-/** `number` counts up from 1, so that a reader knows which ones are new. */
+/** `number` counts up from 1, so that a reader can tell new events. */
 export type RecentEvent = WebhookEvent & { readonly number: number };
 
 /** Keeps the last 200 events and the last 1,000 bans, the oldest first. */
@@ -34,13 +34,13 @@ export class RecentEvents {
     return this.#bans.filter((ban) => ban.account === account && ban.environment === environment);
   }
 
-  /** Those that came after the one with this number, as far as they are kept. */
+  /** The events after the one with this number, if they are still kept. */
   since(number: number): readonly RecentEvent[] {
     const come = this.#last - number;
     return come <= 0 ? [] : this.#events.slice(-come);
   }
 
-  /** Takes all of them out, for another process to add to its own. */
+  /** Removes and returns all events, for another process to add to its own. */
   take(): readonly WebhookEvent[] {
     const events = this.#events.map(({ number: _, ...event }) => event as WebhookEvent);
     this.#events = [];

@@ -2,9 +2,9 @@ import { isAddressName } from "../../core/keys/records.ts";
 
 const MINUTE_MS = 60_000;
 const MINUTES = 15;
-/** Accounts that are counted in one minute: those that come later are left out. */
+/** Accounts that are counted in one minute. Further accounts of that minute are left out. */
 const ACCOUNTS_MAX = 10_000;
-/** Client addresses without a key, which take no place of an account. */
+/** Client addresses without a key. They take no room of accounts. */
 const ADDRESSES_MAX = 1_000;
 const TOLD_MAX = 10;
 
@@ -25,7 +25,7 @@ type Minute = {
 export class RefusedAccounts {
   #minutes: Minute[] = [];
 
-  /** `nowMs` is of a clock that never goes back, such as performance.now(). */
+  /** Counts a refusal. `nowMs` is of a clock that never goes back, such as performance.now(). */
   note(account: string, environment: string, nowMs: number): void {
     const minute = this.#minuteAt(nowMs);
     const isAddress = isAddressName(account);
@@ -36,7 +36,7 @@ export class RefusedAccounts {
     counts.set(id, (count ?? 0) + 1);
   }
 
-  /** The ten with the most refusals, the most refused first. */
+  /** The ten accounts with the most refusals, the most refused first. */
   list(nowMs: number): RefusedAccount[] {
     const first = Math.floor(nowMs / MINUTE_MS) - MINUTES;
     const all = this.#minutes.filter(({ number }) => number > first);
@@ -60,7 +60,7 @@ export class RefusedAccounts {
   }
 }
 
-/** Sums the counts of each account; the ten with the most, the most refused first. */
+/** Sums the counts of each account and returns the ten with the most, the most refused first. */
 export function mostRefused(counted: readonly RefusedAccount[]): RefusedAccount[] {
   const sums = new Map<string, RefusedAccount>();
   for (const { account, environment, requests } of counted) {

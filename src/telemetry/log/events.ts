@@ -1,8 +1,8 @@
 import type { LogEventRow } from "./log-events.ts";
 
 /**
- * Every event: a line of the log with `"msg":"event"` and its `kind`, and with `events` in the
- * configuration a message to a webhook. docs/reference/events.md is made from these rows.
+ * Every event. Each is a log line with `"msg":"event"` and its `kind`, and, if `events` is
+ * configured, a message to a webhook. docs/reference/events.md is made from these rows.
  */
 export const EVENTS = {
   ban: {
@@ -97,7 +97,7 @@ export const EVENTS = {
 
 export type EventKind = keyof typeof EVENTS;
 
-/** Narrows a name of a line to one of an event. */
+/** Whether the name of a line is that of an event. */
 export function isEvent(name: string): name is EventKind {
   return Object.hasOwn(EVENTS, name);
 }

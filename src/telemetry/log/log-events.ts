@@ -1,13 +1,15 @@
 export type LogEventRow = {
   readonly level: "debug" | "info" | "warn" | "error";
-  /** Members of the line beyond `level`, `time` and `msg`; `why` is always words for people. */
+  /**
+   * Members of the line in addition to `level`, `time` and `msg`. `why` is always text for people.
+   */
   readonly members: readonly string[];
   readonly meaning: string;
 };
 
 /**
- * Every line of the log but those of requests and events, by its `msg`: docs/reference/events.md is made from
- * these rows. The names are stable, so that an alarm can wait for one.
+ * Every line of the log except those of requests and events, by its `msg`. docs/reference/events.md
+ * is made from these rows. The names are stable, so that an alarm can match one.
  */
 export const LOG_EVENTS = {
   serving: {

@@ -1,18 +1,20 @@
 import { cleanText } from "../../base/messages.ts";
 import type { AccessLogEntry } from "./log.ts";
 
-/** A request as a line of the log tells it; `time` is when it ended, in Unix milliseconds. */
+/** A request as a log line describes it. `time` is its end, in Unix milliseconds. */
 export type LoggedRequest = AccessLogEntry & { readonly time: number };
 
-/** Any other line: an event, or a line about the process. `time` is an instant, if it is there. */
+/**
+ * Any other line: an event, or a line about the process. `time` is an instant, if it is present.
+ */
 export type LoggedEvent = Readonly<Record<string, unknown>> & { readonly msg: string };
 
-/** A text that may hold what cleanText escapes, as JSON has it: few lines do. */
+/** Matches JSON text that may contain characters which cleanText escapes. Few lines do. */
 const UNCLEAN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|\\[bfnrtu]/u;
 
 /**
- * Reads a line of a log, which may come from anywhere: all members that are read of it have the types
- * that a gateway writes, and no text moves a cursor. Undefined for what no gateway writes.
+ * Parses a log line from any source. All members that are read have the types that a gateway
+ * writes, and no text moves a cursor. Undefined for a line that no gateway writes.
  */
 export function parseLoggedLine(text: string): LoggedRequest | LoggedEvent | undefined {
   let line: unknown;
@@ -56,7 +58,9 @@ const isWindow: Check = (value) => {
 };
 const isMeta: Check = (value) => isObject(value) && Object.values(value).every(isText);
 
-/** The type of each member of a request line; those that are always there are not `isAbsentOr`. */
+/**
+ * The type of each member of a request line. Members that are always present are not `isAbsentOr`.
+ */
 const REQUEST_MEMBERS: Readonly<Record<keyof LoggedRequest, Check>> = {
   time: (value) => Number.isSafeInteger(value) && isInstantMs(value),
   id: isText,
@@ -100,7 +104,7 @@ function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The same value with all of its text clean, names of members too. */
+/** The same value with all of its text cleaned, including names of members. */
 function cleaned(value: unknown): unknown {
   if (isText(value)) return cleanText(value);
   if (Array.isArray(value)) return value.map(cleaned);

@@ -11,11 +11,13 @@ import {
 export type LogListener = {
   readonly request: (line: LoggedRequest) => void;
   readonly event?: ((line: LoggedEvent) => void) | undefined;
-  /** Bytes of the files read so far, and of all of them. */
+  /** Called with the bytes of the files read so far, and the bytes of all files. */
   readonly progress?: ((bytes: number, bytesAll: number) => void) | undefined;
 };
 
-/** The lines of the files, counted. `damaged` lines were left out; `firstDamage` is `FILE:LINE`. */
+/**
+ * The number of lines in the files. `damaged` lines were left out. `firstDamage` is `FILE:LINE`.
+ */
 export type LogSummary = {
   readonly lines: number;
   readonly requests: number;
@@ -23,12 +25,15 @@ export type LogSummary = {
   readonly firstDamage: string | undefined;
 };
 
-/** No line of a gateway is nearly as long: a path has 2,048 characters, and headers are not told. */
+/**
+ * The longest line accepted. A gateway's lines are far shorter, because a path has at most 2,048
+ * characters and headers are not logged.
+ */
 const LINE_CHARACTERS_MAX = 1024 ** 2;
 
 /**
- * Reads logs from first to last, compressed by gzip or not, line by line: no more than a piece of one
- * file is held at a time. Rejects where a file cannot be read, before it has told anything of any.
+ * Reads logs from first to last, compressed by gzip or not, line by line. Holds no more than one
+ * piece of one file at a time. If a file cannot be read, rejects before it has reported any line.
  */
 export async function readLogs(
   files: readonly string[],
@@ -102,7 +107,7 @@ async function readOne(
   try {
     await eachLine(isGzip ? gunzipped(raw, counted) : counted, take);
   } catch (error) {
-    // The rest of a compressed file cannot be read where a part of it is broken or missing.
+    // The rest of a compressed file cannot be read if a part of it is broken or missing.
     if (!isGzip) throw error;
     tally.damaged += 1;
     tally.firstDamage ??= `${file}:${line + 1}`;
@@ -124,7 +129,10 @@ function gunzipped(raw: Readable, counted: Readable): Readable {
   return counted.pipe(gunzip);
 }
 
-/** A line that is far too long is given once, cut, so that it counts as one. */
+/**
+ * Calls `take` for each line. A line that is far too long is passed once, cut, so that it counts as
+ * one.
+ */
 async function eachLine(stream: Readable, take: (line: string) => void): Promise<void> {
   stream.setEncoding("utf8");
   let rest = "";

@@ -3,9 +3,9 @@ import type { EventKind } from "./events.ts";
 
 export type WebhookSettings = {
   readonly url: string;
-  /** `whsec_` and the key of the signature in base64. */
+  /** `whsec_` and the signing key in base64. */
   readonly secret: string;
-  /** Kinds that are sent; `all` for every one. */
+  /** The kinds that are sent; `all` means every kind. */
   readonly kinds: readonly string[];
 };
 
@@ -17,14 +17,14 @@ export type WebhookEvent = Readonly<Record<string, unknown>> & {
 
 const BATCH_MAX = 100;
 const HELD_MAX = 10_000;
-/** Events that come within this time of each other go together. */
+/** Events within this time of each other are sent together. */
 const GATHER_MS = 100;
 const ANSWER_MS_MAX = 10_000;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 300_000;
 const GIVE_UP_MS = 24 * 3_600_000;
 
-/** The same bytes under the same id at each try, so that a receiver can tell them from new ones. */
+/** Each retry sends the same bytes under the same id, so that a receiver can recognize repeats. */
 type Message = {
   readonly id: string;
   readonly body: string;
@@ -33,9 +33,9 @@ type Message = {
 };
 
 /**
- * Sends events as signed messages (Standard Webhooks 1.0), at least once and in their order, away
- * from the way of any request: a receiver that is away or slow costs nothing but memory, which is
- * bounded (docs/reference/events.md#webhooks).
+ * Sends events as signed messages (Standard Webhooks 1.0), at least once and in order, independent
+ * of requests. An unreachable or slow receiver costs nothing but memory, which is bounded
+ * (docs/reference/events.md#webhooks).
  */
 export class Webhook {
   #settings: WebhookSettings | undefined;
@@ -54,12 +54,14 @@ export class Webhook {
     this.#now = now;
   }
 
-  /** Events that were thrown away so far: too many were held, or none was taken for a day. */
+  /**
+   * The number of events dropped so far, because too many were held or none was accepted for a day.
+   */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** A reload may change where events go; those that wait go there. */
+  /** Applies settings of a reload. Waiting events are sent to the new receiver, if there is one. */
   reconfigure(settings: WebhookSettings | undefined): void {
     this.#settings = settings;
     if (settings === undefined) this.#forget();
@@ -127,7 +129,7 @@ export class Webhook {
   }
 }
 
-/** Whether the receiver took it: any answer of 2xx. */
+/** Whether the receiver accepted the message: any response of 2xx. */
 async function post(settings: WebhookSettings, message: Message, nowMs: number): Promise<boolean> {
   const { url, secret } = settings;
   const { id, body } = message;

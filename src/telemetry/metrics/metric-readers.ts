@@ -3,13 +3,13 @@ import type { MetricName } from "./metrics.ts";
 import type { MetricsRecorder } from "./metrics-recorder.ts";
 import { SERIES_MAX } from "./request-metrics.ts";
 
-/** Facts that others know, asked at each scrape. None of them may throw, block or do I/O. */
+/** Functions that are called at each scrape. None of them may throw, block or do I/O. */
 export type MetricSources = {
   readonly version: string;
   readonly inFlight: () => number;
   /** Connections of clients. */
   readonly connections: () => number;
-  /** WebSocket tunnels, which are in flight too. */
+  /** WebSocket tunnels, which are also in flight. */
   readonly tunnels: () => number;
   readonly upstreams: () => Iterable<{
     readonly environment: string;
@@ -17,24 +17,24 @@ export type MetricSources = {
     readonly up: boolean;
   }>;
   readonly storeUp: () => boolean;
-  /** Whether the store may throw counters away to make room. */
+  /** Whether the store may evict counters to free memory. */
   readonly storeUnsafePolicy: () => boolean;
   /** Whether the store may have more than one master, or none. */
   readonly storeSplit: () => boolean;
-  /** Records that are gone from the store though no command deleted them. */
+  /** Records that disappeared from the store although no command deleted them. */
   readonly keysLost: () => number;
   /** Commands sent to the store since the start. */
   readonly storeCommands: () => number;
-  /** Units. */
+  /** The number of units. */
   readonly chargesUncertain: () => number;
   readonly chargesLost: () => number;
-  /** Log lines that were thrown away because the pipe was stuck. */
+  /** Log lines that were dropped because the pipe was stuck. */
   readonly logDropped: () => number;
-  /** Events that no webhook took. */
+  /** Events that no webhook accepted. */
   readonly eventsDropped: () => number;
-  /** Spans that no collector took. */
+  /** Spans that no collector accepted. */
   readonly telemetryDropped: () => number;
-  /** Present when several processes serve: their number, and how often one was replaced. */
+  /** Present if several processes serve: their number, and how often one was replaced. */
   readonly workers?: () => { readonly serving: number; readonly restarts: number };
 };
 

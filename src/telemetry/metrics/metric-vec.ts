@@ -1,13 +1,13 @@
 /** A label's value. Never a token or a raw path: see metrics.ts. */
 export type LabelValue = string | number;
 
-/** The value of every label of the cell that counts on after the table was full. */
+/** The value of every label of the cell that counts further values when the table is full. */
 const OVERFLOW = "overflow";
 
 /**
- * Cells by labels, for counting on the hot path: nested Maps keyed by the values themselves cost no
- * joined string and no hashing of one. Holds at most `cellsMax` cells; when it is full, all further
- * combinations share one last cell, so that sums stay true and memory stays bounded.
+ * Cells by labels, for counting on the hot path. Nested Maps keyed by the values need no joined
+ * string and no hash of one. Holds at most `cellsMax` cells. When it is full, all further
+ * combinations share one last cell, so that sums stay correct and memory stays bounded.
  */
 export class MetricVec<Cell> {
   readonly labelNames: readonly string[];
@@ -26,7 +26,10 @@ export class MetricVec<Cell> {
     this.#make = make;
   }
 
-  /** The cell of these values, as many and in the order of `labelNames`; made at its first use. */
+  /**
+   * The cell of these values, in the number and order of `labelNames`. It is created when first
+   * used.
+   */
   cell(...labels: readonly LabelValue[]): Cell {
     // Without labels there is one cell.
     if (labels.length === 0) return this.#cells[0]?.cell ?? this.#add(labels);
@@ -38,7 +41,7 @@ export class MetricVec<Cell> {
     return at as Cell;
   }
 
-  /** The cell of all that comes after the table is full; from its first use on it is. */
+  /** The cell of all values that come after the table is full. It exists from its first use on. */
   overflow(): Cell {
     if (this.#overflow === undefined) {
       this.#overflow = this.#make();
@@ -85,19 +88,19 @@ export function newCounterCell(): CounterCell {
   return { value: 0 };
 }
 
-/** Seconds; the boundaries of OpenTelemetry's `http.server.request.duration`. */
+/** The boundaries of OpenTelemetry's `http.server.request.duration`, in seconds. */
 export const DURATION_BUCKETS: readonly number[] = [
   0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
 ];
 
-/** How many durations fell into each bucket alone, the last one being all that were longer. */
+/** The number of durations in each bucket alone. The last bucket has all that were longer. */
 export type HistogramCell = { readonly counts: number[]; sum: number };
 
 export function newHistogramCell(): HistogramCell {
   return { counts: new Array<number>(DURATION_BUCKETS.length + 1).fill(0), sum: 0 };
 }
 
-/** A boundary belongs to its bucket: `le` is "less or equal". */
+/** Adds a duration. A boundary belongs to its bucket: `le` is "less or equal". */
 export function observeDuration(durations: HistogramCell, seconds: number): void {
   let i = 0;
   while (i < DURATION_BUCKETS.length && seconds > (DURATION_BUCKETS[i] as number)) i++;

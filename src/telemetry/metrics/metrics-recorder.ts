@@ -14,29 +14,31 @@ import {
   type TurnedAwayReason,
 } from "./request-metrics.ts";
 
-/** Counts. Labels hold names from the configuration and fixed words: no tokens, no raw paths. */
+/**
+ * Counts events. Labels hold names from the configuration and fixed words: no tokens, no raw paths.
+ */
 export type MetricsRecorder = {
-  /** Once for each request line. Costs about a tenth of a microsecond. */
+  /** Called once for each access log entry. Costs about a tenth of a microsecond. */
   request(line: AccessLogEntry): void;
-  /** A ban was imposed on an account of this environment. */
+  /** Called when an account of this environment was banned. */
   banned(environment: string): void;
-  /** A new connection of a client was ended at once. */
+  /** Called when a new connection of a client was closed at once. */
   turnedAway(why: TurnedAwayReason): void;
-  /** A request was decided without the store (docs/reference/store.md#away). */
+  /** Called when a request was decided without the store (docs/reference/store.md#away). */
   decidedWithoutStore(mode: "local" | "deny" | "allow"): void;
-  /** A request was refused that only found this gateway's share of a limit used up. */
+  /** Called when a request was refused only because this gateway's share of a limit is used up. */
   shareRefused(): void;
-  /** This configuration is in force from now on: at the start, and after each reload that worked. */
+  /** Called when a configuration takes effect: at the start, and after each successful reload. */
   configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;
   reloaded(result: "success" | "failure"): void;
   readonly tallies: MetricTables;
-  /** The configuration in force, and since when in Unix milliseconds. */
+  /** The configuration in force, and since when, in Unix milliseconds. */
   configuration(): { readonly hash: string; readonly configuredMs: number };
 };
 
 /**
- * Counts as plain data: by metric, the labels of each cell and its numbers. Labels are undefined
- * for the cell that holds all that came after a table was full.
+ * Counts as plain data: for each metric, the labels of each cell and its numbers. Labels are
+ * undefined for the cell that holds all values after a table was full.
  */
 export type CountsDelta = Readonly<Partial<Record<keyof MetricTables, readonly CountedCell[]>>>;
 type CountedCell = readonly [labels: readonly LabelValue[] | undefined, numbers: readonly number[]];
@@ -54,7 +56,7 @@ export function createMetricsRecorder(): MetricsRecorder {
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };
       deprecated = deprecatedRoutes(config);
-      // A counter that appears with its first ban would hide it.
+      // A counter that appears with its first ban would hide that ban.
       for (const { name } of config.environments) tallies.bans.cell(name);
     },
     reloaded: (result) => increment(tallies.reloads.cell(result)),
@@ -64,8 +66,9 @@ export function createMetricsRecorder(): MetricsRecorder {
 }
 
 /**
- * Takes out what was counted since the last time, for another process to add to its own. Reloads
- * stay: one that reaches many processes is one, and counted where it was ordered.
+ * Removes and returns the counts since the last call, for another process to add to its own.
+ * Reloads stay: a reload that reaches many processes is one reload, counted by the process that
+ * ordered it.
  */
 export function takeCounts({ tallies }: Pick<MetricsRecorder, "tallies">): CountsDelta {
   const counted: Partial<Record<keyof MetricTables, CountedCell[]>> = {};
@@ -81,7 +84,7 @@ export function takeCounts({ tallies }: Pick<MetricsRecorder, "tallies">): Count
   return counted;
 }
 
-/** Adds what another process has taken out: sums only grow, whatever becomes of that process. */
+/** Adds the counts that another process took: sums only grow, even if that process ends. */
 export function addCounts(
   { tallies }: Pick<MetricsRecorder, "tallies">,
   counted: CountsDelta,

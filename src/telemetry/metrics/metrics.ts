@@ -4,7 +4,7 @@ export type MetricRow = {
   readonly labels: readonly string[];
   /** The HELP line of the metric. */
   readonly help: string;
-  /** Further words for docs/reference/metrics.md. */
+  /** Further text for docs/reference/metrics.md. */
   readonly meaning?: string;
 };
 

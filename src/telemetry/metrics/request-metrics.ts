@@ -12,21 +12,24 @@ import {
 } from "./metric-vec.ts";
 import { METRICS, type MetricName } from "./metrics.ts";
 
-/** At most this many series a metric, the overflow included: clients must not fill a scrape. */
+/** The most series of a metric, including the overflow: clients must not fill a scrape. */
 export const SERIES_MAX = 1_000;
 /** A histogram has a series for each bucket, and +Inf, sum and count. */
 const HISTOGRAMS_MAX = Math.floor(SERIES_MAX / (DURATION_BUCKETS.length + 3));
 
-/** Methods that are labels of their own: those that are served, and TRACE, which is refused by name. */
+/**
+ * Methods that have labels of their own: those that are served, and TRACE, which is refused by
+ * name.
+ */
 const LABELS: ReadonlySet<string> = new Set([...METHODS, "TRACE"]);
 
-/** Whether the method is counted by its name, and not among all others. */
+/** Whether the method is counted by its name, not among all others. */
 export function isLabelled(method: string): boolean {
   return LABELS.has(method);
 }
 
 /**
- * Why a new connection is turned away: `limits.connections` are in use, its address has
+ * The reason why a new connection is turned away: `limits.connections` are in use, its address has
  * `limits.connectionsPerAddress`, or the memory is full.
  */
 export type TurnedAwayReason = (typeof TURNED_AWAY_REASONS)[number];
@@ -56,7 +59,7 @@ export function newMetricTables() {
     shareRefusals: counts("share_refusals_total"),
     reloads: counts("config_reloads_total"),
   };
-  // A counter that starts at 0 shows its first increase; one that appears with 1 hides it.
+  // A counter that starts at 0 shows its first increase; a counter that appears with 1 hides it.
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
   for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
   tallies.shareRefusals.cell();
@@ -64,7 +67,7 @@ export function newMetricTables() {
   return tallies;
 }
 
-/** Counts one request; the hot path. */
+/** Counts one request, on the hot path. */
 export function countRequest(
   tallies: MetricTables,
   deprecated: DeprecatedRoutes,
@@ -91,7 +94,9 @@ export function increment(cell: CounterCell): void {
 
 export type Cell = CounterCell | HistogramCell;
 
-/** Empties a cell and gives what was in it, in the order that `pour` takes; undefined for nothing. */
+/**
+ * Empties a cell and returns its numbers, in the order that `pour` takes; undefined if it had none.
+ */
 export function drainCell(cell: Cell): readonly number[] | undefined {
   if ("value" in cell) {
     const { value } = cell;
@@ -115,7 +120,7 @@ export function addToCell(cell: Cell, [first = 0, ...counts]: readonly number[])
   });
 }
 
-/** Environment -> template -> methods of the operations that are going away. */
+/** Environment -> template -> methods of the operations that will be removed. */
 export type DeprecatedRoutes = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
 export function deprecatedRoutes({ environments }: Pick<Config, "environments">): DeprecatedRoutes {
@@ -126,7 +131,7 @@ export function deprecatedRoutes({ environments }: Pick<Config, "environments">)
         if (!lifecycle.deprecated) continue;
         const methods = templates.get(template) ?? new Set();
         templates.set(template, methods.add(method));
-        // HEAD is answered by the operation of GET.
+        // HEAD is served by the operation of GET.
         if (method === "GET") methods.add("HEAD");
       }
       return [name, templates];

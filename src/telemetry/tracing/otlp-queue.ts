@@ -6,17 +6,17 @@ import {
   type SpanProcessor,
 } from "@opentelemetry/sdk-trace";
 
-/** Spans that wait or are on their way: about 2 KB each. What comes beyond them is dropped. */
+/** The most spans that wait or are being sent, at about 2 KB each. Further spans are dropped. */
 const HELD_MAX = 4_096;
 const BATCH_MAX = 512;
 const GATHER_MS = 1_000;
 
-/** Hears how each batch fared; `why` is set where the collector did not take it. */
+/** Called with the outcome of each batch. `why` is set if the collector did not accept it. */
 export type ExportCallback = (why: string | undefined) => void;
 
 /**
- * Holds spans until the collector has taken them, in bounded memory, and counts those that are
- * thrown away: the library's own queue bounds what waits, and does not report what it drops.
+ * Holds spans until the collector has accepted them, in bounded memory, and counts dropped spans.
+ * The library's own queue is bounded, but does not report the spans that it drops.
  */
 export class SpanQueue implements SpanProcessor {
   readonly #batches: BatchSpanProcessor;
@@ -32,7 +32,7 @@ export class SpanQueue implements SpanProcessor {
     });
   }
 
-  /** Spans that were thrown away: too many were held, or the collector took none of a batch. */
+  /** The number of dropped spans: too many were held, or the collector accepted none of a batch. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -57,7 +57,7 @@ export class SpanQueue implements SpanProcessor {
     return this.#batches.shutdown();
   }
 
-  /** Nothing is sent any more: what is held now is lost. */
+  /** Stops sending. Spans that are held now are lost. */
   abandon(): void {
     this.#dropped += this.#held;
     this.#held = 0;
@@ -68,7 +68,7 @@ export class SpanQueue implements SpanProcessor {
       export: (spans, done) => {
         exporter.export(spans, (result) => {
           const failed = result.code !== 0;
-          // Spans that were abandoned before are counted already.
+          // Spans that were abandoned earlier have been counted already.
           const mine = Math.min(this.#held, spans.length);
           this.#held -= mine;
           if (failed) this.#dropped += mine;

@@ -48,9 +48,9 @@ import type {
   UpstreamSpan,
 } from "./tracing.ts";
 
-/** The client left, or took no more: no status describes that. */
+/** The client left, or stopped reading. No HTTP status describes that. */
 const GONE = 499;
-/** No failure on either side. */
+/** The error of a request that failed on neither side. */
 const GONE_ERROR = "client_gone";
 
 type Instruments = {
@@ -61,8 +61,9 @@ type Instruments = {
 };
 
 /**
- * Spans and durations by the semantic conventions for HTTP of OpenTelemetry, stable since 1.23:
- * docs/reference/telemetry.md names the attributes. Neither holds a query, in which a key may stand.
+ * Spans and durations by the semantic conventions for HTTP of OpenTelemetry, stable since 1.23.
+ * docs/reference/telemetry.md names the attributes. Neither contains a query, because a key may be
+ * in it.
  */
 export function createTracing(tracer: Tracer, meter: Meter): Tracing {
   const advice = { explicitBucketBoundaries: [...DURATION_BUCKETS] };
@@ -134,7 +135,7 @@ function parentOf(received: TraceContext | undefined): Context {
   });
 }
 
-/** The attributes of both span and metric: each has few values. */
+/** The attributes of both span and metric. Each has few values. */
 function servedAttributes(
   line: AccessLogEntry,
   { scheme, version }: RequestFacts,
@@ -159,7 +160,7 @@ function requestAttributes(line: AccessLogEntry, { scheme, host }: RequestFacts)
     [ATTR_URL_PATH]: line.path,
     [ATTR_CLIENT_ADDRESS]: line.client,
     ...(host !== undefined && serverOf(`${scheme}://${host}`)),
-    // Another method is told where it is a word: who knows what a client put there.
+    // The original method is added only if it is a word, because clients may send any text there.
     ...(!isLabelled(method) && /^[A-Z]{1,20}$/.test(method)
       ? { [ATTR_HTTP_REQUEST_METHOD_ORIGINAL]: method }
       : {}),
@@ -172,7 +173,9 @@ function requestAttributes(line: AccessLogEntry, { scheme, host }: RequestFacts)
   };
 }
 
-/** `failure` is that of the last try at a backend: after a head of its own it broke off the answer. */
+/**
+ * `failure` is that of the last attempt: the upstream broke off the response after its own head.
+ */
 function errorOf({ status, code }: AccessLogEntry, failure: AttemptFailure | undefined) {
   if (status === GONE) return GONE_ERROR;
   if (status >= 500) return code ?? String(status);
@@ -183,7 +186,7 @@ function errorOf({ status, code }: AccessLogEntry, failure: AttemptFailure | und
 type Within = {
   readonly context: Context;
   readonly received: TraceContext | undefined;
-  /** Tries before this one. */
+  /** The number of earlier attempts. */
   readonly tries: number;
 };
 
@@ -248,11 +251,14 @@ function urlOf({ origin, target, foreignKeys }: ForwardedRequest): string {
   return new URL(origin).origin + maskKeys(path, foreignKeys);
 }
 
-/** Origins of upstreams are few; the hosts of clients are not, so that the memory is emptied. */
+/**
+ * The most origins that are cached. The cache is emptied when it is full: upstreams are few, but
+ * hosts of clients are not.
+ */
 const SERVERS_MAX = 1_000;
 const servers = new Map<string, Attributes>();
 
-/** The address and the port of an origin; nothing where it is none. */
+/** The address and the port of an origin; empty if it is not valid. */
 function serverOf(origin: string): Attributes {
   let server = servers.get(origin);
   if (server === undefined) {

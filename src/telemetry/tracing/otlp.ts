@@ -29,43 +29,43 @@ import { createTracing } from "./otlp-spans.ts";
 import type { Tracing } from "./tracing.ts";
 
 export type TelemetrySettings = {
-  /** The collector's address: OTLP over HTTP, to which /v1/traces and /v1/metrics are added. */
+  /** The collector's address: OTLP over HTTP. /v1/traces and /v1/metrics are appended to it. */
   readonly otlp: string;
-  /** The part of the traces begun here that is recorded. */
+  /** The fraction of the traces begun here that is recorded. */
   readonly sample: number;
   readonly serviceName: string;
 };
 
-/** The process that tells. */
+/** The process that sends telemetry. */
 export type TelemetrySource = {
   readonly version: string;
-  /** A name of its own for each process that ever runs. */
+  /** A unique name for each process that ever runs. */
   readonly instance: string;
-  /** The number of one process of several. */
+  /** The number of this process among several. */
   readonly worker?: number | undefined;
-  /** The gateway's own metrics; undefined where another process tells them for all. */
+  /** The gateway's own metrics; undefined if another process reports them for all. */
   readonly readings?: MetricReaders | undefined;
-  /** Brings those up to date. */
+  /** Brings `readings` up to date. */
   readonly gather?: (() => Promise<void>) | undefined;
 };
 
 export type OtlpExporter = {
   readonly tracing: Tracing;
-  /** Spans that were thrown away. */
+  /** The number of dropped spans. */
   readonly dropped: () => number;
-  /** Sends what is held, and gives it up after `withinMs`. */
+  /** Sends the held spans and metrics, and gives up after `withinMs`. */
   close(withinMs: number): Promise<void>;
 };
 
 const METRICS_MS = 10_000;
-/** For a collector to take a batch. */
+/** The time that a collector has to accept a batch. */
 const ANSWER_MS_MAX = 10_000;
 const SOCKETS_MAX = 4;
 
 /**
- * The door to OpenTelemetry, which is loaded where telemetry is on. It sends spans and metrics to a
- * collector, away from the way of any request. Nothing is registered for the whole process: a program
- * that embeds a gateway may have telemetry of its own.
+ * The entry point to OpenTelemetry, which is loaded only if telemetry is on. It sends spans and
+ * metrics to a collector, independent of requests. Nothing is registered for the whole process,
+ * because a program that embeds a gateway may have telemetry of its own.
  */
 export function openOtlpExporter(
   settings: TelemetrySettings,
@@ -106,7 +106,10 @@ function rootSampler({ sample }: TelemetrySettings) {
   return sample === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(sample);
 }
 
-/** OTEL_RESOURCE_ATTRIBUTES adds to what is known here, and names the service unless that is named. */
+/**
+ * The resource attributes. OTEL_RESOURCE_ATTRIBUTES adds to them, and names the service if the
+ * configuration does not.
+ */
 function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource): Resource {
   const { version, instance, worker } = teller;
   const own = resourceFromAttributes({
@@ -122,7 +125,7 @@ function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource)
   return own.merge(given).merge(last);
 }
 
-/** One for both signals: to end it ends what a collector leaves unanswered. */
+/** One agent for both signals: destroying it ends requests that a collector leaves unanswered. */
 function agentFor({ otlp }: TelemetrySettings): HttpAgent {
   const options = { keepAlive: true, maxSockets: SOCKETS_MAX };
   return otlp.startsWith("https:") ? new HttpsAgent(options) : new HttpAgent(options);
@@ -133,9 +136,9 @@ function under(base: string, path: string): string {
 }
 
 /**
- * Tells the gateway's own metrics as /metrics does, under names that a collector turns into the same
- * ones again: `tollgate.decisions` for `tollgate_decisions_total`. They are read when they are sent,
- * and cost nothing on the way of a request.
+ * Exports the gateway's own metrics as /metrics does, under names that a collector turns into the
+ * same ones again: `tollgate.decisions` for `tollgate_decisions_total`. They are read when they are
+ * sent, and cost nothing while a request is served.
  */
 function exportGatewayMetrics(
   meter: Meter,

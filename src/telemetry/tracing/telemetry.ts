@@ -2,15 +2,15 @@ import type { Log } from "../log/log.ts";
 import type { OtlpExporter, TelemetrySettings, TelemetrySource } from "./otlp.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** A turned-off exporter has so long to send the rest. */
+/** The time that a turned-off exporter has to send the rest. */
 const FAREWELL_MS = 3_000;
 
 /**
- * Traces and metrics of this process for an OpenTelemetry collector, as long as the configuration
- * wants them. The library is loaded when it first does.
+ * Traces and metrics of this process for an OpenTelemetry collector, while the configuration
+ * enables them. The library is loaded when they are first enabled.
  */
 export class Telemetry {
-  /** Asked for at each request; undefined while telemetry is off. */
+  /** Read for each request; undefined while telemetry is off. */
   tracing: Tracing | undefined;
   readonly #log: Log;
   #settings: TelemetrySettings | undefined;
@@ -21,12 +21,12 @@ export class Telemetry {
     this.#log = log;
   }
 
-  /** Spans that were thrown away so far. */
+  /** The number of spans dropped so far. */
   get dropped(): number {
     return this.#droppedBefore + (this.#exporting?.dropped() ?? 0);
   }
 
-  /** From now on as these settings say; what was held before goes where it was meant to go. */
+  /** Applies these settings. Spans that are already held are sent to the previous collector. */
   async configure(settings: TelemetrySettings | undefined, teller: TelemetrySource): Promise<void> {
     if (JSON.stringify(settings) === JSON.stringify(this.#settings)) return;
     this.#settings = settings;
@@ -39,7 +39,7 @@ export class Telemetry {
     });
   }
 
-  /** Sends what is held, and gives it up after `withinMs`. */
+  /** Sends the held spans and metrics, and gives up after `withinMs`. */
   async close(withinMs: number): Promise<void> {
     this.tracing = undefined;
     await this.#exporting?.close(withinMs);

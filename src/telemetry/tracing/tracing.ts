@@ -3,35 +3,38 @@ import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { RefusalCode } from "../../core/refusal.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 
-/** Traces requests. There is none while telemetry is off, and nothing of it is loaded. */
+/** Traces requests. It does not exist while telemetry is off, and its library is not loaded. */
 export type Tracing = {
-  /** A request has come with these fields, in which its client may name a trace. */
+  /** Called when a request arrives with these fields, in which its client may name a trace. */
   begin(rawHeaders: readonly string[]): RequestSpan;
 };
 
 /** The span of a request to the gateway. */
 export type RequestSpan = {
   readonly traceId: string;
-  /** The request goes to a backend, once more with each try. */
+  /** Called when the request is sent to an upstream, once for each attempt. */
   forward(request: ForwardedRequest): UpstreamSpan;
-  /** The answer has ended, as this line tells. */
+  /** Called when the response has ended, with its access log entry. */
   end(line: AccessLogEntry, facts: RequestFacts): void;
 };
 
-/** The span of one try at a backend. */
+/** The span of one attempt at an upstream. */
 export type UpstreamSpan = {
   /** The fields by which the backend's spans become children of this one. */
   readonly fields: TraceFields;
-  /** The head of the backend's response has come. */
+  /** Called when the head of the upstream's response has arrived. */
   setStatus(status: number): void;
-  /** The response has ended, or, with the failure, never will. The first call counts. */
+  /**
+   * Called when the response has ended, or, with the failure, if it never will. Only the first call
+   * counts.
+   */
   end(failure?: AttemptFailure): void;
 };
 
 /** The code of a failure; `client_gone` if the client left before the response. */
 export type AttemptFailure = RefusalCode | "client_gone";
 
-/** A request as it goes to a backend; the keys in its target must not be told. */
+/** A request as it is sent to an upstream. Keys in its target must not be exported. */
 export type ForwardedRequest = {
   readonly method: string;
   readonly origin: string;
@@ -39,7 +42,10 @@ export type ForwardedRequest = {
   readonly foreignKeys: readonly ForeignKeyFormat[];
 };
 
-/** The facts about a request that its line leaves out; undefined where its head was not understood. */
+/**
+ * The facts about a request that its log entry leaves out; undefined if its head could not be
+ * parsed.
+ */
 export type RequestFacts = {
   readonly scheme: "http" | "https";
   readonly host: string | undefined;
