@@ -1,13 +1,13 @@
 type RefreshOptions = {
-  /** A value that is older than this is read again. */
+  /** If the value is older than this, it is read again. */
   readonly maxAgeMs: number;
-  /** Between two readings there is at least so many times what the last one took; default 0. */
+  /** The minimum pause between two reads, as a multiple of the last read's duration; default 0. */
   readonly pauses?: number;
 };
 
 /**
- * A value that takes time to read: those who look get the last one at once, and it is read again in the
- * background when it is old.
+ * A value that takes time to read. Readers get the last value at once. If it is old, it is read
+ * again in the background.
  */
 export class BackgroundValue<T> {
   readonly #readOnce: () => Promise<T>;
@@ -20,17 +20,19 @@ export class BackgroundValue<T> {
     this.#readOnce = read;
   }
 
-  /** The last value; undefined before the first, and after a reading that failed. */
+  /** The last value; undefined before the first read, and after a read that failed. */
   get value(): T | undefined {
     return this.#value;
   }
 
-  /** Resolves when the reading under way has ended; undefined if there is none. Never rejects. */
+  /** Resolves when the current read ends; undefined if there is none. Never rejects. */
   get reading(): Promise<void> | undefined {
     return this.#reading;
   }
 
-  /** Has it read if it is old, and not being read already. Returns whether it is read now. */
+  /**
+   * Starts a read if the value is old and no read is in progress. Returns whether it started one.
+   */
   refresh({ maxAgeMs, pauses = 0 }: RefreshOptions): boolean {
     const ageMs = performance.now() - this.#readAtMs;
     if (this.#reading !== undefined || ageMs < Math.max(maxAgeMs, this.#tookMs * pauses))

@@ -14,21 +14,23 @@ import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import { BackgroundValue } from "./background-value.ts";
 
-/** Bans are read by a scan of the store: while no page is open, seldom. */
+/** Bans are read by a scan of the store, so they are read seldom while no page is open. */
 const BANS_AGE_MS = 5_000;
 const BANS_AGE_IDLE_MS = 60_000;
 const BANS_PAUSES = 10;
 const BANS_PAUSES_IDLE = 500;
 const REFUSED_AGE_MS = 3_000;
 const GATEWAYS_AGE_MS = 900;
-/** Figures wait so long for what is read of the store, and then have what was read before. */
+/**
+ * The figures wait this long for data of the store. After that they use the data of the last read.
+ */
 const PATIENCE_MS = 200;
 
 type Numbers = Readonly<Record<string, number>>;
 
 /**
- * The state of the whole gateway at one instant, for the page. Counters are those of /metrics, from
- * the start on: readers make rates of them by subtraction. Instants are Unix milliseconds.
+ * The state of the whole gateway at one instant, for the page. Counters are those of /metrics and
+ * count from the start. The page subtracts them to get rates. Instants are Unix milliseconds.
  */
 export type DashboardStats = {
   readonly atMs: number;
@@ -42,13 +44,16 @@ export type DashboardStats = {
   readonly plans: readonly PlanStats[];
   readonly charged: number;
   readonly forwards: number;
-  /** `inForce` is null while the store does not tell; `edition` counts the changes that were seen. */
+  /** `inForce` is null if the store does not reply; `edition` counts the changes that were seen. */
   readonly bans: {
     readonly imposed: number;
     readonly inForce: number | null;
     readonly edition: number;
   };
-  /** `bounds` in seconds; each of `counts` is of its bucket alone, the last one of all beyond. */
+  /**
+   * `bounds` are in seconds. Each of `counts` is the count of its bucket alone; the last one counts
+   * everything above the last bound.
+   */
   readonly durations: {
     readonly bounds: readonly number[];
     readonly counts: readonly number[];
@@ -59,14 +64,14 @@ export type DashboardStats = {
     readonly route: string;
     readonly requests: number;
   }[];
-  /** The accounts with the most refusals of the last 15 minutes. */
+  /** The accounts with the most refusals in the last 15 minutes. */
   readonly refused: readonly RefusedAccount[];
-  /** The gateways that share the store; null while it does not tell. */
+  /** The gateways that share the store; null if the store does not reply. */
   readonly gateways: readonly GatewayReport[] | null;
   readonly upstreams: ReturnType<MetricSources["upstreams"]>;
   readonly store: { readonly up: boolean; readonly commands: number };
   readonly logDropped: number;
-  /** Null where one process serves alone. */
+  /** Null if one process serves alone. */
   readonly workers: { readonly serving: number; readonly restarts: number } | null;
   readonly config: { readonly hash: string; readonly configuredMs: number };
   readonly checks: ReadinessChecks;
@@ -91,7 +96,7 @@ export type DashboardSources = {
   readonly now: () => number;
 };
 
-/** Reads the figures, with what the store told last where it takes long. */
+/** Reads the figures. If the store is slow, they contain the data of the last read. */
 export class Dashboard {
   readonly #sources: DashboardSources;
   readonly #bans: BackgroundValue<readonly AccountBan[]>;
@@ -113,7 +118,7 @@ export class Dashboard {
     });
   }
 
-  /** For those who watch. Never rejects. */
+  /** The figures for the live stream. Never rejects. */
   async read(): Promise<DashboardStats> {
     this.#refreshBans();
     this.#refused.refresh({ maxAgeMs: REFUSED_AGE_MS });
@@ -124,7 +129,9 @@ export class Dashboard {
     return this.#figures();
   }
 
-  /** For the plots of a page that is opened later: costs the store next to nothing. */
+  /**
+   * The figures for the plots of a page that is opened later. They cost the store next to nothing.
+   */
   readIdle(): DashboardStats {
     this.#bans.refresh({ maxAgeMs: BANS_AGE_IDLE_MS, pauses: BANS_PAUSES_IDLE });
     return this.#figures();
@@ -190,7 +197,7 @@ export class Dashboard {
 
 type Labels = Record<string, string | number>;
 
-/** Sums of cells by a name made of their labels; cells without one are left out. */
+/** The sums of cells by a name made of their labels; cells without a name are left out. */
 function sumBy(
   tally: MetricVec<CounterCell>,
   nameOf: (labels: Labels) => string | undefined,
@@ -209,7 +216,7 @@ function sumOf(tally: MetricVec<CounterCell>): number {
   return sum;
 }
 
-/** Requests without an accepted key belong to no plan, and are left out. */
+/** The decisions by plan. Requests without an accepted key have no plan and are left out. */
 function plansIn(decisions: MetricVec<CounterCell>): PlanStats[] {
   const plans = new Map<string, PlanStats>();
   for (const [labels, { value }] of decisions.entries()) {

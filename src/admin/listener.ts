@@ -33,23 +33,28 @@ import {
 import { ReadingHistory } from "./reading-history.ts";
 
 export type AdminDeps = Omit<ApiDeps, "events"> & {
-  /** The checks; of one environment where it is named. */
+  /** The readiness checks; if an environment is named, those of that environment. */
   readonly checks: (environment?: string) => ReadinessChecks;
   /** The metrics as text. */
   readonly metrics: Pick<PrometheusMetrics, "render">;
-  /** The figures of now, for those who watch. Never rejects. */
+  /** The current figures, for the live stream. Never rejects. */
   readonly figures: () => Promise<object>;
-  /** The token, "" where none is set, and the further names, as the configuration in force has them. */
+  /**
+   * The token and the further names in the configuration in force. The token is "" if none is set.
+   */
   readonly guard: () => Pick<GuardOptions, "token" | "hosts">;
 };
 
 type Deps = Omit<AdminDeps, "metrics"> & {
-  /** The metrics as text, of now or of a moment ago. */
+  /** The metrics as text, current or a moment old. */
   readonly metrics: () => Promise<Buffer>;
   readonly events: EventStream;
 };
 
-/** `answerTimeoutMs` bounds how long a slow reader may hold an answer, and a silent one a socket. */
+/**
+ * `answerTimeoutMs` bounds how long a slow reader may take for a response, and how long a silent
+ * client may hold a socket.
+ */
 export type AdminLimits = {
   readonly connections: number;
   readonly headersTimeoutMs: number;
@@ -110,7 +115,7 @@ export async function startAdmin(
       connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
       keepAliveTimeout: 5_000,
       maxHeaderSize: HEADER_BYTES_MAX,
-      // Judged in readHead, so that the answer has the Error shape.
+      // readHead checks it, so that the response has the Error shape.
       requireHostHeader: false,
     },
     serve,
@@ -127,7 +132,7 @@ export async function startAdmin(
   handleParserErrors(server);
   meterInput(server);
   await listenOn(server, listen);
-  // The system can refuse a connection (no descriptors left): that must not end the process.
+  // The system can refuse a connection (no file descriptors left). That must not end the process.
   server.on("error", (error) => options.log.error("admin_listener_failed", { why: error.message }));
   const closeAll = () => {
     events.close();
@@ -136,7 +141,7 @@ export async function startAdmin(
   return { url: urlOf(server), close: closeAll };
 }
 
-/** Reads what those who watch are told: the figures, and the events since they watch. */
+/** The content of the live stream: the figures, and the events since the stream began. */
 function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin" | "read"> {
   let { last } = recent;
   const begin = () => {
@@ -151,7 +156,7 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin
   return { begin, read };
 }
 
-/** Answers a request: at the open endpoints first, then at /api after the guard. */
+/** Responds to a request: the open endpoints come first, then /api behind the guard. */
 async function answer(
   deps: Deps,
   guarded: GuardOptions,
@@ -185,7 +190,7 @@ async function answer(
   return found.row.run({ ...call, body: members.value });
 }
 
-/** Each member once, and none that is not meant here. */
+/** Whether each query member is known and is there only once. */
 function isKnownQuery(asked: URLSearchParams, known: readonly string[]): boolean {
   const names = [...asked.keys()];
   return (
@@ -213,7 +218,7 @@ async function answerOpen(deps: Deps, method: string, path: string): Promise<Adm
   return method === "GET" || method === "HEAD" ? row() : methodNotAllowed(["GET", "HEAD"]);
 }
 
-/** `/readyz/ENV` for an environment that there is. */
+/** Finds `/readyz/ENV` for an existing environment. */
 function readinessOf(deps: Deps, path: string): (() => AdminResponse) | undefined {
   const found = deps.config().environments.find(({ name }) => path === `/readyz/${name}`);
   return found && (() => readiness(deps.checks(found.name)));
@@ -223,7 +228,7 @@ function text(type: string, body: string | Buffer): AdminResponse {
   return { status: 200, type, body, fields: [] };
 }
 
-/** The unexpected, caught once. A client that went away is none of it. */
+/** Handles unexpected errors, in one place. A client that disconnected is not an error. */
 function failed(deps: Deps, request: IncomingMessage, error: unknown): AdminResponse {
   if (!request.destroyed || request.complete) {
     deps.log.error("admin_request_failed", { why: errorMessage(error) });
@@ -237,7 +242,7 @@ function send(request: IncomingMessage, response: ServerResponse, told: AdminRes
   if (told.stream === undefined) {
     fields.push("Content-Length", String(Buffer.byteLength(told.body)));
   }
-  // An unread body may be of any length: the request behind it is not waited for.
+  // An unread body may be of any length, so the next request of the connection is not awaited.
   if (!request.complete && hasMore(request)) {
     fields.push("Connection", "close");
     lingerOnClose(request.socket, request, LINGER_BYTES_MAX);
@@ -267,7 +272,7 @@ function urlOf(server: Server): string {
   return `http://${formatHostPort({ host, port })}`;
 }
 
-/** Answers that are under way may end, for a second. */
+/** Gives responses in progress one second to end. */
 async function close(server: Server): Promise<void> {
   if (!server.listening) return;
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -282,7 +287,7 @@ export type AdminOptions = Omit<
 > & {
   readonly counting: MetricsRecorder;
   readonly watched: MetricSources;
-  /** Brings the counts up to date, ahead of each scrape. */
+  /** Updates the counts before each scrape. */
   readonly gather?: () => Promise<void>;
 };
 
@@ -315,7 +320,7 @@ export async function openAdmin(
   return { url: listener.url, close };
 }
 
-/** 200 while all of it is well, else 503: machines read the status, people the reasons. */
+/** Returns 200 if all checks pass, else 503. Machines read the status, people the reasons. */
 function readiness(checks: ReadinessChecks): AdminResponse {
   const ready = Object.values(checks).every(({ ok }) => ok);
   return jsonResponse(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });

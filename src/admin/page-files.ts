@@ -3,8 +3,8 @@ import { extname } from "node:path";
 import type { AdminResponse } from "./http/response.ts";
 
 /**
- * The page at / (docs/reference/admin.md#page): hand-written modules of the folder beside this file,
- * served as they are, and the library that draws. They hold no data, so they need no token.
+ * The page at / (docs/reference/admin.md#page): hand-written modules of the folder `page`, served
+ * unchanged, and the library that draws plots. They hold no data, so they need no token.
  */
 const FOLDER = new URL("./page/", import.meta.url);
 
@@ -15,7 +15,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** Scripts, styles and requests of this origin alone; nothing inline, nothing framed, no forms. */
+/** Allows scripts, styles and requests of this origin only; no inline code, no frames, no forms. */
 const POLICY = [
   "default-src 'none'",
   ...["script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'"],
@@ -23,7 +23,7 @@ const POLICY = [
   "require-trusted-types-for 'script'",
 ].join("; ");
 
-/** Files of the library: the name under which each is served, and where it is. */
+/** Files of the library: the name of each on the page, and its module specifier. */
 const LIBRARY: readonly (readonly [name: string, specifier: string])[] = [
   ["uplot.js", "uplot/dist/uPlot.esm.js"],
   ["uplot.css", "uplot/dist/uPlot.min.css"],
@@ -31,14 +31,17 @@ const LIBRARY: readonly (readonly [name: string, specifier: string])[] = [
 
 let files: Promise<ReadonlyMap<string, AdminResponse>> | undefined;
 
-/** The answer for a path of the page, from memory; undefined where the page has no such file. */
+/** The response for a path of the page, from memory; undefined if the page has no such file. */
 export async function findPageFile(path: string): Promise<AdminResponse | undefined> {
   if (path !== "/" && !path.startsWith("/page/")) return undefined;
   files ??= readFiles();
   return (await files).get(path);
 }
 
-/** Read at the first request, once: a gateway whose page is never opened keeps none of it. */
+/**
+ * Reads the files once, at the first request. A gateway whose page is never opened does not load
+ * them.
+ */
 async function readFiles(): Promise<ReadonlyMap<string, AdminResponse>> {
   const names = await readdir(FOLDER);
   const own = names.map((name) => [name, new URL(name, FOLDER)] as const);

@@ -26,8 +26,8 @@ export type PrometheusMetrics = MetricsRecorder & {
 export const METRICS_CONTENT_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /**
- * The one door to prom-client. It renders; the counting is our own, in Tally: its counters and
- * histogram cost 1.3 µs a request, ours 0.13 (docs/decisions).
+ * The only module that uses prom-client. prom-client renders, and Tally counts: prom-client's
+ * counters and histogram cost 1.3 µs a request, those of Tally 0.13 (docs/decisions).
  */
 export function createPrometheusMetrics(
   watched: MetricSources,
@@ -46,13 +46,13 @@ export function createPrometheusMetrics(
     ...counting,
     render: async () => {
       const texts = [await textOf(registry), await textOf(ofProcess)];
-      // prom-client writes "Nan" where the format says NaN (an event loop without a sample).
+      // prom-client writes "Nan", but the format requires NaN (an event loop without a sample).
       return texts.join("\n").replaceAll(" Nan\n", " NaN\n");
     },
   };
 }
 
-/** A metric may have a thousand series: the event loop has its turn after each. */
+/** Yields to the event loop after each metric, because a metric may have a thousand series. */
 async function textOf(registry: Registry): Promise<string> {
   const texts: string[] = [];
   for (const { name } of registry.getMetricsAsArray()) {
@@ -86,8 +86,8 @@ function describe(registry: Registry, name: ScalarMetricName, read: MetricReader
 }
 
 /**
- * prom-client's own histogram has no way to take buckets that were counted elsewhere. A registry
- * renders whatever `get` of a metric tells, so this tells a histogram.
+ * prom-client's own histogram cannot take buckets that were counted elsewhere. A registry renders
+ * anything that `get` of a metric returns, so this class returns a histogram.
  */
 class Histograms extends Gauge {
   readonly #tally: MetricVec<HistogramCell>;
@@ -119,14 +119,16 @@ class Histograms extends Gauge {
   }
 }
 
-/** The process is one, and so are its metrics: its observers are set up once and never pile up. */
+/**
+ * The metrics of the process. Their observers are set up once, because there is only one process.
+ */
 let processMetrics: Registry | undefined;
 
 function processRegistry(): Registry {
   if (processMetrics !== undefined) return processMetrics;
   processMetrics = new Registry();
   collectDefaultMetrics({ register: processMetrics });
-  // Gauges named _total, which promtool refuses; each has a twin by type that stays.
+  // prom-client's gauges named _total, which promtool refuses. Each has a twin by type that stays.
   for (const kind of ["handles", "requests", "resources"]) {
     processMetrics.removeSingleMetric(`nodejs_active_${kind}_total`);
   }

@@ -5,13 +5,13 @@ const EVERY_MS = 5_000;
 /** 15 minutes. */
 const READINGS_MAX = 180;
 
-/** The part of the figures that plots are made of. */
+/** The part of the figures that the plots need. */
 export type Reading = Pick<
   DashboardStats,
   "atMs" | "answered" | "ownAnswers" | "bans" | "inFlight"
 > & { readonly durations: Pick<DashboardStats["durations"], "counts" | "sum"> };
 
-/** Keeps the readings of the last 15 minutes, one each 5 s, for a page that is opened now. */
+/** Keeps the readings of the last 15 minutes, one every 5 s, for pages that are opened later. */
 export class ReadingHistory {
   readonly #readings = new RingBuffer<Reading>(READINGS_MAX);
   readonly #timer: NodeJS.Timeout;

@@ -1,7 +1,7 @@
 /**
- * Whether a Node version ("v26.10.0") fits a range such as package.json's `engines.node`: `||` of
- * blanks-separated `>=` and `<` with full or partial versions; nothing else of semver is needed.
- * Imports nothing: it runs before anything that an old Node could not load.
+ * Whether a Node version ("v26.10.0") is in a range such as package.json's `engines.node`: `||` of
+ * blank-separated `>=` and `<` with full or partial versions; no other semver syntax is needed.
+ * Imports nothing, because it runs before any module that an old Node could not load.
  */
 export function satisfiesEngines(version: string, range: string): boolean {
   const running = numbers(version);

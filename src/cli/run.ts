@@ -70,11 +70,14 @@ const VERBS: readonly Verb[] = [
   },
 ];
 
-/** Not for people: a gateway of several processes starts them so, with a channel to each. */
+/**
+ * An internal verb: a gateway of several processes starts its workers with it, with a channel to
+ * each.
+ */
 const WORKER = "worker";
 
 /**
- * The whole command line: what to do with `argv`, and the exit status
+ * Runs the command line `argv` and returns the exit status
  * (docs/reference/commands.md#exit-statuses).
  */
 export async function run(
@@ -125,7 +128,7 @@ function findVerb(words: readonly string[]): Verb | undefined {
   return VERBS.find(({ name }) => name === words[0] || name === `${words[0]} ${words[1]}`);
 }
 
-/** "keys" and "bans" stand before several verbs. */
+/** The verbs of a group: "keys" and "bans" are the first word of several verbs. */
 function groupOf(word: string | undefined): readonly Verb[] {
   return VERBS.filter(({ name }) => name.startsWith(`${word} `));
 }

@@ -6,22 +6,25 @@ import { GATEWAY_ID } from "./process/identity.ts";
 import { startGateway } from "./start.ts";
 
 export type EmbedOptions = {
-  /** Path of the configuration file; paths inside it are relative to it. */
+  /** Path of the configuration file. Paths in the file are relative to it. */
   readonly configFile: string;
-  /** The variables that `${NAME}` in the file stands for. Default: none. */
+  /** The variables for `${NAME}` in the file. Default: none. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Takes each log line, one JSON object that ends in a newline. Default: the lines are dropped. */
+  /**
+   * Called with each log line, one JSON object that ends in a newline. Default: the lines are
+   * dropped.
+   */
   readonly log?: (line: string) => void;
 };
 
 export type EmbeddedGateway = GatewayHandle;
 
 /**
- * Starts a gateway inside the process that calls this, and resolves when it listens. The process
- * keeps its signals, its stdout and its exit: `reload()` and `stop()` of the result are for it to
- * call. Rejects with an error in words when the configuration has mistakes (each as
- * FILE:LINE:COLUMN: message), when it wants several workers, when an address is taken, or when the
- * options are not those of EmbedOptions. A `log` that throws loses its line and nothing else.
+ * Starts a gateway inside the calling process, and resolves when it listens. The process keeps its
+ * signals, its stdout and its exit: it calls `reload()` and `stop()` of the result itself. Rejects
+ * with an error in words when the configuration has mistakes (each as FILE:LINE:COLUMN: message),
+ * when it wants several workers, when an address is taken, or when the options are not those of
+ * EmbedOptions. If `log` throws, its line is lost and nothing else.
  */
 export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   const wrong = optionsError(options);
@@ -47,7 +50,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
 const OPTIONS = ["configFile", "env", "log"];
 const USAGE = 'start({ configFile: "config/tollgate.yaml" })';
 
-/** Why these are no options, for a caller without types; undefined if they are. */
+/** Why the options are invalid, for a caller without types; undefined if they are valid. */
 function optionsError(options: unknown): string | undefined {
   if (typeof options !== "object" || options === null) {
     return `Cannot start without options: give the configuration, as in ${USAGE}`;
@@ -70,13 +73,13 @@ function optionsError(options: unknown): string | undefined {
   return undefined;
 }
 
-/** The program's own function, whose faults are not those of a request. */
+/** Wraps the program's own function, so that its errors do not fail requests. */
 function harmless(write: (line: string) => void): (line: string) => void {
   return (line) => {
     try {
       write(line);
     } catch {
-      // The line is lost: there is no other place to tell of it.
+      // The line is lost: there is no other place to report it.
     }
   };
 }

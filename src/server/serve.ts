@@ -20,33 +20,35 @@ import {
 import { startGateway } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
 
-/** Exit status by the signal that came a second time: 128 and its number, as shells have it. */
+/** Exit status by the second signal: 128 plus its number, as in shells. */
 const CUT_SHORT = { SIGINT: 130, SIGTERM: 143, "parent gone": 143 } as const;
 const CRASH_DRAIN_MS = 5_000;
-/** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
+/** Time after the drain's deadline for aborted requests to end, with their lines and charges. */
 const CUT_MS = 1_700;
-/** After the drain's deadline: time for the last log lines, then this process is ended by force. */
+/** Time after the drain's deadline for the last log lines. Then this process is killed. */
 const LAST_LINES_MS = 2_000;
-/** Workers keep the deadline by themselves; their last lines come a little after it. */
+/** Workers keep the deadline themselves. Their last lines arrive a little after it. */
 const WORKERS_LATER_MS = 1_000;
 const LAST_LINES_AT_ONCE_MS = 100;
-/** Enough to write the lines and to save the charges of requests that are cut. */
+/** Enough to write the lines and to save the charges of aborted requests. */
 const STOP_AT_ONCE_MS = 500;
 
 export type ServeOptions = {
   readonly file: string;
   readonly env: ProcessContext["env"];
-  /** How log lines are written to a reader of stdout; JSON without it. */
+  /** Formats log lines for a reader of stdout. If undefined, the lines are JSON. */
   readonly format?: ((lines: string) => string) | undefined;
-  /** Before the gateway starts. Keep what it returns: it is called when the start fails. */
+  /**
+   * Called before the gateway starts. The function that it returns is called if the start fails.
+   */
   readonly before?: (config: Config) => Promise<() => Promise<void>>;
-  /** When it serves; `print` writes to stdout, ahead of the request lines. */
+  /** Called when the gateway serves. `print` writes to stdout, before any request line. */
   readonly ready?: (started: GatewayHandle, config: Config, print: (text: string) => void) => void;
 };
 
 /**
- * Runs the gateway until a signal ends it, and gives the exit status. SIGHUP or a save of one of
- * its files reloads; SIGTERM and SIGINT drain; a second one ends at once
+ * Runs the gateway until a signal ends it, and returns the exit status. SIGHUP or a save of one of
+ * its files reloads. SIGTERM and SIGINT drain, and a second signal ends it at once
  * (docs/reference/edge.md#drain).
  */
 export async function serve(serving: ServeOptions, surroundings: ProcessContext): Promise<number> {
@@ -170,7 +172,7 @@ class Service {
     if (this.#started !== undefined && !this.#ending) this.#end(EXIT_OK, this.#drainMs());
   }
 
-  /** Nothing that a client or a backend sends may come here: it is a fault of Tollgate. */
+  /** Nothing that a client or a backend sends may lead here: such a crash is a bug in Tollgate. */
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log.error("unexpected_failure", { name, why: message, stack });
@@ -203,7 +205,7 @@ class Service {
     this.#log.info("stopped", { afterMs: Math.round(performance.now() - this.#endingMs) });
   }
 
-  /** Without waiting for anything but counts and lines that can be written now. */
+  /** Exits without waiting, except for counts and lines that can be written now. */
   async #exit(status: number): Promise<void> {
     this.#cutShort = true;
     const stopped = this.#started?.stop({ atOnce: true }).catch(() => {});
@@ -215,7 +217,10 @@ class Service {
     process.kill();
   }
 
-  /** The longest of what was in force: ending by force too early would break a promise. */
+  /**
+   * The longest drain of all configurations that were in force, because ending too early would
+   * break a promise.
+   */
   #drainMs(): number {
     const configs = [this.#first.config, this.#last.config];
     const wholeMs = Math.max(...configs.map((config) => drainTimes(config).totalMs));

@@ -3,21 +3,23 @@ import { stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A save is over when the file has stayed the same for this long: editors write in several steps. */
+/**
+ * A save is complete when the file has not changed for this long, because editors write in steps.
+ */
 const SETTLE_MS = 100;
-/** File systems that tell nothing (network, some containers) are asked. */
+/** File systems that report no changes (network, some containers) are polled. */
 const POLL_MS = 500;
 
 export type FileWatcher = {
-  /** Replaces the files that are watched. */
+  /** Replaces the set of watched files. */
   setFiles(files: readonly string[]): Promise<void>;
   close(): void;
 };
 
 /**
- * Calls back when one of the files was saved: written in place, or replaced by a rename, as editors
- * and configuration mounts do. So their folders are watched: a renamed file is another file. A file
- * that is away for a moment does not count until it is back.
+ * Calls `onSave` when one of the files was saved: written in place, or replaced by a rename, as
+ * editors and configuration mounts do. It watches the folders, because a renamed file is another
+ * file. A file that is missing for a moment does not count until it is back.
  */
 export function watchFiles(onSave: () => void): FileWatcher {
   let files: readonly string[] = [];
@@ -59,13 +61,14 @@ export function watchFiles(onSave: () => void): FileWatcher {
       const names = new Set(next.map((file) => basename(file)));
       for (const folder of new Set(next.map((file) => dirname(file)))) {
         try {
-          // A log or a state file beside them changes all the time.
+          // A log or a state file in the same folder changes all the time.
           const watcher = watch(folder, { persistent: false }, (_event, name) => {
             if (name === null || names.has(name)) void look();
           });
           watchers.push(watcher.on("error", () => {}));
         } catch {
-          // The poll still sees it: there may be no watches left, or no such folder any more.
+          // The poll still notices it: the system may have no watches left, or the folder may be
+          // gone.
         }
       }
     },
@@ -77,7 +80,7 @@ export function watchFiles(onSave: () => void): FileWatcher {
   };
 }
 
-/** By file, what changes when it is written or replaced. */
+/** By file, a value that changes when the file is written or replaced. */
 type Prints = ReadonlyMap<string, string>;
 
 async function printsOf(files: readonly string[]): Promise<Prints> {

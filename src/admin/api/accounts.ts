@@ -21,7 +21,7 @@ import { parseAccountChange, parseEmptyBody, parseSuspension } from "./request-b
 
 const SEARCH_CHARACTERS_MAX = 200;
 
-/** The accounts that fit the query, in the order in which they were made, or the newest first. */
+/** The accounts that match the query, in the order of their creation, or the newest first. */
 export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();
   const [environment, plan, text] = [query.get("env"), query.get("plan"), query.get("q")];
@@ -43,7 +43,7 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
   return answer(await reportsOf(deps, records, page));
 }
 
-/** Accounts as they are told, each with its keys. */
+/** The reports of accounts, each with its keys. */
 async function reportsOf(
   { now }: ApiDeps,
   records: Records,
@@ -68,7 +68,7 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
     : jsonResponse(200, await reportOf(deps, records, account));
 }
 
-/** Plan, limits and metadata, for all keys of the account at once. */
+/** Changes plan, limits and metadata, for all keys of the account at once. */
 export async function updateAccount({
   deps,
   id,
@@ -85,7 +85,7 @@ export async function updateAccount({
   return jsonResponse(200, await reportOf(deps, records, accounts[0] as AccountRecord));
 }
 
-/** All accounts on a plan: judged whole, then done together. */
+/** Changes all accounts on a plan: checks all of them first, then changes them together. */
 export async function updateAccountsOnPlan({
   deps,
   query,
@@ -130,7 +130,7 @@ export async function resume({ deps, id, body: members }: ApiRequest): Promise<A
   return jsonResponse(200, report);
 }
 
-/** Finds the accounts that have all words of the text. `nowMs` is Unix milliseconds. */
+/** Finds the accounts that contain all words of the text. `nowMs` is Unix milliseconds. */
 async function searchAccounts(
   accounts: readonly AccountRecord[],
   { keys, text, nowMs }: Pick<Records, "keys"> & { readonly text: string; readonly nowMs: number },

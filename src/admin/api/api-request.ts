@@ -22,8 +22,8 @@ import {
 } from "../http/response.ts";
 
 /**
- * The parts that the API works on; the process supplies them. `now` is the wall clock, in Unix
- * milliseconds.
+ * The parts of the gateway that the API works on. The process supplies them. `now` is the wall
+ * clock, in Unix milliseconds.
  */
 export type ApiDeps = {
   /** The configuration in force. */
@@ -36,11 +36,11 @@ export type ApiDeps = {
   readonly reload: () => Promise<ReloadResult>;
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;
-  /** Has every other process of this gateway read the key records now. Never rejects. */
+  /** Makes every other process of this gateway read the key records now. Never rejects. */
   readonly spreadKeys: () => Promise<void>;
   /** The refusals and bans that the gateway remembers. */
   readonly recall: Diagnostics;
-  /** The live figures for those who watch. */
+  /** The stream of live figures. */
   readonly events: Pick<EventStream, "open">;
   /** The figures of the last 15 minutes, the oldest first. */
   readonly readings: () => readonly object[];
@@ -52,18 +52,20 @@ export type ApiDeps = {
   readonly recent: Pick<RecentEvents, "since" | "last" | "bansOf">;
 };
 
-/** One request to a row: `id` is "" where the row has none, `members` {} where there is no body. */
+/**
+ * One request to a route. `id` is "" if the route has none; `members` is {} if there is no body.
+ */
 export type ApiRequest = {
   readonly deps: ApiDeps;
   readonly id: string;
   readonly body: Readonly<Record<string, unknown>>;
-  /** Empty where the row takes none. */
+  /** Empty if the route takes no query. */
   readonly query: URLSearchParams;
 };
 
 /**
- * Puts a pure edit to the store, and has every process of this gateway read the change before the
- * answer goes out; what the edit refuses changes nothing.
+ * Applies a pure edit to the store. Every process of this gateway reads the change before the
+ * response is sent. If the edit is refused, nothing changes.
  */
 export async function applyEdit<T>(
   deps: ApiDeps,
@@ -83,7 +85,7 @@ export async function applyEdit<T>(
 
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
-/** An unknown ID is not repeated: the caller may have sent a key. */
+/** The response does not repeat an unknown ID, because the caller may have sent a key. */
 export function refusalResponse({ reason: because, message }: EditRefusal): AdminResponse {
   return because === "unknown" ? unknownIdResponse() : problemResponse(CODES[because], message);
 }

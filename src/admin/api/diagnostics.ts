@@ -7,7 +7,7 @@ import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
 import { withAccountUsage } from "./usage.ts";
 
-/** Why a request was refused, by its id, from the memory of the gateway. */
+/** Explains by its ID why a request was refused, from the memory of the gateway. */
 export async function explainRequest({ deps, id }: ApiRequest): Promise<AdminResponse> {
   const line = await deps.recall.refusal(id);
   if (line !== undefined) return jsonResponse(200, explainRefusal(line, await banOf(deps, line)));
@@ -15,7 +15,9 @@ export async function explainRequest({ deps, id }: ApiRequest): Promise<AdminRes
   return problemResponse("unknown_request", message);
 }
 
-/** How the ban that refused a request came about, by its event or the store; undefined if unknown. */
+/**
+ * The cause of the ban that refused a request, from its event or the store; undefined if unknown.
+ */
 async function banOf(
   { recent, quotas }: ApiRequest["deps"],
   { account, env: environment, ban: until }: AccessLogEntry,
@@ -28,16 +30,18 @@ async function banOf(
   return cause !== undefined && Math.ceil(cause.untilMs / 1_000) === until ? cause : undefined;
 }
 
-/** Units that were charged for requests under way: no line of the log tells of them yet. */
+/**
+ * Units that were charged for requests in progress. The log has no lines for these requests yet.
+ */
 export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminResponse> {
   return jsonResponse(200, await deps.recall.openCharges());
 }
 
-/** Operations that go away, with the accounts that called them. */
+/** Deprecated operations, with the accounts that called them. */
 export async function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const config = deps.config();
   await deps.recall.flushToStore();
-  // While the store is away, as far as this gateway remembers.
+  // While the store is unreachable, the list has only the calls that this gateway remembers.
   const calls = await deps.quotas.activity
     .calls(deprecatedOperations(config))
     .catch(() => deps.recall.deprecated());
@@ -50,7 +54,7 @@ export async function listDeprecations({ deps, query }: ApiRequest): Promise<Adm
   );
 }
 
-/** Why an account is banned, by the store, and was banned, by the events that are remembered. */
+/** Explains why an account is banned now (from the store) and was banned before (from events). */
 export function explainBan(call: ApiRequest): Promise<AdminResponse> {
   const { quotas, recent } = call.deps;
   return withAccountUsage(call, async (report) => {

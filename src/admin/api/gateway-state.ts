@@ -8,7 +8,7 @@ import { pageResponse } from "./pagination.ts";
 import { parseEmptyBody } from "./request-bodies.ts";
 import { storeOr503 } from "./usage.ts";
 
-/** The configuration in force, by the keys of its file, every secret masked, with its hash. */
+/** The configuration in force, by the keys of its file, with every secret masked, and its hash. */
 export function showConfig({ deps }: ApiRequest): AdminResponse {
   return jsonResponse(200, maskedConfig(deps.config()));
 }
@@ -19,8 +19,8 @@ export function listPlans({ deps }: ApiRequest): AdminResponse {
 }
 
 /**
- * Begins with the last events, the figures of the last 15 minutes, and the routes that there are, so
- * that a page offers no more than it can ask for.
+ * The stream begins with the last events, the figures of the last 15 minutes and the list of
+ * routes. From the routes the page knows which sections it can offer.
  */
 export function openEventStream({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
   const routes = rows.map(({ method, template }) => `${method} ${template}`);
@@ -28,7 +28,7 @@ export function openEventStream({ deps }: ApiRequest, rows: readonly RouteSpec[]
   return deps.events.open({ routes, happened: recent.since(0), readings: readings() });
 }
 
-/** The gateways that share the store of this one, by what each told last. */
+/** The gateways that share this gateway's store, from the last message of each. */
 export function listGateways({ deps, query }: ApiRequest): Promise<AdminResponse> {
   return storeOr503(deps, async () => {
     const reports = gatewayReports(await deps.quotas.gateways.list(), deps.name);
@@ -38,14 +38,14 @@ export function listGateways({ deps, query }: ApiRequest): Promise<AdminResponse
   });
 }
 
-/** The description of all of this, as OpenAPI. */
+/** The OpenAPI description of this API. */
 export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): AdminResponse {
   const { admin } = deps.config();
   const hasToken = admin !== undefined && admin.token !== "";
   return jsonResponse(200, openApiDocument(rows, { version: deps.version, hasToken }));
 }
 
-/** Reads the configuration again; says what is in force, or why it stays as it was. */
+/** Reloads the configuration. The response says what is in force, or why nothing changed. */
 export async function reloadConfig({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;

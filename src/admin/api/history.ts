@@ -18,8 +18,8 @@ import { parsePageLimit, withNextLink } from "./pagination.ts";
 import { storeOr503 } from "./usage.ts";
 
 /**
- * The usage of all accounts, or of one, by UTC day (docs/reference/history.md). A page is read from
- * the store by itself, so that a list of any length costs the same memory.
+ * The usage of all accounts, or of one, by UTC day (docs/reference/history.md). Each page is a read
+ * of its own from the store, so a list of any length takes the same memory.
  */
 export async function listHistory({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const off = historyDisabledError(deps.config());

@@ -25,7 +25,7 @@ export async function listKeys({ deps, query }: ApiRequest): Promise<AdminRespon
   return taken.value.answer(await used(deps, taken.value.page, records));
 }
 
-/** Keys with the day on which each was used last, where the store can be asked. */
+/** Adds to each key the day of its last use, if the store can be asked. */
 async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
   await deps.recall.flushToStore();
   const { activity: notes } = deps.quotas;
@@ -33,7 +33,7 @@ async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records)
   return keyReportsWithLastUse(keys, records, lastUsed);
 }
 
-/** A key as it is; for an account, all of its keys. */
+/** The key with this ID; if the ID is an account, all of its keys. */
 export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse> {
   const records = deps.keys.records();
   const found = findKeys(records, id);
@@ -43,7 +43,7 @@ export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse>
   return jsonResponse(200, key === undefined ? told : told[0]);
 }
 
-/** The record of a key that the asker holds. */
+/** The record of a key that the caller holds. */
 export async function findKey({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const token = parseFind(members);
   if (!token.ok) return token.answer;
@@ -52,7 +52,10 @@ export async function findKey({ deps, body: members }: ApiRequest): Promise<Admi
   return jsonResponse(200, (await used(deps, [record], deps.keys.records()))[0]);
 }
 
-/** 201 and the key, this once; an array when `count` was given, as with the command line. */
+/**
+ * Responds with 201 and the key, which is shown only once; an array if `count` was given, as on the
+ * command line.
+ */
 export async function createKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseNewKeys(members);
   if (!wanted.ok) return wanted.answer;
@@ -63,7 +66,7 @@ export async function createKeys({ deps, body: members }: ApiRequest): Promise<A
   return jsonResponse(201, wanted.value.count === undefined ? told[0] : told);
 }
 
-/** 200 and the new key, this once, with what becomes of the old one. */
+/** Responds with 200 and the new key, which is shown only once, and the state of the old one. */
 export async function rotateOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const grace = parseGraceMs(members);
   if (!grace.ok) return grace.answer;
@@ -77,7 +80,7 @@ export async function rotateOne({ deps, id, body: members }: ApiRequest): Promis
   });
 }
 
-/** The key; of an account a list of those that worked. */
+/** Responds with the key; if the ID is an account, with the list of keys that were revoked. */
 export async function revokeOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
@@ -100,7 +103,7 @@ export async function patchKey({ deps, id, body: members }: ApiRequest): Promise
   return jsonResponse(200, keyReports([changed], records)[0]);
 }
 
-/** Has every process of this gateway read the records now: a command has changed them. */
+/** Makes every process of this gateway read the records now, because a command has changed them. */
 export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;

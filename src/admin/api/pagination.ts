@@ -6,16 +6,17 @@ import {
   problemResponse,
 } from "../http/response.ts";
 
-/** Where a list is, and how it was asked for. */
+/** The path of a list, and the query of the request. */
 export type PageRequest = { readonly path: string; readonly query: URLSearchParams };
 
 const LENGTH = 1_000;
 const LENGTH_MAX = 10_000;
 
 /**
- * A page of a list (docs/reference/admin.md#pages): `limit` records behind the one with the id
- * `after`, the way to the next page in a Link field (RFC 8288), and the number of all in X-Total-Count. An id that is there no more
- * starts over, so that a list is never cut short in silence.
+ * A page of a list (docs/reference/admin.md#pages): the `limit` records that follow the one with
+ * the id `after`. A Link field has the next page (RFC 8288), and X-Total-Count has the number of
+ * all records. If the id no longer exists, the list starts over, so that it is never cut short in
+ * silence.
  */
 export function pageResponse<T extends { readonly id: string }>(
   all: readonly T[],
@@ -26,10 +27,10 @@ export function pageResponse<T extends { readonly id: string }>(
   return taken.ok ? taken.value.answer(tell(taken.value.page)) : taken.answer;
 }
 
-/** One page of a list, and the answer for what is told of it. */
+/** One page of a list, and the function that makes the response from its reports. */
 type Page<T> = { readonly page: readonly T[]; readonly answer: (told: unknown) => AdminResponse };
 
-/** The same where it takes time to tell of a page. */
+/** As `pageResponse`, for lists whose reports take time to make. */
 export function takePage<T extends { readonly id: string }>(
   all: readonly T[],
   { path, query }: PageRequest,
@@ -61,7 +62,7 @@ function startOf<T extends { readonly id: string }>(
   return place === -1 || !isReversed ? place + 1 : all.length - place;
 }
 
-/** The entries of one page. */
+/** The maximum number of entries of one page. */
 export function parsePageLimit(query: URLSearchParams): BodyResult<number> {
   const limit = query.get("limit") ?? String(LENGTH);
   if (/^\d{1,5}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= LENGTH_MAX) {
@@ -71,7 +72,7 @@ export function parsePageLimit(query: URLSearchParams): BodyResult<number> {
   return { ok: false, answer: problemResponse("bad_request", message) };
 }
 
-/** The answer with the way to the page behind the entry with the id `last`. */
+/** The response with a link to the page that follows the entry with the id `last`. */
 export function withNextLink(
   answer: AdminResponse,
   { path, query }: PageRequest,

@@ -8,7 +8,7 @@ import {
 import { type ApiRequest, applyEdit } from "./api-request.ts";
 import { parseRecordChanges } from "./request-bodies.ts";
 
-/** Which set of records this gateway has, and where: a command compares it with its own. */
+/** The identity and location of this gateway's records. A command compares them with its own. */
 export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminResponse> {
   try {
     const { id, place } = await deps.keys.identity();
@@ -19,7 +19,10 @@ export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminRe
   }
 }
 
-/** Changes records from another machine, all or none, if each is still as the caller knows it. */
+/**
+ * Changes records for another machine: all or none, and only if each is still as the caller knows
+ * it.
+ */
 export async function patchRecords({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseRecordChanges(members);
   if (!wanted.ok) return wanted.answer;

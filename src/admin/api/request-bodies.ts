@@ -24,9 +24,9 @@ import {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The body of POST /api/keys. Whether such keys may be issued is the keyring's to say. */
+/** The body of POST /api/keys. The keyring checks whether such keys may be issued. */
 export function parseNewKeys(members: Members): BodyResult<NewKeys> {
-  // An account that is there says where its keys work, and on which plan.
+  // An account that exists already has an environment and a plan.
   const required = !Object.hasOwn(members, "account");
   const terms = { kind: "text", required } as const;
   const mistaken = mistakes(members, { ...NEW_KEYS_BODY, environment: terms, plan: terms });
@@ -64,7 +64,7 @@ export function parseKeyChange(members: Members): BodyResult<KeyChange> {
   return { ok: true, value: { ...rest, expiresInMs, caps: caps && capList(caps) } };
 }
 
-/** The body of PATCH /api/accounts and /api/accounts/ID; metadata with the value "" goes away. */
+/** The body of PATCH /api/accounts and /api/accounts/ID; the value "" removes a metadata entry. */
 export function parseAccountChange(members: Members): BodyResult<AccountChange> {
   const mistaken = mistakes(members, ACCOUNT_CHANGE_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
@@ -85,14 +85,14 @@ export function parseSuspension(
   return { ok: true, value: { forMs, reason } };
 }
 
-/** The body of a reset: windows by name; undefined for all that run. */
+/** The body of a reset: windows by name; undefined for all current windows. */
 export function parseReset(members: Members): BodyResult<readonly string[] | undefined> {
   const mistaken = mistakes(members, RESET_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
 }
 
-/** The body of a ban: the account or one of its keys, for how long, and why. */
+/** The body of a ban: the account or one of its keys, the duration, and the reason. */
 export function parseBanRequest(members: Members): BodyResult<{
   readonly id: string;
   readonly lengthMs: number;
@@ -107,7 +107,7 @@ export function parseBanRequest(members: Members): BodyResult<{
   return { ok: false, answer: problemResponse("bad_request", message) };
 }
 
-/** The body of an import: the records of an export, or plain keys from elsewhere. */
+/** The body of an import: the records of an export, or plain keys of another system. */
 export function parseImport(members: Members): BodyResult<{
   readonly records: readonly unknown[];
   readonly plain: boolean;
@@ -127,7 +127,7 @@ export function parseImport(members: Members): BodyResult<{
   return { ok: true, value: { records, plain, dryRun } };
 }
 
-/** The body of a change of records by a process that does not hold them. */
+/** The body of a change of records, sent by a process that cannot write them itself. */
 export function parseRecordChanges(members: Members): BodyResult<readonly RecordPatch[]> {
   const mistaken = mistakes(members, RECORD_CHANGES_BODY);
   if (mistaken !== undefined) return { ok: false, answer: mistaken };
@@ -142,7 +142,7 @@ export function parseFind(members: Members): BodyResult<string> {
 }
 
 /**
- * The body of a rotation: how long the old key works on, 24 hours unless told
+ * The body of a rotation: for how long the old key still works, by default 24 hours
  * (docs/reference/keys.md#rotation).
  */
 export function parseGraceMs(members: Members): BodyResult<number> {
@@ -155,13 +155,16 @@ export function parseGraceMs(members: Members): BodyResult<number> {
   };
 }
 
-/** For requests that say all in their path: a body may be absent or empty. */
+/** For requests that need nothing but their path: a body may be absent or empty. */
 export function parseEmptyBody(members: Members): BodyResult<undefined> {
   const mistaken = mistakes(members, EMPTY_BODY);
   return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
 }
 
-/** All mistakes at once. Values are not repeated: a caller may send a key in the wrong place. */
+/**
+ * All mistakes of a body at once. Values are not repeated, because a caller may send a key in the
+ * wrong place.
+ */
 function mistakes(members: Members, shape: BodyShape) {
   const known = Object.keys(shape);
   const found = Object.keys(members)

@@ -4,7 +4,7 @@ import { API_ROUTES, type ApiRoute } from "./routes.ts";
 
 const ROWS = API_ROUTES.map((row) => ({ row, segments: row.template.split("/") }));
 
-/** The row for a method and a path, with the ID in it; or 404, or 405 with Allow. */
+/** Finds the route for a method and a path, with the ID in the path; or 404, or 405 with Allow. */
 export function matchApiRoute(
   method: string,
   path: string,
@@ -45,8 +45,8 @@ function isVariable(part: string): boolean {
 }
 
 /**
- * The id in a segment of a path, a client address among them, whose "/64" is percent-encoded;
- * undefined where it cannot be one.
+ * The ID in a segment of a path. It may be a client address, whose "/64" is percent-encoded.
+ * Undefined if the segment cannot be an ID.
  */
 function idIn(segment = ""): string | undefined {
   try {

@@ -54,10 +54,12 @@ import {
   showUsage,
 } from "./usage.ts";
 
-/** One route. Its contract is what is read of a request, and what /api/openapi.json tells. */
+/**
+ * One route. Its contract says what is read from a request and what /api/openapi.json describes.
+ */
 export type ApiRoute = RouteSpec & {
   readonly run: (call: ApiRequest) => AdminResponse | Promise<AdminResponse>;
-  /** Where a body may be longer than others. */
+  /** The maximum size of a body, if it may be larger than the default. */
   readonly bodyBytesMax?: number;
 };
 
@@ -286,8 +288,8 @@ const RUNNING: readonly ApiRoute[] = [
 ];
 
 /**
- * All of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or one of
- * its keys.
+ * All routes of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or
+ * one of its keys.
  */
 export const API_ROUTES: readonly ApiRoute[] = [...KEYS, ...ACCOUNTS, ...LIMITS, ...RUNNING];
 

@@ -15,7 +15,7 @@ export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
   return { status: 200, type: "application/jsonl; charset=utf-8", body, fields: [] };
 }
 
-/** Takes in records, all or none; each mistake is named by its place in the list. */
+/** Imports records, all or none. Each mistake is named by its place in the list. */
 export async function importKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseImport(members);
   if (!wanted.ok) return wanted.answer;

@@ -16,7 +16,7 @@ import type { ApiDeps, ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
 
-/** Every ban in force, as `bans list --json` tells them. */
+/** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
   return storeOr503(deps, async () => {
     const bans = bansReport(await deps.quotas.bans());
@@ -25,12 +25,12 @@ export async function listActiveBans({ deps, query }: ApiRequest): Promise<Admin
   });
 }
 
-/** Answers with the usage of an account, in the shape of `usage --json`. Charges nothing. */
+/** Responds with the usage of an account, in the shape of `usage --json`. Charges nothing. */
 export function showUsage(call: ApiRequest): Promise<AdminResponse> {
   return withAccountUsage(call, async (report) => report);
 }
 
-/** The usage of all accounts that fit the query, those that are nearest to a limit first. */
+/** The usage of all accounts that match the query; those nearest to a limit come first. */
 export async function listUsage({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const [over, top] = [query.get("over"), query.get("top")];
   if (over !== null && !/^\d{1,3}(?:\.\d{1,3})?$/.test(over)) {
@@ -67,7 +67,7 @@ export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResp
   });
 }
 
-/** The counts of one account, or of an address, which no list has. */
+/** The counts of one account, or of an address, which is in no list. */
 export async function showCounts(call: ApiRequest): Promise<AdminResponse> {
   const { deps } = call;
   return storeOr503(deps, async () => {
@@ -80,7 +80,7 @@ export async function showCounts(call: ApiRequest): Promise<AdminResponse> {
   });
 }
 
-/** Answers with what is made of the usage of the account that the request names. */
+/** Responds with what `answer` makes of the usage of the account that the request names. */
 export async function withAccountUsage(
   call: ApiRequest,
   tell: (report: UsageReport) => Promise<unknown>,
@@ -107,7 +107,7 @@ function notFound({ because, message }: Extract<AccountLookup, { ok: false }>): 
   return because === "unknown" ? unknownIdResponse() : problemResponse("bad_request", message);
 }
 
-/** Bans an account for so long, which is no offence of its. */
+/** Bans an account for a given time. Such a ban does not count as an offence. */
 export async function addBan({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseBanRequest(members);
   if (!wanted.ok) return wanted.answer;
@@ -126,7 +126,7 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
   });
 }
 
-/** Ends a ban, also that of an account whose keys are gone. */
+/** Lifts a ban, also of an account that has no keys any more. */
 export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.answer;
@@ -146,7 +146,7 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
   });
 }
 
-/** Sets windows of an account to 0: those named, or all that run. */
+/** Sets windows of an account to 0: those named, or all current ones. */
 export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
   const { deps, body: members } = call;
   const wanted = parseReset(members);
@@ -163,7 +163,7 @@ export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
     const told = done.map(({ counter, units }) => {
       return { window: counterLabel(deps.config(), environment, counter), units };
     });
-    // A reset of nothing gives no unit back: an audit has nothing to know of it.
+    // A reset without windows changes no count, so an audit does not need its event.
     if (told.length > 0)
       deps.log.info("account_reset", { account, env: environment, windows: told });
     return jsonResponse(200, { account, environment, windows: told });
@@ -174,7 +174,7 @@ async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountRef | un
   return (await deps.quotas.bans()).find(({ account }) => account === id);
 }
 
-/** An unreachable store is an answer, not a fault of the gateway. */
+/** Responds with 503 if the store is unreachable: that is not a fault of the gateway. */
 export async function storeOr503(
   deps: ApiDeps,
   asked: () => Promise<AdminResponse>,

@@ -1,6 +1,6 @@
 /**
- * Makes `read` be called at most once in `everyMs`, however many ask: those who ask in between, or
- * while it is under way, get what it gave. After a failure the next one asks again.
+ * Limits calls of `read` to one in `everyMs`. Callers in between, or while a read is in progress,
+ * get the same result. After a failure the next caller starts a new read.
  */
 export function atMostEvery<T>(everyMs: number, read: () => Promise<T>): () => Promise<T> {
   let last: Promise<T> | undefined;

@@ -2,12 +2,14 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * Keeps at most `connectionsMax` connections: a further one takes the place of the oldest that has
- * no request under way, else of the oldest of all. So connections that say nothing never keep a
- * probe or a scrape out.
+ * Keeps at most `connectionsMax` connections. A further connection evicts the oldest one without a
+ * request in progress; if all have one, it evicts the oldest of all. So idle connections never keep
+ * a probe or a scrape out.
  */
 export function evictConnections(server: Server, connectionsMax: number): void {
-  /** In the order in which they came, each with the number of its requests under way. */
+  /**
+   * The connections in the order of their arrival, each with its number of requests in progress.
+   */
   const open = new Map<Socket, number>();
   const add = (socket: Socket, requests: number) => {
     const before = open.get(socket);

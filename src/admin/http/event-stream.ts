@@ -1,34 +1,35 @@
 import type { ServerResponse } from "node:http";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
-/** A reader that takes nothing for this many events is disconnected. */
+/** A reader that misses this many events in a row is disconnected. */
 const MISSED_MAX = 15;
 
 /** One server-sent event. `data` is one line. */
 export type StreamedEvent = { readonly event: string; readonly data: string };
 
-/** `read` gives the events since it was called last. It never rejects. */
+/** `read` returns the events since its last call. It never rejects. */
 export type EventStreamOptions = {
   readonly everyMs: number;
   readonly watchersMax: number;
-  /** The admin token in force: streams that were opened under another one end. */
+  /** The admin token in force. Streams that were opened with another token end. */
   readonly token: () => string;
-  /** Called when a reader connects after a time without any, ahead of the first reading. */
+  /** Called when a reader connects after a time without readers, before the first `read`. */
   readonly begin: () => void;
   readonly read: () => Promise<readonly StreamedEvent[]>;
 };
 
 /**
- * One stream of server-sent events for all who watch (docs/reference/admin.md#events): each event is
- * read and written out once for all of them. Without a reader it has no timer and reads nothing.
+ * One stream of server-sent events for all readers (docs/reference/admin.md#events). Each event is
+ * read and encoded once for all of them. While there are no readers it has no timer and reads
+ * nothing.
  */
 export class EventStream {
   readonly #source: EventStreamOptions;
-  /** Each with the number of events that it missed in a row. */
+  /** The readers, each with the number of events that it missed in a row. */
   readonly #watchers = new Map<ServerResponse, number>();
   #timer: NodeJS.Timeout | undefined;
   #reading = false;
-  /** The token under which the first of those who watch began. */
+  /** The token of the first current reader. */
   #token = "";
   #closed = false;
 
@@ -40,7 +41,10 @@ export class EventStream {
     return this.#watchers.size;
   }
 
-  /** The answer that goes on until the reader or this side ends it; `hello` comes first. */
+  /**
+   * The response of a stream, which lasts until the reader or this side ends it. `hello` is its
+   * first event.
+   */
   open(hello: unknown): AdminResponse {
     const { watchersMax } = this.#source;
     if (this.#closed || this.#watchers.size >= watchersMax) {
@@ -54,7 +58,7 @@ export class EventStream {
     return { status: 200, type: "text/event-stream", body: "", fields: [], stream };
   }
 
-  /** Ends every stream; none is opened after it. */
+  /** Ends every stream. No stream can be opened after it. */
   close(): void {
     this.#closed = true;
     this.#endAll();
@@ -89,7 +93,7 @@ export class EventStream {
     this.#timer = undefined;
   }
 
-  /** A read that is slower than the interval is not started twice. */
+  /** Skips a turn if the last read is still in progress. */
   async #tell(): Promise<void> {
     if (this.#source.token() !== this.#token) this.#endAll();
     if (this.#reading || this.#watchers.size === 0) return;

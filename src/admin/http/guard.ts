@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
-/** The fields that a request is judged by, from rawHeaders: merged headers hide repetition. */
+/** The fields that the guard checks, from rawHeaders, because merged headers hide repetition. */
 export type GuardFields = {
   readonly host: string;
   readonly origin: string | undefined;
@@ -12,7 +12,9 @@ export type GuardFields = {
 
 const ONCE = ["authorization", "content-length", "content-type", "origin", "transfer-encoding"];
 
-/** Exactly one Host, and at most one of each field that decides something; else undefined. */
+/**
+ * Requires exactly one Host, and at most one of each other field that is checked; else undefined.
+ */
 export function readGuardFields(rawHeaders: readonly string[]): GuardFields | undefined {
   const values = (name: string) =>
     rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name);
@@ -28,8 +30,8 @@ export function readGuardFields(rawHeaders: readonly string[]): GuardFields | un
 }
 
 /**
- * The address of the listener, further names that it answers to (in lower case, without a port),
- * and its token, which is "" where none is set.
+ * The address of the listener, the further names that it accepts (in lower case, without a port),
+ * and its token, which is "" if none is set.
  */
 export type GuardOptions = {
   readonly host: string;
@@ -38,8 +40,8 @@ export type GuardOptions = {
 };
 
 /**
- * Refuses those who may not use /api: web pages of other sites, by a rebound name or by their
- * origin, and everybody without the token where one is set. Undefined lets the request pass
+ * Refuses requests that may not use /api: those of web pages of other sites (a rebound name or a
+ * foreign origin), and, if a token is set, those without the token. Undefined lets the request pass
  * (docs/reference/admin.md#guard).
  */
 export function checkAccess(head: GuardFields, guarded: GuardOptions): AdminResponse | undefined {
@@ -65,9 +67,10 @@ const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
 
 /**
- * The host listened on, the names of loopback and those of `admin.hosts`, with any port or none (a
- * forwarded port differs). A listener on all addresses cannot know its other names: there any IP address passes, since an address
- * cannot be rebound, and a name does not. Such a listener always has a token.
+ * Whether the host is the listener's: its address, a name of loopback or one of `admin.hosts`, with
+ * any port or none, because a forwarded port differs. A listener on all addresses cannot know its
+ * other names. There any IP address passes, because an address cannot be rebound, and any other
+ * name is refused. Such a listener always has a token.
  */
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
   const name = /^(\[[0-9a-f:.]+\]|[^:[\]@/\\?#\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
@@ -79,9 +82,10 @@ function isOwnHost(host: string, guarded: GuardOptions): boolean {
 }
 
 /**
- * The page of the listener itself: it has the Host that it was asked for, over either scheme, since a
- * proxy in front may speak TLS for us; or over TLS a name of `admin.hosts`, where such a proxy puts
- * another Host. A browser leaves the port of the scheme out of an Origin (RFC 6454 6.1).
+ * Whether an origin is the page of this listener. Its host is that of the request, over http or
+ * https, because a proxy in front may terminate TLS. Over https it may also be a name of
+ * `admin.hosts`, because such a proxy may change Host. A browser omits the default port of the
+ * scheme from an Origin (RFC 6454 6.1).
  */
 function isOwnOrigin(origin: string, host: string, { hosts }: GuardOptions): boolean {
   const [, scheme, authority = ""] = /^(https?):\/\/([^/?#@\s]+)$/.exec(origin.toLowerCase()) ?? [];
@@ -92,7 +96,7 @@ function isOwnOrigin(origin: string, host: string, { hosts }: GuardOptions): boo
   return scheme === "https" && hosts.includes(authority.replace(/:\d{1,5}$/, ""));
 }
 
-/** Digests are compared, in constant time: neither content nor length of the token shows. */
+/** Compares digests in constant time, so that neither content nor length of the token leaks. */
 function isToken(authorization: string, token: string): boolean {
   const given = /^bearer +(\S.*)$/i.exec(authorization)?.[1] ?? "";
   const digest = (bytes: Buffer) => hash("sha256", bytes, "buffer");

@@ -1,18 +1,18 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
-/** Bytes for the parser in one turn of the event loop: a head at most, or a piece of a body. */
+/** The most bytes for the parser in one turn of the event loop: one head, or a piece of a body. */
 const PIECE_BYTES_MAX = 16_384;
-/** A connection with so many bytes ahead is not read from. */
+/** A connection with this many unparsed bytes is paused. */
 const AHEAD_BYTES_MAX = 65_536;
 
 type Listener = (...args: unknown[]) => void;
 
 /**
- * Gives the parser of a server what its connections bring piece by piece, one in each turn of the
- * event loop, taking turns, and of each connection only when its earlier requests are answered. By
- * itself Node parses all that was read, and answers every request in it, before anything else gets
- * a turn, customers included (docs/reference/admin.md#open-endpoints).
+ * Gives the bytes of connections to the parser of a server piece by piece: one piece in each turn
+ * of the event loop, round-robin, and only when the earlier requests of the connection are
+ * answered. Node alone parses all bytes of a read, and handles every request in them, before any
+ * other work gets a turn, including customers' requests (docs/reference/admin.md#open-endpoints).
  */
 export function meterInput(server: Server): void {
   const turns = new Turns();
@@ -27,7 +27,7 @@ export function meterInput(server: Server): void {
   server.prependListener("checkExpectation", follow);
 }
 
-/** One connection after the other parses a piece, in a turn of the event loop each. */
+/** Lets one connection after the other parse a piece, each in its own turn of the event loop. */
 class Turns {
   readonly #waiting = new Set<MeteredConnection>();
   #isScheduled = false;
@@ -63,7 +63,7 @@ function pieceEnd(bytes: Buffer): number {
   return Math.min(most.length, ...ends);
 }
 
-/** One connection, in front of the parser that Node has put on it. */
+/** One connection, between its socket and the parser that Node attached to it. */
 class MeteredConnection {
   readonly #socket: Socket;
   readonly #turns: Turns;
@@ -73,7 +73,7 @@ class MeteredConnection {
   #aheadBytes = 0;
   #ended = false;
   #given = false;
-  /** Requests without a whole answer, and the last one that came. */
+  /** The requests without a complete response, and the last request. */
   #unanswered = 0;
   #last: IncomingMessage | undefined;
 
@@ -86,7 +86,7 @@ class MeteredConnection {
     socket.off("end", this.#finish);
     socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
-    // The answer to what is no HTTP takes the bytes that follow by itself.
+    // The response to bytes that are not HTTP reads the bytes that follow itself.
     socket.on("removeListener", (_name, listener) => {
       if (listener === this.#onData) this.#giveUp();
     });
@@ -102,7 +102,10 @@ class MeteredConnection {
     });
   }
 
-  /** Parses a piece of what came, and asks for its next turn; false where nothing may be parsed now. */
+  /**
+   * Parses one piece of the input and asks for the next turn. Returns false if nothing may be
+   * parsed now.
+   */
   parsePiece(): boolean {
     const [first] = this.#ahead;
     if (!this.#mayParse) return false;
@@ -124,7 +127,7 @@ class MeteredConnection {
     return !this.#given && (this.#ahead.length > 0 || this.#ended);
   }
 
-  /** All is answered, or what comes is the body of the last request. */
+  /** Whether all requests are answered, or the input is the body of the last request. */
   get #mayParse(): boolean {
     return !this.#given && (this.#unanswered === 0 || this.#last?.complete === false);
   }

@@ -9,9 +9,9 @@ import {
 } from "./response.ts";
 
 /**
- * Answers bytes that the HTTP parser refused, and CONNECT, which has no response object, in the
- * Error shape; then the connection closes. An earlier answer of the connection that is on its way
- * is left to arrive, and nothing is added to it.
+ * Responds to bytes that the HTTP parser refused, and to CONNECT, which has no response object, in
+ * the Error shape. Then it closes the connection. If an earlier response of the connection is in
+ * progress, it completes and nothing is added to it.
  */
 export function handleParserErrors(server: Server): void {
   const pending = new WeakMap<Duplex, Set<ServerResponse>>();
@@ -37,12 +37,12 @@ export function handleParserErrors(server: Server): void {
   });
 }
 
-/** Node adds the bytes that it was reading to an error of its parser. */
+/** Node adds the bytes that it was parsing to a parser error. */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 function answerTo({ code, rawPacket }: ParserError): AdminResponse {
   const told = problemOf(code);
-  // HEAD has no body, also where the rest of the request could not be read.
+  // A response to HEAD has no body, even if the rest of the request could not be parsed.
   return rawPacket?.toString("latin1", 0, 5) === "HEAD " ? { ...told, body: "" } : told;
 }
 
@@ -59,7 +59,9 @@ function problemOf(code: string | undefined): AdminResponse {
 
 const LINGER_BYTES_MAX = 1_048_576;
 
-/** Written by hand, as there is no response object, and half-closed. */
+/**
+ * Writes a response by hand, because there is no response object, and half-closes the connection.
+ */
 function endWith(socket: Duplex, { status, type, body, fields }: AdminResponse): void {
   const all = [
     ...["Content-Type", type, "Content-Length", String(Buffer.byteLength(body))],
@@ -71,9 +73,9 @@ function endWith(socket: Duplex, { status, type, body, fields }: AdminResponse):
 }
 
 /**
- * Throws away what still comes, so that what was written arrives (RFC 9112 9.6), and ends the
- * connection when the client does, or after a second. Taking the bytes ourselves is what keeps them
- * from the parser, which would complain again.
+ * Discards further input, so that the response reaches the client (RFC 9112 9.6). Ends the
+ * connection when the client does, or after a second. Reading the bytes here keeps them from the
+ * parser, which would fail again.
  */
 function discard(socket: Duplex): void {
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);

@@ -2,15 +2,20 @@ import type { IncomingMessage } from "node:http";
 import { type BodyResult, problemResponse } from "./response.ts";
 
 const BODY_BYTES_MAX = 65_536;
-/** After an answer that came before the end of the body: read past this much. */
+/** If a response is sent before the end of the body, at most this much more is read. */
 export const LINGER_BYTES_MAX = 1_048_576;
 
-/** `application/json`, with no parameter but `charset=utf-8`; in any case (RFC 9110 8.3.1). */
+/**
+ * Whether a type is `application/json`, with no parameter but `charset=utf-8`, in any case (RFC
+ * 9110 8.3.1).
+ */
 export function isJson(contentType: string | undefined): boolean {
   return /^application\/json *(?:; *charset="?utf-8"?)? *$/i.test(contentType ?? "");
 }
 
-/** The members of the body: one JSON object of limited length; no body at all is an empty one. */
+/**
+ * The members of the body: one JSON object of limited length. An absent body is an empty object.
+ */
 export async function readJsonBody(
   request: IncomingMessage,
   bytesMax = BODY_BYTES_MAX,
@@ -33,7 +38,7 @@ export async function readJsonBody(
   return { ok: true, value: value as Record<string, unknown> };
 }
 
-/** Undefined when it is too large. Rejects when the client goes away before the end. */
+/** Undefined if the body is too large. Rejects if the client disconnects before its end. */
 function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -48,7 +53,9 @@ function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer |
   });
 }
 
-/** Undefined for anything that is not JSON; none of it goes into a message, as it may hold secrets. */
+/**
+ * Undefined for anything that is not JSON. Messages do not quote it, because it may hold secrets.
+ */
 function parse(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));

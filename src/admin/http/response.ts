@@ -1,18 +1,18 @@
 import type { ServerResponse } from "node:http";
 
-/** A whole answer, before it is written. `fields` is a flat list of names and values. */
+/** A whole response, before it is written. `fields` is a flat list of names and values. */
 export type AdminResponse = {
   readonly status: number;
   readonly type: string;
   readonly body: string | Buffer;
   readonly fields: readonly string[];
-  /** The Content-Security-Policy, where it is not the one that forbids everything. */
+  /** The Content-Security-Policy, if it is not the default, which forbids everything. */
   readonly policy?: string;
-  /** Writes the content, in place of `body`, for as long as it likes, once the head is written. */
+  /** Writes the content instead of `body`, once the head is written; there is no time limit. */
   readonly stream?: (response: ServerResponse) => void;
 };
 
-/** Every way the admin listener says no: one row per code. */
+/** Every refusal of the admin listener: one row per code. */
 export const ADMIN_PROBLEMS = {
   bad_request: 400,
   token_missing: 401,
@@ -41,7 +41,7 @@ export const ADMIN_PROBLEMS = {
 
 export type ProblemCode = keyof typeof ADMIN_PROBLEMS;
 
-/** Expected refusals are values, here as in core. */
+/** Expected refusals are values, as in core. */
 export type BodyResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly answer: AdminResponse };
@@ -50,7 +50,7 @@ export function jsonResponse(status: number, value: unknown): AdminResponse {
   return { status, type: "application/json", body: JSON.stringify(value), fields: [] };
 }
 
-/** The Error shape of the spec; `more` adds members that say it in detail. */
+/** The Error shape of the spec; `more` adds members with details. */
 export function problemResponse(
   code: ProblemCode,
   message: string,
@@ -60,10 +60,12 @@ export function problemResponse(
   return { ...jsonResponse(status, { code, message, status, ...more }), fields };
 }
 
-/** Most answers are data: they need neither script nor style, so they may have none. */
+/** Most responses are data. They need neither script nor style, so both are forbidden. */
 const POLICY = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
-/** On every answer: nothing here is to be kept, guessed at, framed, or loaded by another site. */
+/**
+ * Fields of every response: no caching, no type sniffing, no framing, no loading by another site.
+ */
 export function securityFields(policy: string = POLICY): readonly string[] {
   return [
     ...["Cache-Control", "no-store", "X-Content-Type-Options", "nosniff"],

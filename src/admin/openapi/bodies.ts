@@ -1,7 +1,7 @@
 import { DURATION as DURATION_PATTERN, parseDuration } from "../../config/schema/units.ts";
 import { arrayOf, BOOLEAN, mapOf, objectOf, orNull, type Schema, STRING } from "./schema.ts";
 
-/** A kind of member: in words for people, as a test, and as a schema. The rest is the keyring's to judge. */
+/** A kind of member: its name in messages, its test and its schema. The keyring checks the rest. */
 type Kind = {
   readonly words: string;
   readonly fits: (value: unknown) => boolean;
@@ -12,7 +12,7 @@ const isText = (value: unknown) => typeof value === "string";
 const isDuration = (value: unknown) =>
   typeof value === "string" && parseDuration(value) !== undefined;
 
-/** An object, and no list, whose values fit. */
+/** Whether a value is an object, not an array, whose values pass the test. */
 function isMapOf(value: unknown, fits: (member: unknown) => boolean): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   return Object.values(value).every(fits);
@@ -78,10 +78,10 @@ export const KINDS = {
   },
 } as const satisfies Record<string, Kind>;
 
-/** The members of a body. What is read by a shape is described by it too. */
+/** The members of a body. The same shape reads a body and describes it. */
 export type BodyShape = Readonly<Record<string, { kind: keyof typeof KINDS; required?: boolean }>>;
 
-/** Where an account is named that is there, it says the environment and the plan. */
+/** If the named account exists, its environment and plan are known already. */
 export const NEW_KEYS_BODY = {
   environment: { kind: "text" },
   plan: { kind: "text" },
@@ -118,7 +118,7 @@ export const SUSPENSION_BODY = {
   reason: { kind: "text" },
 } as const satisfies BodyShape;
 
-/** Windows by name; without them all that run. */
+/** Windows by name; if absent, all current windows. */
 export const RESET_BODY = { windows: { kind: "texts" } } as const satisfies BodyShape;
 
 export const BAN_BODY = {
@@ -141,7 +141,7 @@ export const FIND_BODY = { key: { kind: "text", required: true } } as const sati
 
 export const ROTATION_BODY = { grace: { kind: "duration" } } as const satisfies BodyShape;
 
-/** For requests that say all in their path: a body may be absent or empty. */
+/** For requests that need nothing but their path: a body may be absent or empty. */
 export const EMPTY_BODY = {} as const satisfies BodyShape;
 
 /** The schema of a body of this shape. */

@@ -20,24 +20,27 @@ const QUERY = {
 
 export type QueryName = keyof typeof QUERY;
 
-/** The query, body and answers of a route. The listener reads queries and bodies by it, the document tells it. */
+/**
+ * The query, body and responses of a route. The listener parses requests by it and the document
+ * describes it.
+ */
 export type RouteContract = {
   readonly summary: string;
   readonly query?: readonly QueryName[];
-  /** Members of the query without which it refuses. */
+  /** Query members that are required. */
   readonly queryRequired?: readonly QueryName[];
-  /** The body of a writing request; without one it takes an empty object. */
+  /** The body of a writing request; if undefined, it takes an empty object. */
   readonly body?: BodyShape;
-  /** The members that a body needs, where one of several sets will do. */
+  /** The members that a body requires, if one of several sets is enough. */
   readonly bodyNeeds?: readonly (readonly string[])[];
   readonly status?: number;
-  /** One, a list of them, either, or text of another media type. */
+  /** One shape, a list of one, either of two, or text of another media type. */
   readonly answers:
     | ResponseSchemaName
     | readonly [ResponseSchemaName]
     | { readonly oneOrMany: ResponseSchemaName }
     | { readonly type: string };
-  /** The refusals of its own, beside those that any request may get. */
+  /** The refusals of this route only, in addition to those that any request may get. */
   readonly refuses?: readonly ProblemCode[];
 };
 
@@ -56,8 +59,8 @@ const OF_WRITING: readonly ProblemCode[] = ["body_too_large", "unsupported_media
 const OF_LISTENER: readonly ProblemCode[] = ["request_timeout", "headers_too_large"];
 
 /**
- * The description of the admin listener as OpenAPI 3.1, made from its rows. `hasToken` says whether a
- * token is set: without one nothing is asked for.
+ * The OpenAPI 3.1 description of the admin listener, made from its routes. `hasToken` says whether
+ * a token is set; if none is, the description has no security.
  */
 export function openApiDocument(
   rows: readonly RouteSpec[],
@@ -88,7 +91,7 @@ export function openApiDocument(
   };
 }
 
-/** Those that need no token; the listener answers them ahead of its guard. */
+/** Endpoints that need no token. The listener responds to them before its guard. */
 const OPEN_ROWS: readonly RouteSpec[] = [
   {
     method: "GET",
@@ -137,7 +140,7 @@ function operationOf({ method, template, contract }: RouteSpec): object {
   };
 }
 
-/** "POST /api/keys/:id/rotate" is postKeysIdRotate. */
+/** The operationId of a route: that of "POST /api/keys/:id/rotate" is postKeysIdRotate. */
 function operationId(method: string, template: string): string {
   const words = template.split(/[^A-Za-z]+/).filter((word) => word !== "" && word !== "api");
   const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
@@ -202,7 +205,7 @@ function answerSchema(
   return arrayOf(schemaRef(answers[0]));
 }
 
-/** By status, each with the codes that it may carry. */
+/** The refusals by status, each with its possible codes. */
 function refusalsOf(codes: readonly ProblemCode[]): Record<string, object> {
   const byStatus = Map.groupBy(new Set(codes), (code) => ADMIN_PROBLEMS[code]);
   return Object.fromEntries(

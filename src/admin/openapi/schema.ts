@@ -6,7 +6,7 @@ export const BOOLEAN: Schema = { type: "boolean" };
 export const NUMBER: Schema = { type: "number", minimum: 0 };
 export const COUNT: Schema = { type: "integer", minimum: 0 };
 export const SECONDS: Schema = { type: "integer", description: "Unix seconds" };
-/** Instants of decisions are known to the millisecond. */
+/** Instants of decisions have a resolution of one millisecond. */
 export const FRACTIONAL_SECONDS: Schema = { type: "number", description: "Unix seconds" };
 
 export function arrayOf(items: Schema): Schema {
@@ -30,7 +30,7 @@ export function orNull(schema: Schema): Schema {
   return { anyOf: [schema, { type: "null" }] };
 }
 
-/** A schema of the document's components, by its name. */
+/** A reference to a schema of the document's components, by its name. */
 export function schemaRef(name: string): Schema {
   return { $ref: `#/components/schemas/${name}` };
 }

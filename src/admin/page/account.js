@@ -21,7 +21,7 @@ const USAGE_EVERY_MS = 2_000;
 /** Another operator may change the account while this page is open. */
 const ACCOUNT_EVERY_MS = 10_000;
 
-/** One account: where it stands, its keys, and all that may be done to it. */
+/** One account: its state, its keys, and all operations on it. */
 export function accountView({ api, live, id }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
@@ -63,7 +63,7 @@ function absent(id, error, again) {
   return [heading(id), el("p", { class: "empty" }, "There is no such account.")];
 }
 
-/** The title, the state and what may be done; drawn again only when something differs. */
+/** Draws the title, the state and the buttons. Redraws only if something has changed. */
 function drawHead({ api, account, head, reload }) {
   const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
   const text = JSON.stringify([account, acts.length]);
@@ -97,7 +97,7 @@ function leadOf({ plan, environment, limits: own, suspended }) {
   );
 }
 
-/** All that may be done to an account as a whole; each is asked for first. */
+/** All operations on a whole account. Each asks for confirmation first. */
 const ACTS = [
   {
     route: "PATCH /api/accounts/:id",
@@ -164,7 +164,7 @@ const ACTS = [
   },
 ];
 
-/** Asks for the fields of an act, and does it; what is empty is left out of the body. */
+/** Asks for the fields of an operation and performs it. Empty fields are left out of the body. */
 async function perform(api, account, { route, title, text, danger, fields, body }, reload) {
   const { account: id } = account;
   const [method, path] = route.replace(":id", encodeURIComponent(id)).split(" ");

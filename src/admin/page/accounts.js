@@ -3,10 +3,10 @@ import { badge, button, el, heading, table } from "./elements.js";
 import { count, now, parseLimits, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
-/** Typing goes on for so long before a search is sent. */
+/** A search is sent after a pause in typing of this length. */
 const TYPING_MS = 200;
 
-/** Every account with its keys: searched and paged by the gateway, and the place where keys are made. */
+/** Every account with its keys. The gateway searches and pages them. Keys are made here too. */
 export function accountsView({ api }) {
   const found = el("p", { class: "hint", role: "status" });
   let words = "";
@@ -55,7 +55,7 @@ export function accountsView({ api }) {
   };
 }
 
-/** By the clock of the gateway. */
+/** Whether a key works now, by the clock of the gateway. */
 export function works({ revoked, expires }) {
   return revoked === null && (expires === null || expires > now());
 }
@@ -93,7 +93,9 @@ function rowOf({ account, environment, plan, state, created, keys, names }) {
   ];
 }
 
-/** Asks for what a key needs, makes it, and shows it once. `account` is given for one more key of it. */
+/**
+ * Asks for the details of a key, makes it, and shows it once. `account` is set to add a key to it.
+ */
 export async function createKey(api, { account, environment, plan } = {}) {
   const { environments, plans } = await api.get("/api/config");
   const joins = account !== undefined;
@@ -127,7 +129,7 @@ export async function createKey(api, { account, environment, plan } = {}) {
   return issued;
 }
 
-/** The body of POST /api/keys: what is empty is left out. */
+/** The body of POST /api/keys; empty fields are left out. */
 function wanted({ scopes, limits, ...rest }) {
   const texts = Object.entries(rest).filter(([, value]) => value !== undefined && value !== "");
   const list = (text = "") =>

@@ -2,7 +2,7 @@ import { guessClock } from "./format.js";
 
 const STORED_AS = "tollgate-admin-token";
 
-/** An answer that is an error, in the words of the API. */
+/** An error response, with the message of the API. */
 export class Refusal extends Error {
   constructor(status, code, message) {
     super(message);
@@ -12,14 +12,14 @@ export class Refusal extends Error {
 }
 
 /**
- * The admin API. Where a token is set it is asked for once, by `askToken(why)`, and kept for this
- * tab alone; it goes into a header, never into a URL.
+ * The admin API. If a token is set, `askToken(why)` asks for it once. It is kept for this tab only
+ * and goes into a header, never into a URL.
  */
 export class Api {
   #token = sessionStorage.getItem(STORED_AS) ?? "";
   #askToken;
   #asking;
-  /** "GET /api/keys" and the like, as the process has them; filled by the live stream. */
+  /** The routes of the gateway, such as "GET /api/keys". The live stream sets them. */
   routes = new Set();
 
   constructor(askToken) {
@@ -45,7 +45,7 @@ export class Api {
     return (await this.#json(method, path, body)).value;
   }
 
-  /** The response of a stream, once its head is there. */
+  /** The response of a stream, once its head has arrived. */
   async open(path, signal) {
     const response = await this.#fetch("GET", path, undefined, signal);
     if (!response.ok) throw await refusalOf(response);
@@ -76,7 +76,7 @@ export class Api {
     }
   }
 
-  /** However many requests were refused, the token is asked for once. */
+  /** Asks for the token once, however many requests were refused. */
   async #renew(used, { code, message }) {
     if (this.#token !== used) return;
     this.#asking ??= this.#askToken(code === "token_missing" ? undefined : message);

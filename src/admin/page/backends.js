@@ -1,6 +1,6 @@
 import { badge, el, fill, heading, table } from "./elements.js";
 
-/** Every backend, and whether it is in service; live. */
+/** Every backend, and whether it is in service. Updates live. */
 export function backendsView({ live }) {
   const content = el("div", {});
   const draw = () => {

@@ -3,10 +3,10 @@ import { button, el, heading, note, table } from "./elements.js";
 import { count, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
-/** Where many bans come in a row, they are read again once in this time. */
+/** If many bans come in a row, they are read again at most once in this time. */
 const RELOAD_MS = 2_000;
 
-/** The bans in force; read again when the live figures say that they changed. */
+/** The bans in force. They are read again when the live figures say that they changed. */
 export function bansView({ api, live }) {
   const list = pagedList({ api, path: "/api/bans", draw: (bans) => bansTable(rowsOf(bans)) });
   const rowsOf = (bans) =>
@@ -63,7 +63,7 @@ function bansTable(rows) {
   });
 }
 
-/** Asks, lifts the ban of an account, and then calls `after`. */
+/** Asks for confirmation, lifts the ban of an account, and then calls `after`. */
 export async function liftBan(api, account, after) {
   const done = await ask({
     title: `Lift the ban of ${account}?`,

@@ -3,14 +3,17 @@ import { now } from "./format.js";
 import uPlot from "./uplot.js";
 
 const HEIGHT_PX = 168;
-/** The width of time that is drawn, in seconds: it grows with what there is to show. */
+/** The span of a plot, in seconds. It grows with the samples. */
 const SPAN_S = { min: 60, max: 900 };
-/** Between samples that are further apart a line would tell what was not read. */
+/**
+ * Samples that are further apart than this are not joined, because the values between are unknown.
+ */
 const GAP_S = 12;
 
 /**
- * A plot of the last 15 minutes: `series` are `{ name, colour, of(sample) }`, `show` makes a value a
- * text, with its unit, and without fractions on the axis if `isWhole`. The legend has the newest values, or those under the pointer. `close` lets go of everything.
+ * A plot of the last 15 minutes. `series` are `{ name, colour, of(sample) }`. `show` formats a
+ * value with its unit; `isWhole` removes fractions from the axis. The legend has the newest values,
+ * or those under the pointer. `close` releases everything.
  */
 export function chart({ title, series, show, isWhole = false, live }) {
   const legend = series.map(() => el("dd", {}, "–"));
@@ -74,7 +77,10 @@ function rowsOf(samples) {
   });
 }
 
-/** Values that are not there leave a gap; those without a bound end at the top of all. */
+/**
+ * The columns of the plot. Missing values leave a gap; unbounded ones are drawn at the highest
+ * value of all.
+ */
 function dataOf(rows, series) {
   const value = (number) => (number === Number.POSITIVE_INFINITY ? 10_000 : (number ?? null));
   return [rows.map(({ at }) => at), ...series.map(({ of }) => rows.map((one) => value(of(one))))];

@@ -2,7 +2,7 @@ import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
 import { time } from "./format.js";
 
-/** The configuration in force, secrets masked, and its reload. */
+/** The configuration in force, with secrets masked, and its reload. */
 export function configurationView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const force = el("p", { class: "force" });
@@ -63,7 +63,7 @@ async function reload(api, after) {
   await after();
 }
 
-/** Scalars in a line; what is deeper can be opened. */
+/** One setting: a scalar on one line, anything deeper as a block that can be opened. */
 function setting(name, value) {
   const isDeep = typeof value === "object" && value !== null && Object.keys(value).length > 0;
   const text = typeof value === "string" ? value : JSON.stringify(value);

@@ -7,7 +7,7 @@ export async function drawDays({ api, id, days }) {
   try {
     rows = await api.get(`/api/history?account=${encodeURIComponent(id)}`);
   } catch (error) {
-    // Switched off is no failure, and an account without a key has no history.
+    // A history that is switched off is not a failure. An account without a key has no history.
     const isOff = error.status === 409 || error.status === 404;
     fill(days, isOff ? el("p", { class: "empty words" }, error.message) : failure(error));
     delete days.dataset.shown;

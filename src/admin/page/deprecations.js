@@ -1,7 +1,9 @@
 import { badge, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, now, time } from "./format.js";
 
-/** Operations that go away, when, how often they were called, and, where it is known, by whom. */
+/**
+ * Deprecated operations: their sunset, their number of calls and, if it is known, their callers.
+ */
 export function deprecationsView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   let going;
@@ -87,7 +89,10 @@ function sunsetOf({ sunsetMs }) {
   return el("span", {}, gone && badge("gone", "bad"), gone && " ", time(sunsetMs / 1_000));
 }
 
-/** Callers that are shown of each operation: those with most requests. The command line tells all. */
+/**
+ * The most callers shown for each operation; those with most requests come first. The command line
+ * lists all.
+ */
 const CALLERS_MAX = 50;
 
 function callersTable(operations) {

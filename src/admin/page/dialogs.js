@@ -1,8 +1,8 @@
 import { button, el, fill, note } from "./elements.js";
 
 /**
- * Opens a dialog, which keeps the keyboard inside and gives it back; Escape closes it. `build(close)`
- * makes its content. Resolves with the value given to `close`, undefined for Escape.
+ * Opens a dialog. It traps the keyboard focus and restores it when it closes; Escape closes it.
+ * `build(close)` makes its content. Resolves with the value given to `close`, undefined for Escape.
  */
 function open({ title, build, closable = true }) {
   return new Promise((resolve) => {
@@ -49,9 +49,9 @@ function field({ name, label, hint, options, value = "", ...attributes }) {
 }
 
 /**
- * Asks before something is done, with fields where it needs to know more. `run(values)` does it; its
- * error is shown in the dialog, which stays. Resolves with the result of `run`, or undefined where
- * it was not done.
+ * Asks for confirmation of an operation, with fields for its details. `run(values)` performs it. If
+ * that fails, the dialog stays open and shows the error. Resolves with the result of `run`, or
+ * undefined if it was not performed.
  */
 export function ask({ title, text, fields = [], verb, danger = false, run, closable = true }) {
   const build = (close) => {
@@ -84,7 +84,9 @@ export function ask({ title, text, fields = [], verb, danger = false, run, closa
   return open({ title, build, closable }).then((done) => done?.value);
 }
 
-/** Shows a new key, once: it is nowhere else, and gone when the dialog is closed. */
+/**
+ * Shows a new key once. It is kept nowhere else and cannot be shown again after the dialog closes.
+ */
 export function showKey({ id, key, account }) {
   const build = (close) => {
     const shown = el("input", {
@@ -119,7 +121,7 @@ export function showKey({ id, key, account }) {
   return open({ title: "The new key", build, closable: false });
 }
 
-/** Asks for the admin token until there is one. `why` says what was wrong with the last one. */
+/** Asks for the admin token until one is given. `why` says why the last one was refused. */
 export async function askToken(why) {
   const token = await ask({
     title: "Admin token",

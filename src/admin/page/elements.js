@@ -1,6 +1,6 @@
 /**
- * Makes an element. Attributes with a function are listeners, `true` is an attribute without a
- * value, `false`, null and undefined are left out. Texts become text nodes: never markup.
+ * Makes an element. Attributes with a function are listeners. `true` is an attribute without a
+ * value; `false`, null and undefined are left out. Texts become text nodes, never markup.
  */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -13,12 +13,15 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Puts these in the place of all that an element holds. */
+/** Replaces the content of an element. */
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
-/** As `fill`; focus moves from an element with `data-focus` to the element that replaces it. */
+/**
+ * Does the same as `fill`, and moves focus from an element with `data-focus` to the one that
+ * replaces it.
+ */
 export function fillKept(element, ...children) {
   const { activeElement: active } = document;
   const name = element.contains(active) ? active.dataset.focus : undefined;
@@ -32,14 +35,14 @@ function present(children) {
     .filter((child) => child !== undefined && child !== null && child !== false);
 }
 
-/** A short announcement, which leaves by itself after some seconds. */
+/** A short announcement, which disappears after some seconds. */
 export function note(text, kind = "plain") {
   const one = el("p", { class: `note ${kind}` }, text);
   document.getElementById("notes").append(one);
   setTimeout(() => one.remove(), 6_000);
 }
 
-/** A word for a state; the colour says the same again. */
+/** A word for a state; the colour repeats it. */
 export function badge(text, kind = "plain") {
   return el("span", { class: `badge ${kind}` }, text);
 }
@@ -60,7 +63,7 @@ export function table({ label, columns, rows, empty }) {
   );
 }
 
-/** A block with a heading of its own. */
+/** A block with its own heading. */
 export function section(title, ...children) {
   return el("section", { class: "block" }, el("h2", {}, title), ...children);
 }
@@ -75,12 +78,14 @@ export function heading(title, lead, ...buttons) {
   );
 }
 
-/** `focus` names it among others of the same text, so that the keyboard finds it again. */
+/**
+ * A button. `focus` identifies it among buttons with the same text, so that it can keep the focus.
+ */
 export function button(text, onclick, kind = "", focus = text) {
   return el("button", { type: "button", class: kind, onclick, "data-focus": focus }, text);
 }
 
-/** An error in the place of what could not be shown, with a way to try again. */
+/** An error, shown instead of the content that failed, with a button to try again. */
 export function failure(error, again) {
   return el(
     "div",

@@ -3,7 +3,7 @@ import { count, time } from "./format.js";
 
 const BAD = new Set(["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"]);
 const GOOD = new Set(["ban_lifted", "upstream_up", "store_back", "config_reloaded"]);
-/** Members that have a place of their own, or say nothing to people. */
+/** Members that have their own place, or mean nothing to people. */
 const PLACED = [
   "number",
   "kind",
@@ -15,7 +15,7 @@ const PLACED = [
   "decidedAt",
   "strikes",
 ];
-/** Members that are instants, and the word ahead of each. */
+/** Members that are instants, and the word before each. */
 const INSTANTS = { until: "ends", reset: "resets", sunset: "gone" };
 const KNOWN = new Set([...PLACED, ...Object.keys(INSTANTS)]);
 
@@ -58,7 +58,10 @@ export function eventsView({ live }) {
   };
 }
 
-/** The kinds that there are, with their numbers; the one that is chosen stays, without events too. */
+/**
+ * Offers the kinds of the events, with their numbers. The chosen kind stays, even if it has no
+ * events.
+ */
 function offer(choice, events) {
   const chosen = choice.value;
   const counts = new Map(chosen === "" ? [] : [[chosen, 0]]);

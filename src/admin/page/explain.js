@@ -1,7 +1,9 @@
 import { badge, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, time } from "./format.js";
 
-/** Why a request was refused, by its id, which is in the field or in the address of the section. */
+/**
+ * Explains why a request was refused. Its ID comes from the field or from the URL of the section.
+ */
 export function explainView({ api, id }) {
   const content = el("div", { role: "status" });
   const explain = async () => {

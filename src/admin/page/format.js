@@ -37,15 +37,18 @@ const STEPS = [
   [1, "s"],
 ];
 
-/** How far the clock of the gateway is ahead of that of this computer, once that is known. */
+/** How far the gateway's clock is ahead of this computer's; undefined until it is known. */
 let aheadMs;
 
-/** Learns the clock of the gateway: its instants are told by it, however wrong this one is. */
+/**
+ * Sets the clock of the gateway. Instants are shown by that clock, even if this computer's is
+ * wrong.
+ */
 export function setClock(gatewayMs) {
   aheadMs = gatewayMs - Date.now();
 }
 
-/** Learns it from the Date of an answer, to within a second, until the live figures tell it. */
+/** Sets the clock from the Date of a response, exact to a second, until the live figures set it. */
 export function guessClock(date) {
   const gatewayMs = Date.parse(date);
   if (!Number.isNaN(gatewayMs)) aheadMs ??= gatewayMs - Date.now();
@@ -66,7 +69,7 @@ function relative(unixSeconds) {
   return away > 0 ? `in ${text}` : `${text} ago`;
 }
 
-/** An instant: relative, and exact on hover and for programs. Kept up to date by `keepTimes`. */
+/** An instant: relative, and exact on hover and for programs. `keepTimes` keeps it up to date. */
 export function time(unixSeconds) {
   const exact = new Date(unixSeconds * 1_000).toISOString();
   const title = `${exact.slice(0, 19).replace("T", " ")} UTC`;
@@ -74,7 +77,7 @@ export function time(unixSeconds) {
   return el("time", attributes, relative(unixSeconds));
 }
 
-/** Brings every instant on the page up to date once a second; texts that are the same stay. */
+/** Updates every instant on the page once a second; unchanged texts are not touched. */
 export function keepTimes() {
   setInterval(() => {
     for (const element of document.querySelectorAll("time[data-unix]")) {
@@ -84,7 +87,10 @@ export function keepTimes() {
   }, 1_000);
 }
 
-/** "minute=500, day=20000" as an object of limits; what is no number stays to be refused. */
+/**
+ * Parses "minute=500, day=20000" as an object of limits. Values that are not numbers stay as they
+ * are, so that the gateway refuses them.
+ */
 export function parseLimits(text) {
   const pairs = text
     .split(",")
@@ -94,7 +100,7 @@ export function parseLimits(text) {
   return Object.fromEntries(pairs.map(([window, limit]) => [window, Number(limit)]));
 }
 
-/** "60 a minute, 1,000 a day": the windows in the order of the answer. */
+/** Formats limits as "60 a minute, 1,000 a day", with the windows in the order of the response. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
   const { custom, concurrent, observe, included, ...windows } = plan;

@@ -3,7 +3,7 @@ import { count, milliseconds, perSecond, time } from "./format.js";
 
 const KINDS = { ready: "good", "not ready": "bad", draining: "warn", silent: "bad" };
 
-/** Every gateway on the store of this one, as each told of itself; live. */
+/** Every gateway that shares this gateway's store, from its own messages. Updates live. */
 export function gatewaysView({ live }) {
   const content = el("div", {});
   const draw = () => {
@@ -59,7 +59,7 @@ function contentOf(figures, isStale) {
   ];
 }
 
-/** The rates of all gateways together, and how many are without news. */
+/** The rates of all gateways together, and the number of gateways that have gone silent. */
 export function sums(gateways) {
   const sum = (name) => gateways.reduce((all, gateway) => all + gateway[name], 0);
   return {

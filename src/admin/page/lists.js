@@ -2,15 +2,15 @@ import { el, failure, fill, fillKept } from "./elements.js";
 import { count } from "./format.js";
 
 /**
- * A list that the gateway pages: at most `rows` of it are in the document, however long it is.
- * `draw(items)` makes the element of one page; `onTotal(total)` hears how many there are. `show(path)`
- * starts over, `reload` reads the same page again.
+ * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
+ * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
+ * over; `reload` reads the same page again.
  */
 export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   const element = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   let trail = [];
   let at = 0;
-  /** Answers may overtake each other: only the one asked for last counts. */
+  /** Responses may arrive out of order: only that of the last request counts. */
   let asked = 0;
   let shown = "";
   const load = async (options = {}) => {

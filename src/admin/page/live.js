@@ -1,33 +1,34 @@
 import { setClock } from "./format.js";
 import { samplesOf } from "./samples.js";
 
-/** The plots are of the last 15 minutes. */
+/** The plots show the last 15 minutes. */
 const SAMPLES_S = 900;
 const EVENTS_MAX = 200;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 10_000;
-/** Figures come each second: without any for so long the page says so, and then asks again. */
+/** Figures arrive each second. If none arrive for this long, the page says so and reconnects. */
 const SILENT_MS = 3_000;
 const GIVE_UP_MS = 12_000;
-/** A hidden page closes the stream. */
+/** After this time a hidden page closes the stream. */
 const HIDDEN_MS = 60_000;
 
 /**
- * The live figures of the gateway, as /api/events sends them each second. Read with fetch, since an
- * EventSource cannot send the token. `onChange` hears of every figure and of every change of `state`.
+ * The live figures of the gateway, which /api/events sends each second. They are read with fetch,
+ * because an EventSource cannot send the token. `onChange` listeners are called for every figure
+ * and for every change of `state`.
  */
 export class Live {
   #api;
   #listeners = new Set();
-  /** Ends all reading; and the reading of one stream. */
+  /** Aborts all reading, and the reading of one stream. */
   #abort;
   #attempt;
-  /** When the last figures came, and when the stream was asked for, on performance.now(). */
+  /** The time of the last figures, and of the stream's request, on performance.now(). */
   #heardAtMs = performance.now();
   #askedAtMs = performance.now();
-  /** Readings of before the stream, until the first figures. */
+  /** Readings from before the stream, until the first figures arrive. */
   #readings = [];
-  /** "connecting", "live", or the words of what is wrong. */
+  /** The state: "connecting", "live", or a message that says what is wrong. */
   state = "connecting";
   figures;
   samples = [];
@@ -45,13 +46,16 @@ export class Live {
     setInterval(() => this.#listen(), 1_000);
   }
 
-  /** Gives the function that ends the subscription. */
+  /** Adds a listener. Returns the function that removes it. */
   onChange(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Hears of the routes that the gateway has, once they are known and when it is another gateway. */
+  /**
+   * Adds a listener for the routes: called when they are known, and when the gateway is another
+   * one.
+   */
   onRoutes(listener) {
     let known = this.#api.routes;
     return this.onChange(() => {
@@ -61,7 +65,7 @@ export class Live {
     });
   }
 
-  /** Reads until the page is hidden for long, and comes back by itself after each failure. */
+  /** Reads until the page has been hidden for long, and reconnects after each failure. */
   async run() {
     this.#abort = new AbortController();
     const { signal } = this.#abort;
@@ -84,7 +88,7 @@ export class Live {
     }
   }
 
-  /** A gateway that stands still keeps its connections open: only the clock tells. */
+  /** Detects a gateway that hangs: it keeps its connections open, so only a timer can tell. */
   #listen() {
     const nowMs = performance.now();
     const isSilent = this.state === "live" || this.state.startsWith("No news");
@@ -114,7 +118,10 @@ export class Live {
     this.#tell();
   }
 
-  /** Adds what happened since the figures before; of readings, what happened while nobody looked. */
+  /**
+   * Adds a sample of the time since the last figures. From `readings` it adds those of the time
+   * before this page was connected.
+   */
   #sample(before, figures) {
     const known = this.samples.at(-1)?.at ?? 0;
     const last = this.#readings.at(-1);
@@ -155,7 +162,7 @@ async function* messages(response) {
   }
 }
 
-/** Not every browser iterates over a stream. */
+/** Iterates over a stream by hand, because not every browser can. */
 async function* pieces(stream) {
   const reader = stream.getReader();
   try {

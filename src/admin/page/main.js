@@ -15,7 +15,7 @@ import { Live } from "./live.js";
 import { downEnvironments, overviewView } from "./overview.js";
 import { plansView } from "./plans.js";
 
-/** The sections in their order. `needs` names the route without which a section is not offered. */
+/** The sections in their order. A section is offered only if the route in `needs` exists. */
 const SECTIONS = [
   { path: "", name: "Overview", view: overviewView },
   { path: "accounts", name: "Accounts", view: accountsView },
@@ -34,13 +34,13 @@ const live = new Live(api);
 const main = document.getElementById("main");
 let current;
 
-/** "#/accounts/a_1" is the section and what is shown in it. */
+/** The section and its argument in the URL, such as "#/accounts/a_1". */
 function place() {
   const [path = "", id] = location.hash.replace(/^#\/?/, "").split("/");
   return { path, id: id === undefined ? undefined : decoded(id) };
 }
 
-/** The address may have been typed: a text that is no valid encoding stands for itself. */
+/** The URL may have been typed by hand, so text with an invalid encoding is taken as it is. */
 function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -49,7 +49,7 @@ function decoded(text) {
   }
 }
 
-/** A view is `{ element, close? }`; the one before is closed first. */
+/** Shows a view, which is `{ element, close? }`, and closes the previous one first. */
 function show() {
   const { path, id } = place();
   const section = SECTIONS.find((one) => one.path === path) ?? SECTIONS[0];
@@ -63,7 +63,7 @@ function show() {
 
 let shownSections = "";
 
-/** Drawn again only when it differs, so that the keyboard focus stays. */
+/** Redraws the sections only if they have changed, so that the keyboard focus stays. */
 function showSections() {
   const { path } = place();
   const offered = SECTIONS.filter(({ needs }) => needs === undefined || api.has(needs));
@@ -75,14 +75,14 @@ function showSections() {
   );
   const nav = document.getElementById("sections");
   fill(nav, ...links);
-  // On a phone the sections are a row that is wider than the window.
+  // On a phone the row of sections is wider than the window.
   const current = nav.querySelector("[aria-current=page]");
   if (current) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
 
 let shownStatus = "";
 
-/** In the head, on every section: whether all is well. */
+/** Shows in the head of every section whether all is well. */
 function showStatus() {
   const { figures, state } = live;
   const status = document.getElementById("status");
@@ -105,7 +105,7 @@ function showStatus() {
   document.body.classList.toggle("stale", state !== "live");
 }
 
-/** An environment without any backend left is told, whatever the others do. */
+/** If an environment has no backend in service, the status says so first. */
 function wordOf(failing, down) {
   if (failing.length > 0) return "Not ready";
   return down.length > 0 ? `Down: ${down.join(", ")}` : "Ready";

@@ -46,7 +46,7 @@ const CHARTS = [
   },
 ];
 
-/** The whole gateway at a glance: numbers, plots, who is refused, and what is not well. */
+/** An overview of the gateway: numbers, plots, refused accounts and problems. */
 export function overviewView({ live }) {
   const charts = CHARTS.map((one) => chart({ ...one, live }));
   const tiles = el("dl", { class: "tiles" });
@@ -91,7 +91,7 @@ function tile(name, title, value, more) {
   );
 }
 
-/** The sums over all gateways, where there are several. */
+/** The sums over all gateways, if there are several. */
 function sharedTiles({ gateways }) {
   if (gateways === null || gateways.length < 2) return [];
   const { requests, refusals, silent } = sums(gateways);
@@ -156,7 +156,7 @@ function tilesOf(figures, sample) {
   ];
 }
 
-/** Environments that have backends, and none that is up. */
+/** Environments that have backends, none of which is up. */
 export function downEnvironments({ upstreams }) {
   const byName = Map.groupBy(upstreams, ({ environment }) => environment);
   return [...byName].filter(([, all]) => all.every(({ up }) => !up)).map(([name]) => name);

@@ -1,10 +1,10 @@
 import { button, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, limits } from "./format.js";
 
-/** The most accounts that are read without a click: each is a question to the store. */
+/** The most accounts that are read without a click, because each one is a query to the store. */
 const LOOK_MAX = 2_000;
 
-/** Plans by environment: their limits, who is on them, and what they let through. */
+/** Plans by environment: their limits, their accounts, and the requests that they admit. */
 export function plansView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const nearest = el("div", {});
@@ -83,7 +83,7 @@ function drawPlans(content, { plans, environments, reports }, figures) {
   );
 }
 
-/** Each of these accounts in its fullest window; the fullest of all comes first. */
+/** A table of these accounts, each in its fullest window; the fullest comes first. */
 function nearestTable(reports) {
   const rows = reports.flatMap(({ account, plan, windows }) => {
     const share = ({ used, limit }) => (limit === 0 ? 0 : used / limit);

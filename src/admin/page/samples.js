@@ -1,4 +1,4 @@
-/** The rates between each two readings in a row, `bounds` being those of their durations. */
+/** The rates between consecutive readings; `bounds` are those of their durations. */
 export function samplesOf(readings, bounds) {
   return readings.slice(1).flatMap((now, i) => sampleOf(readings[i], now, bounds) ?? []);
 }
@@ -26,7 +26,7 @@ function sampleOf(before, now, bounds) {
   };
 }
 
-/** In milliseconds: the mean, and the bucket's bound under which 95 and 99 of 100 requests were. */
+/** Latencies in milliseconds: the mean, and the bucket bounds of the 95th and 99th percentiles. */
 function latencies(before, now, bounds) {
   const counts = now.counts.map((value, i) => value - before.counts[i]);
   const all = counts.reduce((sum, value) => sum + value, 0);

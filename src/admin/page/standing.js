@@ -2,7 +2,9 @@ import { liftBan } from "./bans.js";
 import { badge, button, el, failure, fill, section, table } from "./elements.js";
 import { count, time } from "./format.js";
 
-/** Draws the windows of an account, its strikes and its ban; nothing where all is as it was. */
+/**
+ * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed.
+ */
 export async function drawUsage({ api, id, usage, reload }) {
   let report;
   try {
@@ -78,8 +80,8 @@ function watchedOf({ window, limit, used, reset }) {
 }
 
 /**
- * The bans of an account that the gateway remembers, with the refusals that earned each, or why; and
- * what it does not remember: it keeps the last 1,000 bans since its start.
+ * The bans of an account that the gateway remembers, with the refusals or the reason that caused
+ * each. Also says what it does not remember: it keeps the last 1,000 bans since its start.
  */
 export async function drawWhy({ api, id, why }) {
   const { bans, ban } = await api.get(`/api/bans/${encodeURIComponent(id)}`);
@@ -106,7 +108,7 @@ export async function drawWhy({ api, id, why }) {
 const NO_BANS =
   "This gateway remembers no ban of the account: of those before its start the log has the events.";
 
-/** The ban in force, as far as the store knows how it came about. */
+/** The ban in force, with what the store knows about its cause. */
 function fromStore({ at, until, imposed, reason, strikes }) {
   return { at, until, imposed, strikes, ...(reason === null ? {} : { reason }) };
 }

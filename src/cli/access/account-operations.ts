@@ -5,14 +5,15 @@ import type { DayReport, Period } from "../../stores/queries/read-history.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 
 /**
- * A question about accounts: an answer, or why there is none, in words: exit 1, or 64 of `usage`.
- * `missing` names the parts of the store that the answer lacks: exit 1 too.
+ * The result of a query about accounts: a value, or an error in words with exit status 1 (64 for
+ * `usage`). `missing` names the parts of the store that the value lacks; the exit status is 1 then
+ * too.
  */
 export type OperationResult<T> =
   | { readonly ok: true; readonly value: T; readonly missing?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly usage?: true };
 
-/** Usage by day of one account, an account or one of its keys, or of all that fit. */
+/** Usage by day of one account (its ID, or that of one of its keys), or of all that match. */
 export type HistoryQuery = {
   readonly id?: string | undefined;
   readonly environment?: string | undefined;
@@ -24,26 +25,28 @@ export type WantedBan = { readonly lengthMs: number; readonly reason: string | u
 
 export type LiftedBan = { readonly account: string; readonly environment: string };
 
-/** Questions about accounts, wherever their counts are. `id` is an account or one of its keys. */
+/**
+ * Queries about accounts, wherever their counts are kept. `id` is an account or one of its keys.
+ */
 export type AccountOperations = {
   bans(): Promise<OperationResult<readonly BanReport[]>>;
   ban(id: string, wanted: WantedBan): Promise<OperationResult<BanReport>>;
   banReasons(id: string): Promise<OperationResult<BanReasons>>;
   liftBan(id: string): Promise<OperationResult<LiftedBan>>;
-  /** `windows` as people name them; undefined for all that run. */
+  /** `windows` have the names of the command line; undefined for all current windows. */
   reset(
     named: AccountSelector,
     windows: readonly string[] | undefined,
   ): Promise<OperationResult<ResetReport>>;
-  /** All accounts that fit, those nearest to a limit first. */
+  /** All accounts that match; those nearest to a limit come first. */
   usageOfAll(filter: UsageFilter): Promise<OperationResult<readonly UsageReport[]>>;
   usage(named: AccountSelector): Promise<OperationResult<UsageReport>>;
-  /** The counts of all accounts, and of one that has no record perhaps, for an audit. */
+  /** The counts of all accounts, and of one that may have no record, for an audit. */
   counts(): Promise<OperationResult<readonly CountReport[]>>;
   countsOf(named: AccountSelector): Promise<OperationResult<CountReport>>;
   /** How many gateways share the store; undefined if only a gateway could be asked. */
   gatewayCount(): Promise<OperationResult<number | undefined>>;
-  /** The usage by day, told in pieces as it is read. */
+  /** The usage by day, passed on in pieces as it is read. */
   history(
     asked: HistoryQuery,
     tell: (rows: readonly DayReport[]) => void,

@@ -20,9 +20,9 @@ const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
 
 /**
- * Asks the running gateway through its admin listener: with the memory store no other process knows
- * its accounts (docs/reference/commands.md#which-process-answers). Every failure names
- * `admin.listen` in its message.
+ * Queries the running gateway through its admin listener, because with the memory store no other
+ * process knows its accounts (docs/reference/commands.md#which-process-answers). Every error
+ * message names `admin.listen`.
  */
 export function openAdminAccounts(config: Config): AccountOperations {
   return {
@@ -83,13 +83,13 @@ export function openAdminAccounts(config: Config): AccountOperations {
   };
 }
 
-/** `template` with the id in the place of ID. */
+/** `template` with the ID in place of ID. */
 function pathOf(template: string, { id, environment }: AccountSelector): string {
   const path = template.replace("ID", encodeURIComponent(id));
   return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
 }
 
-/** The filter is that of the gateway. */
+/** The gateway applies the filter. */
 function askUsage(
   config: Config,
   { environment, plan, over, top }: UsageFilter,
@@ -147,14 +147,17 @@ type AdminResult<T> =
   | { readonly ok: true; readonly value: T; readonly next?: string | undefined }
   | (Extract<OperationResult<T>, { readonly ok: false }> & { readonly status?: number });
 
-/** How long a command waits for the gateway to have read its change: it reads it within a second anyway. */
+/**
+ * How long a command waits until the gateway has read its change. The gateway reads it within a
+ * second anyway.
+ */
 const REFRESH_MS_MAX = 10_000;
-/** A gateway is there, and is asked for nothing but a line. */
+/** The timeout of a query that the gateway can answer at once. */
 const IDENTITY_MS_MAX = 5_000;
 
 /**
- * Has the running gateway read the key records now. Resolves to false if it is there and has not
- * answered in time: it reads them by itself within a second of that.
+ * Makes the running gateway read the key records now. Resolves to false if it is there but does not
+ * reply in time: then it reads them by itself within a second.
  */
 export async function refreshGateway({ admin }: AdminConfig): Promise<boolean> {
   if (admin === undefined || admin.listen.port === 0) return true;
@@ -167,8 +170,8 @@ export async function refreshGateway({ admin }: AdminConfig): Promise<boolean> {
 }
 
 /**
- * The records that the running gateway has; undefined if none answers, or if it has no answer to
- * that: then they cannot be compared.
+ * The identity of the running gateway's records. Undefined if no gateway replies, or if it cannot
+ * tell: then the records cannot be compared.
  */
 export async function gatewayRecordsIdentity({
   admin,
@@ -186,18 +189,18 @@ export async function gatewayRecordsIdentity({
   }
 }
 
-/** The answer is a list. */
+/** The response is a list. */
 export const LIST = "list" as const;
 
-/** The answer is no JSON value. */
+/** The response is not JSON. */
 const TEXT = "text" as const;
 
 const ONLY = "with store: memory the running gateway knows";
 
 /**
- * `also` are statuses beside 200 whose body is an answer; `only` says why no other source can tell.
- * `members` are those that the answer has at least: something else may listen where the gateway
- * should.
+ * `also` are statuses other than 200 whose body is a result. `only` says why no other source has
+ * it. `members` are members that the result must have, because another program may listen on the
+ * gateway's port.
  */
 export type AdminRequest = {
   readonly method?: string;
@@ -206,18 +209,18 @@ export type AdminRequest = {
   readonly also?: readonly number[];
   readonly members: typeof LIST | typeof TEXT | readonly string[];
   readonly only?: string;
-  /** The account or key that is asked for: no answer of the gateway repeats it. */
+  /** The account or key of the query. No message of the gateway repeats it. */
   readonly id?: string | undefined;
-  /** Another admin listener than that of the configuration, with the same token. */
+  /** The origin of another admin listener than that of the configuration, with the same token. */
   readonly origin?: string;
 };
 
 type ListQuestion = Omit<AdminRequest, "members">;
 
-/** The part of a configuration that says where the gateway is. */
+/** The part of a configuration that has the address of the gateway. */
 type AdminConfig = Pick<Config, "admin">;
 
-/** The text of an answer that is no JSON value, such as an export. */
+/** The text of a response that is not JSON, such as an export. */
 export async function fetchAdminText(
   config: AdminConfig,
   path: string,
@@ -226,7 +229,7 @@ export async function fetchAdminText(
   return asked.ok ? { ok: true, value: asked.value } : refused(asked.message);
 }
 
-/** One question to the running gateway at its admin listener; why there is no answer, in words. */
+/** One request to the admin listener of the running gateway. On failure, the error in words. */
 export async function fetchAdmin<T>(
   config: AdminConfig,
   asked: AdminRequest,
@@ -308,7 +311,7 @@ function exchange(
   });
 }
 
-/** Why a gateway gave no answer that could be read. */
+/** Why a gateway sent no readable response. */
 function whyUnanswered(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
   if (code === "ECONNREFUSED") return "nothing listens there";
@@ -322,12 +325,14 @@ function isTimeout(error: unknown): boolean {
   return name === "TimeoutError" || name === "AbortError";
 }
 
-/** An id that holds a slash is no path that the gateway has. */
+/** Whether the gateway has no such path: an ID that holds a slash leads there. */
 function isUnknown(body: unknown): boolean {
   return isYamlMap(body) && (body.code === "unknown_id" || body.code === "not_found");
 }
 
-/** The words of the gateway, with what is wrong in its configuration; they need no status. */
+/**
+ * The gateway's message, with the mistakes in its configuration. Such a message needs no status.
+ */
 function messageOf(body: unknown): string | undefined {
   if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
   const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];

@@ -5,14 +5,16 @@ import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.t
 import type { KeyStore, RecordEdit, RecordsIdentity } from "../../stores/keys/key-store.ts";
 import { fetchAdmin, fetchAdminText } from "./admin-client.ts";
 
-/** Maximum retries after others changed the same records first. The pause grows with each. */
+/**
+ * Maximum retries after other writers changed the same records first. The pause grows with each.
+ */
 const TRIES_MAX = 100;
 const PAUSE_MAX_MS = 200;
 
 /**
- * The key records of a gateway on another machine, or behind a file that cannot be read: all of them
- * are fetched once, and a change sends the changed ones, which the gateway takes only if they are
- * still as they were. Rejects in words when the gateway cannot be asked.
+ * The key records of a gateway on another machine, or behind a file that cannot be read. All of
+ * them are fetched once. A change sends only the changed records, and the gateway refuses it unless
+ * they are still as they were. Rejects in words if the gateway cannot be asked.
  */
 export async function openGatewayRecords(config: Config, now: () => number): Promise<KeyStore> {
   const store = new GatewayRecords(config, now);
@@ -82,7 +84,7 @@ class GatewayRecords implements KeyStore {
     return { ok: true };
   }
 
-  /** The gateway tells it itself. */
+  /** The gateway reports lost records itself. */
   lostCount(): number {
     return 0;
   }

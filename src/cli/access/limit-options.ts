@@ -3,14 +3,14 @@ import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Invocation } from "../framework/verb.ts";
 
-/** The values of --limit, or what is wrong with one. */
+/** The values of --limit, or the mistake in one. */
 export function parseLimitOptions(call: Invocation): readonly AccountLimit[] | string {
   const limits = call.texts("limit").map(readLimit);
   const wrong = limits.find((limit) => typeof limit === "string");
   return wrong ?? limits.filter((limit) => typeof limit !== "string");
 }
 
-/** The values of --cap, or what is wrong with one. */
+/** The values of --cap, or the mistake in one. */
 export function parseCapOptions(call: Invocation): readonly Cap[] | string {
   const caps: Cap[] = [];
   for (const text of call.texts("cap")) {
@@ -33,7 +33,7 @@ function readLimit(text: string): AccountLimit | string {
   return { window, limit: Number(digits) };
 }
 
-/** The values of --meta, or what is wrong with one. A value may have "=" in it. */
+/** The values of --meta, or the mistake in one. A value may contain "=". */
 export function parseMetaOptions(call: Invocation): Readonly<Record<string, string>> | string {
   const pairs: [string, string][] = [];
   for (const text of call.texts("meta")) {
@@ -49,7 +49,10 @@ export function parseMetaOptions(call: Invocation): Readonly<Record<string, stri
   return Object.fromEntries(pairs);
 }
 
-/** An environment that is not configured is wrong usage; a plan may be one that accounts still have. */
+/**
+ * The error for an environment that is not configured. A plan may be one that only accounts still
+ * have.
+ */
 export function unknownEnvironmentError(
   wanted: string | undefined,
   { environments }: { readonly environments: readonly { readonly name: string }[] },
@@ -59,7 +62,7 @@ export function unknownEnvironmentError(
   return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
 }
 
-/** A plan that is neither configured nor that of any account is wrong usage. */
+/** The error for a plan that is neither configured nor the plan of any account. */
 export function unknownPlanError(
   wanted: string | undefined,
   { plans }: { readonly plans: ReadonlyMap<string, unknown> },

@@ -14,24 +14,28 @@ import { fetchAdmin } from "./admin-client.ts";
 
 const TOKEN = "TOLLGATE_ADMIN_TOKEN";
 
-/** The way to a running gateway and its records. */
+/** The address of a running gateway, and its records. */
 export type Reached = {
   readonly config: Config;
-  /** Mistakes of a file that is used as far as it goes. */
+  /** Mistakes in a file whose sound part is used. */
   readonly mistakes: readonly Mistake[];
-  /** Only the gateway knows plans and limits: questions about accounts go to it. */
+  /** Whether only the gateway knows plans and limits, so that queries about accounts go to it. */
   readonly asksGateway: boolean;
-  /** `--admin` says where the gateway is: key records are read and changed through it too. */
+  /**
+   * Whether `--admin` has the address of the gateway: key records are read and changed through it
+   * too.
+   */
   readonly isRemote: boolean;
 };
 
-/** One for each use of a verb, so that mistakes are told once. */
+/** One entry for each use of a verb, so that mistakes are printed once. */
 const reached = new WeakMap<Invocation, Promise<Reached | number>>();
 
 /**
- * Finds the running gateway that a verb asks or changes: by the configuration, or the sound part of
- * one with mistakes, or with `--admin URL` what that gateway says. Otherwise the exit status, after
- * the mistakes were said (docs/reference/commands.md#a-file-with-mistakes).
+ * Finds the running gateway that a verb queries or changes. It uses the configuration, or the sound
+ * part of one with mistakes; with `--admin URL` it uses the configuration of that gateway. If this
+ * fails, it prints the mistakes and returns the exit status
+ * (docs/reference/commands.md#a-file-with-mistakes).
  */
 export function reachGateway(
   call: Invocation,
@@ -44,7 +48,7 @@ export function reachGateway(
 }
 
 type ReachOptions = {
-  /** Each `--admin` names a further gateway, beside that of the file. */
+  /** Whether each `--admin` names a further gateway, in addition to that of the file. */
   readonly asksSeveral?: boolean;
 };
 
@@ -82,7 +86,7 @@ async function reach(
 const SOUND = { mistakes: [], asksGateway: false, isRemote: false } as const;
 const RUNNING = { path: "/api/config", members: ["plans", "environments", "hash"] } as const;
 
-/** Everything through the admin listener at `origin`, whatever the file says. */
+/** Uses the admin listener at `origin` for everything, whatever the file says. */
 async function reachAt(
   origin: string,
   call: Invocation,

@@ -34,8 +34,8 @@ import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
 
 /**
- * Talks to the shared store itself: no gateway need run. Close it when done. Key records that cannot
- * be read fail the questions that need them.
+ * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
+ * records cannot be read, the queries that need them fail.
  */
 export async function openStoredAccounts(
   config: Config,
@@ -122,7 +122,7 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
   };
 }
 
-/** Imposes and lifts bans in the store itself. */
+/** Imposes and lifts bans directly in the store. */
 function storedBans(
   { config }: Terms,
   keys: Keys,
@@ -141,7 +141,7 @@ function storedBans(
       }),
     liftBan: (id) =>
       answered(config, async () => {
-        // An account may outlive its keys: its ban is found by its own name then.
+        // A ban may outlive the keys of its account. In this case the account's own name finds it.
         const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
         const name = findUsageSubject(keys.records(), id) ?? (await banned());
         if (name === undefined) return unknown(id);
@@ -154,7 +154,7 @@ function storedBans(
   };
 }
 
-/** The part that is missing from a reset is the one over which gateways hear of it. */
+/** For a reset, the missing part is the message by which gateways learn of it. */
 function untold(onMissing: OnMissing): OnMissing {
   const meaning = "gateways are not told of it, and go by what they know for a while";
   return (part) => onMissing({ ...part, why: `${part.why}; ${meaning}` });
@@ -187,7 +187,9 @@ async function tellHistory(
 
 type NotFound = Extract<AccountLookup, { ok: false }>;
 
-/** A store that is away is said in words, without its password; so is each part of it that is. */
+/**
+ * Reports an unreachable store, or an unreachable part of it, in words and without its password.
+ */
 async function answered<T>(
   config: Config,
   ask: (onMissing: OnMissing) => Promise<OperationResult<T>>,
@@ -228,8 +230,8 @@ function refused(message: string): OperationResult<never> {
 }
 
 /**
- * Keys as they are shown, with the day on which each was used last. A store that is away does not stand
- * in the way: the days are not known then, and stderr says so.
+ * Keys for display, with the day on which each was last used. If the store is unreachable, the days
+ * are left out, and stderr says so.
  */
 export async function withLastUsed(
   keys: readonly KeyRecord[],
@@ -246,7 +248,7 @@ export async function withLastUsed(
   }
 }
 
-/** The calls of deprecated operations that all gateways told the store they share. */
+/** The calls of deprecated operations that all gateways have sent to their store. */
 export async function readDeprecatedCalls(
   config: Config,
 ): Promise<OperationResult<readonly DeprecatedCall[]>> {

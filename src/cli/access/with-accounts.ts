@@ -8,7 +8,7 @@ import { unknownEnvironmentError } from "./limit-options.ts";
 import { type Reached, reachGateway } from "./reach.ts";
 
 /**
- * Asks a question about accounts: of the store where all gateways share one, else of the running
+ * Runs a query about accounts: in the store if all gateways share one, otherwise in the running
  * gateway through its admin listener (docs/reference/commands.md#which-process-answers).
  */
 export async function withAccounts<T>(
@@ -32,7 +32,10 @@ export async function withAccounts<T>(
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }
 
-/** Asks the gateway where it alone knows plans and limits, else as `runAccountOperation` does. */
+/**
+ * Queries the gateway if only the gateway knows plans and limits; otherwise does the same as
+ * `runAccountOperation`.
+ */
 export function askAccounts<T>(
   { config, asksGateway }: Reached,
   terminal: Terminal,
@@ -41,7 +44,7 @@ export function askAccounts<T>(
   return asksGateway ? ask(openAdminAccounts(config)) : runAccountOperation(config, terminal, ask);
 }
 
-/** Asks without saying anything. */
+/** Runs the query without printing anything. */
 async function runAccountOperation<T>(
   config: Config,
   terminal: Terminal,

@@ -12,11 +12,11 @@ import { gatewayRecordsIdentity, refreshGateway } from "./admin-client.ts";
 import { type Reached, reachGateway } from "./reach.ts";
 
 /**
- * Reads the configuration, opens its keys for one piece of work, and closes them whatever happens.
- * Records that cannot be read are told on stderr, and do not stand in the way of the others. Does
- * nothing, and says so, if the running gateway has other records than these. After a change the
- * running gateway has read it when this resolves, if its admin listener can be asked; otherwise
- * stderr says when it takes effect.
+ * Reads the configuration, opens its keys for one piece of work, and always closes them. Records
+ * that cannot be read are reported on stderr; the others stay usable. If the running gateway has
+ * other records than these, does nothing and says so. After a change, if the admin listener can be
+ * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
+ * the change takes effect.
  */
 export async function withKeys(
   call: Invocation,
@@ -57,9 +57,9 @@ async function openRecords({ config, isRemote }: Reached, terminal: Terminal): P
 }
 
 /**
- * Why a change here would not reach the running gateway: it has another set of records, as when its
- * TOLLGATE_DATA is not that of this shell (docs/reference/commands.md#one-set-of-records). Undefined
- * if they are the same, or if no gateway can be asked.
+ * Why a change here would not reach the running gateway: it uses other records, for example because
+ * its TOLLGATE_DATA is not that of this shell (docs/reference/commands.md#one-set-of-records).
+ * Undefined if they are the same, or if no gateway can be reached.
  */
 async function otherRecordsError(keys: KeyStore, config: Config): Promise<string | undefined> {
   const running = await gatewayRecordsIdentity(config);
@@ -76,7 +76,7 @@ async function otherRecordsError(keys: KeyStore, config: Config): Promise<string
   );
 }
 
-/** The accounts as they are kept now, for verbs that only look; rejects where the store is away. */
+/** The current accounts, for verbs that only read. Rejects if the store is unreachable. */
 export async function readAccounts(
   config: Config,
   terminal: Terminal,
@@ -84,7 +84,7 @@ export async function readAccounts(
   return (await readRecords(config, terminal)).accounts;
 }
 
-/** The keys and accounts as they are kept now; rejects where the store is away. */
+/** The current keys and accounts. Rejects if the store is unreachable. */
 export async function readRecords(config: Config, terminal: Terminal): Promise<Records> {
   const { openKeyStore } = await import("../../stores/open-stores.ts");
   const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
@@ -93,7 +93,7 @@ export async function readRecords(config: Config, terminal: Terminal): Promise<R
   return records;
 }
 
-/** Edits the newest records, and says on stderr why not where that is refused. */
+/** Edits the newest records. If the edit is refused, stderr says why. */
 export async function withEdit<T>(
   keys: KeyStore,
   terminal: Terminal,
@@ -116,12 +116,12 @@ export function failWithRefusal(
   return fail(terminal, because === "usage" ? EXIT_USAGE : EXIT_FAILURE, message);
 }
 
-/** The status of a list that lacks what could not be read. */
+/** The exit status of a list: it shows whether records could not be read. */
 export function listExitStatus(keys: KeyStore): number {
   return keys.damage().length === 0 ? 0 : EXIT_FAILURE;
 }
 
-/** The key, shown once, with a line that tries it. */
+/** The key, shown once, with a command that tries it. */
 export function issuedText(issued: IssuedKey, config: Config): string {
   const { id, key, plan, environment, account } = issuedReport(issued);
   const where = config.environments.find(({ name }: EnvironmentConfig) => name === environment);
@@ -130,8 +130,8 @@ export function issuedText(issued: IssuedKey, config: Config): string {
 }
 
 /**
- * The key that stands in stdin, on one line; undefined where there is none, or where the argument is
- * no "-", which is said on stderr without what was found.
+ * Reads the key, one line, from stdin. Undefined if there is none, or if the argument
+ * is not "-". Then stderr says so, without repeating the input.
  */
 export async function readKeyFromStdin(
   call: Invocation,

@@ -7,7 +7,10 @@ import type { Invocation } from "./verb.ts";
 
 export const DEFAULT_FILE = "config/tollgate.yaml";
 
-/** Anyone who can list the processes has read the key by now; the message does not repeat it. */
+/**
+ * Other users may have seen the key in the list of processes by now. The message does not repeat
+ * it.
+ */
 export const KEY_IN_ARGUMENT =
   "An argument holds a whole key, which others can see in the list of processes: give its ID, or the key by stdin, as in `tollgate keys find - < FILE`. Rotate it if others use this machine";
 
@@ -15,7 +18,7 @@ export function configFileOf(call: Invocation): string {
   return call.text("config") ?? DEFAULT_FILE;
 }
 
-/** The configuration, or the exit status after every mistake was said. */
+/** The configuration, or the exit status after every mistake was printed. */
 export async function readConfig(call: Invocation, terminal: Terminal): Promise<Config | number> {
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(call), terminal.env);

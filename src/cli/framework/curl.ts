@@ -10,7 +10,7 @@ export function curlLine(
   key: string,
   origin: string = originOf(listen, tls === undefined ? "http" : "https"),
 ): string {
-  // The first operation that needs nothing but a GET; the base path where none is described.
+  // The first operation that needs only a GET; the base path if no operation is described.
   const plain = routes.operations?.find(
     ({ method, segments, lifecycle }) =>
       method === "GET" && isLiteral(segments) && !lifecycle.deprecated,
@@ -20,7 +20,10 @@ export function curlLine(
   return `curl -i${named} -H "Authorization: Bearer ${key}" "${reached}${path}"`;
 }
 
-/** A certificate is checked for the name in the URL; without TLS the Host field says the name. */
+/**
+ * With TLS the name is in the URL, because the certificate is checked against it; without TLS it is
+ * in the Host field.
+ */
 function byName(origin: string, host: string | undefined) {
   if (host === undefined) return { named: "", reached: origin };
   const { protocol, hostname, port } = new URL(origin);
@@ -29,7 +32,7 @@ function byName(origin: string, host: string | undefined) {
   return { named: ` --resolve "${host}:${at}:${hostname}"`, reached: `https://${host}:${at}` };
 }
 
-/** The origin under which a listener is reached: one on every address is reached on loopback. */
+/** The origin of a listener. For a listener on every address it is on loopback. */
 export function originOf({ host, port }: HostPort, scheme: "http" | "https" = "http"): string {
   const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `${scheme}://${formatHostPort({ host: reached, port })}`;

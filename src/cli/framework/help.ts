@@ -16,7 +16,7 @@ Example:
 
 const HELP = { name: "help [VERB]", summary: "how to use a verb, with an example" };
 
-/** The help of the verbs that share `word`, their first one. */
+/** The help of the verbs whose first word is `word`. */
 export function groupHelp(word: string, verbs: readonly Verb[]): string {
   const example = verbs.find((verb) => verb.example !== undefined)?.example;
   const shown = example === undefined ? "" : `\nExample:\n  tollgate ${example}\n`;

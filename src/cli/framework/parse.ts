@@ -8,8 +8,8 @@ export type ParsedArguments =
   | { readonly ok: false; readonly message: string };
 
 /**
- * Refuses unknown options, options without their value, and arguments that are missing or too many;
- * of what is missing, all of it is named at once. One option with two values is refused, too.
+ * Refuses unknown options, options without a value, an option with two values, and too many or
+ * missing arguments. If several are missing, the message names all of them.
  */
 export function parseArguments(verb: Verb, argv: readonly string[]): ParsedArguments {
   const options = [...verb.options, HELP];
@@ -50,7 +50,7 @@ type OptionToken = {
   readonly inlineValue?: boolean | undefined;
 };
 
-/** The mistake in one use of an option, if there is one. */
+/** The mistake in one use of an option; undefined if there is none. */
 function misused(token: OptionToken, options: readonly Option[]): string | undefined {
   const { name, rawName, value, inlineValue = false } = token;
   const option = options.find((one) => one.name === name);
@@ -59,7 +59,7 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
     return `Unknown option ${rawName}${didYouMean(rawName, known)}`;
   }
   if (option.value === undefined) return inlineValue ? `${rawName} takes no value` : undefined;
-  // A value that looks like an option is the next one, unless it stands behind an equals sign. An id
+  // A value that looks like an option is the next option, unless it follows an equals sign. An id
   // may begin with a dash (docs/reference/keys.md#ids).
   const missing = value === undefined || (!inlineValue && /^--|^-[a-z]$/.test(value));
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
@@ -95,10 +95,13 @@ function callOf(values: Values, args: readonly string[], words: readonly string[
   };
 }
 
-/** Names that are further away than this, in edits, are not what was meant. */
+/** Names with a greater edit distance than this are not suggested. */
 const DISTANCE_MAX = 2;
 
-/** ": did you mean start?" for the known name that is closest to a mistyped one, else "". */
+/**
+ * ": did you mean start?" with the known name that is closest to a mistyped one; "" if none is
+ * close.
+ */
 export function didYouMean(typed: string, known: readonly string[]): string {
   const max = Math.min(DISTANCE_MAX, Math.floor(typed.length / 2));
   let best: { readonly name: string; readonly distance: number } | undefined;
@@ -111,7 +114,7 @@ export function didYouMean(typed: string, known: readonly string[]): string {
   return best === undefined ? "" : `: did you mean ${best.name}?`;
 }
 
-/** Insertions, deletions, changes and swaps of neighbours that make one text of the other. */
+/** The number of insertions, deletions, changes and swaps of neighbours between two texts. */
 function edits(from: string, to: string): number {
   const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= from.length; i++) {

@@ -7,7 +7,7 @@ type Line = Readonly<Record<string, unknown>>;
 /** Members that every line has, or that another column shows. */
 const SHOWN = new Set(["level", "time", "msg", "kind"]);
 
-/** How the log is written to a terminal; undefined elsewhere, where programs read JSON. */
+/** The formatter of log lines on a terminal; undefined elsewhere, because programs read JSON. */
 export function prettyLogFormatter(terminal: Terminal): ((lines: string) => string) | undefined {
   if (!terminal.isTty) return undefined;
   const style = styleOf(terminal);
@@ -20,7 +20,7 @@ export function prettyLogFormatter(terminal: Terminal): ((lines: string) => stri
 
 type Style = ReturnType<typeof styleOf>;
 
-/** A line of JSON as one for people; anything else as it is. */
+/** Formats a JSON line for people; other lines stay as they are. */
 function peopleLine(text: string, style: Style): string {
   if (!text.startsWith("{")) return text;
   try {
@@ -32,7 +32,7 @@ function peopleLine(text: string, style: Style): string {
   }
 }
 
-/** "200 GET /v1/pets  free a_8LwVnVUvnqzT  3.2 ms": a refusal with its code in place of a plan. */
+/** "200 GET /v1/pets  free a_8LwVnVUvnqzT  3.2 ms": a refusal has its code in place of a plan. */
 function requestLine(line: Line, { bold, dim }: Style): string {
   const { status, method, path, code, plan, account, durationMs, env } = line;
   const told = [code, plan, account]
@@ -44,7 +44,7 @@ function requestLine(line: Line, { bold, dim }: Style): string {
   return `${shown} ${where}${worded(method)} ${worded(path)}  ${told}  ${dim(`${durationMs} ms`)}`;
 }
 
-/** "warn  store_evicts  why: …": the name as alarms know it, then every member. */
+/** "warn  store_evicts  why: …": the name that alarms use, then every member. */
 function eventLine(line: Line, { bold, dim }: Style): string {
   const { level, msg, kind } = line;
   const members = Object.entries(line)

@@ -1,13 +1,15 @@
 import type { Terminal } from "./terminal.ts";
 
-/** Bold and dim on a terminal that wants them (https://no-color.org), plain text elsewhere. */
+/** Bold and dim on a terminal that supports them (https://no-color.org), plain text elsewhere. */
 export function styleOf({ env, isTty }: Pick<Terminal, "env" | "isTty">) {
   const wanted = isTty && !env.NO_COLOR && env.TERM !== "dumb";
   const style = (code: number) => (text: string) => (wanted ? `\x1b[${code}m${text}\x1b[0m` : text);
   return { bold: style(1), dim: style(2) };
 }
 
-/** Aligned columns under their names, each line ended; numbers are set to the right. */
+/**
+ * Aligned columns with their names; each line ends in a newline. Numbers are aligned to the right.
+ */
 export function formatTable(
   terminal: Terminal,
   names: readonly string[],
@@ -38,8 +40,8 @@ export function formatCount(count: number, thing: string): string {
 }
 
 /**
- * Comma-separated values (RFC 4180), with the names first and each line ended. A text that a
- * spreadsheet would take for a formula is marked as text.
+ * Comma-separated values (RFC 4180); the names come first, and each line ends in a newline. A value
+ * that a spreadsheet would read as a formula is marked as text.
  */
 export function formatCsv(
   names: readonly string[],
@@ -48,7 +50,7 @@ export function formatCsv(
   return formatCsvRows([names, ...rows]);
 }
 
-/** The same without the names: rows that follow others. */
+/** As `formatCsv` without the names, for rows that follow others. */
 export function formatCsvRows(rows: readonly (readonly (string | number)[])[]): string {
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }

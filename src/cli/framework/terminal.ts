@@ -1,24 +1,27 @@
 import { EXIT_OK, type ProcessContext } from "../../server/process/process-context.ts";
 
 /**
- * The parts of the world outside that a verb may touch: main.ts makes it from `process`, tests may
- * make their own.
+ * The parts of the outside world that a verb may use. main.ts makes it from `process`; tests make
+ * their own.
  */
 export type Terminal = ProcessContext & {
-  /** Whether stdout is a terminal, where style helps. */
+  /** Whether stdout is a terminal, which can show style. */
   readonly isTty: boolean;
-  /** Whether stderr is one, where progress is shown. */
+  /** Whether stderr is a terminal, which can show progress. */
   readonly isErrTty?: boolean;
   /** Unix milliseconds. */
   now(): number;
   out(text: string): void;
-  /** All of stdin: secrets are given there, where no list of processes and no history shows them. */
+  /**
+   * Reads all of stdin. Secrets are passed there, because lists of processes and shell histories do
+   * not show it.
+   */
   readIn(): Promise<string>;
-  /** Asks for one line at the terminal; undefined if stdin or stdout is no terminal. */
+  /** Asks for one line at the terminal; undefined if stdin or stdout is not a terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
 };
 
-/** With --json stdout is one JSON value and nothing else. */
+/** With --json, stdout is one JSON value and nothing else. */
 export function printJson(terminal: Terminal, value: unknown): number {
   terminal.out(`${JSON.stringify(value, null, terminal.isTty ? 2 : 0)}\n`);
   return EXIT_OK;
@@ -27,10 +30,10 @@ export function printJson(terminal: Terminal, value: unknown): number {
 const SILENT_MS = 1_000;
 const BETWEEN_MS = 200;
 
-/** How far a long reading has come, on one line that goes away at the end. */
+/** Shows the progress of a long read, on one line that disappears at the end. */
 export type Progress = { readonly tell: (done: number, all: number) => void; end(): void };
 
-/** Says nothing for the first second, and nothing where stderr is no terminal. */
+/** Prints nothing in the first second, and nothing at all if stderr is not a terminal. */
 export function openProgress(terminal: Terminal, what: string): Progress {
   const { isErrTty = false } = terminal;
   let nextMs = terminal.now() + SILENT_MS;

@@ -2,7 +2,9 @@ import { parseDuration } from "../../config/schema/units.ts";
 import { isValidPeriod } from "../../core/keys/edit-rules.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** One verb of the command line. Heavy rooms are imported by `run`, so that help costs nothing. */
+/**
+ * One verb of the command line. Large modules are imported by `run`, so that help costs nothing.
+ */
 export type Verb = {
   /** "keys create" */
   readonly name: string;
@@ -10,24 +12,24 @@ export type Verb = {
   readonly usage: string;
   readonly summary: string;
   readonly options: readonly Option[];
-  /** Names of the arguments, all of them needed. */
+  /** Names of the required arguments. */
   readonly args: readonly string[];
-  /** Names of arguments that may follow. */
+  /** Names of optional arguments, which follow. */
   readonly optional?: readonly string[];
-  /** Any number of further arguments. */
+  /** Whether any number of further arguments may follow. */
   readonly more?: boolean;
-  /** A use of the verb, as one would type it after `tollgate`. */
+  /** An example, as typed after `tollgate`. */
   readonly example?: string;
   /** `version` is that of the program. */
   run(call: Invocation, terminal: Terminal, version: string): Promise<number>;
 };
 
-/** `value` names what follows the option; without it the option is a flag. */
+/** `value` names the value that follows the option; if undefined, the option is a flag. */
 export type Option = {
   readonly name: string;
   readonly value?: string;
   readonly repeats?: boolean;
-  /** The verb cannot do without it. */
+  /** Whether the verb requires the option. */
   readonly required?: boolean;
   readonly summary: string;
 };
@@ -35,7 +37,7 @@ export type Option = {
 /** One use of a verb, parsed. */
 export type Invocation = {
   readonly args: readonly string[];
-  /** All of it as it was typed. */
+  /** All words as they were typed. */
   readonly words: readonly string[];
   text(option: string): string | undefined;
   texts(option: string): readonly string[];
@@ -47,21 +49,21 @@ export const CONFIG: Option = {
   value: "FILE",
   summary: "the configuration (config/tollgate.yaml)",
 };
-/** For verbs that ask or change a running gateway. */
+/** For verbs that query or change a running gateway. */
 export const ADMIN: Option = {
   name: "admin",
   value: "URL",
   summary: "the gateway at this admin listener, whatever the file says (TOLLGATE_ADMIN_TOKEN)",
 };
-/** Every verb takes --config; to some a configuration means nothing. */
+/** Every verb accepts --config; for some it has no effect. */
 export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "taken, and not read here" };
 export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",
 };
 /**
- * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined without it, or
- * what is wrong.
+ * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined if it is
+ * absent, or the mistake.
  */
 export function parsePeriodOption(
   call: Invocation,
@@ -79,8 +81,8 @@ export function parsePeriodOption(
 }
 
 /**
- * The further admin listeners of a call, each --admin, as origins; or what is wrong with one. They
- * speak HTTP, as `admin.listen` does.
+ * The further admin listeners of a call (each --admin) as origins, or the mistake in one. They use
+ * HTTP, as `admin.listen` does.
  */
 export function parseAdminOptions(call: Invocation): readonly string[] | string {
   const named = call.texts("admin");
@@ -96,7 +98,10 @@ export const LOG: Option = {
   summary: "a log of a gateway, compressed by gzip or not; several of them, in any order",
 };
 
-/** All log files of a call: each --log, and, as a shell expands `--log *.log`, what follows `args`. */
+/**
+ * All log files of a call: each --log, and what follows `args`, because a shell expands `--log
+ * *.log`.
+ */
 export function logFilesOf(call: Invocation, args: number): readonly string[] {
   const named = call.texts("log");
   return named.length === 0 ? [] : [...named, ...call.args.slice(args)];

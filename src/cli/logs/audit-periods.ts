@@ -8,23 +8,23 @@ import type { Incidents, Period } from "./incidents.ts";
 import { type Ledger, newSum } from "./ledger.ts";
 import type { LogSpan } from "./log-span.ts";
 
-/** The period that was asked for; without one all that logs, store and history can tell of. */
+/** The period that was asked for; if undefined, all that logs, store and history cover. */
 export type AskedPeriod = { readonly day?: number; readonly month?: string };
 
-/** All that was read, of one round of questions. */
+/** All data of one round of queries. */
 export type AuditInputs = {
   readonly config: Pick<Config, "plans" | "historyMs">;
   readonly ledger: Ledger;
   readonly incidents: Incidents;
   readonly span: LogSpan;
-  /** Charges under way before the logs were read, and after. */
+  /** Open charges before the logs were read, and after. */
   readonly openBefore: readonly OpenCharge[];
   readonly openAfter: readonly OpenCharge[];
   /** Gateways with a heartbeat. */
   readonly alive: number;
 };
 
-/** Judges each window that ran when the store was asked, of each account. */
+/** Judges, for each account, each window that was current when the store was asked. */
 export function windowBalances(inputs: AuditInputs, asked: AskedPeriod): Balance[] {
   const found: Balance[] = [];
   for (const { counts } of inputs.ledger.accounts) {
@@ -39,12 +39,12 @@ export function windowBalances(inputs: AuditInputs, asked: AskedPeriod): Balance
   return found;
 }
 
-/** Whether a period is a window, which runs, and no day that is over. */
+/** Whether a period is a current window, not a day that is over. */
 export function isWindow(period: string): boolean {
   return !/^\d/.test(period);
 }
 
-/** A day that was asked for is compared by the windows of that length while it runs; so is a month. */
+/** A current day or month that was asked for is compared by its window of that length. */
 function isAskedWindow({ day, month }: AskedPeriod, window: string, atMs: number): boolean {
   if (day !== undefined) return day === dayOf(atMs) && window === "day";
   if (month === undefined) return true;
@@ -84,7 +84,7 @@ function windowBalance(
   };
 }
 
-/** A window of an operation is no part of a plan, and always there. */
+/** A window of an operation is not part of a plan and always exists. */
 function planHas({ plans }: Pick<Config, "plans">, plan: string, window: string): boolean {
   const limits = plans.get(plan);
   if (window.includes(".") || limits === undefined) return true;
@@ -103,7 +103,10 @@ function commonEvidence({ incidents, alive }: AuditInputs, name: Named, period: 
   };
 }
 
-/** Units under way in a period; all those of the account at most, where they may be of an operation. */
+/**
+ * The units in progress in a period. If they may belong to an operation, at most all those of the
+ * account.
+ */
 function openIn(
   { openBefore, openAfter }: AuditInputs,
   { account, environment }: Named,

@@ -6,11 +6,11 @@ import type { Balance } from "./balance.ts";
 export type AuditReport = {
   readonly accounts: number;
   readonly charged: number;
-  /** Periods of accounts. */
+  /** The number of periods of accounts that match. */
   readonly matched: number;
   readonly explained: readonly Balance[];
   readonly drift: readonly Balance[];
-  /** The periods of one account, or of all of them. */
+  /** The periods of one account, or of all accounts. */
   readonly notCompared: readonly (Balance | { readonly window: string; readonly why: string })[];
   readonly open: readonly Balance[];
   readonly missing: readonly string[];
@@ -63,7 +63,7 @@ function balanceTable(balances: readonly Balance[], terminal: Terminal): string 
   return formatTable(terminal, names, rows);
 }
 
-/** One row for all accounts that share period and reason. */
+/** One row for all accounts with the same period and reason. */
 function reasonTable(periods: AuditReport["notCompared"], terminal: Terminal): string {
   const groups = Map.groupBy(periods, ({ window, why }) => `${window} ${why}`);
   const rows = [...groups.values()].map((group) => {

@@ -2,41 +2,46 @@ import type { PeriodSum } from "./ledger.ts";
 
 export type Verdict = "matched" | "explained" | "drift" | "not compared";
 
-/** One period of an account, as the logs, the store and the gateways tell it, with what became of it. */
+/**
+ * One period of an account: its units in the logs, the store and the gateways, with the verdict.
+ */
 export type Balance = {
   readonly account: string;
   readonly environment: string;
-  /** A window, such as `day` or `createPet.minute`; or a day that is over, such as `2026-10-21`. */
+  /** A window, such as `day` or `createPet.minute`, or a day that is over, such as `2026-10-21`. */
   readonly window: string;
   /** Units that the lines of the logs charged. */
   readonly charged: number;
   /** Units that the store counted. */
   readonly counted: number;
-  /** Units that were counted, and set to 0 by an operator. */
+  /** Units that were counted and that an operator set to 0. */
   readonly reset: number;
-  /** Units of requests under way, which have no line yet. */
+  /** Units of requests in progress, which have no line yet. */
   readonly open: number;
-  /** Units that nothing accounts for: above 0 the store has more, below 0 less. */
+  /** Units that nothing explains: if above 0, the store has more; if below 0, fewer. */
   readonly drift: number;
   readonly verdict: Verdict;
   /** Why it is explained or not compared, in words. */
   readonly why?: string;
 };
 
-/** All that can account for a difference, of one period. */
+/** Everything that can explain a difference in one period. */
 export type Evidence = {
   readonly counted: number;
   readonly sum: PeriodSum;
-  /** Units under way after the logs were read, and before: some of these have a line by now. */
+  /** Units in progress after the logs were read, and before. Some of these have a line by now. */
   readonly openLeast: number;
   readonly openMost: number;
   readonly uncertain: number;
   readonly lost: number;
-  /** Why the store may have more units of a killed gateway; undefined if none was killed. */
+  /** Why the store may have more units, from a killed gateway; undefined if none was killed. */
   readonly killed: string | undefined;
-  /** Why the logs do not have the whole period; undefined if they do. */
+  /** Why the logs do not cover the whole period; undefined if they do. */
   readonly gap: string | undefined;
-  /** Why the store may have fewer units: for each the least that it has, and the words. */
+  /**
+   * Why the store may have fewer units: for each reason the least number that it has, and the
+   * words.
+   */
   readonly fewer: readonly Fewer[];
 };
 
@@ -46,8 +51,8 @@ export type Fewer = { readonly from: number; readonly to: number; readonly why: 
 type Judged = Pick<Balance, "charged" | "counted" | "reset" | "open" | "drift" | "verdict" | "why">;
 
 /**
- * The law of one period (docs/reference/http.md#law): `charged + open = counted + reset`. What differs
- * and no line accounts for is drift; it is not compared where the logs lack a part of the period.
+ * The law of one period (docs/reference/http.md#law): `charged + open = counted + reset`. A
+ * difference that no line explains is drift. A period that the logs do not cover is not compared.
  */
 export function judge(evidence: Evidence): Judged {
   const { counted, sum, openLeast, openMost, uncertain, lost, killed, gap } = evidence;
@@ -81,7 +86,9 @@ export function judge(evidence: Evidence): Judged {
   return { ...told, open, drift: -under, verdict: "drift" };
 }
 
-/** Why fewer units may be counted in a window that some plan or configuration did not have. */
+/**
+ * Why a window may have fewer counted units: some plan or configuration did not have the window.
+ */
 export function fewerByChanges(
   { charged, atEdge, plans, configs }: PeriodSum,
   hasWindow: (plan: string) => boolean,

@@ -2,21 +2,26 @@ import { DAY_MS, dayOf } from "../../core/quota/days.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
 import { newSum, type PeriodSum } from "./ledger.ts";
 
-/** A day takes late charges and settlements for so long after its end (docs/reference/history.md#days). */
+/**
+ * A day accepts late charges and settlements for this long after its end
+ * (docs/reference/history.md#days).
+ */
 const CLOSES_MS = 15 * 60_000;
 
 type Named = { readonly account: string; readonly environment: string };
 type DayKey = Named & { readonly day: number };
 
-/** The units of one day of an account that is over and closed, by history and by the logs. */
+/** The units of one closed day of an account, in the history and in the logs. */
 export type DayRow = DayKey & { readonly counted: number; readonly sum: PeriodSum };
 
-/** Whether a day that is over may still change. */
+/** Whether a day that is over can no longer change. */
 export function isClosed(day: number, nowMs: number): boolean {
   return nowMs >= (day + 1) * DAY_MS + CLOSES_MS;
 }
 
-/** Joins the rows of a history with the days of a ledger, in any order, and keeps those that differ. */
+/**
+ * Joins the rows of a history with the days of a ledger, in any order, and keeps the differences.
+ */
 export class DayBalances {
   readonly #sumOf: (key: DayKey) => PeriodSum | undefined;
   readonly #known = new Set<string>();
@@ -28,7 +33,7 @@ export class DayBalances {
     this.#sumOf = sumOf;
   }
 
-  /** Rows of the history, and days of the logs that it has no row of, with 0 units. */
+  /** Adds rows of the history, and days of the logs without such a row, with 0 units. */
   add(rows: readonly Pick<DayReport, "account" | "environment" | "day" | "units">[]): void {
     for (const { account, environment, day: text, units } of rows) {
       const key = { account, environment, day: dayOf(Date.parse(text)) };
@@ -38,7 +43,7 @@ export class DayBalances {
     }
   }
 
-  /** A day of the logs; it is compared with nothing if the history has no row of it. */
+  /** Adds a day of the logs. If the history has no row of it, it is not compared. */
   addLogged(key: DayKey): void {
     if (!this.#known.has(idOf(key))) this.#compare(key, 0);
   }
@@ -58,8 +63,8 @@ function idOf({ environment, account, day }: DayKey): string {
 }
 
 /**
- * Units that an outage over the end of a day moved to the next one, on which they were charged late:
- * for each row, how many more it has by that, or fewer.
+ * Units that an outage across the end of a day moved to the next day, because they were charged
+ * late. For each row, how many more or fewer units it has for this reason.
  */
 export function lateUnits(
   rows: readonly DayRow[],

@@ -2,20 +2,23 @@ import { dayOf } from "../../core/quota/days.ts";
 import { accountId } from "../../stores/quotas/quota-store.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 
-/** From the first instant to the one after the last, in Unix milliseconds of the store's clock. */
+/**
+ * A period from its first instant up to, but not including, `toMs`, in Unix milliseconds of the
+ * store's clock.
+ */
 export type Period = { readonly fromMs: number; readonly toMs: number };
 type Named = { readonly environment: string; readonly account: string };
 
-/** A process whose log has no last line may have begun its last request so long before. */
+/** If a process has no last line, its last request may have begun this long before. */
 const UNDER_WAY_MS = 65_000;
-/** Clocks of gateways and stores differ by less. */
+/** The clocks of gateways and stores differ by less than this. */
 const CLOCK_MS = 10_000;
 
 type Run = { lastMs: number };
 
 /**
- * The lines of logs that say why the store may have counted other units than the lines charged: outages,
- * lost answers, changed accounts, processes that were killed.
+ * The log lines that explain why the store may have counted other units than the lines charged:
+ * outages, lost replies, changed accounts, killed processes.
  */
 export class Incidents {
   readonly #uncertain: { readonly id: string; readonly units: number; readonly atMs: number }[] =
@@ -26,7 +29,7 @@ export class Incidents {
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
 
-  /** Called with the instant of each line, of requests too. */
+  /** Called with the instant of each line, including requests. */
   line(atMs: number): void {
     const run = this.#running.at(-1);
     if (run !== undefined && atMs > run.lastMs) run.lastMs = atMs;
@@ -50,7 +53,7 @@ export class Incidents {
     }
   }
 
-  /** Units that a line names as perhaps charged twice in the period. */
+  /** Units that a line reports as possibly charged twice in the period. */
   uncertainOf(name: Named, period: Period): number {
     const id = accountId(name);
     return this.#uncertain
@@ -58,7 +61,7 @@ export class Incidents {
       .reduce((sum, { units }) => sum + units, 0);
   }
 
-  /** Units of any account that a line names as never charged. */
+  /** Units of any account that a line reports as never charged. */
   lostIn(period: Period): number {
     return this.#lost
       .filter(({ atMs }) => isIn(atMs, period))
@@ -69,19 +72,19 @@ export class Incidents {
     return (this.#changed.get(accountId(name)) ?? []).some((atMs) => isIn(atMs, period));
   }
 
-  /** Whether some gateway had not come back from an outage by the end of the logs. */
+  /** Whether some gateway was still in an outage at the end of the logs. */
   isAway(period: Period): boolean {
     return [...this.#away.values()].some((sinceMs) => sinceMs < period.toMs);
   }
 
-  /** Whether the store came back to some gateway on that day. */
+  /** Whether an outage of some gateway ended on that day. */
   isReturnDay(day: number): boolean {
     return this.#returnDays.has(day);
   }
 
   /**
-   * The last instant of a process that ended without a last line while the period ran; undefined if
-   * there is none. `alive` processes are known to run: the latest of those that told no end.
+   * The last instant of a process that ended without a last line during the period; undefined if
+   * there is none. `alive` processes still run: they are the latest of those without a last line.
    */
   killedIn({ fromMs, toMs }: Period, alive: number): number | undefined {
     const ended = this.#running.toSorted((a, b) => a.lastMs - b.lastMs);

@@ -6,15 +6,15 @@ import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line
 import { operationsOf } from "./traffic-replay.ts";
 
 /**
- * The units that lines charged in one period of an account. `charged` was decided before the store was
- * asked, `atEdge` in the same millisecond, on either side of it.
+ * The units that lines charged in one period of an account. `charged` was decided before the store
+ * was asked, `atEdge` in the same millisecond, before or after.
  */
 export type PeriodSum = {
   charged: number;
   atEdge: number;
   /** Units that an operator set to 0. */
   reset: number;
-  /** Units by the plan and by the configuration of their lines, with the last instant of each. */
+  /** Units by plan and configuration of their lines, with the last instant of each. */
   readonly plans: Map<string, number>;
   readonly configs: Map<string, { units: number; lastMs: number }>;
 };
@@ -24,13 +24,13 @@ type LedgerAccount = {
   readonly environment: string;
   readonly counts: CountReport | undefined;
   readonly windows: Map<string, PeriodSum>;
-  /** By day of UTC since 1970. */
+  /** By UTC day since 1970. */
   readonly days: Map<number, PeriodSum>;
 };
 
 /**
- * The charges that logs tell of, by account: in the windows that ran when the store was asked, and by
- * day. They are what the store has counted there (docs/reference/http.md#law).
+ * The charges in logs, by account: in the windows that were current when the store was asked, and
+ * by day. The store must have counted the same units (docs/reference/http.md#law).
  */
 export class Ledger {
   readonly #accounts = new Map<string, LedgerAccount>();
@@ -43,7 +43,7 @@ export class Ledger {
     this.#operations = operationsOf(environments);
   }
 
-  /** Charges that were decided after the store was asked are left out of the windows. */
+  /** Charges that were decided after the store was asked are not added to the windows. */
   request(line: LoggedRequest): void {
     const { env, account, charged, decidedAt } = line;
     if (charged === 0 || decidedAt === undefined) return;
@@ -62,7 +62,7 @@ export class Ledger {
     }
   }
 
-  /** A reset takes units out of the count, and none out of what was charged. */
+  /** A reset removes units from the count, but not from the charges. */
   event({ msg, account, env, windows, time, resetAt = time }: LoggedEvent): void {
     if (msg !== "account_reset" || !Array.isArray(windows)) return;
     const known = this.of(String(env), String(account));
@@ -90,7 +90,7 @@ export class Ledger {
     return added;
   }
 
-  /** Whether a request is of the operation that a window such as `createPet.minute` belongs to. */
+  /** Whether a request belongs to the operation of a window such as `createPet.minute`. */
   #charges({ env, method, route }: LoggedRequest, window: string): boolean {
     const name = method === "HEAD" ? "GET" : method;
     const limits = this.#operations.get(`${env} ${name} ${route}`) ?? [];

@@ -2,7 +2,7 @@ import { type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { formatInstant } from "../framework/table.ts";
 
-/** Events after which the same requests would be decided otherwise, by their names in the log. */
+/** Events after which the same requests would be decided differently, by their names in the log. */
 const CHANGES: Readonly<Record<string, string>> = {
   account_changed: "accounts were changed",
   account_reset: "accounts were reset",
@@ -12,7 +12,7 @@ const CHANGES: Readonly<Record<string, string>> = {
   counter_regression: "the store lost charges",
 };
 
-/** Collects all that a log lacks, or that changed while it was written. */
+/** Collects everything that a log lacks, and every change that happened while it was written. */
 export class LogGaps {
   readonly #changes = new Map<string, number>();
   readonly #configs = new Set<string>();
@@ -33,12 +33,17 @@ export class LogGaps {
     }
   }
 
-  /** The instants of the first and the last request, in milliseconds; undefined without any. */
+  /**
+   * The instants of the first and the last request, in milliseconds; undefined if there are none.
+   */
   get span(): { readonly fromMs: number; readonly toMs: number } | undefined {
     return this.#firstMs > this.#lastMs ? undefined : { fromMs: this.#firstMs, toMs: this.#lastMs };
   }
 
-  /** In words; `longest` is the longest window of the plans, whose beginning the log should hold. */
+  /**
+   * The gaps in words. `longest` is the longest window of the plans; the log should cover it from
+   * its start.
+   */
   describe(longest: WindowName | undefined): string[] {
     const told = [...this.#changes].map(([name, count]) => `${CHANGES[name]} (${name}: ${count})`);
     if (this.#configs.size > 1) {

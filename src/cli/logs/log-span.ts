@@ -1,12 +1,14 @@
 import { formatInstant } from "../framework/table.ts";
 import type { Period } from "./incidents.ts";
 
-/** An account that is hardly older than the logs had no time to be charged before. */
+/**
+ * An account that was created at most this long before the logs had no time for earlier charges.
+ */
 const AS_OLD_MS = 10_000;
-/** Logs that end so long before now, without a line, are those of another time. */
+/** Logs whose last line is older than this are those of another time. */
 const SILENT_MS = 60_000;
 
-/** From where to where logs reach. */
+/** The first and the last instant of logs. */
 export class LogSpan {
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
@@ -17,7 +19,9 @@ export class LogSpan {
     if (atMs > this.#lastMs) this.#lastMs = atMs;
   }
 
-  /** The first and the last line, in Unix milliseconds; undefined without any. */
+  /**
+   * The instants of the first and the last line, in Unix milliseconds; undefined if there are none.
+   */
   get span(): { readonly firstMs: number; readonly lastMs: number } | undefined {
     return this.#firstMs > this.#lastMs
       ? undefined
@@ -25,8 +29,8 @@ export class LogSpan {
   }
 
   /**
-   * Why the logs lack a part of a period that is over, or runs until `toMs`; undefined if they have all
-   * of it. The life of an account that was `created` when they begin, or later, is all in them.
+   * Why the logs do not cover a period that is over, or that runs until `toMs`; undefined if they
+   * do. They cover the whole life of an account that was `created` at their start or later.
    */
   gapIn({ fromMs, toMs }: Period, created: number | null, runs: boolean): string | undefined {
     const { span } = this;

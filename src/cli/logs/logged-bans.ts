@@ -1,13 +1,13 @@
 import { type BanRecord, banRecord } from "../../telemetry/history/ban-records.ts";
 
-/** Bans that are kept of logs; the oldest read leave first. */
+/** The most bans that are kept from logs; the oldest are dropped first. */
 const BANS_MAX = 100_000;
 
-/** The bans that the events of logs tell. */
+/** The bans in the events of logs. */
 export class LoggedBans {
   readonly #bans: BanRecord[] = [];
 
-  /** A line that is no request. */
+  /** Called with each line that is not a request. */
   event(line: Readonly<Record<string, unknown>>): void {
     const ban = banRecord(line);
     if (ban === undefined) return;

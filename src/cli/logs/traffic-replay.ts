@@ -23,18 +23,18 @@ export type AccountReplay = ReplayDifference & {
 };
 
 type Trial = {
-  /** The plans and bans that are tried. */
+  /** The plans and bans to try. */
   readonly plans: PlanSettings;
-  /** Its descriptions have the windows of operations. */
+  /** Their descriptions have the windows of operations. */
   readonly environments: Config["environments"];
   readonly accounts: readonly AccountRecord[];
 };
 
-/** Accounts without a key: by their addresses, without strikes and bans. */
+/** Accounts without a key, named by their addresses. They have no strikes and no bans. */
 const ADDRESS = /^addr:/;
 const NONE: readonly Limit[] = [];
 
-/** The requests of a log, each as it asks under the plans that are tried. */
+/** The requests of a log, each as a quota request under the plans to try. */
 export class TrafficReplay {
   readonly #trial: Trial;
   readonly #records: ReadonlyMap<string, AccountRecord>;
@@ -77,7 +77,7 @@ export class TrafficReplay {
     this.#asks.add(number, { atMs, kind, outcome });
   }
 
-  /** Decides all of it again. Gives the accounts for which anything comes out otherwise. */
+  /** Decides all requests again. Yields the accounts with any different outcome. */
   *tried(): Generator<AccountReplay> {
     for (const { account: number, asks } of this.#asks.byAccount()) {
       const of = this.#accounts[number] as Named;
@@ -97,7 +97,7 @@ export class TrafficReplay {
     return this.#longest;
   }
 
-  /** Requests that could not be tried, or not as they were, in words. */
+  /** Requests that could not be replayed, or only with changes, in words. */
   left(): string[] {
     const told = [...this.#left].map(([why, count]) => `${count} requests were ${why}`);
     const moved = [...this.#moved];
@@ -146,7 +146,7 @@ export class TrafficReplay {
     return this.#kinds.length - 1;
   }
 
-  /** The windows of an account on a plan; undefined, and counted, where none are known. */
+  /** The windows of an account on a plan. If they are unknown, returns undefined and counts it. */
   #limitsOf({ account, plan }: Asking): Owned | undefined {
     const record = this.#records.get(account);
     const id = record === undefined || record.limits.length === 0 ? plan : `${plan} ${account}`;
@@ -175,21 +175,21 @@ type Owned = { readonly id: string; readonly limits: readonly Limit[] };
 type Named = { readonly environment: string; readonly account: string; plan: string };
 type Asking = { readonly env: string; readonly account: string; readonly plan: string };
 
-/** Whether a request was refused for nothing but limits of its key. */
+/** Whether only limits of its key refused a request. */
 function isRefusedByCap({ code, cost = 1, windows = [] }: LoggedRequest): boolean {
   if (code !== "rate_limited") return false;
   const full = windows.filter(([, used, limit]) => used + cost > limit);
   return full.length > 0 && full.every(([name]) => name.startsWith("key."));
 }
 
-/** Undefined where the answer came of something that no log tells again. */
+/** Undefined if the outcome depended on something that no log records. */
 function outcomeOf({ decision, code }: LoggedRequest): PastOutcome | undefined {
   if (decision === "admitted") return "admitted";
   if (code === "key_banned") return "banned";
   return code === "rate_limited" || code === "cost_over_limit" ? "limited" : undefined;
 }
 
-/** Windows of operations by environment, method and template, as the log has them. */
+/** Windows of operations by environment, method and template, as the log names them. */
 export function operationsOf(
   environments: Config["environments"],
 ): ReadonlyMap<string, readonly Limit[]> {

@@ -10,13 +10,13 @@ import type {
 } from "./promises.ts";
 
 /**
- * After it decided without the store a gateway leaves room for what the others may have admitted,
- * until they have charged it: for this long at most it tells a smaller limit.
+ * After an outage a gateway leaves room for units that others may have admitted, until they have
+ * charged them. For at most this time it reports a smaller limit.
  */
 const SHARES_MS_MAX = 5_000;
-/** A gateway knows the clock of the store to within the time that a call may take. */
+/** A gateway knows the store's clock to within the time that a call may take. */
 const SLACK_MS = 120;
-/** One that decides without the store may be behind it by as much as its last answer was late. */
+/** A gateway in an outage may be behind that clock by as much as its last reply was late. */
 const BEHIND_MS = 300;
 const EXAMPLES_MAX = 10;
 const CLOCK_LIES_MAX = 100_000;
@@ -27,30 +27,30 @@ type Window = {
   readonly account: string;
   readonly promised: PromisedLimit;
   readonly endMs: number;
-  /** Units that were admitted in it for certain. */
+  /** Units that were certainly admitted in the window. */
   admitted: number;
   refused: number;
-  /** All that can have been counted in it: admitted, perhaps in the window beside it, or unanswered. */
+  /** Units that may count in it: admitted, possibly in the adjacent window, or unanswered. */
   charges: Charge[];
-  /** Requests that it refused; `sentMs` is when the refusal had come. */
+  /** Requests that the window refused; `sentMs` is the time at which the refusal arrived. */
   refusals: Charge[];
   falseRefusals: number;
-  /** How often each value of Remaining was told to an admitted request. */
+  /** How often each value of Remaining was sent with an admitted request. */
   readonly remaining: Map<number, number>;
-  /** Answers that told another limit than the one promised. */
+  /** Responses that reported another limit than the one promised. */
   otherLimits: number;
 };
 
-/** A ban that ran from an answer until `untilMs` at least. */
+/** A ban that ran from a response until at least `untilMs`. */
 type SeenBan = { readonly seenMs: number; readonly untilMs: number };
 
-/** Windows that are over for so long are judged, so that a long proof keeps no more. */
+/** Windows that ended this long ago are judged, so that a long proof does not keep more. */
 const JUDGED_AFTER_MS = 60_000;
 
 /**
- * Judges answers by nothing but what a client sees, and the promises of
- * docs/reference/http.md#windows: in each window at most the limit is admitted, nothing is refused
- * that fits, whatever happens to the store, and each field says what is true.
+ * Judges responses only by what a client sees, against the promises of
+ * docs/reference/http.md#windows: each window admits at most the limit, no request that fits is
+ * refused, whatever happens to the store, and each field is true.
  */
 export class PromiseChecker {
   readonly #promised: Promised;
@@ -58,12 +58,15 @@ export class PromiseChecker {
   readonly #bans = new Map<string, SeenBan>();
   readonly #ignored: TimeSpan[] = [];
   readonly #unavailable: TimeSpan[] = [];
-  /** Fields that show another clock than that of the store: untrue but from a gateway without it. */
+  /**
+   * Fields that show another clock than that of the store. Only a gateway in an outage may send
+   * them.
+   */
   readonly #clockLies: (TimeSpan & { readonly text: string })[] = [];
   readonly #examples: string[] = [];
   readonly #admittedBy = new Map<string, number>();
   readonly #unansweredBy = new Map<string, number>();
-  /** Bounds of the store's clock less ours. */
+  /** Bounds of the store's clock minus this machine's. */
   #aheadMs: TimeSpan;
   #requests = 0;
   #unanswered = 0;
@@ -103,7 +106,7 @@ export class PromiseChecker {
     }
   }
 
-  /** Admitted, or refused by a window or a ban. */
+  /** Takes a request that was admitted, or refused by a window or a ban. */
   #takeDecided(shot: SentRequest, answer: ObservedResponse): void {
     const { account, endedMs } = shot;
     const { cost } = this.#operation(shot);
@@ -134,7 +137,7 @@ export class PromiseChecker {
     this.#admit(shot, cost, { named: window, others: limits.filter((one) => one !== named) });
   }
 
-  /** A client waited as it was told to, and was refused all the same. */
+  /** Called when a client waited as it was told to and was refused all the same. */
   deniedAfterWaiting(account: string, waitedSeconds: number): void {
     this.#untrue += 1;
     this.#note(`${account} waited the ${waitedSeconds} s of Retry-After and was refused again`);
@@ -148,7 +151,7 @@ export class PromiseChecker {
     return this.#unansweredBy.get(account) ?? 0;
   }
 
-  /** `away`: while the store was, gateways decide by shares of the limit. */
+  /** `away` are the outages, in which gateways decide by shares of the limit. */
   report(away: readonly TimeSpan[]): CheckReport {
     this.#judgeOld(Number.POSITIVE_INFINITY);
     let [overLimit, falseRefusals, admitted, refused] = [0, this.#unearned, 0, 0];
@@ -157,7 +160,8 @@ export class PromiseChecker {
       const startMs = window.endMs - windowRow(name).lengthMs;
       const settleMs = window.otherLimits > 0 ? SHARES_MS_MAX : 0;
       const isAway = isIn(away, { fromMs: startMs - settleMs, toMs: window.endMs });
-      // docs/reference/store.md#away: the limit before it went, and a share each afterwards.
+      // docs/reference/store.md#away: the limit before the outage, and a share of each gateway
+      // after that.
       const most = isAway ? 2 * limit + this.#promised.gateways - 1 : limit;
       const where = whereOf(window);
       refused += window.refused;
@@ -196,7 +200,7 @@ export class PromiseChecker {
     return [...own, ...this.#operation(shot).limits];
   }
 
-  /** Every window of the account takes the cost; the one that the answer names is known for certain. */
+  /** Every window of the account takes the cost. The window that the response names is certain. */
   #admit(
     shot: SentRequest,
     cost: number,
@@ -219,7 +223,7 @@ export class PromiseChecker {
     }
   }
 
-  /** A refusal for the sake of a share is told by its share; any other 503 is one while away alone. */
+  /** A share refusal names its share. Any other 503 is one only during an outage. */
   #takeUnavailable(
     { account, sentMs, endedMs }: SentRequest,
     answer: ObservedResponse,
@@ -248,7 +252,7 @@ export class PromiseChecker {
     this.#note(`${account} was banned, and had waited as it was told`);
   }
 
-  /** The windows of a limit in which the store can have decided the request. */
+  /** The windows of a limit in which the store may have decided the request. */
   #windowsAt({ account, sentMs, endedMs }: SentRequest, limit: PromisedLimit): Window[] {
     const { lengthMs } = windowRow(limit.window);
     const aheadMs = (ms: number) => (Number.isFinite(ms) ? ms : 0);
@@ -261,7 +265,7 @@ export class PromiseChecker {
     return found;
   }
 
-  /** Finds the refusals of requests that fitted in windows that ended before. */
+  /** Finds refusals of requests that fitted, in windows that ended before `beforeMs`. */
   #judgeOld(beforeMs: number): void {
     for (const window of this.#windows.values()) {
       if (window.endMs >= beforeMs || window.charges.length + window.refusals.length === 0)
@@ -283,7 +287,9 @@ export class PromiseChecker {
     }
   }
 
-  /** The limit is that of the plan, and each Remaining was told once: it counts down by one. */
+  /**
+   * The limit is that of the plan. Each Remaining is reported once, because it counts down by one.
+   */
   #checkWindow({ remaining, otherLimits }: Window, where: string): void {
     if (otherLimits > 0) {
       this.#untrue += otherLimits;
@@ -304,7 +310,8 @@ export class PromiseChecker {
     if (endMs % lengthMs !== 0) {
       this.#lie(shot, `resets at ${resetSeconds}, inside a ${promised.window}`);
     }
-    // The rest of a limit is less than the cost of a refusal, and without that of a request that passed.
+    // On a refusal, less than the cost remains. On an admitted request, the cost is subtracted
+    // already.
     const most = status === 200 ? promised.limit - cost : cost - 1;
     if (!(remaining >= 0 && remaining <= most)) {
       this.#lie(shot, `has ${remaining} remaining of ${promised.limit} with ${status}`);
@@ -313,14 +320,14 @@ export class PromiseChecker {
     if (status === 429) this.#checkRetryAfter(shot, answer);
   }
 
-  /** A window ends at its reset, and a ban in the second before it. */
+  /** A window ends at its reset. A ban ends in the second before it. */
   #checkRetryAfter(
     shot: SentRequest,
     { window, resetSeconds, retryAfterSeconds }: ObservedResponse,
   ): void {
     const endMs = resetSeconds * 1_000;
     const endsEarlierMs = window === "ban" ? 999 : 0;
-    // The store's clock read something between these two when it decided.
+    // The store's clock was between these two when it decided.
     const earliestMs = shot.sentMs + this.#aheadMs.fromMs;
     const latestMs = shot.endedMs + this.#aheadMs.toMs;
     const most = Math.max(1, Math.ceil((endMs - earliestMs) / 1_000));
@@ -332,7 +339,7 @@ export class PromiseChecker {
     }
   }
 
-  /** An answer came from within its window: so the clock of the store is known ever better. */
+  /** A response was sent within its window, so each one narrows the bounds of the store's clock. */
   #learnClock(shot: SentRequest, endMs: number, lengthMs: number): void {
     const fromMs = Math.max(this.#aheadMs.fromMs, endMs - lengthMs - shot.endedMs - SLACK_MS);
     const toMs = Math.min(this.#aheadMs.toMs, endMs - shot.sentMs + SLACK_MS);

@@ -1,15 +1,15 @@
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Stands between the gateways and the pets, and counts each request by its id. */
+/** A proxy between the gateways and the pets that counts each request by its ID. */
 export type CountingProxy = {
   readonly origin: string;
-  /** Requests that the backend saw, and those of them that it saw more than once. */
+  /** Requests that reached the backend, and those that reached it more than once. */
   seen(): { readonly requests: number; readonly twice: number };
   close(): Promise<void>;
 };
 
-/** One of this many requests is passed on twice, if that fault is planted. */
+/** With the planted fault, one of this many requests is forwarded twice. */
 const DOUBLED_EVERY = 10;
 
 export async function startCountingProxy(
@@ -23,7 +23,7 @@ export async function startCountingProxy(
     requests += 1;
     const id = String(asked.headers["x-request-id"]);
     counts.set(id, (counts.get(id) ?? 0) + 1);
-    // The operations of the load differ in what they cost: the pets answer all of them alike.
+    // The operations of the load differ in cost, but the pets respond alike to all of them.
     const url = new URL("/v1/pets?limit=1", pets);
     const sent = request(url, { method: asked.method, agent }, (answer) => {
       if (response === undefined) return void answer.resume();

@@ -6,22 +6,22 @@ import type { OperationName } from "./workload.ts";
 
 export type LoadClient = { readonly account: string; readonly key: string };
 
-/** The part of the requests that ask for an operation other than the plain one. */
+/** The part of the requests that use an operation other than the plain one. */
 const SPECIAL = 0.3;
 
-/** `Retry-After` is one second less on its way to the client, where that fault is planted. */
+/** With the planted fault, the client sees a `Retry-After` that is one second too small. */
 export type LoadOptions = {
   readonly judge: PromiseChecker;
-  /** Origins of the gateways that take requests now. */
+  /** Origins of the gateways that accept requests now. */
   readonly origins: () => readonly string[];
   readonly isRetryAfterLess: boolean;
 };
 
-/** So many ask at once without heed, each after a pause of up to this. */
+/** This many clients send at once and ignore refusals; each pauses for up to this time. */
 const HEEDLESS = 8;
 const PAUSE_MS = 12;
 
-/** Asks until stopped: some clients without heed of any refusal, the others as they are told to. */
+/** Sends requests until stopped. Some clients ignore every refusal, the others obey Retry-After. */
 export class LoadGenerator {
   readonly #options: LoadOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
@@ -53,7 +53,7 @@ export class LoadGenerator {
     }
   }
 
-  /** Asks until refused, waits the seconds of Retry-After, and must be admitted then. */
+  /** Sends until refused, waits the seconds of Retry-After, and must be admitted then. */
   async #askAsTold(client: LoadClient): Promise<void> {
     while (this.#running) {
       const { answer, endedMs } = await this.#ask(client);
@@ -63,7 +63,7 @@ export class LoadGenerator {
       }
       const seconds = answer.retryAfterSeconds;
       if (!(seconds >= 0 && seconds < 60)) return;
-      // A timer may end a millisecond early; the promise is about whole seconds, not about those.
+      // A timer may end a millisecond early. The promise is about whole seconds, not about those.
       while (Date.now() < endedMs + seconds * 1_000) await sleep(1);
       const { answer: next } = await this.#ask(client);
       if (next?.status === 429) this.#options.judge.deniedAfterWaiting(client.account, seconds);
@@ -80,12 +80,12 @@ export class LoadGenerator {
     const answer = await this.#answerOf(url, key);
     const endedMs = Date.now();
     const shot = { account, operation, sentMs, endedMs, answer: answer ?? undefined };
-    // Where nothing listened any more nothing was sent.
+    // If nothing listened any more, nothing was sent.
     if (answer !== null) this.#options.judge.take(shot);
     return shot;
   }
 
-  /** Null where the request was not sent, undefined where no whole answer came. */
+  /** Null if the request was not sent, undefined if no complete response arrived. */
   #answerOf(url: string, key: string): Promise<ObservedResponse | undefined | null> {
     return new Promise((resolve) => {
       const headers = { Authorization: `Bearer ${key}` };

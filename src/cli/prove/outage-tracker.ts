@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { GatewayChild, LogLine } from "./processes.ts";
 import type { TimeSpan } from "./promises.ts";
 
-/** A gateway says so this long after its store went, at most; its windows may begin before. */
+/** A gateway reports an outage at most this long after it began; its windows may begin before. */
 const NOTICED_MS_MAX = 1_000;
 const LOOK_EVERY_MS = 200;
-/** Unix milliseconds of two processes of one machine differ by less. */
+/** The Unix milliseconds of two processes of one machine differ by less than this. */
 const SLACK_MS = 60;
 const DECIDED = /^tollgate_store_unavailable_decisions_total(?:\{.*\})? (\d+)/gm;
 const UNCERTAIN = /^tollgate_charges_uncertain_total(?:\{.*\})? (\d+)/gm;
@@ -13,9 +13,9 @@ const UNCERTAIN = /^tollgate_charges_uncertain_total(?:\{.*\})? (\d+)/gm;
 type OwnSpan = { readonly gateway: string; readonly fromMs: number; toMs: number };
 
 /**
- * Learns from the gateways themselves when they decided without the store: from the events of their
- * logs, and from their metrics. A call that is late on a busy machine is decided by a share too,
- * while four of them in a row are no event yet.
+ * Learns from the gateways themselves when they decided without the store: from the events in their
+ * logs and from their metrics. On a busy machine a late call is decided by a share too, although
+ * four late calls in a row are not an event yet.
  */
 export class OutageTracker {
   readonly #spans: OwnSpan[] = [];
@@ -27,14 +27,14 @@ export class OutageTracker {
     return this.#spans;
   }
 
-  /** A gateway has said that the store is away, and not yet that it is back. */
+  /** Whether a gateway has reported an outage and has not reported its end yet. */
   get isOpen(): boolean {
     return this.#spans.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY);
   }
 
-  /** One line of the log of a gateway. */
+  /** Called with each line of a gateway's log. */
   onLogLine(gateway: string, line: LogLine): void {
-    // Each bucket of a Cluster goes and comes back by itself.
+    // Each bucket of a Cluster fails and recovers by itself.
     for (const bucket of String(line.buckets ?? "all").split(",")) {
       this.#hearOf(`${gateway} ${bucket}`, line);
     }
@@ -52,7 +52,7 @@ export class OutageTracker {
     if (name === "store_back" && open !== undefined) open.toMs = Number(line.time);
   }
 
-  /** Looks at the metrics of a gateway until it ends, or until `stop`. */
+  /** Polls the metrics of a gateway until it ends, or until `stop`. */
   watch(gateway: GatewayChild): void {
     const goOn = async () => {
       while (!this.#stopped) {
@@ -63,7 +63,7 @@ export class OutageTracker {
     this.#looking.push(goOn().catch(() => undefined));
   }
 
-  /** Looks once; gives the units that the gateway says it may have charged twice. */
+  /** Polls once; returns the units that the gateway reports as possibly charged twice. */
   async poll({ adminUrl }: GatewayChild): Promise<number> {
     const atMs = Date.now();
     const text = await (await fetch(`${adminUrl}/metrics`)).text();
@@ -76,7 +76,7 @@ export class OutageTracker {
     return sumOf(text, UNCERTAIN);
   }
 
-  /** The last lines of a process that is killed are lost with it. */
+  /** Called when a process was killed, because its last lines are lost. */
   killed(): void {
     const nowMs = Date.now();
     this.#spans.push({ gateway: "killed", fromMs: nowMs - NOTICED_MS_MAX, toMs: nowMs });

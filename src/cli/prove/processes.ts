@@ -6,11 +6,11 @@ import type { PetsMessage } from "../../server/process/process-context.ts";
 const START_MS_MAX = 20_000;
 const STOP_MS_MAX = 5_000;
 
-/** A process that was started here, and that ends here. */
+/** A process that was started here and must be stopped here. */
 export type ChildHandle = {
   readonly process: ChildProcess;
   readonly gone: Promise<void>;
-  /** SIGTERM, then SIGKILL where that takes too long. */
+  /** Sends SIGTERM, then SIGKILL if that takes too long. */
   stop(): Promise<void>;
 };
 
@@ -43,7 +43,7 @@ function start(
     gone,
     said: () => said.trim(),
     stop: async () => {
-      // A process that was stopped hears of nothing else before it goes on.
+      // A stopped process handles no other signal before it continues.
       child.kill("SIGCONT");
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS_MAX);
@@ -53,7 +53,7 @@ function start(
   };
 }
 
-/** Resolves with the value once there is one, and rejects where the process ends before. */
+/** Resolves with the value once there is one. Rejects if the process ends before that. */
 async function ready<T>(
   name: string,
   child: ReturnType<typeof start>,
@@ -75,7 +75,7 @@ async function ready<T>(
   }
 }
 
-/** A Redis on loopback that saves nothing; undefined where none is installed. */
+/** A Redis on loopback that saves nothing; undefined if none is installed. */
 export async function startRedis(
   folder: string,
 ): Promise<(ChildHandle & { url: string }) | undefined> {
@@ -114,7 +114,7 @@ type Self = readonly [string, ...string[]];
 export type GatewayChild = ChildHandle & { readonly url: string; readonly adminUrl: string };
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
-/** A gateway in a process of its own; `onLine` hears every line of its log. */
+/** Starts a gateway in its own process; `onLine` is called with every line of its log. */
 export async function startGatewayProcess(
   [node, main = ""]: Self,
   config: string,
@@ -140,7 +140,7 @@ export async function startGatewayProcess(
   return { ...child, url, adminUrl: String(admin) };
 }
 
-/** Runs a verb to its end, and gives its JSON. */
+/** Runs a verb to its end and returns its JSON. */
 export async function runVerbJson<T>([node, main = ""]: Self, args: readonly string[]): Promise<T> {
   let out = "";
   const child = start([node, main, ...args], {

@@ -1,6 +1,8 @@
 import type { WindowName } from "../../core/quota/windows.ts";
 
-/** One request of the load, and its answer as the client saw it. Instants are Unix milliseconds. */
+/**
+ * One request of the load, and its response as the client saw it. Instants are Unix milliseconds.
+ */
 export type SentRequest = {
   readonly account: string;
   readonly operation: string;
@@ -20,11 +22,11 @@ export type ObservedResponse = {
   readonly cost: number;
 };
 
-/** One limit that an account was promised; the window always has the same length. */
+/** One limit that an account was promised. All windows of it have the same length. */
 export type PromisedLimit = {
   readonly window: WindowName;
   readonly limit: number;
-  /** The operation that alone it limits. */
+  /** The operation, if the limit is for one operation only. */
   readonly operation?: string;
 };
 
@@ -38,18 +40,18 @@ export type Promised = {
   /** By account. */
   readonly limits: ReadonlyMap<string, readonly PromisedLimit[]>;
   readonly operations: ReadonlyMap<string, PromisedOperation>;
-  /** Accounts that do as they are told, and earn no ban. */
+  /** Accounts that obey Retry-After and earn no ban. */
   readonly patient: ReadonlySet<string>;
   readonly gateways: number;
-  /** The store runs on this machine; else its clock is learned from the answers. */
+  /** Whether the store runs on this machine. Otherwise its clock is learned from the responses. */
   readonly isClockOurs: boolean;
-  /** Units of an account that gateways told as perhaps charged twice. */
+  /** Units of an account that gateways reported as possibly charged twice. */
   readonly uncertainOf: (account: string) => number;
 };
 
 export type TimeSpan = { readonly fromMs: number; readonly toMs: number };
 
-/** The findings about all answers. */
+/** The findings about all responses. */
 export type CheckReport = {
   readonly requests: number;
   readonly admitted: number;
@@ -59,14 +61,16 @@ export type CheckReport = {
   readonly windows: number;
   /** Units admitted over the limits. */
   readonly overLimit: number;
-  /** Refusals of requests that fitted, by all that can have been counted until then. */
+  /**
+   * Refusals of requests that fitted, even if everything that may have been counted until then was.
+   */
   readonly falseRefusals: number;
-  /** Refusals by a ban, and requests admitted while one ran. */
+  /** Refusals by a ban, and requests admitted during one. */
   readonly bannedRefusals: number;
   readonly bansIgnored: number;
   readonly untrueHeaders: number;
   readonly otherAnswers: number;
-  /** Refusals for the sake of a gateway's share: 503, while the limit had room. */
+  /** Refusals by a gateway's share: 503, although the limit had room. */
   readonly shareRefusals: number;
   readonly longestWaitMs: number;
   /** The first few findings, in words. */

@@ -33,14 +33,14 @@ import {
 
 export type ProveOptions = {
   readonly gateways: number;
-  /** A Redis elsewhere; without it one is started, where it is installed. */
+  /** A Redis on another machine. If undefined, one is started here, if it is installed. */
   readonly redis: RedisAddress | undefined;
   readonly seconds: number;
   readonly fault: PlantedFault | undefined;
   /** The command that runs this program again. */
   readonly self: readonly [string, ...string[]];
   readonly tell: (doing: string) => void;
-  /** Aborted where the proof is to end early. */
+  /** Aborted if the proof must end early. */
   readonly signal: AbortSignal;
 };
 
@@ -51,34 +51,34 @@ export type ProofReport = CheckReport & {
   readonly doubleForwards: number;
   readonly chargesLost: number;
   readonly chargesDoubled: number;
-  /** Units that were charged twice, and that a gateway told as uncertain. */
+  /** Units that were charged twice and that a gateway reported as uncertain. */
   readonly uncertain: number;
-  /** Units that the usage by day has less, or more, than was admitted. */
+  /** Units by which the usage by day differs from what was admitted. */
   readonly historyLost: number;
   readonly historyDoubled: number;
-  /** Single answers of the store that came late. */
+  /** Single replies of the store that were delayed. */
   readonly lateAnswers: number;
-  /** For how long the store stood still; 0 where it is not ours to stop. */
+  /** For how long the store was stopped; 0 if the proof cannot stop it. */
   readonly storeAwayMs: number;
   readonly gatewaysKilled: number;
   /** The planned failover of a Sentinel or a Cluster: the new master, or why there was none. */
   readonly failover: FailoverOutcome | null;
-  /** From when to when gateways decided by their shares. */
+  /** The periods in which gateways decided by their shares. */
   readonly away: readonly TimeSpan[];
 };
 
 const ACCOUNTS_EACH = 3;
-/** The time within which the store comes back and what was admitted without it is charged. */
+/** The time within which the store comes back and everything admitted without it is charged. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
-/** A single answer is held for so long, each time after such a pause. */
+/** A single reply is delayed this long, each time after such a pause. */
 const HELD_MS = 250;
 const BETWEEN_HELD_MS = 400;
 
 /**
- * Starts gateways, pets and a Redis, loads them over edges of windows, stops the store and kills a
- * gateway on the way, and judges all of it from outside. Everything started has ended when this
- * resolves or rejects.
+ * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it
+ * stops the store and kills a gateway. It judges all of it from outside. When this resolves or
+ * rejects, everything that it started has ended.
  */
 export async function runProof(wanted: ProveOptions): Promise<ProofReport> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-"));
@@ -99,7 +99,7 @@ class Trial {
   #uncertain = 0;
   #redis: (ChildHandle & { url: string }) | undefined;
   #proxy: StoreProxy | undefined;
-  /** By account, from the lines of gateways. */
+  /** By account, from the logs of gateways. */
   readonly #uncertainBy = new Map<string, number>();
 
   constructor(wanted: ProveOptions, folder: string, stops: (() => Promise<unknown>)[]) {
@@ -211,7 +211,7 @@ class Trial {
     return (await Promise.all(issued)).flat();
   }
 
-  /** The load, and what is done to the store and to a gateway on the way. */
+  /** Runs the load. During it, disturbs the store and a gateway. */
   async #loadAll(
     judge: PromiseChecker,
     clients: readonly (LoadClient & { readonly plan: string })[],
@@ -247,7 +247,7 @@ class Trial {
     await pause(seconds * 200);
     let killed = 0;
     if (alive.length > 1 && fault === undefined) {
-      // One that is killed while the store is away takes with it what it has not charged yet.
+      // A gateway that is killed during an outage loses what it has not charged yet.
       await this.#untilBack(pause);
       tell("Killing a gateway");
       await this.#noteUncertain(alive.at(-1) as GatewayChild);
@@ -256,7 +256,7 @@ class Trial {
       killed = 1;
     }
     await pause(seconds * 200);
-    // A master that was replaced goes on taking writes for a while: they are gone in the end.
+    // A master that was replaced accepts writes for a while. They are lost in the end.
     const failover = (await failingOver) ?? null;
     await this.#untilBack(pause);
     await load.stop();
@@ -282,21 +282,21 @@ class Trial {
     await this.#untilBack(pause);
   }
 
-  /** Resolves when every gateway that found the store away has said that it is back. */
+  /** Resolves when every gateway that reported an outage has reported its end. */
   async #untilBack(pause: (ms: number) => Promise<unknown>): Promise<void> {
     const untilMs = Date.now() + SETTLE_MS_MAX;
     await pause(100);
     while (this.#away.isOpen && Date.now() < untilMs) await pause(20);
   }
 
-  /** Adds the units that a gateway itself says it may have charged twice. */
+  /** Adds the units that a gateway itself reports as possibly charged twice. */
   async #noteUncertain(gateway: GatewayChild): Promise<void> {
     this.#uncertain += await this.#away.poll(gateway);
   }
 
   /**
-   * The count of the day, and the history, have all that was admitted, and at most what was never
-   * answered more.
+   * The count of the day and the history must have everything that was admitted. They may have
+   * more, but at most the units of requests that were never answered.
    */
   async #compareCharges(judge: PromiseChecker, clients: readonly LoadClient[]) {
     const untilMs = Date.now() + (this.#wanted.fault === undefined ? SETTLE_MS_MAX : 1_000);
@@ -315,8 +315,8 @@ class Trial {
       }
       const { lost: chargesLost, doubled, historyLost, historyDoubled } = found;
       const over = Math.max(doubled, historyDoubled) - this.#uncertain;
-      // Units that were admitted while the store was away are charged a moment later, and those of
-      // late answers taken back.
+      // Units that were admitted during the outage are charged a moment later, and those of late
+      // replies are taken back.
       if (chargesLost + historyLost + Math.max(0, over) === 0 || Date.now() > untilMs) {
         return {
           ...{ chargesLost, historyLost, uncertain: Math.min(this.#uncertain, doubled) },
@@ -328,7 +328,7 @@ class Trial {
     }
   }
 
-  /** The units of the last two days by account; none where the fault is that there is no history. */
+  /** The units of the last two days by account; empty if the planted fault is a missing history. */
   async #history(): Promise<ReadonlyMap<string, number>> {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
     const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
@@ -352,7 +352,7 @@ class Trial {
   }
 }
 
-/** Holds one answer after the other, each on its own. */
+/** Delays one reply after the other. */
 async function delayAnswers(
   proxy: StoreProxy,
   forMs: number,

@@ -1,23 +1,23 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** Stands between the gateways and their Redis, and holds single answers back. */
+/** A proxy between the gateways and their Redis that can delay single replies. */
 export type StoreProxy = {
   readonly port: number;
-  /** Holds the next answer, and what comes behind it on its connection, for so long. */
+  /** Delays the next reply, and what follows it on its connection, by `forMs`. */
   holdOne(forMs: number): void;
-  /** Answers that were held so far. */
+  /** The number of replies that were delayed so far. */
   held(): number;
   close(): Promise<void>;
 };
 
-/** A call that decides accounts of a proof. */
+/** A call that decides requests of accounts of a proof. */
 const DECISION = /evalsha[\s\S]*\}:proof:/i;
-/** With each answer that is held so many calls are executed twice, if that fault is planted. */
+/** With the planted fault, this many calls are executed twice for each delayed reply. */
 const REPEATED = 5;
 
 /**
- * `isRepeating` plants a fault: calls about the time of an answer that comes late are executed twice, as
- * if they had been sent again.
+ * `isRepeating` plants a fault: calls at the time of a delayed reply are executed twice, as if they
+ * had been sent again.
  */
 export async function startStoreProxy(port: number, isRepeating: boolean): Promise<StoreProxy> {
   const hold = new Hold();
@@ -67,7 +67,7 @@ export async function startStoreProxy(port: number, isRepeating: boolean): Promi
   };
 }
 
-/** The answer that is held next, on whatever connection it comes. */
+/** The reply that is delayed next, on whatever connection it arrives. */
 class Hold {
   #forMs: number | undefined;
   #toRepeat = 0;
@@ -78,7 +78,7 @@ class Hold {
     this.#toRepeat = REPEATED;
   }
 
-  /** For how long an answer that has come is held; undefined: not at all. */
+  /** How long a reply that has arrived is delayed; undefined if it is not. */
   take(): number | undefined {
     const forMs = this.#forMs;
     this.#forMs = undefined;
@@ -86,7 +86,7 @@ class Hold {
     return forMs;
   }
 
-  /** Whether a call is one of those that are executed twice, if that fault is planted. */
+  /** Whether a call is executed twice because of the planted fault. */
   repeats(call: Buffer): boolean {
     if (this.#toRepeat === 0 || !DECISION.test(call.toString("latin1"))) return false;
     this.#toRepeat -= 1;

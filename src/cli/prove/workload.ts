@@ -6,7 +6,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   ...(["limit", "retry-after", "forward", "late", "cost", "history"] as const),
 ];
 
-/** The windows of each plan; its day has room for everything, and counts every charge. */
+/** The windows of each plan. Its day has room for everything, and so counts every charge. */
 export const PLANS = {
   brisk: [
     { window: "second", limit: 20 },
@@ -24,7 +24,7 @@ export const PLANS = {
 export type PlanName = keyof typeof PLANS;
 const DAY_LIMIT = 1_000_000_000;
 
-/** The operations of the load: a plain one, a dear one, and one with a limit of its own. */
+/** The operations of the load: a plain one, an expensive one, and one with its own limit. */
 export const OPERATIONS = {
   pets: { cost: 1, limits: [] },
   dear: { cost: 4, limits: [] },
@@ -32,21 +32,23 @@ export const OPERATIONS = {
 } as const satisfies Readonly<Record<string, PromisedOperation>>;
 export type OperationName = keyof typeof OPERATIONS;
 
-/** Short bans, so that a proof sees some begin and end; clients that wait as told earn none. */
+/**
+ * Short bans, so that some begin and end during a proof. Clients that obey Retry-After earn none.
+ */
 const BANS = { strikes: 4, within: "10s", grace: "500ms", duration: "1s", factor: 1, max: "1s" };
 
 export type GatewaySettings = {
   readonly number: number;
   readonly gateways: number;
-  /** Its URL; undefined for the memory of the gateway. */
+  /** The URL of the store; undefined for the memory store. */
   readonly store: string | undefined;
   readonly prefix: string;
   readonly upstream: string;
-  /** The fault that this gateway has. */
+  /** The planted fault of this gateway. */
   readonly fault: PlantedFault | undefined;
 };
 
-/** The description of the operations, beside the configuration as `api-N.json`. */
+/** The description of the operations, in the folder of the configuration as `api-N.json`. */
 export function apiText({ fault }: Pick<GatewaySettings, "fault">): string {
   const paths = Object.entries(OPERATIONS).map(([operationId, { cost, limits }]) => {
     const further = limits.map(({ window, limit }) => [window, limit] as const);
@@ -62,10 +64,10 @@ export function apiText({ fault }: Pick<GatewaySettings, "fault">): string {
   return JSON.stringify({ openapi: "3.1.0", info, paths: Object.fromEntries(paths) });
 }
 
-/** The configuration of one gateway of a proof; JSON is YAML. */
+/** The configuration of one gateway of a proof. It is JSON, which is valid YAML. */
 export function configText(settings: GatewaySettings): string {
   const { number, gateways, store, prefix, upstream, fault } = settings;
-  // One of several gateways counts by itself; a single one admits one unit more.
+  // The fault: one of several gateways counts by itself; a single one admits one unit more.
   const isAlone = fault === "limit" && gateways > 1;
   const further = fault === "limit" && gateways === 1 ? 1 : 0;
   const plans = Object.entries(PLANS).map(([name, windows]) => {

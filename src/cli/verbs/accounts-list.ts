@@ -66,7 +66,7 @@ type Showing = {
   readonly terminal: Terminal;
 };
 
-/** An account as it is, in words or as JSON. */
+/** Prints an account as it is, in words or as JSON. */
 export function printAccount(account: AccountRecord, { records, call, terminal }: Showing): number {
   const [report] = accountReports([account], records, terminal.now()) as [AccountReport];
   if (call.flag("json")) return printJson(terminal, report);

@@ -14,7 +14,7 @@ import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
-/** Accounts changed in one go: other writers have their turn between two of them. */
+/** Accounts changed in one write, so that other writers get their turn between two writes. */
 const BATCH = 2_000;
 
 export const accountsSet: Verb = {
@@ -90,7 +90,7 @@ type All = {
   readonly terminal: Terminal;
 };
 
-/** Asks at a terminal, unless --yes says so already; a script is not asked. */
+/** Asks for confirmation at a terminal, unless --yes is given. A script is not asked. */
 async function isConfirmed(
   count: number,
   { on, call, terminal }: Pick<All, "on" | "call" | "terminal">,
@@ -100,7 +100,10 @@ async function isConfirmed(
   return /^y(?:es)?$/i.test((await terminal.ask(question)).trim());
 }
 
-/** Checks all of them first, then changes them in batches: run again, it goes on. */
+/**
+ * Checks all accounts first, then changes them in batches. If it is interrupted, run it again and
+ * it continues.
+ */
 async function setAllOn(
   keys: KeyStore,
   config: Config,
@@ -124,7 +127,7 @@ async function setAllOn(
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = new Set(ids.slice(from, from + BATCH));
     const edited = await applyKeyEdit(keys, (records) => {
-      // Another command may have moved one of them since.
+      // Another command may have moved some of them since.
       const still = records.accounts.filter(({ id, plan }) => plan === on && batch.has(id));
       return updateAccounts(
         records,

@@ -32,12 +32,12 @@ import { Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
 
-/** A line is written within 200 ms of the end of its request. */
+/** The line of a request is written within 200 ms of its end. */
 const LINES_LATE_MS = 300;
-/** The store is asked again where something differs: late charges may be on their way. */
+/** If something differs, the store is asked again, because late charges may still arrive. */
 const ROUNDS_MS = [LINES_LATE_MS, 1_000, 2_000];
 
-/** Compares what the logs charged with what the store counts, by account and period. */
+/** Compares what the logs charged with the store's counts, by account and period. */
 export const audit: Verb = {
   name: "audit",
   usage: "--log FILE… [--day D | --month M] [--admin URL]… [--config FILE] [--json]",
@@ -73,7 +73,7 @@ export const audit: Verb = {
   },
 };
 
-/** The period of the options, or why there is none, in words. */
+/** The period of the options, or the mistake in words. */
 function parsePeriod(day: string | undefined, month: string | undefined): AskedPeriod | string {
   if (day !== undefined && month !== undefined) {
     return "--day and --month are two periods: give one of them";
@@ -97,9 +97,9 @@ type Auditor = {
 };
 
 /**
- * The store is asked first, and says when that was by its own clock; then the lines of the requests
- * that it had counted by then get their time to be written. So traffic makes no drift, nor does the
- * clock of this machine.
+ * Asks the store first, and notes the time by the store's clock. Then it waits until the lines of
+ * the requests counted by then are written. So neither traffic nor the clock of this machine causes
+ * drift.
  */
 async function auditAll(
   auditor: Auditor,
@@ -246,11 +246,11 @@ async function compare(
 
 type Days = Pick<DayBalances, "rows" | "matched"> & {
   readonly notCompared: AuditReport["notCompared"];
-  /** The day that was asked for had no unit, in the logs as in the history. */
+  /** Whether the day that was asked for has no units, neither in the logs nor in the history. */
   readonly isIdle: boolean;
 };
 
-/** The days that are over: of the period that was asked for, else since the logs begin. */
+/** The days that are over: those of the period that was asked for, else since the logs begin. */
 async function readDays(
   { reached, asked }: Auditor,
   accounts: AccountOperations,
@@ -289,7 +289,7 @@ async function readDays(
       if (isIn(day)) days.addLogged({ environment, account, day });
     }
   }
-  // Days before the first of the history are not compared.
+  // Days before the first day of the history are not compared.
   const reaches = ({ day }: { readonly day: number }) => day >= days.firstDay;
   const notCompared = days.rows.every(reaches)
     ? []

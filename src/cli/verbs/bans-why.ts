@@ -21,13 +21,13 @@ import { LoggedBans } from "../logs/logged-bans.ts";
 
 type Owner = { readonly account: string; readonly environment: string };
 
-/** `strikes` is null, and `ban` too, if the store could not be asked: `missing` says why. */
+/** `strikes` and `ban` are null if the store could not be asked; `missing` says why. */
 type WhyBanned = Owner & {
   readonly strikes: number | null;
   readonly ban: BanInForce | null;
-  /** Bans that events tell, oldest first. */
+  /** Bans from events, oldest first. */
   readonly bans: readonly BanRecord[];
-  /** The questions that got no answer, in words. */
+  /** The queries that got no answer, in words. */
   readonly missing: readonly string[];
 };
 
@@ -65,8 +65,8 @@ export const bansWhy: Verb = {
 type Places = { readonly reached: Reached; readonly admins: readonly string[] };
 
 /**
- * The present ban as the store has it, so that it does not matter which gateway answers. Earlier ones
- * are those of `ban` events, from logs or from what gateways remember
+ * The present ban comes from the store, so it does not matter which gateway replies. Earlier bans
+ * come from `ban` events, in logs or in the memory of gateways
  * (docs/reference/commands.md#bans-why).
  */
 async function whyBanned(
@@ -84,7 +84,7 @@ async function whyBanned(
   const { account, environment } = owner as Owner;
   const missing: string[] = [];
   const bans: BanRecord[] = [...(logs?.bans.of({ account, environment }) ?? [])];
-  // Without logs the gateway of the configuration is asked as well: it may remember some.
+  // Without logs, the gateway of the configuration is asked as well, because it may remember some.
   const origins = logs === undefined ? [undefined, ...admins] : admins;
   for (const origin of origins) {
     const asked = await fetchBans(config, account, origin);
@@ -106,13 +106,16 @@ function fetchBans(config: Config, id: string, origin: string | undefined) {
   });
 }
 
-/** The same event may be in a log and in the memory of a gateway. Oldest first. */
+/**
+ * Removes repeats, because the same event may be in a log and in the memory of a gateway. Oldest
+ * first.
+ */
 function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
   const known = new Map(bans.map((ban) => [`${ban.at} ${ban.until}`, ban]));
   return [...known.values()].sort((a, b) => a.at - b.at);
 }
 
-/** The bans in logs, and the account that an id names there. */
+/** The bans in logs, and the account that an ID names in them. */
 async function readBans(
   files: readonly string[],
   id: string,

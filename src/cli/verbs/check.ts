@@ -6,7 +6,10 @@ import { configFileOf } from "../framework/config-file.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
-/** Every mistake at once, each as FILE:LINE:COL: message; warnings are told and fail nothing. */
+/**
+ * Prints every mistake, each as FILE:LINE:COL: message. Warnings are printed too, but do not fail
+ * the check.
+ */
 export const check: Verb = {
   name: "check",
   usage: "[FILE] [--keys] [--config FILE] [--json]",
@@ -37,7 +40,7 @@ export const check: Verb = {
   },
 };
 
-/** The keys say nothing about a place in the file: its first line stands for all of it. */
+/** Keys have no place in the file, so the warning names its first line. */
 async function scopeWarnings(config: Config, terminal: Terminal): Promise<Mistake[]> {
   const { keys } = await readRecords(config, terminal);
   const { missingScopes } = await import("../../config/queries/missing-scopes.ts");
@@ -53,7 +56,7 @@ function sayFine(file: string, { environments, plans }: Config, terminal: Termin
   terminal.out(`${file} is fine: ${names}; plans ${[...plans.keys()].join(", ")}\n`);
 }
 
-/** Always one JSON value; --json and --config are taken and change nothing. */
+/** Prints always one JSON value; --json and --config are accepted and have no effect. */
 export const schema: Verb = {
   name: "schema",
   usage: "[--config FILE] [--json]",

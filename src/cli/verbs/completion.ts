@@ -7,15 +7,15 @@ import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb
 type Words = {
   /** The first words of all verbs. */
   readonly first: readonly string[];
-  /** By first word, the words that may follow it. */
+  /** By first word, the words that may follow. */
   readonly second: ReadonlyMap<string, readonly string[]>;
-  /** By whole verb, its options with their dashes. */
+  /** By full verb, its options with their dashes. */
   readonly options: ReadonlyMap<string, readonly string[]>;
 };
 
 const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, fish };
 
-/** `verbs` are all verbs of the command line, this one among them. */
+/** `verbs` are all verbs of the command line, including this one. */
 export function completionOf(verbs: () => readonly Verb[]): Verb {
   return {
     name: "completion",
@@ -51,7 +51,10 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
   };
 }
 
-/** Names of the configuration, one a line; of one that cannot be read those that can, or none. */
+/**
+ * Prints names from the configuration, one a line. From a file with mistakes it prints those that
+ * can be read, or none.
+ */
 async function printNames(wanted: string, call: Invocation, terminal: Terminal): Promise<number> {
   if (wanted !== "plan" && wanted !== "env") {
     const message = `Expected --names plan or --names env: found ${JSON.stringify(wanted)}`;
@@ -91,7 +94,7 @@ function wordsOf(verbs: readonly Verb[]): Words {
   return { first: [...second.keys(), "help"], second, options };
 }
 
-/** One function that both bash and zsh understand: the words that may stand at a place. */
+/** A function in syntax that bash and zsh share: it lists the possible words at a position. */
 function candidates({ first, second, options }: Words): string {
   const seconds = [...second]
     .filter(([, words]) => words.length > 0)
@@ -185,7 +188,7 @@ function fish({ first, second, options }: Words): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** The completion of the value of an option in fish; "" where it has none of these. */
+/** The completion of the value of an option in fish; "" if the option takes none of these. */
 function fishValue(option: string): string {
   if (FILES.includes(option)) return " -rF";
   const kind = PLANS.includes(option) ? "plan" : ENVIRONMENTS.includes(option) ? "env" : undefined;

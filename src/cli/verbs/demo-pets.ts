@@ -8,13 +8,13 @@ import type { Terminal } from "../framework/terminal.ts";
 const READY_MS_MAX = 15_000;
 const STOP_MS_MAX = 6_000;
 
-/** The sample backends of the demo, each a process of its own, as any backend is. */
+/** The sample backends of the demo. Each has its own process, as real backends do. */
 export type DemoPets = { stop(): Promise<void> };
 
 /**
- * Starts pets at each upstream on this machine. Rejects, with none left running, when one cannot
- * start; the message names the port and the setting. They end when this process does, however that
- * happens: the channel between the two closes with it.
+ * Starts pets at each upstream on this machine. If one cannot start, rejects with none left
+ * running; the message names the port and the setting. They end when this process ends, for
+ * whatever reason, because the channel between the two closes.
  */
 export async function startDemoPets(config: Config, terminal: Terminal): Promise<DemoPets> {
   const children: Child[] = [];

@@ -11,7 +11,7 @@ export type DemoScreen = {
   readonly started: Pick<GatewayHandle, "urls" | "adminUrl">;
   readonly config: Config;
   readonly issued: readonly DemoKey[];
-  /** As it was named on the command line. */
+  /** The file as named on the command line. */
   readonly file: string;
   readonly dataFolder: string;
 };

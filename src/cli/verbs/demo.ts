@@ -17,7 +17,7 @@ const AGREED: readonly Limit[] = [
 ];
 
 /**
- * The verb of `npm start`. It always uses the embedded store: nothing else needs to be installed.
+ * The verb of `npm start`. It always uses the embedded store, so nothing else must be installed.
  */
 export const demo: Verb = {
   name: "demo",
@@ -56,7 +56,10 @@ export const demo: Verb = {
   },
 };
 
-/** On a first start without keys: one per plan for production, a free one for the others. */
+/**
+ * Issues keys on a first start without keys: one per plan for production, a free one for the
+ * others.
+ */
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
   const { openKeyStore } = await import("../../stores/open-stores.ts");
   const { issueKeys } = await import("../../core/keys/edit-keys.ts");
@@ -91,7 +94,7 @@ function wantedKeys({ environments, plans }: Config) {
   );
 }
 
-/** These keys were not shown: a start that failed leaves none behind. */
+/** Removes keys that were not shown, so that a failed start leaves none behind. */
 async function takeBack(
   config: Config,
   terminal: Terminal,

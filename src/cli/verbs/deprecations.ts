@@ -13,7 +13,7 @@ import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
 
-/** Lists the operations that go away, and who still calls them. */
+/** Lists deprecated operations with a sunset, and their callers. */
 export const deprecations: Verb = {
   name: "deprecations",
   usage: "[--admin URL]… [--config FILE] [--json]",
@@ -48,8 +48,8 @@ export const deprecations: Verb = {
 type Calls = Parameters<typeof report>[1];
 
 /**
- * The calls that the gateways know, added up; asking makes each tell the store. `named`: one that did
- * not answer was named by --admin.
+ * The calls that the gateways know, added up. A query makes each gateway flush to the store.
+ * `named` is set if a gateway that did not reply was named by --admin.
  */
 async function askGateways(
   config: Config,

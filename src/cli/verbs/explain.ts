@@ -76,7 +76,7 @@ async function fromLogs(
   return { ok: false, message: `No line of ${files.join(", ")} is of the request ${id}` };
 }
 
-/** The ban that refused a request, by its event; undefined if the logs do not have it. */
+/** The ban that refused a request, from its event; undefined if the logs do not have it. */
 function banOf(line: LoggedRequest, bans: LoggedBans): KnownBan | undefined {
   const { account, env: environment, ban: until } = line;
   if (account === undefined || environment === undefined) return undefined;
@@ -84,7 +84,7 @@ function banOf(line: LoggedRequest, bans: LoggedBans): KnownBan | undefined {
   return ban && { imposed: ban.imposed === true, reason: ban.reason };
 }
 
-/** Each gateway remembers its own refusals: they are asked in turn. */
+/** Asks the gateways in turn, because each remembers only its own refusals. */
 async function fromGateways(
   call: Invocation,
   { id, admins }: { readonly id: string; readonly admins: readonly string[] },
@@ -102,7 +102,7 @@ async function fromGateways(
       ...(origin && { origin }),
     });
     if (answer.ok) return answer;
-    // The message of a gateway does not say which it is.
+    // The message of a gateway does not name the gateway.
     const named = origin === undefined || answer.message.includes(origin);
     messages.push(named ? answer.message : `${origin}: ${answer.message}`);
   }

@@ -9,7 +9,7 @@ import { CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb
 const UPSTREAM = "http://127.0.0.1:3000";
 const KEY_PREFIX_MAX = 32;
 
-/** Writes the least configuration that works, and says what to do next. */
+/** Writes a minimal configuration that works, and prints the next steps. */
 export const init: Verb = {
   name: "init",
   usage: "[--upstream URL] [--key-prefix TEXT] [--yes] [--config FILE] [--json]",
@@ -43,7 +43,7 @@ export const init: Verb = {
       return fail(terminal, EXIT_USAGE, mistake);
     }
     if (call.flag("json")) return printJson(terminal, { file, upstream, keyPrefix });
-    // npm sets this for a program that npx runs, which is on no PATH.
+    // npm sets this for a program that npx runs, which is not in PATH.
     const program = terminal.env.npm_command === "exec" ? "npx tollgate" : "tollgate";
     terminal.out(nextSteps(program, file, upstream));
     return EXIT_OK;
@@ -52,7 +52,7 @@ export const init: Verb = {
 
 type Answers = { readonly upstream: string; readonly keyPrefix: string };
 
-/** `--upstream`, or the answer at a terminal; undefined if it is not given and stdin is no terminal. */
+/** `--upstream`, or the answer at a terminal; undefined if neither is there. */
 async function upstreamOf(call: Invocation, terminal: Terminal): Promise<string | undefined> {
   const named = call.text("upstream");
   if (named !== undefined) return named;
@@ -69,7 +69,7 @@ async function keyPrefixOf(call: Invocation, terminal: Terminal, folder: string)
   return (await answerTo(question, folder, call, terminal)) ?? folder;
 }
 
-/** The answer, or `usual` for an empty one; undefined if stdin is no terminal. */
+/** The answer, or `usual` if it is empty; undefined if stdin is not a terminal. */
 async function answerTo(
   question: string,
   usual: string,
@@ -81,7 +81,9 @@ async function answerTo(
   return answer === "" ? usual : answer;
 }
 
-/** The name of the project's folder as the first part of keys: `My-Shop/config/a.yaml` gives "myshop". */
+/**
+ * The name of the project's folder as the first part of keys: "myshop" for `My-Shop/config/a.yaml`.
+ */
 function folderName(file: string): string {
   const folder = dirname(resolve(file));
   const project = basename(folder) === "config" ? dirname(folder) : folder;
@@ -91,7 +93,7 @@ function folderName(file: string): string {
   return letters === "" ? "key" : letters.slice(0, KEY_PREFIX_MAX);
 }
 
-/** Why nothing was written; a file that is there already is never replaced. */
+/** Writes a new file and never replaces an existing one. Returns why nothing was written. */
 async function writeNew(file: string, text: string): Promise<string | undefined> {
   try {
     await makeFolder(dirname(file));
@@ -99,7 +101,7 @@ async function writeNew(file: string, text: string): Promise<string | undefined>
     try {
       await created.writeFile(text);
     } catch (error) {
-      // Half a file, or an empty one on a full disk, would stand in the way of the next try.
+      // An incomplete or empty file on a full disk would make the next attempt fail.
       await rm(file, { force: true });
       throw error;
     } finally {
@@ -114,7 +116,7 @@ async function writeNew(file: string, text: string): Promise<string | undefined>
   }
 }
 
-/** The rest of the file is right, so a mistake is in one of the answers. */
+/** The rest of the file is correct, so a mistake is in one of the answers. */
 async function mistakeIn(
   file: string,
   { upstream, keyPrefix }: Answers,
@@ -131,7 +133,7 @@ async function mistakeIn(
   return `Cannot use ${option}: ${first?.message ?? "it is refused"}`;
 }
 
-/** JSON's quotes are YAML's: nothing of the URL is read as anything else. */
+/** YAML accepts JSON's quotes, so no part of the URL is read as syntax. */
 function configText(upstream: string, keyPrefix: string): string {
   return `# Tollgate's configuration. Every key and its default: docs/configuration.md, or tollgate schema.
 # tollgate check says every mistake with its line; saving this file reloads the gateway.

@@ -57,7 +57,10 @@ export const keysCreate: Verb = {
   },
 };
 
-/** The keys that were asked for, or the mistake; names are judged where the configuration is known. */
+/**
+ * The keys that were asked for, or the mistake. Names are checked later, when the configuration is
+ * known.
+ */
 function readWanted(call: Invocation): NewKeys | string {
   const [environment, plan, account] = [call.text("env"), call.text("plan"), call.text("account")];
   const missing = [

@@ -37,15 +37,16 @@ export const pets: Verb = {
 
 type Wanted = HostPort & { readonly dataFile?: string; readonly seed: boolean };
 
-/** Until a signal, or until the demo that started it is gone, however that ended. */
+/** Serves until a signal, or until the demo that started it has ended, for whatever reason. */
 async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
-  // The pets know nothing of the gateway's rooms: for them it is loaded already, and without a word.
+  // The pets are no module of the gateway. This loads SQLite for them without its warning.
   loadSqlite();
   const { startPets } = await import("../../pets/server.ts");
   const { parent } = terminal.process;
   const ended = new Promise<void>((resolve) => {
     parent?.onGone(resolve);
-    // A signal may reach the whole group: the gateway in front drains first, and then lets go.
+    // A signal may reach the whole group. The gateway drains first, and then closes its
+    // connections.
     terminal.process.onEnd(() => {
       if (parent === undefined) resolve();
     });

@@ -85,7 +85,7 @@ const tryOut: Verb = {
   },
 };
 
-/** The plans that are tried, with the accounts and operations that they are tried on. */
+/** The plans to try, with the accounts and operations to try them on. */
 async function trialOf(call: Invocation, terminal: Terminal) {
   const { loadPlans } = await import("../../config/load/load-plans.ts");
   const loaded = await loadPlans(call.args[0] ?? "", terminal.env);

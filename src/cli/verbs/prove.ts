@@ -9,7 +9,7 @@ import { PLANTED_FAULTS, type PlantedFault } from "../prove/workload.ts";
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
 const GATEWAYS = { least: 1, most: 16, usual: 2 };
 
-/** Shows on this machine that the promises hold, or that they do not. */
+/** Shows on this machine whether the promises hold. */
 export const prove: Verb = {
   name: "prove",
   usage: "[--gateways N] [--redis URL] [--seconds S] [--break FAULT] [--config FILE] [--json]",
@@ -72,7 +72,7 @@ type Read = {
   readonly redis: RedisAddress | string | undefined;
 };
 
-/** The address, or why it is none. */
+/** The address, or the mistake in it. */
 function readRedis(text: string | undefined): RedisAddress | string | undefined {
   if (text === undefined) return undefined;
   const read = parseStoreAddress(text);
@@ -91,11 +91,11 @@ function mistakeIn(
   if (call.text("break") !== undefined && fault === undefined) {
     return cannot("break", `one of ${PLANTED_FAULTS.join(", ")}`);
   }
-  // The address may hold a password: it is not repeated.
+  // The address may hold a password, so it is not repeated.
   return typeof redis === "string" ? `Cannot use --redis: ${redis}` : undefined;
 }
 
-/** The promises that did not hold, by the members of the proof that show it. */
+/** The promises that did not hold, named by the members of the proof that show it. */
 function brokenIn(proof: ProofReport): readonly string[] {
   const counts = {
     ...{ overLimit: proof.overLimit, falseRefusals: proof.falseRefusals },
@@ -105,7 +105,7 @@ function brokenIn(proof: ProofReport): readonly string[] {
     ...{ bansIgnored: proof.bansIgnored, otherAnswers: proof.otherAnswers },
   };
   const broken = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [name] : []));
-  // A proof of nothing proves nothing.
+  // A proof without admitted and refused requests proves nothing.
   return proof.admitted > 0 && proof.refused > 0 ? broken : [...broken, "noLoad"];
 }
 

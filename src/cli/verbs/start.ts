@@ -2,7 +2,7 @@ import { configFileOf } from "../framework/config-file.ts";
 import { prettyLogFormatter } from "../framework/pretty-log.ts";
 import { CONFIG, type Verb } from "../framework/verb.ts";
 
-/** Prints nothing but JSON lines on stdout, or lines for people where that is a terminal. */
+/** Prints only JSON lines on stdout; if stdout is a terminal, lines for people. */
 export const start: Verb = {
   name: "start",
   usage: "[--config FILE]",

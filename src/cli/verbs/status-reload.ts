@@ -22,7 +22,10 @@ const ALL: Option = {
   summary: "list all gateways that share its store, with 1 where one of them is not ready",
 };
 
-/** Asks the running gateway how it is; 1 where it is not ready, or does not answer. */
+/**
+ * Shows the state of the running gateway. The exit status is 1 if it is not ready, or does not
+ * reply.
+ */
 export const status: Verb = {
   name: "status",
   usage: "[--all] [--admin URL] [--config FILE] [--json]",
@@ -71,7 +74,7 @@ const GATEWAY_COLUMNS = [
   ...["requests/s", "refusals/s", "store ms", "why"],
 ];
 
-/** A `!` follows the version and the hash that most gateways do not have. */
+/** A `!` follows each version and hash that differs from those of most gateways. */
 function gatewaysText(gateways: readonly GatewayReport[], terminal: Terminal): string {
   const sum = (name: "requestsPerSecond" | "refusalsPerSecond") =>
     gateways.reduce((all, gateway) => all + gateway[name], 0).toFixed(1);
@@ -114,7 +117,7 @@ function statusText({ told, checks, hash, reached }: Shown, terminal: Terminal):
   return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${fileText(hash, reached)}\n`;
 }
 
-/** How the configuration in force stands to the file. */
+/** Whether the configuration in force is that of the file. */
 function fileText(hash: string, { config, mistakes, isRemote }: Reached): string {
   const [mistake] = mistakes;
   if (mistake !== undefined) {
@@ -124,7 +127,9 @@ function fileText(hash: string, { config, mistakes, isRemote }: Reached): string
   return hash === config.hash ? "the file as it is now" : "not the file as it is now";
 }
 
-/** Another way to reload, where the gateway could not be asked; one that refuses has said why. */
+/**
+ * Another way to reload if the gateway could not be reached. A gateway that refused has said why.
+ */
 function insteadOf(status: number | undefined): string {
   if (status === 401) return `\n${OTHER_TOKEN}`;
   return status === undefined || status === 403 ? `\n${INSTEAD}` : "";
@@ -133,11 +138,11 @@ function insteadOf(status: number | undefined): string {
 type Reloading = { readonly hash: string };
 
 const INSTEAD = "Saving the file reloads it too, and so does SIGHUP to the process";
-/** A gateway keeps to its token until it has read the new one. */
+/** A gateway uses its old token until it has read the new one. */
 const OTHER_TOKEN =
   "Where admin.token was changed the gateway still has the old one: SIGHUP to the process, or saving the file, puts the new one in force";
 
-/** Has the running gateway read its configuration again. */
+/** Makes the running gateway read its configuration again. */
 export const reload: Verb = {
   name: "reload",
   usage: "[--admin URL] [--config FILE] [--json]",
@@ -158,7 +163,7 @@ export const reload: Verb = {
     }
     const { hash } = reloaded.value;
     if (call.flag("json")) return printJson(terminal, { hash });
-    // It may have been started with another file than the one of this command.
+    // The gateway may have been started with another file than that of this command.
     const isOther = !reached.isRemote && hash !== config.hash;
     const other = !isOther ? "" : `, which is not that of ${config.file}`;
     terminal.out(

@@ -17,8 +17,8 @@ export function isByDay(call: Invocation): boolean {
 }
 
 /**
- * `usage --days` and `usage --month`: a row for each account and day, printed as they are read, so
- * that any number of accounts takes the same memory (docs/reference/history.md).
+ * `usage --days` and `usage --month`: one row for each account and day. Rows are printed as they
+ * are read, so any number of accounts takes the same memory (docs/reference/history.md).
  */
 export async function usageByDay(call: Invocation, terminal: Terminal): Promise<number> {
   const period = parsePeriod({ days: call.text("days"), month: call.text("month") }, (name) => {

@@ -13,12 +13,12 @@ import {
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 
 const EVERY_MS = 30_000;
-/** Accounts with refused requests, and keys, that are noticed between two times. */
+/** The most accounts with refused requests, and the most keys, kept between two flushes. */
 const NOTICED_MAX = 100_000;
 
 export type ActivityRecorderOptions = {
   readonly notes: ActivityStore;
-  /** Whether days have a history, for refused requests to go to. */
+  /** Whether usage by day is kept, so that refused requests are counted there. */
   readonly keepsDays: () => boolean;
   /** Unix milliseconds. */
   readonly now: () => number;
@@ -26,19 +26,19 @@ export type ActivityRecorderOptions = {
 };
 
 /**
- * Gathers what this process notices, for the store twice a minute, in a few calls for many: requests
- * that were refused, keys that were used, calls of deprecated operations
- * (docs/reference/history.md#notes). Bounded; nothing of it is on the way of a request.
+ * Collects what this process observes and sends it to the store twice a minute, in few calls:
+ * refused requests, used keys, and calls of deprecated operations
+ * (docs/reference/history.md#notes). Its memory is bounded, and no request waits for it.
  */
 export class ActivityRecorder {
   readonly #options: ActivityRecorderOptions;
   readonly #timer: NodeJS.Timeout;
   #refused = new Map<string, { name: AccountRef; day: number; requests: number }>();
-  /** The last day of each key that the store was told of, or is about to be. */
+  /** The last day of each key that was sent to the store, or is about to be. */
   readonly #days = new Map<string, number>();
   #used = new Map<string, number>();
   readonly #calls = new DeprecatedCalls();
-  /** The calls of all gateways, of the accounts that called here. */
+  /** The calls at all gateways, of the accounts that called at this one. */
   readonly #known = new DeprecatedCalls();
   #telling: Promise<void> | undefined;
 
@@ -48,7 +48,7 @@ export class ActivityRecorder {
     this.#timer = setInterval(() => void this.flush(), everyMs).unref();
   }
 
-  /** Once for each request line. */
+  /** Called once for each request line. */
   request({ env, account, key, decision, decidedAt }: AccessLogEntry): void {
     if (env === undefined || account === undefined) return;
     const day = dayOf(decidedAt ?? this.#options.now());
@@ -67,7 +67,10 @@ export class ActivityRecorder {
     return this.#known.callsOf(environment, account);
   }
 
-  /** Tells the store now. Never rejects: where the store is away it is told another time. */
+  /**
+   * Flushes to the store now. Never rejects: if the store is unreachable, the next flush sends the
+   * data.
+   */
   flush(): Promise<void> {
     this.#telling ??= this.#tellAll().finally(() => {
       this.#telling = undefined;
@@ -82,7 +85,7 @@ export class ActivityRecorder {
   }
 
   #use(key: string, day: number): void {
-    // Told twice is no harm.
+    // Sending a day twice does no harm.
     if (this.#days.size >= NOTICED_MAX) this.#days.clear();
     this.#days.set(key, day);
     if (this.#used.size < NOTICED_MAX) this.#used.set(key, day);

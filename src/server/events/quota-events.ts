@@ -14,19 +14,19 @@ import {
 } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
-/** The account that a request is of. */
+/** The account of a request. */
 type Owner = {
   readonly environment: string;
   readonly account: string;
   readonly plan: string;
-  /** Undefined for a request without credentials, which is an address's. */
+  /** Undefined for a request without credentials, which is charged to an address. */
   readonly key: { readonly id: string } | undefined;
 };
 
-/** Parts of a limit, in percent, whose first use is told (docs/reference/events.md#kinds). */
+/** Percentages of a limit whose first use is an event (docs/reference/events.md#kinds). */
 const TOLD_PERCENT = [80, 100];
 
-/** Tells the ban that a request earned, with its strikes, whichever gateways saw them. */
+/** Logs the ban that a request caused, with its strikes, whichever gateways saw them. */
 export function logBanEvent(
   log: Log,
   { environment: env, account, plan }: Owner,
@@ -34,7 +34,7 @@ export function logBanEvent(
 ): void {
   if (earned === undefined) return;
   const { nowMs: decidedAt, ban } = verdict;
-  // A ban may be told with a request for another operation than that of its strikes.
+  // A ban may be reported with a request for another operation than that of its strikes.
   const struck = banWindow(verdict.windows, earned);
   const window = struck === undefined ? earned.window : windowLabel(struck);
   log.warn("ban", {
@@ -48,11 +48,11 @@ export function logBanEvent(
 type QuotaEventTerms = {
   readonly log: Log;
   readonly windows: readonly WindowName[];
-  /** Units in the price of the account's plan. */
+  /** Units included in the price of the account's plan. */
   readonly included: readonly Limit[];
 };
 
-/** The terms of an account on that plan, as the configuration in force has them. */
+/** The terms of an account on that plan, from the configuration in force. */
 export function quotaEventTerms(
   log: Log,
   { quotaEventWindows, planBounds }: Pick<Config, "quotaEventWindows" | "planBounds">,
@@ -62,9 +62,9 @@ export function quotaEventTerms(
 }
 
 /**
- * Tells each limit of which a request was the one to use up 80 or 100 %: the counts before and after
- * it say so, so that no two gateways tell the same. A request that crosses both tells 100. Only
- * `windows` are told: short ones would be told all the time.
+ * Logs each limit of which a request used up 80 or 100 %. The counts before and after the request
+ * decide this, so no two gateways log the same. A request that crosses both is logged with 100.
+ * Only `windows` are logged, because short windows would be logged all the time.
  */
 export function logQuotaEvents(
   { log, windows, included }: QuotaEventTerms,
@@ -74,12 +74,12 @@ export function logQuotaEvents(
 ): void {
   const { environment: env, account, plan, key } = owner;
   const { verdict, admitted, unspent, by } = answer;
-  // A share of a limit, while the store is away, is no limit of the account; addresses are many.
+  // During an outage a share is not a limit of the account. Addresses are too many to log.
   if (key === undefined || !admitted || by !== "store" || cost === 0) return;
   for (const counted of verdict.windows) {
     const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
     const used = usedByAll - unspent;
-    // Units that were taken back had been told.
+    // Units that were taken back were logged already.
     const was = Math.max(used - cost, loweredFrom);
     if (included.length > 0 && !observed && counted.part === undefined) {
       const units = includedOf(included, counted.window) ?? used;
@@ -88,7 +88,7 @@ export function logQuotaEvents(
         log.info("overage", { account, env, plan, ...told, reset: Math.ceil(resetMs / 1000) });
       }
     }
-    // The hot path: most requests cross nothing.
+    // This is the hot path: most requests cross nothing.
     if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
     const percent = TOLD_PERCENT.findLast((part) => {
       const least = Math.ceil((limit * part) / 100);
@@ -102,8 +102,8 @@ export function logQuotaEvents(
 }
 
 /**
- * Tells a limit of which units that were charged late used up 80 or 100 %. A cap is not told: the
- * store knows its number, and not the key.
+ * Logs a limit of which units that were charged late used up 80 or 100 %. A cap is not logged,
+ * because the store knows its number but not its key.
  */
 export function lateQuotaLogger(
   log: Log,
@@ -126,7 +126,7 @@ const NOTHING_DECIDED = {
 };
 
 /**
- * Tells a reset or a ban that a command made in the store, as the admin API tells its own. Windows of
+ * Logs a reset or a ban that a command made in the store, as the admin API logs its own. Windows of
  * operations that are not in `config` keep the name of their counter.
  */
 export function adminEventLogger(log: Log, config: Pick<Config, "environments">) {
@@ -143,16 +143,17 @@ export function adminEventLogger(log: Log, config: Pick<Config, "environments">)
   };
 }
 
-/** A marker of one day outlives it, whatever the clocks of gateways say. */
+/** A marker of one day lasts longer than the day, however the clocks of gateways differ. */
 const ELSEWHERE_MS = 26 * 3_600_000;
 
-/** Tells a key that works elsewhere, where no other gateway has told it on that day. */
+/** Logs that a key works elsewhere, if no other gateway has logged it on that day. */
 export async function logKeyElsewhere(
   { log, quotas }: { readonly log: Log; readonly quotas: Pick<QuotaAdmin, "markFirst"> },
   { id: key, account, environment: env }: KeyRecord,
   { usedIn, day }: { readonly usedIn: string; readonly day: number },
 ): Promise<void> {
-  // Without a store no gateway knows what another one told: twice is better than never.
+  // Without a store no gateway knows the events of the others. A repeated event is better than
+  // none.
   const isFirst = await quotas.markFirst(`elsewhere ${key} ${day}`, ELSEWHERE_MS).catch(() => true);
   if (isFirst) log.warn("key_elsewhere", { key, account, env, usedIn });
 }

@@ -13,17 +13,17 @@ import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
-/** Markers that are set together. */
+/** Markers that are set in one call. */
 const MARKS_AT_ONCE = 64;
-/** News that wait for a store that is away. */
+/** The most changes that wait while the store is unreachable. */
 const WAITING_MAX = 10_000;
 const AGAIN_MS = 1_000;
 
 /** A key is issued, rotated and revoked once. */
 const KEY_MARKER_MS = 24 * 3_600_000;
 /**
- * An account may be changed to and fro: a gateway sees each change within a second, and a change
- * back to an earlier state is another one for all that come later than this.
+ * An account may change back to an earlier state. Every gateway sees a change within a second, so
+ * after this time the same state is a new change.
  */
 const ACCOUNT_MARKER_MS = 15_000;
 
@@ -34,9 +34,9 @@ type RecordChangeSources = {
 };
 
 /**
- * Tells which keys and accounts have changed, by any writer: the records themselves say
- * so. Each change is told by the gateway that sets its marker first, so once over all of them
- * (docs/reference/events.md#kinds). The changes from before its start are none of its business.
+ * Logs which keys and accounts have changed, by any writer, by comparing the records. Each change
+ * is logged by the gateway that sets its marker first, so only once over all gateways
+ * (docs/reference/events.md#kinds). Changes from before the start are ignored.
  */
 export class RecordChangeWatcher {
   readonly #seen: RecordChangeSources;
@@ -56,7 +56,7 @@ export class RecordChangeWatcher {
     });
   }
 
-  /** News that were thrown away: too many waited. */
+  /** The number of changes that were dropped because too many waited. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -90,7 +90,7 @@ export class RecordChangeWatcher {
           if (first[i]) this.#seen.log.info(kind, details);
         }
       } catch {
-        // The store is unreachable: the gateway that sets the marker afterwards tells them.
+        // The store is unreachable. The gateway that sets the marker later logs them.
         await pause(AGAIN_MS, undefined, { ref: false });
       }
     }
@@ -103,7 +103,7 @@ export class RecordChangeWatcher {
   }
 }
 
-/** Calls `take` with all that is new in the records, keys first, in their order. */
+/** Calls `take` with all changes of the records, keys first, in their order. */
 async function eachNews(
   before: Records,
   after: Records,
@@ -113,7 +113,8 @@ async function eachNews(
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
   await inSlices(keys, (pair) => {
     const [was, { id, account }] = pair;
-    // A new key is told with its plan, and each is looked for: in 100,000 accounts by their index.
+    // A new key is logged with its plan. Its account is found by index, because there may be
+    // 100,000.
     const plan = was === undefined ? findById(after.accounts, account)?.plan : undefined;
     const about = { plan: plan ?? "", isSuccessor: successors.has(id) };
     const news = keyEvent(pair, about);
@@ -127,8 +128,8 @@ async function eachNews(
 }
 
 /**
- * The records that are new or another object than before, each with the one that it replaces, in
- * pieces: if another process has written a file, all of its records are other objects.
+ * The records that are new or not the same object as before, each with its predecessor, in pieces:
+ * after another process has written a file, every record is another object.
  */
 export async function findChangedRecords<T extends { readonly id: string }>(
   before: readonly T[],

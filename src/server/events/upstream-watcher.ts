@@ -20,12 +20,12 @@ export type WatchSources = {
 };
 
 const LOOK_MS = 500;
-/** Days ahead of its sunset on which an operation is told. */
+/** The numbers of days before a sunset at which an operation is logged. */
 const AHEAD_DAYS = [7, 30];
 
 /**
- * Tells upstreams that go out of service or come back, and operations whose sunset comes near. It
- * looks on a timer: nothing of it is on the way of a request. Stops when the result is called.
+ * Logs upstreams that go out of service or come back, and operations whose sunset is near. It
+ * checks on a timer, so no request waits for it. Stops when the result is called.
  */
 export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
   const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
@@ -49,8 +49,8 @@ function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boo
 }
 
 /**
- * Once for 30 days and once for 7, by the gateway that sets the marker first; the first one of all to
- * start tells the nearer of those that are past.
+ * Logs each operation once at 30 days and once at 7, by the gateway that sets the marker first. If
+ * several of these days are past at the first start, only the nearest is logged.
  */
 async function tellSunsets(seen: WatchSources, told: Map<string, number>): Promise<void> {
   const { config, log, quotas, now } = seen;
@@ -70,7 +70,7 @@ async function tellSunsets(seen: WatchSources, told: Map<string, number>): Promi
         const sunset = Math.ceil(sunsetMs / 1000);
         log.warn("sunset", { env, method, route: template, days, sunset });
       } catch {
-        // The store is away: the next look tries again.
+        // The store is unreachable: the next check tries again.
         if (before === undefined) told.delete(id);
         else told.set(id, before);
       }

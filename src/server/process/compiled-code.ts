@@ -3,18 +3,22 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 
-/** V8's own is 8 s. */
+/** V8's own default is 8 s. */
 const PAUSE_MS = 600_000;
-/** V8 14, of Node 26, made a setting of its own of it; the older name means another pause there. */
+/**
+ * V8 14 (Node 26) has a separate setting for it. In earlier versions the old name covers this
+ * pause.
+ */
 const RENAMED_IN_V8 = 14;
 
 /**
- * Keeps compiled code over pauses of up to ten minutes. V8 gives memory back once a process has been
- * idle for 8 s, and collects the hidden classes of requests, connections and answers if there is none
- * just then; with them goes the code of some 190 functions, and the first half-second of traffic after
- * it takes twice the CPU (docs/decisions/hot-path.md). Until then the heap keeps the size that traffic
- * gave it. For processes of our own: it holds for the whole process. `v8` is the version of V8: of a
- * setting that it does not know it complains on stderr.
+ * Keeps compiled code over pauses of up to ten minutes. V8 frees memory once a process has been
+ * idle for 8 s. If there are no requests, connections and responses at that time, it collects their
+ * hidden classes. The code of some 190 functions goes with them, and the first half-second of
+ * traffic after that takes twice the CPU (docs/decisions/hot-path.md). With the longer pause the
+ * heap keeps its size until then. Call this only in Tollgate's own processes, because it holds for
+ * the whole process. `v8` is the version of V8, because V8 complains on stderr about unknown
+ * settings.
  */
 export function keepCompiledCode(v8: string): void {
   const isOld = Number.parseInt(v8, 10) < RENAMED_IN_V8;
@@ -25,9 +29,9 @@ export function keepCompiledCode(v8: string): void {
 const PREFIX = "tollgate-compiled-";
 const VARIABLE = "NODE_COMPILE_CACHE";
 
-/** The folder in which processes leave their compiled code for those that are started later. */
+/** The folder in which processes store their compiled code for processes that start later. */
 export type CompileCache = {
-  /** For the environment of a process; empty where there is no such place. */
+  /** Added to the environment of a process; empty if there is no such folder. */
   readonly variables: Readonly<Record<string, string>>;
   close(): Promise<void>;
 };
@@ -45,7 +49,10 @@ export async function openCompileCache(): Promise<CompileCache> {
   };
 }
 
-/** For a process whose parent is gone: it alone can remove the folder. Another's is left alone. */
+/**
+ * For a process whose parent is gone, which is the only one left to remove the folder. Folders of
+ * other processes are not touched.
+ */
 export async function removeCompileCache(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<void> {

@@ -5,7 +5,7 @@ import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
 
 const EVERY_MS = 1_000;
-/** Rates are over this many seconds. */
+/** Rates are averages over this many seconds. */
 const READINGS_MAX = 6;
 
 type Reading = { readonly atMs: number; readonly requests: number; readonly refusals: number };
@@ -20,11 +20,15 @@ type AnnouncerOptions = {
 let gatewaysInProcess = 0;
 
 /**
- * Tells the gateways that share the store of this one, each second
- * (docs/reference/admin.md#gateways). A store that is away hears the next message.
+ * Announces this gateway each second to the gateways that share its store
+ * (docs/reference/admin.md#gateways). If the store is unreachable, the next message replaces this
+ * one.
  */
 export class GatewayAnnouncer {
-  /** The name of the gateway in the list: that of its events, further ones of this process numbered. */
+  /**
+   * The name of the gateway in the list: the name in its events. Further gateways of this process
+   * have a number.
+   */
   readonly name: string;
   readonly #options: AnnouncerOptions;
   readonly #startedMs: number;
@@ -40,13 +44,13 @@ export class GatewayAnnouncer {
     this.#startedMs = options.now();
   }
 
-  /** Tells it now and each second. */
+  /** Announces the gateway now and each second. */
   start(): void {
     this.#timer = setInterval(() => this.announce(), EVERY_MS).unref();
     this.announce();
   }
 
-  /** Tells it now, between `start` and `close`, unless the last message has no answer yet. */
+  /** Announces it now, between `start` and `close`, unless the last message has no reply yet. */
   announce(): void {
     if (this.#timer === undefined) return;
     this.#telling ??= this.#tell().finally(() => {
@@ -54,7 +58,7 @@ export class GatewayAnnouncer {
     });
   }
 
-  /** Takes this gateway off the list. Never rejects. */
+  /** Removes this gateway from the list. Never rejects. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -68,7 +72,7 @@ export class GatewayAnnouncer {
       await this.#options.gateways.announce(this.name, JSON.stringify(this.#status()));
       this.#storeMs = Math.round((performance.now() - sentMs) * 10) / 10;
     } catch {
-      // The store is away: /readyz says so.
+      // The store is unreachable: /readyz says so.
     }
   }
 

@@ -4,19 +4,22 @@ import type { Log } from "../../telemetry/log/log.ts";
 
 export type StartOptions = {
   readonly log: Log;
-  /** Reads the configuration again, for a reload. */
+  /** Reads the configuration for a reload. */
   readonly load: () => Promise<LoadResult>;
   /** Unix milliseconds; tests pass their own. */
   readonly now?: () => number;
-  /** Log lines thrown away so far, for the metrics. */
+  /** The number of log lines dropped so far, for the metrics. */
   readonly logDropped?: () => number;
-  /** Why log lines are thrown away at present, for /readyz. */
+  /** Why log lines are dropped at present, for /readyz. */
   readonly logTrouble?: () => string | undefined;
-  /** Takes whole lines that other processes of this gateway have logged. */
+  /** Called with whole lines that other processes of this gateway have logged. */
   readonly relay?: (lines: string) => void;
-  /** Another process of this gateway tells what is the same for all of them: reloads, backends. */
+  /**
+   * Whether another process of this gateway logs the events that are the same for all: reloads,
+   * backends.
+   */
   readonly supervised?: boolean;
-  /** The number of this process, where it is one of several. */
+  /** The number of this process, if it is one of several. */
   readonly worker?: number;
 };
 
@@ -24,11 +27,11 @@ export type StartOptions = {
 export type GatewayHandle = {
   readonly urls: Readonly<Record<string, string>>;
   readonly adminUrl: string | undefined;
-  /** Puts a new configuration in force whole, or keeps the old one and says every mistake. */
+  /** Applies a new configuration as a whole, or keeps the old one and reports every mistake. */
   reload(): Promise<ReloadResult>;
   /**
-   * Drains and closes (docs/reference/edge.md#drain); `atOnce` cuts a drain short, or does without
-   * one.
+   * Drains and closes (docs/reference/edge.md#drain). `atOnce` cuts a current drain short, or skips
+   * it.
    */
   stop(how?: { readonly atOnce: boolean }): Promise<void>;
 };

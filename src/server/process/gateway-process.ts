@@ -34,21 +34,21 @@ import {
 } from "./running-gateway.ts";
 import { metricSources, type ProcessStatus } from "./status.ts";
 
-/** A store that does not answer keeps no gateway from ending. */
+/** A store that does not reply delays the end of a gateway by at most this. */
 const LAST_NOTES_MS = 1_000;
 
 /** A gateway that is one process of several. */
 export type WorkerHandle = GatewayHandle & {
-  /** Counts are taken out: each is told once. */
+  /** The status of this process. Its counts are reset, so that each is reported once. */
   status(): ProcessStatus;
   readonly recall: Diagnostics;
-  /** Reads the key records now; those that cannot be had stay as they are. */
+  /** Reads the key records now. Records that cannot be read stay as they are. */
   refreshKeys(): Promise<void>;
 };
 
 /**
- * Starts a gateway in this process alone, whatever `workers` says: one of several is started so.
- * Rejects with an error in words, with nothing left open.
+ * Starts a gateway in this process alone, whatever `workers` says. Each one of several starts this
+ * way too. Rejects with an error in words, with nothing left open.
  */
 export async function startProcess(config: Config, options: StartOptions): Promise<WorkerHandle> {
   const report: Reporter = (level, message, details) => options.log[level](message, details);
@@ -85,7 +85,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   }
 }
 
-/** The engine of a gateway that is this process: it serves by itself. */
+/** The data plane of a gateway that is this process. */
 class GatewayProcess implements DataPlane {
   #config: Config;
   readonly #stores: GatewayStores;
@@ -137,7 +137,7 @@ class GatewayProcess implements DataPlane {
     return this.#serving.urls;
   }
 
-  /** Listens as the configuration says; rejects, in words, when it cannot. */
+  /** Opens the listeners of the configuration. Rejects in words if it cannot. */
   serve(config: Config): Promise<void> {
     return this.#serving.serve(config);
   }

@@ -1,46 +1,50 @@
 import { fstatSync, write as writeFile } from "node:fs";
 import { Socket } from "node:net";
 
-/** The line of a request is out within 200 ms of its end (docs/reference/http.md#request-line). */
+/**
+ * The line of a request is written within 200 ms of its end (docs/reference/http.md#request-line).
+ */
 const FLUSH_MS = 50;
-/** A write costs a system call and a thread: the timer is what flushes, short of a flood. */
+/**
+ * A write costs a system call and a thread, so the timer flushes, except under a flood of lines.
+ */
 const CHUNK_BYTES = 256 * 1024;
 /** The most bytes that UTF-8 takes for one UTF-16 unit. */
 const BYTES_PER_CHARACTER_MAX = 3;
 const RETRY_MS = 100;
 /**
- * The most that waits for a reader that does not read; lines on top of it are dropped and counted.
+ * The most bytes that wait if the reader does not read. Lines beyond that are dropped and counted.
  */
 const WAITING_BYTES_MAX = 8 * 1024 ** 2;
-/** For so long lines wait for room on a disk; then they are dropped and counted. */
+/** Lines wait this long for space on a disk. After that they are dropped and counted. */
 const HELD_MS = 1_000;
 const NEW_LINE = 0x0a;
-/** Failures of a disk that may go away. */
+/** Failures of a disk that may be temporary. */
 const DISK_FAILURES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EFBIG", "EIO"]);
 
 /**
- * The sink of log lines. A writer never waits and never fails, whatever becomes of the reader: the
- * pipe may be closed or stuck, or the disk full (docs/reference/edge.md#log-pipe).
+ * The sink of log lines. A writer never waits and never fails, even if the pipe is closed or stuck,
+ * or the disk is full (docs/reference/edge.md#log-pipe).
  */
 export type LogPipe = {
-  /** One whole line, or many. */
+  /** Writes one whole line, or many. */
   write(lines: string): void;
-  /** Lines thrown away so far. */
+  /** The number of lines dropped so far. */
   dropped(): number;
-  /** Why lines are thrown away at present; undefined if they are not. */
+  /** Why lines are dropped at present; undefined if they are not. */
   trouble(): string | undefined;
-  /** Resolves with whether all lines left within `withinMs`. */
+  /** Resolves with whether all lines were written within `withinMs`. */
   flush(withinMs: number): Promise<boolean>;
-  /** Whether a write is stuck that keeps the process from exiting: one to a file or a terminal. */
+  /** Whether a write to a file or a terminal is stuck, which keeps the process from exiting. */
   readonly holdsExit: boolean;
 };
 
-/** Called with words for people when lines begin to be thrown away. */
+/** Called with a message for people when lines begin to be dropped. */
 export type LogTroubleListener = (text: string) => void;
 
-/** `blocks`: a write that is stuck holds a thread, and with it the exit. */
+/** `blocks`: a stuck write holds a thread, and so delays the exit. */
 type Writer = { readonly write: Write; readonly blocks: boolean };
-/** The part of a chunk that is to be written. */
+/** The part of a chunk that must be written. */
 type FilledChunk = { readonly chunk: Buffer; readonly from: number; readonly to: number };
 type Write = (chunk: Buffer, done: (error: Error | null, written: number) => void) => void;
 
@@ -49,14 +53,14 @@ export function openLogPipe(fd: number, onTrouble?: LogTroubleListener): LogPipe
   return createLogPipe(writerTo(fd), onTrouble);
 }
 
-/** A log whose chunks `writer` writes, each whole or in part. */
+/** A log that writes its chunks with `writer`. One write may take a part of a chunk. */
 export function createLogPipe(writer: Writer, onTrouble: LogTroubleListener = () => {}): LogPipe {
   return new Pipe(writer, onTrouble);
 }
 
 /**
- * A pipe or socket is written without blocking, by the event loop. A blocking write to a pipe that
- * is never read would hold a thread for ever, and with it the exit of the process (measured).
+ * The event loop writes to a pipe or socket without blocking. A blocking write to a pipe that is
+ * never read would hold a thread for ever, and with it the exit of the process (measured).
  */
 function writerTo(fd: number): Writer {
   const kind = fstatSync(fd);
@@ -74,14 +78,14 @@ function writerTo(fd: number): Writer {
 class Pipe implements LogPipe {
   readonly #write: Write;
   /**
-   * Lines are encoded as they come: as texts they would wait in the heap, put together of many
-   * pieces, which each collection of the young generation would have to copy.
+   * Lines are encoded at once. As strings they would wait in the heap in many pieces, which each
+   * young-generation collection would have to copy.
    */
   #chunk: Buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   #used = 0;
-  /** Was written, and may be filled again. */
+  /** A chunk that was written and can be filled again. */
   #spare: Buffer | undefined;
-  /** Chunks that are full, and wait for the write under way. */
+  /** Full chunks that wait for the current write. */
   #full: FilledChunk[] = [];
   #waitingBytes = 0;
   #writing = false;
@@ -93,9 +97,9 @@ class Pipe implements LogPipe {
   readonly #blocks: boolean;
   readonly #onTrouble: LogTroubleListener;
   #trouble: string | undefined;
-  /** Since when the disk has taken nothing, on performance.now(). */
+  /** The time since which the disk has accepted nothing, on performance.now(). */
   #fullSinceMs: number | undefined;
-  /** The last line on the disk is a part of one. */
+  /** Whether the last line on the disk is incomplete. */
   #torn = false;
   #isCalled = false;
 
@@ -172,7 +176,7 @@ class Pipe implements LogPipe {
     this.#waitingBytes += bytes;
   }
 
-  /** The present chunk is full; `bytes` is the room of the next one. */
+  /** Called when the current chunk is full; `bytesMax` is the least size of the next one. */
   #begin(bytesMax = 0): void {
     if (this.#used > 0) this.#full.push({ chunk: this.#chunk, from: 0, to: this.#used });
     this.#used = 0;
@@ -196,7 +200,10 @@ class Pipe implements LogPipe {
     });
   }
 
-  /** A full disk may have room again, a slow terminal too; a closed pipe never has a reader again. */
+  /**
+   * A full disk may get space again, and so may a slow terminal. A closed pipe never gets a reader
+   * again.
+   */
   #failed(error: Error, filled: FilledChunk): void {
     const code = "code" in error ? error.code : undefined;
     const isDisk = this.#blocks && DISK_FAILURES.has(code);
@@ -213,7 +220,7 @@ class Pipe implements LogPipe {
     this.#send();
   }
 
-  /** Throws away all lines that wait, the rest of one that is partly written too. */
+  /** Drops all waiting lines, and the rest of a partly written one. */
   #drop(filled: FilledChunk): void {
     const { chunk, from } = filled;
     const startsTorn = from === 0 && chunk[0] === NEW_LINE;

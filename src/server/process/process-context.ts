@@ -1,28 +1,31 @@
-/** The parts of the world outside that a service may touch while it runs. */
+/** The parts of the outside world that a service may use while it runs. */
 export type ProcessContext = {
   readonly env: Readonly<Record<string, string | undefined>>;
   err(text: string): void;
   readonly process: ProcessControl;
 };
 
-/** The process itself, for the verbs that stay: start, pets, demo. */
+/** The process itself, for commands that keep running: start, pets, demo. */
 export type ProcessControl = {
   /** The command that runs this program again: node and main.ts. */
   readonly self: readonly [string, ...string[]];
   /** The version of V8, such as "14.6.202". */
   readonly v8: string;
-  /** Whether npm runs this process: it passes signals on, and its shell may die of them first. */
+  /** Whether npm runs this process. npm passes signals on, and its shell may die of them first. */
   readonly underNpm: boolean;
-  /** Hears of SIGTERM and SIGINT, and under npm of a parent that is gone; every time. */
+  /** The listener is called for each SIGTERM and SIGINT, and under npm when the parent is gone. */
   onEnd(listener: (cause: ShutdownCause) => void): void;
   onHangUp(listener: () => void): void;
-  /** Hears of what nothing caught; from then on the process does not end by itself. */
+  /**
+   * The listener is called for errors that nothing caught. After this call such an error does not
+   * end the process.
+   */
   onCrash(listener: (error: unknown) => void): void;
   /** Ends now. */
   exit(status: number): never;
-  /** Ends now where even `exit` could hang: SIGKILL. */
+  /** Ends the process with SIGKILL, if even `exit` could hang. */
   kill(): void;
-  /** The process that started this one with a channel, if any: see demo.ts. */
+  /** The process that started this one with an IPC channel, if any: see demo.ts. */
   readonly parent: Parent | undefined;
 };
 
@@ -43,7 +46,7 @@ export const EXIT_FAILURE = 1;
 export const EXIT_USAGE = 64;
 export const EXIT_CONFIG = 78;
 
-/** Says on stderr what went wrong, in words, and gives the status to end with. */
+/** Writes on stderr what went wrong, and returns the exit status. */
 export function fail(
   surroundings: Pick<ProcessContext, "err">,
   status: number,
@@ -55,21 +58,26 @@ export function fail(
 
 export type ShutdownSignal = "SIGTERM" | "SIGINT";
 
-/** Why a process is asked to end: a signal, or the parent that would have passed one on is gone. */
+/** The cause of a shutdown: a signal, or the end of the parent that would have passed one on. */
 export type ShutdownCause = ShutdownSignal | "parent gone";
 
-/** The answer to a cause: begin a drain, cut it short, or nothing, as it is the first one again. */
+/**
+ * The response to a cause: begin a drain, cut it short, or nothing, because it repeats the first
+ * one.
+ */
 export type ShutdownAction = "drain" | "end" | "same";
 
-/** The same signal again within this time is one that came on two ways: a terminal and a parent. */
+/**
+ * The same signal within this time is a duplicate that came by way of the terminal and the parent.
+ */
 const REPEAT_MS = 100;
-/** npm passes a signal on after the terminal has given it to the whole group, and is slow at times. */
+/** npm passes on a signal that the terminal has sent to the whole group already, sometimes late. */
 const REPEAT_UNDER_NPM_MS = 500;
 
 /**
- * Tells a second signal, which ends a process at once, from the first one that arrives again
- * (docs/reference/edge.md#drain). A parent that is gone is never a second one: the shell between
- * npm and us dies of the signal that we drain for.
+ * Distinguishes a second signal, which ends a process at once, from a duplicate of the first
+ * (docs/reference/edge.md#drain). The end of the parent never counts as a second signal, because
+ * the shell between npm and this process dies of the same signal.
  */
 export class ShutdownSignals {
   readonly #repeatMs: number;
@@ -79,7 +87,7 @@ export class ShutdownSignals {
     this.#repeatMs = underNpm ? REPEAT_UNDER_NPM_MS : REPEAT_MS;
   }
 
-  /** `nowMs` is that of a monotonic clock, in milliseconds. */
+  /** `nowMs` is the time of a monotonic clock, in milliseconds. */
   judge(cause: ShutdownCause, nowMs: number): ShutdownAction {
     const first = this.#first;
     if (first === undefined) {

@@ -32,26 +32,29 @@ import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
 import { type ProcessStatus, readGauges } from "./status.ts";
 
 /**
- * The spread of a configuration. Not `taken`: nothing has changed, for these reasons. Taken: it is
- * in force, but for the processes that the reasons name.
+ * The result of rolling out a configuration. If `applied` is false, nothing changed, for these
+ * reasons. If true, it is in force in every process except those the reasons name.
  */
 export type Rollout = { readonly applied: boolean; readonly reasons: readonly string[] };
 
-/** The part of a gateway that serves: listeners of this process, or other processes. */
+/** The part of a gateway that serves requests: listeners of this process, or other processes. */
 export type DataPlane = {
   readonly urls: Readonly<Record<string, string>>;
   readonly watched: Omit<MetricSources, "version">;
-  /** Brings the counts of other processes up to date, ahead of a scrape. */
+  /** Updates the counts of other processes, before a scrape. */
   readonly collectCounts?: () => Promise<void>;
-  /** Has other processes read the key records now. Never rejects. */
+  /** Makes other processes read the key records now. Never rejects. */
   readonly refreshWorkerKeys?: () => Promise<void>;
   readonly recall: Diagnostics;
   readinessInputs(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
-  /** Puts a configuration that was judged in force. Never rejects. */
+  /** Applies a configuration that was checked. Never rejects. */
   applyConfig(change: ConfigChange): Promise<Rollout>;
-  /** Serves what is under way, closes, and resolves when all of it is over; `hurry` cuts that short. */
+  /**
+   * Finishes requests in progress, closes, and resolves when all of them have ended. `hurry` cuts
+   * that short.
+   */
   drain(times: DrainTimes, hurry: AbortSignal): Promise<void>;
-  /** Cuts what is under way, in a drain or without one. */
+  /** Aborts requests in progress, in a drain or without one. */
   closeNow(): void;
 };
 
@@ -64,8 +67,8 @@ export type GatewayStores = {
 };
 
 /**
- * A gateway as the rest sees it, whether one process serves or several: reloads one after another,
- * one shutdown, one set of checks, one admin listener.
+ * A gateway as other modules see it, whether one process serves or several. It runs one reload at a
+ * time, one shutdown, one set of checks and one admin listener.
  */
 export class RunningGateway implements GatewayHandle {
   #config: Config;
@@ -80,9 +83,9 @@ export class RunningGateway implements GatewayHandle {
   #reloadFailed: string | undefined;
   readonly #webhook: Webhook;
   readonly #unwatch: () => void;
-  /** Undefined in all processes but one of those that serve together. */
+  /** Defined in only one of the processes that serve together. */
   readonly #teller: RecordChangeWatcher | undefined;
-  /** Undefined in the processes that serve together: the one that watches them speaks for all. */
+  /** Undefined in processes that serve together: their supervisor announces the whole gateway. */
   readonly #announcer: GatewayAnnouncer | undefined;
 
   constructor(config: Config, options: StartOptions, stores: GatewayStores, engine: DataPlane) {
@@ -118,8 +121,8 @@ export class RunningGateway implements GatewayHandle {
   }
 
   /**
-   * Opens the admin listener where the configuration has one, and tells other gateways of this one
-   * from then on. Rejects in words, naming the setting.
+   * Opens the admin listener if the configuration has one, and starts to announce this gateway to
+   * others. Rejects in words that name the setting.
    */
   async openAdmin(): Promise<void> {
     const { admin } = this.#config;
@@ -147,7 +150,7 @@ export class RunningGateway implements GatewayHandle {
     });
   }
 
-  /** The checks; of one environment where it is named: `upstreams` alone differs. */
+  /** The readiness checks. If an environment is named, `upstreams` is that of the environment. */
   checks(environment?: string): ReadinessChecks {
     const observed = {
       ...this.#engine.readinessInputs(),
@@ -162,7 +165,7 @@ export class RunningGateway implements GatewayHandle {
     return this.#engine.recall;
   }
 
-  /** Counts are taken out: each is told once. */
+  /** The status of this process. Its counts are reset, so that each is reported once. */
   status(): ProcessStatus {
     return {
       counted: takeCounts(this.#stores.counting),
@@ -176,12 +179,12 @@ export class RunningGateway implements GatewayHandle {
     };
   }
 
-  /** Tells spans and metrics as the configuration says. */
+  /** Starts to export spans and metrics, as the configuration says. */
   async logStarted(): Promise<void> {
     const { counting, telemetry } = this.#stores;
     const { supervised = false, worker } = this.#options;
     const { collectCounts: gather } = this.#engine;
-    // The counts of one of several processes are taken out of it: the sums are told for all.
+    // A worker's counts are moved to the supervisor, which exports the sums of all.
     const readings = supervised ? undefined : metricReaders(this.#watched(), counting);
     const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readings, gather };
     await telemetry.configure(this.#config.telemetry, teller);
@@ -245,15 +248,15 @@ export class RunningGateway implements GatewayHandle {
   }
 
   /**
-   * Any mistake keeps the old configuration, is logged with its file and line, and counts
-   * (docs/reference/edge.md#reload).
+   * Keeps the old configuration after a mistake. The mistake is logged with its file and line, and
+   * counted (docs/reference/edge.md#reload).
    */
   #kept(reasons: readonly string[], first?: Mistake): void {
     if (this.#options.supervised !== true) {
       for (const why of reasons) this.#options.log.error("config_refused", { why });
     }
     this.#stores.counting.reloaded("failure");
-    // Anybody may read this: a mistake may quote the file, and a reason names keys.
+    // This is public: a mistake may quote the file, and a reason names keys.
     this.#reloadFailed =
       first === undefined ? "it needs a restart" : `${first.file}:${first.line}:${first.column}`;
   }
@@ -267,7 +270,7 @@ export class RunningGateway implements GatewayHandle {
     this.#reloadFailed = undefined;
   }
 
-  /** `reasons` name the processes that do not have it yet. */
+  /** `reasons` name the processes that do not have the configuration yet. */
   #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
     const { log } = this.#options;
     const { counting } = this.#stores;
@@ -299,9 +302,9 @@ export class RunningGateway implements GatewayHandle {
   }
 }
 
-/** A collector that does not answer may hold up the end of a process for so long, within the drain. */
+/** A collector that does not reply may delay the end of a process this long, within the drain. */
 const FAREWELL_MS_MAX = 3_000;
-/** A drain that took all of its time leaves so much. */
+/** If a drain took all of its time, this much is left for the export. */
 const FAREWELL_MS_MIN = 500;
 
 function farewellMs(deadlineMs: number): number {

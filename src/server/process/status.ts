@@ -6,10 +6,10 @@ import type { MetricSources } from "../../telemetry/metrics/metric-readers.ts";
 import type { CountsDelta } from "../../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
 
-/** The counts of one process since it told them last, and how it is: for the one that supervises it. */
+/** The counts of one process since its last status, and its state, for the supervisor. */
 export type ProcessStatus = {
   readonly counted: CountsDelta;
-  /** Events since it told them last. */
+  /** Events since the last status. */
   readonly events: readonly WebhookEvent[];
   readonly gauges: Gauges;
   readonly checks: ReadinessChecks;
@@ -24,7 +24,7 @@ export type Gauges = {
   readonly storeUnsafePolicy: boolean;
   readonly storeSplit: boolean;
   readonly keysLost: number;
-  /** These only grow, as long as the process lives. */
+  /** These only grow while the process lives. */
   readonly storeCommands: number;
   readonly chargesUncertain: number;
   readonly chargesLost: number;
@@ -34,7 +34,7 @@ export type Gauges = {
 };
 type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
 
-/** The facts about a gateway in this process that are asked for at each scrape. */
+/** The facts about a gateway in this process that each scrape needs. */
 export function metricSources(
   serving: Listeners,
   { quotas, keys }: { readonly quotas: StoreStatus; readonly keys: Pick<KeyStore, "lostCount"> },
@@ -73,7 +73,7 @@ export function readGauges(watched: Omit<MetricSources, "version">): Gauges {
   };
 }
 
-/** All processes as one gateway: counts are summed, and of everything else the worst is taken. */
+/** All processes as one gateway: counts are summed, and everything else is the worst value. */
 export function sumGauges(all: readonly Gauges[]): Gauges {
   const sum = (read: (gauges: Gauges) => number) => {
     return all.reduce((total, gauges) => total + read(gauges), 0);
@@ -102,7 +102,7 @@ export function sumGauges(all: readonly Gauges[]): Gauges {
   };
 }
 
-/** The worst of all processes in each check, and how many of them it is. */
+/** The worst result of all processes in each check, and the number of processes that have it. */
 export function worstReadinessCheck(
   all: readonly ReadinessChecks[],
   name: "store" | "keys",

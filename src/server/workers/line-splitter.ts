@@ -1,17 +1,17 @@
-/** A line that is longer than any that a worker writes: it is dropped. */
+/** A longer line is dropped: workers write none of this length. */
 const LINE_BYTES_MAX = 1024 ** 2;
 const NEWLINE = 10;
 
 /**
- * Puts the pieces that come through a pipe together to whole lines, and passes those on as they
- * come: many at once. Half a line at the end, of a process that was killed, is thrown away.
+ * Joins the pieces that come through a pipe to whole lines, and passes the lines on at once, many
+ * in one call. An incomplete line at the end, of a process that was killed, is dropped.
  */
 export class LineSplitter {
   readonly #pass: (lines: string) => void;
   #half: Buffer[] = [];
   #halfBytes = 0;
   #giveUp = false;
-  /** Lines thrown away. */
+  /** The number of dropped lines. */
   lost = 0;
 
   constructor(pass: (lines: string) => void) {

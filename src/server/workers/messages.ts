@@ -9,40 +9,43 @@ import type { ProcessStatus } from "../process/status.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
 /**
- * Between the process that watches and one that serves. A configuration goes over whole, as it was
- * read and checked: so all serve the same one, and one that is started later never sees a newer file.
+ * Messages between the supervisor and a worker. A configuration is sent whole, as it was read and
+ * checked. So all workers serve the same one, and one that starts later never sees a newer file.
  */
 export type WorkerCommand =
   | { readonly start: Config }
   | { readonly reload: Config; readonly id: number }
   | { readonly report: number }
-  /** Read the key records now, then report. */
+  /** Read the key records now, then send a status. */
   | { readonly refreshKeys: number }
   | { readonly recall: DiagnosticsQuery; readonly id: number }
   | { readonly stop: true };
 
 export type WorkerMessage =
-  /** Listens to messages from now on. */
+  /** The worker listens to messages from now on. */
   | { readonly hello: true }
   | { readonly serving: Readonly<Record<string, string>> }
-  /** Cannot start, in words for people. */
+  /** The worker cannot start; the message is for people. */
   | { readonly cannot: string }
-  /** Goes on with what is under way, and ends: something went wrong that nothing caught. */
+  /**
+   * The worker finishes requests in progress and then ends, because of an error that nothing
+   * caught.
+   */
   | { readonly failing: string }
   | { readonly reloaded: ReloadResult; readonly id: number }
-  /** The store went or came back, as this process sees it. */
+  /** The store became unreachable or came back, as this worker sees it. */
   | { readonly store: StoreAvailabilityEvent }
   | { readonly recalled: DiagnosticsReply; readonly id: number }
-  /** `id` is that of the question; undefined in an unsolicited message. */
+  /** `id` is that of the request; undefined in an unsolicited message. */
   | { readonly status: ProcessStatus; readonly id?: number };
 
-/** A question to a process about what it remembers: see Diagnostics. */
+/** A query about what a process remembers: see Diagnostics. */
 export type DiagnosticsQuery =
   | { readonly refusal: string }
   | { readonly open: true }
   | { readonly deprecated: true }
   | { readonly refused: true }
-  /** Tell the store now what would be told within a minute. */
+  /** Flush to the store now what would be sent within a minute. */
   | { readonly tellStore: true };
 
 export type DiagnosticsReply = {
@@ -52,18 +55,18 @@ export type DiagnosticsReply = {
   readonly refused?: readonly RefusedAccount[];
 };
 
-/** The way to the process that watches over this one. */
+/** The channel to the supervisor of this process. */
 export type SupervisorChannel = {
-  /** Resolves when the message has left, or when the other process no longer listens. */
+  /** Resolves when the message was sent, or when the other process no longer listens. */
   send(message: WorkerMessage): Promise<void>;
   onMessage(listener: (message: WorkerCommand) => void): void;
-  /** The process that watches is gone, however that happened. */
+  /** The listener is called when the supervisor is gone, for whatever reason. */
   onGone(listener: () => void): void;
-  /** A number of its own for each process that was ever started. */
+  /** A number that no other process of this gateway has or had. */
   readonly number: number;
 };
 
-/** Undefined where this process is not one of several. */
+/** Undefined if this process is not one of several. */
 export function openChannel(): SupervisorChannel | undefined {
   const { worker } = cluster;
   if (worker === undefined) return undefined;
@@ -78,7 +81,8 @@ export function openChannel(): SupervisorChannel | undefined {
     },
     onGone: (listener) => {
       worker.once("disconnect", () => {
-        // Node ends a process whose parent is gone, unless it seems to be meant: here it drains.
+        // Node ends a process whose parent is gone, unless this is set. Here the process drains
+        // instead.
         worker.exitedAfterDisconnect = true;
         listener();
       });

@@ -1,14 +1,15 @@
 import type { Log } from "../../telemetry/log/log.ts";
 
-/** An event about the store, as one process of several told it to the one that watches. */
+/** An event about the store, as a worker reported it to the supervisor. */
 export type StoreAvailabilityEvent = {
   readonly kind: "store_away" | "store_back";
   readonly details: Readonly<Record<string, unknown>>;
 };
 
 /**
- * The store as all processes of a gateway see it: away with the first of them that lost it, back with
- * the last one, and each told once (docs/reference/events.md#kinds).
+ * The store as all processes of a gateway see it. It is unreachable as soon as one process loses
+ * it, and back when the last one has it back. Each change is logged once
+ * (docs/reference/events.md#kinds).
  */
 export class StoreAvailability {
   readonly #log: Pick<Log, "error" | "info">;
@@ -30,7 +31,7 @@ export class StoreAvailability {
     }
   }
 
-  /** The process sees nothing any more; the one in its place tells what it sees itself. */
+  /** Called when a process has ended. Its replacement reports what it sees itself. */
   ended(worker: number): void {
     if (!this.#away.delete(worker) || this.#away.size > 0) return;
     this.#log.info("store_back", { accountsCharged: this.#accountsCharged });

@@ -20,17 +20,17 @@ import {
 import { worstReadinessCheck } from "../process/status.ts";
 import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
 
-/** A scrape waits so long for a process that does not answer, then takes what it told before. */
+/** A scrape waits this long for a worker's reply, then uses its last status. */
 const ASK_MS_MAX = 500;
-/** Records that are not read by then are read by the clock, within a second. */
+/** Records that are not read by then are read on the timer, within a second. */
 const REFRESH_MS_MAX = 1_500;
 
 type WorkerSet = { readonly team: WorkerPool; readonly cache: CompileCache };
 
 /**
- * A gateway of several processes. This one serves no request: it starts the others, replaces those
- * that end, reads the configuration for all, and answers on the admin listener. Rejects like `start`,
- * with no process left behind.
+ * A gateway of several processes. This process serves no request. It starts the workers, replaces
+ * those that end, reads the configuration for all, and serves the admin listener. Rejects like
+ * `start`, with no process left behind.
  */
 export async function startWorkers(
   config: Config,
@@ -43,8 +43,8 @@ export async function startWorkers(
   try {
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    // This process decides nothing: it reads accounts and lifts bans, and is not counted as a
-    // gateway by the others (docs/reference/store.md#shares).
+    // This process makes no decisions. It reads accounts and lifts bans, and the other gateways do
+    // not count it as a gateway (docs/reference/store.md#shares).
     const onAdminEvent = adminEventLogger(options.log, config);
     const quotas = await openQuotaStore(config, { now, report, onAdminEvent });
     closers.push(() => quotas.close());
@@ -78,7 +78,7 @@ export async function startWorkers(
   }
 }
 
-/** The engine of a gateway of several processes: a team of them serves. */
+/** The data plane of a gateway of several processes: a pool of workers. */
 class Supervisor implements DataPlane {
   readonly #team: WorkerPool;
   readonly #stores: GatewayStores;
@@ -120,7 +120,7 @@ class Supervisor implements DataPlane {
 
   refreshWorkerKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
 
-  /** Each process remembers its own. */
+  /** Each worker remembers its own refusals and bans. */
   readonly recall: Diagnostics = {
     refusal: async (id) => {
       const answers = await this.#team.recall({ refusal: id }, ASK_MS_MAX);
@@ -143,7 +143,7 @@ class Supervisor implements DataPlane {
     },
   };
 
-  /** The worst of all processes; while none of them serves, this one's own. */
+  /** The worst of all workers; if none of them serves, this process's own. */
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { checks, gauges, health } = this.#team;
     const { keys, quotas } = this.#stores;
@@ -156,17 +156,19 @@ class Supervisor implements DataPlane {
     };
   }
 
-  /** It was read and judged in this process, once: a mistake reaches none of the others. */
+  /**
+   * This process has read and checked the configuration once, so no mistake reaches the workers.
+   */
   applyConfig({ to }: ConfigChange): Promise<Rollout> {
     return this.#team.reload(to);
   }
 
-  /** Each process keeps the delay and the drain by itself. */
+  /** Each worker keeps the delay and the drain by itself. */
   async drain({ totalMs: wholeMs }: DrainTimes): Promise<void> {
     await this.#team.stop(wholeMs + LAST_MESSAGES_MS);
     await this.#cache.close();
   }
 
-  /** The processes end at once by themselves when this one does while they drain. */
+  /** If this process ends during a drain, the workers end at once by themselves. */
   closeNow(): void {}
 }

@@ -13,11 +13,14 @@ import { WorkerProcess } from "./worker-process.ts";
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
 const MAIN = fileURLToPath(new URL(`../../main.${EXTENSION}`, import.meta.url));
-/** More ends than this in a minute are a loop: each further start waits, twice as long each time. */
+/**
+ * More ends than this in a minute are a loop. Each further start waits twice as long as the one
+ * before.
+ */
 const ENDS_MAX = 5;
 const ENDS_WITHIN_MS = 60_000;
 const BACKOFF_MS = 1_000;
-/** Beyond the drain's own deadline, which each process keeps by itself. */
+/** Time after the drain's deadline, which each process keeps by itself. */
 export const LAST_MESSAGES_MS = 2_500;
 const BACKOFF_MS_MAX = 30_000;
 
@@ -30,22 +33,22 @@ export type WorkerPoolOptions = {
   readonly variables: Readonly<Record<string, string>>;
 };
 
-/** The processes that serve: as many as are wanted, each one that ends replaced. */
+/** The workers of a gateway. A worker that ends is replaced. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   #config: Config;
-  /** Those that serve or are starting. */
+  /** The workers that serve or are starting. */
   readonly #members = new Set<WorkerProcess>();
-  /** Those that are not counted on any more, until they have ended. */
+  /** The workers that were replaced and have not ended yet. */
   readonly #leaving = new Set<WorkerProcess>();
   readonly #timers = new Set<NodeJS.Timeout>();
   #opened = false;
   #stopping = false;
   readonly #store: StoreAvailability;
-  /** When a process was lost, in milliseconds of performance.now(): of the last minute. */
+  /** The times of the last minute at which a process was lost, on performance.now(). */
   #endsMs: number[] = [];
   #lastWhy = "";
-  /** Sums of counters of processes that are gone: counters only grow. */
+  /** The sums of counters of ended processes, because counters must only grow. */
   #past = {
     storeCommands: 0,
     chargesUncertain: 0,
@@ -61,14 +64,14 @@ export class WorkerPool {
     this.#config = config;
     this.#options = options;
     this.#store = new StoreAvailability(options.log);
-    // Each takes connections from the shared socket itself: none waits in the hands of a process
-    // that dies, and this one, which watches, delays no request (docs/decisions/workers.md).
+    // Each worker accepts from the shared socket itself. So no connection waits in a process that
+    // dies, and the supervisor delays no request (docs/decisions/workers.md).
     cluster.schedulingPolicy = cluster.SCHED_NONE;
   }
 
   /**
-   * Resolves when all serve. Rejects, with none left, in the words of the first that cannot. The
-   * first starts alone: an obstacle to it would stop the others too.
+   * Resolves when all workers serve. Rejects with the message of the first that cannot, with none
+   * left. The first starts alone, because its obstacle would stop the others too.
    */
   async open(): Promise<void> {
     try {
@@ -89,7 +92,7 @@ export class WorkerPool {
     return this.#restarts;
   }
 
-  /** The last checks of every process that serves. */
+  /** The last checks of every worker that serves. */
   get checks(): readonly ReadinessChecks[] {
     return this.#statuses().map(({ checks }) => checks);
   }
@@ -108,7 +111,7 @@ export class WorkerPool {
     };
   }
 
-  /** Processes that end again and again, or none that serves, is a reason not to be ready. */
+  /** The gateway is not ready if workers end again and again, or if none serves. */
   get health(): ReadinessCheck {
     const { count } = this.#options;
     const ends = this.#recentEnds();
@@ -120,24 +123,24 @@ export class WorkerPool {
     return serving === count ? { ok: true } : { ok: true, why: `${serving} of ${count} serve` };
   }
 
-  /** Brings up to date what all have told; gives up on each after `withinMs`. */
+  /** Updates the status of all workers; waits for each at most `withinMs`. */
   async ask(withinMs: number): Promise<void> {
     await Promise.all([...this.#members].map((member) => member.requestStatus(withinMs)));
   }
 
-  /** The answers of all that serve; gives up on each after `withinMs`. */
+  /** The results of all workers that serve; waits for each at most `withinMs`. */
   recall(question: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
     return Promise.all([...this.#members].map((member) => member.recall(question, withinMs)));
   }
 
-  /** Has all of them read the key records; gives up after `withinMs`. */
+  /** Makes all workers read the key records; waits at most `withinMs`. */
   async refreshKeys(withinMs: number): Promise<void> {
     await Promise.all([...this.#members].map((member) => member.refreshKeys(withinMs)));
   }
 
   /**
-   * Puts a configuration in force in all of them, and in all that are started from now on. One goes
-   * first: a configuration that it refuses is not given to the others. One that gives no answer is
+   * Applies a configuration in all workers, and in those that start from now on. One goes first: if
+   * it refuses the configuration, the others do not get it. A worker that does not reply is
    * replaced by one with the new configuration.
    */
   async reload(config: Config): Promise<Rollout> {
@@ -158,8 +161,8 @@ export class WorkerPool {
     if (refused.length > 0) return { applied: false, reasons: refused };
     this.#config = config;
     const others = [...this.#members].filter((member) => member !== first);
-    // After the first process has taken the configuration, another can refuse it only for a reason
-    // of its own, for a moment.
+    // After the first worker has applied the configuration, another can refuse it only for a
+    // temporary reason of its own.
     const answers = await Promise.all(
       others.map(async (member) => {
         const reasons = await one(member);
@@ -170,7 +173,7 @@ export class WorkerPool {
     return { applied: true, reasons: [...late, ...answers.flat()] };
   }
 
-  /** Lets all of them drain; resolves when they have ended, or have been ended at the deadline. */
+  /** Drains all workers. Resolves when they have ended, or were killed at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     this.#cancel();
@@ -187,7 +190,7 @@ export class WorkerPool {
     await this.#ended();
   }
 
-  /** Another takes its place now; it lets go of what is under way, or is made to. */
+  /** Replaces a worker now. The old one drains, or is killed. */
   #retire(member: WorkerProcess, config: Config): void {
     this.#lose(member, "it did not take the new configuration");
     member.stop();
@@ -238,13 +241,13 @@ export class WorkerPool {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       this.#restarts += 1;
-      // A failed start is reported where the loss of the process is.
+      // The loss of the process is reported elsewhere, together with the failed start.
       this.#serve().catch(() => {});
     }, afterMs);
     this.#timers.add(timer);
   }
 
-  /** Starts one; rejects, in words, when it cannot serve. */
+  /** Starts one worker. Rejects in words if it cannot serve. */
   async #serve(): Promise<void> {
     const startMs = performance.now();
     const member = this.#launch();

@@ -11,21 +11,21 @@ import type {
 } from "./messages.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
-/** A member's messages about itself. */
+/** Callbacks about one worker. */
 export type WorkerEvents = {
   onStatus(status: ProcessStatus): void;
   onStore(worker: number, change: StoreAvailabilityEvent): void;
-  /** It will serve no longer: once for each, whatever follows. */
+  /** Called once for each worker when it no longer serves, whatever follows. */
   lost(member: WorkerProcess, why: string): void;
-  /** Whole lines of its log. */
+  /** Called with whole lines of its log. */
   lines(lines: string): void;
 };
 
-/** From here on it is as good as dead. */
+/** A worker that takes longer to start counts as dead. */
 const START_MS_MAX = 60_000;
 const RELOAD_MS_MAX = 5_000;
 
-/** One process that serves, seen from the one that watches. */
+/** A worker, as the supervisor sees it. */
 export class WorkerProcess {
   readonly number: number;
   readonly #worker: Worker;
@@ -36,11 +36,11 @@ export class WorkerProcess {
   #lost = false;
   #serving = false;
   #stopped = false;
-  /** As it told it last. */
+  /** The last status that the worker sent. */
   status: ProcessStatus | undefined;
-  /** Resolves with the URLs when it serves; rejects, in words, when it cannot. */
+  /** Resolves with the URLs when the worker serves. Rejects in words if it cannot. */
   readonly ready: Promise<Readonly<Record<string, string>>>;
-  /** It has ended, and all that it wrote is read. */
+  /** Resolves when the worker has ended and all of its output was read. */
   readonly closed: Promise<void>;
   #onServing: (urls: Readonly<Record<string, string>>) => void = () => {};
   #onCannot: (error: Error) => void = () => {};
@@ -80,12 +80,12 @@ export class WorkerProcess {
     return this.#serving && !this.#lost;
   }
 
-  /** Lines of its log that were thrown away here. */
+  /** The number of its log lines that were dropped here. */
   get lost(): number {
     return this.#lines.lost;
   }
 
-  /** Puts a configuration in force there, once it serves. Rejects when there is no answer. */
+  /** Applies a configuration in the worker, once it serves. Rejects if there is no reply. */
   async reload(config: Config): Promise<ReloadResult> {
     await this.ready;
     const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
@@ -93,25 +93,28 @@ export class WorkerProcess {
     throw new Error("it answered something else");
   }
 
-  /** Brings `status` up to date; gives up after `withinMs`. Never rejects. */
+  /** Updates `status`; waits at most `withinMs`. Never rejects. */
   async requestStatus(withinMs: number): Promise<void> {
     if (this.serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
   }
 
-  /** Has it read the key records; gives up after `withinMs`. Never rejects. */
+  /** Makes the worker read the key records; waits at most `withinMs`. Never rejects. */
   async refreshKeys(withinMs: number): Promise<void> {
     const ask = (refreshKeys: number): WorkerCommand => ({ refreshKeys });
     if (this.serving) await this.#ask(ask, withinMs).catch(() => {});
   }
 
-  /** Its memory's answer; empty where it gives none within `withinMs`. Never rejects. */
+  /**
+   * The worker's result from its memory; empty if it does not reply within `withinMs`. Never
+   * rejects.
+   */
   async recall(recall: DiagnosticsQuery, withinMs: number): Promise<DiagnosticsReply> {
     if (!this.serving) return {};
     const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => undefined);
     return answer !== undefined && "recalled" in answer ? answer.recalled : {};
   }
 
-  /** It drains and ends by itself. */
+  /** Tells the worker to drain and end. */
   stop(): void {
     this.#stopped = true;
     this.#tell({ stop: true });

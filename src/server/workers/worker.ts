@@ -22,15 +22,17 @@ import {
   type WorkerCommand,
 } from "./messages.ts";
 
-/** A process that is killed takes at most the counts of this time with it. */
+/** A process that is killed loses at most the counts of this time. */
 const TELL_MS = 500;
 const CRASH_DRAIN_MS = 5_000;
-/** After the drain's deadline: time for what it cuts to end, with its lines and its charges. */
+/** Time after the drain's deadline for aborted requests to end, with their lines and charges. */
 const CUT_MS = 1_700;
-/** The process that watches waits a little longer. */
+/** The supervisor waits a little longer than this. */
 const LAST_LINES_MS = 500;
 
-/** One process of several: everything but the admin listener, as the one that started it says. */
+/**
+ * Runs one process of several: everything except the admin listener, as the supervisor commands.
+ */
 export async function runWorker(surroundings: ProcessContext): Promise<number> {
   keepCompiledCode(surroundings.process.v8);
   const channel = openChannel();
@@ -62,7 +64,7 @@ class Service {
 
   run(): Promise<number> {
     const { process } = this.#surroundings;
-    // Ctrl-C reaches the whole group, but only the process that watches decides.
+    // Ctrl-C reaches the whole group, but only the supervisor decides.
     process.onEnd(() => {});
     process.onHangUp(() => {});
     process.onCrash((error) => this.#onCrash(error));
@@ -96,7 +98,7 @@ class Service {
       return { ok: true, config: this.#config ?? config, warnings: [], files: [] };
     };
     try {
-      // The admin listener is one for all, in the process that watches.
+      // The supervisor has the one admin listener.
       this.#gateway = await startProcess(
         { ...config, admin: undefined },
         {
@@ -111,7 +113,7 @@ class Service {
       await this.#channel.send({ cannot: error instanceof Error ? error.message : String(error) });
       return this.#leave(EXIT_FAILURE);
     }
-    // For those that are started later: a process that is killed would leave nothing.
+    // Writes the cache for processes that start later, because a killed process would write none.
     flushCompileCache();
     await this.#tell();
     await this.#channel.send({ serving: this.#gateway.urls });
@@ -140,7 +142,10 @@ class Service {
     await this.#channel.send({ status: this.#gateway.status(), ...(id !== undefined && { id }) });
   }
 
-  /** The process that watches is gone: ends as if told to, at once where it had been told so. */
+  /**
+   * Called when the supervisor is gone. Drains as after a stop command; if a stop was commanded
+   * already, ends at once.
+   */
   #onGone(): void {
     const removed = removeCompileCache(this.#surroundings.env);
     if (this.#stopping) void removed.then(() => this.#surroundings.process.kill());
@@ -169,7 +174,7 @@ class Service {
     await this.#leave(status);
   }
 
-  /** The last counts and lines go ahead. */
+  /** Sends the last counts and lines before the exit. */
   async #leave(status: number): Promise<void> {
     await this.#tell();
     await this.#pipe.flush(LAST_LINES_MS);
@@ -178,13 +183,13 @@ class Service {
 }
 
 /**
- * Adds the number of the process to its messages; a request line is the gateway's. The store goes and
- * comes back for the gateway: the process that watches tells that once for all. Parts of a Cluster
- * are told by each process.
+ * Adds the number of the process to its log messages, except to request lines. The supervisor logs
+ * once for the whole gateway that the store is unreachable or back. Each process logs parts of a
+ * Cluster itself.
  */
 function numbered(log: Log, { number: worker, send: tell }: SupervisorChannel): Log {
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
-    // The process that watches has the same records, and tells it.
+    // The supervisor has the same records, and logs it.
     if (kind === "keys_lost") return true;
     if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
     void tell({ store: { kind, details } });
