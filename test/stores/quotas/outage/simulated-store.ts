@@ -156,7 +156,7 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
     },
     keyOf: () => "account",
     clockOf: () => clock,
-    isTimed: () => clock.isKnown,
+    knowsClock: () => clock.isKnown,
     ensureClock: () => (clock.isKnown ? undefined : timed(() => undefined).then(() => undefined)),
     answeredUntilMs: () => Math.min(performance.now(), ...unanswered),
     historyMs: undefined,
