@@ -203,9 +203,7 @@ async function answered<T>(
     const answer = await ask(onMissing);
     return answer.ok && parts.size > 0 ? { ...answer, missing: [...parts.values()] } : answer;
   } catch (error) {
-    const where = config.store.kind === "memory" ? "memory" : config.store.shown;
-    const why = error instanceof Error ? error.message : String(error);
-    return refused(`Cannot ask the store ${where}: ${why}`);
+    return refused(storeError(config, error));
   }
 }
 
@@ -256,10 +254,16 @@ export async function readDeprecatedCalls(
   try {
     return { ok: true, value: await quotas.activity.calls(deprecatedOperations(config)) };
   } catch (error) {
-    const where = config.store.kind === "memory" ? "memory" : config.store.shown;
-    const why = error instanceof Error ? error.message : String(error);
-    return { ok: false, message: `Cannot ask the store ${where}: ${why}` };
+    return { ok: false, message: storeError(config, error) };
   } finally {
     await quotas.close();
   }
+}
+
+/** Why the store gave no answer, with its address once and without its password. */
+function storeError({ store }: Config, error: unknown): string {
+  const why = error instanceof Error ? error.message : String(error);
+  // The key store names the address itself.
+  if (why.startsWith("Cannot read the keys in ")) return why;
+  return `Cannot ask the store ${store.kind === "memory" ? "memory" : store.shown}: ${why}`;
 }
