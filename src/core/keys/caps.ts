@@ -1,27 +1,10 @@
-import { quoteValue } from "../../base/messages.ts";
-import {
-  CAP_NUMBER_MAX,
-  LIMIT_MAX,
-  type Limit,
-  sortByLength,
-  WINDOW_NAMES,
-} from "../quota/windows.ts";
+import { CAP_NUMBER_MAX, type Limit, sortByLength, WINDOW_NAMES } from "../quota/windows.ts";
 import type { Cap, KeyRecord } from "./records.ts";
+import { windowLimitsError } from "./window-limits.ts";
 
 /** The mistake in the given caps, in words; undefined if there is none. */
 export function capsError(caps: readonly Cap[]): string | undefined {
-  for (const { window, limit } of caps) {
-    if (!WINDOW_NAMES.includes(window)) {
-      return `Cannot cap the window ${quoteValue(window)} as it is unknown: expected ${WINDOW_NAMES.join(", ")}`;
-    }
-    if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
-      return `Cannot use the cap ${quoteValue(limit)} per ${window}: it must be a whole number from 1 to 10^12`;
-    }
-  }
-  if (new Set(caps.map(({ window }) => window)).size < caps.length) {
-    return "Cannot use two caps for one window: give each window once";
-  }
-  return undefined;
+  return windowLimitsError(caps, { verb: "cap", noun: "cap", windows: WINDOW_NAMES });
 }
 
 /** The caps, with each cap of `change` in place of the one with the same window. */

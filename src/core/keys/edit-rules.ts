@@ -1,10 +1,11 @@
 import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
 import { DAY_MS } from "../quota/days.ts";
-import { LIMIT_MAX, type Limit, WINDOW_NAMES } from "../quota/windows.ts";
+import { type Limit, WINDOW_NAMES } from "../quota/windows.ts";
 import { capsError } from "./caps.ts";
 import { findById } from "./record-index.ts";
 import { type AccountLimit, type AccountRecord, type Cap, isId, type Records } from "./records.ts";
+import { windowLimitsError } from "./window-limits.ts";
 
 /**
  * The means of making keys. `random` is as for `makeKey`: cryptographic whole numbers below `max`.
@@ -116,18 +117,7 @@ export function missingLimitsError(
 export const LIMITED: readonly AccountLimit["window"][] = [...WINDOW_NAMES, "concurrent"];
 
 export function limitsError(limits: readonly AccountLimit[]): string | undefined {
-  for (const { window, limit } of limits) {
-    if (!LIMITED.includes(window)) {
-      return `Cannot limit the window ${quoteValue(window)} as it is unknown: expected ${LIMITED.join(", ")}`;
-    }
-    if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
-      return `Cannot use the limit ${quoteValue(limit)} per ${window}: it must be a whole number from 1 to 10^12`;
-    }
-  }
-  if (new Set(limits.map(({ window }) => window)).size < limits.length) {
-    return "Cannot use two limits for one window: give each window once";
-  }
-  return undefined;
+  return windowLimitsError(limits, { verb: "limit", noun: "limit", windows: LIMITED });
 }
 
 /** The mistake in names and values of metadata. The value "" removes a name, if that is allowed. */

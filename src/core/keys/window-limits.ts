@@ -1,0 +1,28 @@
+import { quoteValue } from "../../base/messages.ts";
+import { LIMIT_MAX } from "../quota/windows.ts";
+
+/** The words of a message, and the windows that there are. */
+type LimitWords = {
+  readonly verb: string;
+  readonly noun: string;
+  readonly windows: readonly string[];
+};
+
+/** The mistake in limits of windows, in words; undefined if there is none. */
+export function windowLimitsError(
+  limits: readonly { readonly window: string; readonly limit: number }[],
+  { verb, noun, windows }: LimitWords,
+): string | undefined {
+  for (const { window, limit } of limits) {
+    if (!windows.includes(window)) {
+      return `Cannot ${verb} the window ${quoteValue(window)} as it is unknown: expected ${windows.join(", ")}`;
+    }
+    if (!Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
+      return `Cannot use the ${noun} ${quoteValue(limit)} per ${window}: it must be a whole number from 1 to 10^12`;
+    }
+  }
+  if (new Set(limits.map(({ window }) => window)).size < limits.length) {
+    return `Cannot use two ${noun}s for one window: give each window once`;
+  }
+  return undefined;
+}
