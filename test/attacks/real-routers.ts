@@ -1,10 +1,11 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Fastify from "fastify";
 import { type RunningProcess, startProgram } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
+import { freePort } from "../support/redis/redis.ts";
+import { reach } from "../support/wire/reach.ts";
 
 /** The operations that every router here has, by the name that it answers with. */
 export const TEMPLATES = {
@@ -151,23 +152,4 @@ function routerOf(running: RunningProcess, origin: string, remove: () => Promise
     await remove();
   };
   return { origin, [Symbol.asyncDispose]: close };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-function reach(port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("error", reject).once("connect", () => {
-      socket.destroy();
-      resolve();
-    });
-  });
 }

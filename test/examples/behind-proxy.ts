@@ -1,13 +1,14 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
-import { connect as connectTcp, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { startProgram } from "../support/gateway/processes.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
+import { freePort } from "../support/redis/redis.ts";
 import { type Authority, openAuthority } from "../support/wire/certificates.ts";
+import { reach } from "../support/wire/reach.ts";
 import { readExample, replaceAll } from "./example-file.ts";
 
 /** A client that is not the proxy: another address of loopback. */
@@ -131,23 +132,4 @@ export async function ask(
   } finally {
     session.destroy();
   }
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-function reach(port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const socket = connectTcp(port, "127.0.0.1");
-    socket.once("error", reject).once("connect", () => {
-      socket.destroy();
-      resolve();
-    });
-  });
 }

@@ -6,8 +6,8 @@ import { isOnPath } from "../../scripts/needs.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { startRedis } from "../support/redis/redis.ts";
-import { ask, freePort, openProxy, PROXIES, type RunningProxy } from "./behind-proxy.ts";
+import { freePort, startRedis } from "../support/redis/redis.ts";
+import { ask, openProxy, PROXIES, type RunningProxy } from "./behind-proxy.ts";
 import { readExample } from "./example-file.ts";
 
 const PACE_MS = 25;

@@ -5,10 +5,10 @@ import { isOnPath } from "../../scripts/needs.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
+import { freePort } from "../support/redis/redis.ts";
 import {
   ask,
   CLIENT,
-  freePort,
   openProxy,
   PROXIES,
   type ProxyExample,
