@@ -4,6 +4,7 @@ import { eventsPage } from "./events.ts";
 import { logPage } from "./log.ts";
 import { metricsPage } from "./metrics.ts";
 import { refusalsPage } from "./refusals.ts";
+import { verbsPage } from "./verbs.ts";
 
 /** Files of the repository that are made from rows in the code, by path from the root. */
 export const GENERATED: readonly { readonly path: string; readonly text: () => string }[] = [
@@ -13,4 +14,5 @@ export const GENERATED: readonly { readonly path: string; readonly text: () => s
   { path: "docs/reference/log.md", text: logPage },
   { path: "docs/reference/events.md", text: eventsPage },
   { path: "docs/reference/metrics.md", text: metricsPage },
+  { path: "docs/reference/verbs.md", text: verbsPage },
 ];

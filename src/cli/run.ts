@@ -28,7 +28,7 @@ import { start } from "./verbs/start.ts";
 import { reload, status } from "./verbs/status-reload.ts";
 import { usage } from "./verbs/usage.ts";
 
-const VERBS: readonly Verb[] = [
+export const VERBS: readonly Verb[] = [
   init,
   start,
   pets,

@@ -94,7 +94,7 @@ export const STEPS: Readonly<Record<string, readonly Step[]>> = {
       file: "src/cli/run.ts",
       change: (text) =>
         insert(
-          /^const VERBS/m,
+          /^export const VERBS/m,
           'import { brew } from "./verbs/brew.ts";\n\n',
         )(text).replace(/^ {2}init,$/m, "  init,\n  brew,"),
     },

@@ -53,10 +53,11 @@ export const CONFIG: Option = {
 export const ADMIN: Option = {
   name: "admin",
   value: "URL",
-  summary: "the gateway at this admin listener, whatever the file says (TOLLGATE_ADMIN_TOKEN)",
+  summary:
+    "use the gateway at this admin listener, whatever the file says; its token is TOLLGATE_ADMIN_TOKEN",
 };
 /** Every verb accepts --config; for some it has no effect. */
-export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "taken, and not read here" };
+export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "accepted, and not used here" };
 export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",

@@ -58,7 +58,12 @@ const reset: Verb = {
   summary: "set the running windows of an account to 0; bans and strikes stay",
   example: "accounts reset acme --window day",
   options: [
-    { name: "window", value: "W", repeats: true, summary: "this one (all that run)" },
+    {
+      name: "window",
+      value: "W",
+      repeats: true,
+      summary: "set only this window to 0, such as day (all that run)",
+    },
     {
       name: "env",
       value: "ENV",
