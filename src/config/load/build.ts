@@ -234,9 +234,14 @@ function windowsOf(plan: PlanDraft): readonly Limit[] | "custom" {
 }
 
 function boundsOf(plan: PlanDraft): PlanOptions {
-  if (plan === "custom") return { concurrent: undefined, observe: [], included: [] };
+  if (plan === "custom") return { concurrent: undefined, observe: [], included: [], meters: [] };
   const { concurrent, observe, included } = plan;
-  return { concurrent, observe: limitsByLength(observe), included: limitsByLength(included) };
+  return {
+    concurrent,
+    observe: limitsByLength(observe),
+    included: limitsByLength(included),
+    meters: [],
+  };
 }
 
 function sound<T>(value: T | undefined): T {

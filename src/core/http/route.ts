@@ -1,3 +1,4 @@
+import { NO_METERS, type OperationMeter } from "../quota/meters.ts";
 import type { Limit, OperationLimits } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 import {
@@ -71,6 +72,8 @@ export type RouteMatch = {
   readonly isPublic: boolean;
   /** Units of the request (docs/reference/plans.md#cost). */
   readonly cost: number;
+  /** The meters that the answer to the request is counted by. */
+  readonly meters: readonly OperationMeter[];
 };
 
 const COST = 1;
@@ -80,6 +83,7 @@ export const NO_ROUTE: RouteMatch = {
   ...{ operation: undefined, template: undefined, allowedMethods: undefined },
   isPublic: false,
   cost: COST,
+  meters: NO_METERS,
 };
 
 /**
@@ -100,6 +104,7 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
       allowedMethods: METHODS,
       isPublic: ruleFor(table.publicRoutes, method, path) !== undefined,
       cost: ruleFor(table.costs, method, path)?.cost ?? COST,
+      meters: NO_METERS,
     };
   }
   const { literal, templated } = indexOf(operations);
@@ -108,7 +113,7 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
   const { isPublic = false, cost = COST } = operation ?? {};
-  return { operation, template, allowedMethods: allow, isPublic, cost };
+  return { operation, template, allowedMethods: allow, isPublic, cost, meters: NO_METERS };
 }
 
 /** The first rule that matches the request. A rule for GET also applies to HEAD. */

@@ -11,6 +11,8 @@ export type DayUsage = {
   readonly admitted: number;
   readonly units: number;
   readonly refused: number;
+  /** Units of each meter that the account used: absent if there are none. */
+  readonly meters?: Readonly<Record<string, number>>;
 };
 
 /** Days from `from` to `to`, both included. */

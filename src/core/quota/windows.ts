@@ -42,9 +42,10 @@ export function windowRow(window: WindowName): WindowRow {
 }
 
 /**
- * A part of the requests of an account with windows of its own: those for one operation, or those
- * with one key. `id` names it in the store, `name` names it to people. A key's name is "key"; its
- * id is "@" and a number that is unique in the account.
+ * A part of what an account uses with windows of its own: the requests for one operation, those
+ * with one key, or what one meter counts. `id` names it in the store, `name` names it to people. A
+ * key's name is "key"; its id is "@" and a number that is unique in the account. A meter's id is
+ * "#" and its name.
  */
 export type LimitPart = { readonly id: string; readonly name: string };
 /** Ids of operations. */
@@ -55,19 +56,21 @@ export const CAP_NUMBER_MAX = 1_023;
 
 /**
  * One window of a plan, or of a part of the account: at most `limit` units in each. Limits are 1 to
- * LIMIT_MAX. If `observed` is set, the window is counted and never refuses.
+ * LIMIT_MAX. If `observed` is set, the window is counted and never refuses. In a decision `hold` is
+ * what a request takes from a window of a meter, in place of the request's cost.
  */
 export type Limit = {
   readonly window: WindowName;
   readonly limit: number;
   readonly part?: LimitPart;
   readonly observed?: true;
+  readonly hold?: number;
 };
 export const LIMIT_MAX = 1e12;
 
 /**
  * The name under which units are counted: `minute`, `1z141z3.minute` of an operation, `@17.minute`
- * of a key.
+ * of a key, `#tokens.minute` of a meter.
  */
 export function counterName({ window, part }: Pick<Limit, "window" | "part">): string {
   return part === undefined ? window : `${part.id}.${window}`;
@@ -166,6 +169,12 @@ export function sortByLength<T extends { readonly window: WindowName }>(limits: 
   return limits.sort((a, b) => place(a) - place(b));
 }
 
+/**
+ * A meter of a plan: it counts what the answers of the backend cost, in units of its own. Its
+ * windows, shortest first, are limits with the part `#name` of the account.
+ */
+export type PlanMeter = { readonly name: string; readonly limits: readonly Limit[] };
+
 /** The parts of a plan other than its windows (docs/reference/plans.md). */
 export type PlanOptions = {
   /** Concurrent requests of an account in one process; undefined means any number. */
@@ -179,6 +188,8 @@ export type PlanOptions = {
    * Units of these windows that the price includes, shortest first. Usage above them is overage.
    */
   readonly included: readonly Limit[];
+  /** At most four, in the order of the file. */
+  readonly meters: readonly PlanMeter[];
 };
 
 /** The windows of an account for one operation, in addition to those of its plan. */

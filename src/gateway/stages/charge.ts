@@ -67,7 +67,7 @@ export function chargeQuota(
   return deciding;
 }
 
-const UNBOUNDED: PlanOptions = { concurrent: undefined, observe: [], included: [] };
+const UNBOUNDED: PlanOptions = { concurrent: undefined, observe: [], included: [], meters: [] };
 const NONE: readonly Limit[] = [];
 
 type Asked = {
