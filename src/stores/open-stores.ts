@@ -4,7 +4,7 @@ import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { createMemoryQuotaStore } from "./quotas/memory/memory-quota-store.ts";
-import type { AdminEvent, LateUsage, QuotaStore } from "./quotas/quota-store.ts";
+import type { AdminEvent, LateBan, LateUsage, QuotaStore } from "./quotas/quota-store.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
@@ -37,6 +37,8 @@ export type QuotaOptions = OpenOptions & {
    * Called when counts rose because of requests that were decided while the store was unreachable.
    */
   readonly onLateUsage?: (usage: LateUsage) => void;
+  /** Called with a ban of the store that no request was told, because its decision came late. */
+  readonly onLateBan?: (ban: LateBan) => void;
 };
 
 /** The last day on which each key was used, for a command. Rejects if the store is unreachable. */
@@ -60,13 +62,13 @@ export async function lastUsedOf(
  */
 export async function openQuotaStore(
   config: Config,
-  { now, report, serves = false, onAdminEvent, onLateUsage }: QuotaOptions,
+  { now, report, serves = false, ...callbacks }: QuotaOptions,
 ): Promise<QuotaStore> {
   const { store: address, storePrefix: prefix, stateFile, historyMs } = config;
   if (address.kind === "memory")
     return createMemoryQuotaStore({ stateFile, now, report, historyMs });
   const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
-  const common = { address, prefix, report, historyMs, onAdminEvent, onLateUsage };
+  const common = { address, prefix, report, historyMs, ...callbacks };
   if (!serves) return createRedisQuotaStore(common);
   const { createFallback } = await import("./quotas/outage/fallback.ts");
   return createRedisQuotaStore({

@@ -36,8 +36,8 @@ export function freeCapNumbers(
 }
 
 /** The caps of a key as limits of a decision; empty if it has none. */
-export function capLimits({ caps }: Pick<KeyRecord, "caps">): readonly Limit[] {
+export function capLimits({ id, caps }: Pick<KeyRecord, "id" | "caps">): readonly Limit[] {
   if (caps === undefined) return [];
-  const part = { id: `@${caps.number}`, name: "key" };
+  const part = { id: `@${caps.number}`, name: "key", key: id };
   return caps.limits.map(({ window, limit }) => ({ window, limit, part }));
 }

@@ -118,7 +118,8 @@ export function findUsageSubject(records: Records, id: string): UsageSubject | u
   const found = findAccount(records, id);
   if (found === undefined) return undefined;
   const { environment, plan, limits } = found;
-  const caps = capLimits(findById(records.keys, id) ?? {});
+  const key = findById(records.keys, id);
+  const caps = key === undefined ? [] : capLimits(key);
   return { account: found.id, environment, plan, limits, ...(caps.length > 0 && { caps }) };
 }
 

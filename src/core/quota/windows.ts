@@ -44,10 +44,10 @@ export function windowRow(window: WindowName): WindowRow {
 /**
  * A part of what an account uses with windows of its own: the requests for one operation, those
  * with one key, or what one meter counts. `id` names it in the store, `name` names it to people. A
- * key's name is "key"; its id is "@" and a number that is unique in the account. A meter's id is
- * "#" and its name.
+ * key's name is "key"; its id is "@" and a number that is unique in the account, and `key` is the
+ * id of the key's record. A meter's id is "#" and its name.
  */
-export type LimitPart = { readonly id: string; readonly name: string };
+export type LimitPart = { readonly id: string; readonly name: string; readonly key?: string };
 /** Ids of operations. */
 export const OPERATION_ID = /^[0-9a-z]{1,7}$/;
 /** Ids of keys with caps. */

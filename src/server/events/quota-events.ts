@@ -9,6 +9,7 @@ import {
   type AdminEvent,
   type ChargeResult,
   isAddressAccount,
+  type LateBan,
   type LateUsage,
   type QuotaAdmin,
 } from "../../stores/quotas/quota-store.ts";
@@ -29,8 +30,8 @@ const TOLD_PERCENT = [80, 100];
 /** Logs the ban that a request caused, with its strikes, whichever gateways saw them. */
 export function logBanEvent(
   log: Log,
-  { environment: env, account, plan }: Owner,
-  { earned, verdict }: ChargeResult,
+  { environment: env, account, plan }: Omit<Owner, "key">,
+  { earned, verdict }: Pick<ChargeResult, "earned" | "verdict">,
 ): void {
   if (earned === undefined) return;
   const { nowMs: decidedAt, ban } = verdict;
@@ -43,6 +44,12 @@ export function logBanEvent(
     strikes: earned.strikesMs.map((atMs) => atMs / 1000),
     ...(ban === undefined && { observed: true }),
   });
+}
+
+/** Logs a ban whose decision came when its request had its answer already. */
+export function logLateBan(log: Log, { name, plan = "", verdict, earned }: LateBan): void {
+  const { environment, account } = name;
+  logBanEvent(log, { environment, account, plan }, { verdict, earned });
 }
 
 type QuotaEventTerms = {
@@ -72,10 +79,10 @@ export function logQuotaEvents(
   answer: ChargeResult,
   cost: number,
 ): void {
-  const { environment: env, account, plan, key } = owner;
+  const { environment: env, account, plan } = owner;
   const { verdict, admitted, unspent, by } = answer;
   // During an outage a share is not a limit of the account. Addresses are too many to log.
-  if (key === undefined || !admitted || by !== "store" || cost === 0) return;
+  if (owner.key === undefined || !admitted || by !== "store" || cost === 0) return;
   for (const counted of verdict.windows) {
     const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
     const used = usedByAll - unspent;
@@ -96,21 +103,17 @@ export function logQuotaEvents(
     });
     if (percent === undefined || !windows.includes(counted.window)) continue;
     const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
-    const capped = isCap(counted) ? { key: key.id } : {};
+    const capped = isCap(counted) ? { key: counted.part?.key } : {};
     log.info("quota", { account, env, plan, ...capped, window, percent, used, limit, reset });
   }
 }
 
-/**
- * Logs a limit of which units that were charged late used up 80 or 100 %. A cap is not logged,
- * because the store knows its number but not its key.
- */
+/** Logs a limit of which units that were charged late used up 80 or 100 %. */
 export function lateQuotaLogger(
   log: Log,
   inForce: () => Pick<Config, "quotaEventWindows" | "planBounds">,
 ) {
   return ({ name, plan = "", usage }: LateUsage): void => {
-    if (isCap(usage)) return;
     const { from, ...standing } = usage;
     const verdict = { ...NOTHING_DECIDED, windows: [standing] };
     const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;

@@ -11,6 +11,7 @@ import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-key
 import type { GatewayContext } from "../../gateway/exchange/environment.ts";
 import { Listeners } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import type { LateBan } from "../../stores/quotas/quota-store.ts";
 import { type Diagnostics, RecentRefusals } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
@@ -22,6 +23,7 @@ import {
   lateQuotaLogger,
   logBanEvent,
   logKeyElsewhere,
+  logLateBan,
   logQuotaEvents,
   quotaEventTerms,
 } from "../events/quota-events.ts";
@@ -60,13 +62,18 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     const onAdminEvent = adminEventLogger(options.log, config);
     let inForce = () => config;
     const onLateUsage = lateQuotaLogger(options.log, () => inForce());
-    const serving = { serves: true, onAdminEvent, onLateUsage };
+    const counting = createMetricsRecorder();
+    const onLateBan = (ban: LateBan) => {
+      counting.banned(ban.name.environment);
+      logLateBan(options.log, ban);
+    };
+    const serving = { serves: true, onAdminEvent, onLateUsage, onLateBan };
     const quotas = await openQuotaStore(config, { now, report, ...serving });
     closers.push(() => quotas.close());
     const stores = {
       keys,
       quotas,
-      counting: createMetricsRecorder(),
+      counting,
       recent: new RecentEvents(),
       telemetry: new Telemetry(options.log),
     };

@@ -6,6 +6,7 @@ import type {
   AccountRequest,
   ChargeResult,
   FailurePolicy,
+  LateBan,
   LateUsage,
   StoreUnavailable,
 } from "./quota-store.ts";
@@ -22,8 +23,10 @@ export type WindowTotal = {
   readonly used: number;
 };
 
-/** Called about counts that change after their requests were answered. */
+/** Called about counts and bans that change after their requests were answered. */
 export type CountCorrections = {
+  /** Called with a ban that a late decision made and that no request was told. */
+  readonly onBanned: (ban: LateBan) => void;
   /** Called with windows that had refused requests and then had units taken back. */
   readonly onLowered: (name: AccountRef, totals: readonly WindowTotal[], nowMs: number) => void;
   /** Called when a window's count has risen by units that stay and that no event has reported. */

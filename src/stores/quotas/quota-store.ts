@@ -88,6 +88,14 @@ export type LateUsage = {
   readonly usage: WindowUsage & { readonly from: number };
 };
 
+/** A call whose requests were decided without it earned this ban, by its late decision. */
+export type LateBan = {
+  readonly name: AccountRef;
+  readonly plan: string | undefined;
+  readonly verdict: QuotaDecision;
+  readonly earned: NewBan;
+};
+
 /** The reason for no answer: the store is unreachable and `onStoreFailure` is `deny`. */
 export type StoreUnavailable = { readonly unavailable: true };
 

@@ -204,6 +204,16 @@ export function withCounts(
   };
 }
 
+/** The decision with a ban that the store reported later. */
+export function withBan(
+  known: CachedDecision | undefined,
+  ban: Ban,
+  nowMs: number,
+): CachedDecision {
+  const counted = withCounts(known, [], nowMs);
+  return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban } };
+}
+
 const NO_REFUSAL: RefusalDetails = {
   windows: [],
   ban: undefined,

@@ -1,5 +1,5 @@
 import { AgingMap } from "../../../base/aging-map.ts";
-import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { type AccountRef, accountId, type ChargeResult } from "../quota-store.ts";
@@ -9,6 +9,7 @@ import {
   countIn,
   decisionAfter,
   refusalKind,
+  withBan,
   withCounts,
 } from "./cached-decision.ts";
 
@@ -105,6 +106,14 @@ export class DecisionCache {
     if (counts.length === 0 || (known !== undefined && known.trip.nowMs > nowMs)) return;
     const era = known?.era ?? this.#era;
     this.#last.set(id, { ...withCounts(known, counts, nowMs), era });
+  }
+
+  /** Keeps a ban that a late decision made at `nowMs` of the store's clock. */
+  learnBan(name: AccountRef, ban: Ban, nowMs: number): void {
+    const id = accountId(name);
+    const known = this.#last.get(id);
+    if (known !== undefined && known.trip.nowMs > nowMs) return;
+    this.#last.set(id, { ...withBan(known, ban, nowMs), era: known?.era ?? this.#era });
   }
 
   /**

@@ -205,6 +205,7 @@ export class CircuitBreaker {
   onLateDecision({ name, ask }: AccountRequest, verdict: QuotaDecision): void {
     const { debts } = this.#accounts;
     const { answers, corrections } = this.#context;
+    this.#learnBan(name, ask, verdict);
     const units = verdict.granted * (ask.cost ?? 1);
     if (units === 0) return;
     for (const usage of debts.subtract(name, ask, verdict, units)) {
@@ -216,6 +217,16 @@ export class CircuitBreaker {
       return { counter, startMs, used: Math.max(0, standing.used - takenBack) };
     });
     answers.learnCounts(name, counts, verdict.nowMs);
+  }
+
+  /** Reports a ban that no request was told, and refuses for it from now on. */
+  #learnBan(name: AccountRef, { plan }: QuotaRequest, verdict: QuotaDecision): void {
+    const { ban, newBan: earned, nowMs } = verdict;
+    const { answers, corrections } = this.#context;
+    if (earned === undefined) return;
+    if (ban !== undefined) answers.learnBan(name, ban, nowMs);
+    if (this.#accounts.isBanned(name, nowMs)) return;
+    corrections.onBanned({ name, plan, verdict, earned });
   }
 
   get #pending(): number {

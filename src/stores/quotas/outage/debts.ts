@@ -16,21 +16,30 @@ export type WindowDebt = {
   readonly startMs: number;
   readonly units: number;
   readonly chargedMs?: number | undefined;
+  /** The limit that its events are reported with. */
+  readonly limit?: Limit | undefined;
   /** Null in a debt that cancels another one: its range has been reported, or never will be. */
   readonly untold?: UntoldRange | null | undefined;
 };
 
-/** Requests and their cost in units, for the usage of a day. Numbers below 0 are taken back. */
-export type DayDebt = { readonly day: number; readonly requests: number; readonly units: number };
+/**
+ * Requests and their cost in units, for the usage of a day. Numbers below 0 are taken back. `plan`
+ * is that of the last request of the day.
+ */
+export type DayDebt = {
+  readonly day: number;
+  readonly requests: number;
+  readonly units: number;
+  readonly plan?: string | undefined;
+};
 
 /**
  * The difference between the units admitted here for an account and the units that the store has
  * charged for them. It concerns the account's windows, some of which may be over, and its history
- * (docs/reference/history.md). `limits` and `plan` are those of its last request.
+ * (docs/reference/history.md). `plan` is that of its last request.
  */
 export type AccountDebt = {
   readonly name: AccountRef;
-  readonly limits: readonly Limit[];
   readonly plan: string | undefined;
   readonly windows: readonly WindowDebt[];
   readonly days: readonly DayDebt[];
@@ -80,9 +89,11 @@ export class Debts {
     const { cost = 1 } = request;
     if (cost === 0) return;
     this.#put({
-      ...{ name, limits: request.limits, plan: request.plan },
-      windows: windows.map((standing) => windowDebt(standing, cost)),
-      days: [{ day: Math.floor(atMs / DAY_MS), requests: 1, units: cost }],
+      ...{ name, plan: request.plan },
+      windows: windows.map((standing, i) => {
+        return { ...windowDebt(standing, cost), limit: request.limits[i] };
+      }),
+      days: [{ day: Math.floor(atMs / DAY_MS), requests: 1, units: cost, plan: request.plan }],
     });
   }
 
@@ -98,8 +109,9 @@ export class Debts {
     units: number,
   ): readonly CountedUsage[] {
     const counted: CountedUsage[] = [];
-    const charged = windows.map((standing) => {
-      const debt = windowDebt(standing, -units);
+    const { limits, plan } = request;
+    const charged = windows.map((standing, i) => {
+      const debt = { ...windowDebt(standing, -units), limit: limits[i] };
       const owed = Math.max(0, this.unitsIn(name, debt.counter, debt.startMs));
       const from = standing.used - units;
       const to = from + Math.min(units, owed);
@@ -108,8 +120,7 @@ export class Debts {
       return { ...debt, chargedMs: nowMs, untold };
     });
     const day = { day: Math.floor(nowMs / DAY_MS), requests: -granted, units: -units };
-    const { limits, plan } = request;
-    this.#put({ name, limits, plan, windows: charged, days: [day] });
+    this.#put({ name, plan, windows: charged, days: [day] });
     return counted;
   }
 
@@ -174,6 +185,7 @@ function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
     const untold = joined(found.untold, debt.untold);
     windows[at] = {
       ...{ counter: debt.counter, startMs: debt.startMs, units },
+      limit: debt.limit ?? found.limit,
       ...(units < 0 ? { chargedMs } : {}),
       ...(untold ? { untold } : {}),
     };
@@ -186,11 +198,15 @@ function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
   windows.splice(windows.indexOf(oldest), 1);
 }
 
-function addDay(days: DayDebt[], { day, requests, units }: DayDebt): void {
+function addDay(days: DayDebt[], { day, requests, units, plan }: DayDebt): void {
   const at = days.findIndex((one) => one.day === day);
-  const found = days[at] ?? { requests: 0, units: 0 };
-  const sum = { day, requests: found.requests + requests, units: found.units + units };
-  days[at < 0 ? days.length : at] = sum;
+  const found = days[at] ?? { requests: 0, units: 0, plan: undefined };
+  days[at < 0 ? days.length : at] = {
+    day,
+    requests: found.requests + requests,
+    units: found.units + units,
+    plan: plan ?? found.plan,
+  };
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {

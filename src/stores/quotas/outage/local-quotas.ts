@@ -108,6 +108,11 @@ export class LocalQuotas {
     return { verdict: { ...verdict, windows }, outcome };
   }
 
+  /** Whether the account is banned by a decision of this process, at `nowMs`. */
+  isBanned(name: AccountRef, nowMs: number): boolean {
+    return (this.#accounts.get(accountId(name))?.account.ban?.untilMs ?? 0) > nowMs;
+  }
+
   /** Counts one request and admits it, even if its windows are full (`onStoreFailure: allow`). */
   admit(name: AccountRef, ask: QuotaRequest, context: OutageContext): QuotaDecision {
     const local = this.#local(accountId(name));

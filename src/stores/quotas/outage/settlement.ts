@@ -1,4 +1,4 @@
-import { counterName, windowEnd } from "../../../core/quota/windows.ts";
+import { windowEnd } from "../../../core/quota/windows.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
@@ -118,20 +118,13 @@ export class DebtSettlement {
       const { lostOfDay, windows } = accounts[i] as ChargedAccount;
       const totals: WindowTotal[] = [];
       let isLowered = false;
-      for (const [j, { counter, startMs, units, untold }] of debt.windows.entries()) {
+      for (const [j, owed] of debt.windows.entries()) {
         const charged = windows[j];
         if (charged === undefined) continue;
         const { used, loweredFrom, hasRefused } = charged;
-        totals.push({ counter, startMs, used });
-        isLowered ||= units < 0 && hasRefused;
-        for (const usage of countedUsages(debt, {
-          counter,
-          startMs,
-          used,
-          loweredFrom,
-          units,
-          untold,
-        })) {
+        totals.push({ counter: owed.counter, startMs: owed.startMs, used });
+        isLowered ||= owed.units < 0 && hasRefused;
+        for (const usage of countedUsages({ ...owed, used, loweredFrom })) {
           onCounted({ name: debt.name, plan: debt.plan, usage });
         }
       }
@@ -153,10 +146,9 @@ type ChargedWindow = WindowDebt & { readonly used: number; readonly loweredFrom:
  * The counts that stay and that no event has reported: those just added, and those left of a late
  * answer.
  */
-function countedUsages({ limits }: AccountDebt, charged: ChargedWindow): CountedUsage[] {
-  const limit = limits.find((one) => counterName(one) === charged.counter);
+function countedUsages(charged: ChargedWindow): CountedUsage[] {
+  const { limit, startMs, used, loweredFrom, units, untold } = charged;
   if (limit === undefined) return [];
-  const { startMs, used, loweredFrom, units, untold } = charged;
   const resetMs = windowEnd(limit.window, startMs);
   const standing = { ...limit, resetMs, ...(loweredFrom > 0 ? { loweredFrom } : {}) };
   const added = units > 0 ? [{ ...standing, used, from: used - units }] : [];
@@ -217,7 +209,9 @@ export async function chargeLate(
 function debtText({ name, windows, days }: AccountDebt): string {
   const dayTexts = isAddressAccount(name)
     ? []
-    : days.map(({ day, requests, units }) => `${day} ${requests} ${units}`);
+    : days.map(({ day, requests, units, plan }) => {
+        return `${day} ${requests} ${units}${plan === undefined ? "" : `p${plan}`}`;
+      });
   const windowTexts = windows.map(({ counter, startMs, units, chargedMs = 0 }) => {
     return `${counterField(counter)} ${startMs} ${units}${units < 0 ? `~${chargedMs}` : ""}`;
   });

@@ -25,6 +25,7 @@ import {
   accountId,
   type BanCause,
   type ImposedBan,
+  type LateBan,
   type LateUsage,
   type OnMissing,
   parseAccountId,
@@ -77,6 +78,8 @@ export type RedisQuotaStoreOptions = {
   readonly outage?: (store: FallbackInputs) => OutageHandler;
   /** Called when counts rose by late charges. */
   readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
+  /** Called with a ban that no request was told. */
+  readonly onLateBan?: ((ban: LateBan) => void) | undefined;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
   /** How long the usage of each account is kept by day; by default it is not kept. */
@@ -346,8 +349,12 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   #corrections(): CountCorrections {
-    const { onLateUsage, report, address } = this.#options;
+    const { onLateUsage, onLateBan, report, address } = this.#options;
     return {
+      onBanned: (ban) => {
+        if (ban.verdict.ban !== undefined) this.#events.publishSoon(accountId(ban.name));
+        onLateBan?.(ban);
+      },
       onCounted: (usage) => onLateUsage?.(usage),
       onLowered: (name, totals, nowMs) => this.#events.tellCounts(accountId(name), totals, nowMs),
       onDayClosed: ({ environment, account }, units) => {

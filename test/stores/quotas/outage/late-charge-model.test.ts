@@ -195,7 +195,7 @@ it("gives the counts of a model in random sequences of charges, corrections, res
           requests: each.requests,
           units: each.requests,
         };
-        const debt: AccountDebt = { name, limits: LIMITS, plan: undefined, windows, days: [day] };
+        const debt: AccountDebt = { name, plan: undefined, windows, days: [day] };
         const reply = await chargeLate(shared, [debt], performance.now() + 5_000);
         const expected = windows.map(({ counter, startMs: from, units }) => {
           return model.late(counter as Name, from, units, chargedMs);

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { DayDebt } from "../../../../src/stores/quotas/outage/debts.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
@@ -9,6 +11,7 @@ import { account } from "../redis/redis-kit.ts";
 
 const { server, redis } = await useRedis();
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const name = account("late");
 const key = accountKey("tg", name);
 const startMs = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
@@ -26,12 +29,31 @@ async function charge(
   try {
     const day = { day: Math.floor(Date.now() / 86_400_000), requests: Math.ceil(units / 2), units };
     const windows = [{ counter: "hour", startMs: startMs(), units }];
-    const owed = { name, limits: [], plan: undefined, windows, days: [day] };
+    const owed = { name, plan: undefined, windows, days: [day] };
     const { accounts } = await chargeLate(shared, [owed], giveUpMs);
     return accounts.map((account) => account.windows.map((window) => window?.used));
   } finally {
     await link.close();
   }
+}
+
+/** Charges one account for a day, at an instant of the store's clock. */
+async function chargeDay(debt: DayDebt, nowMs: number): Promise<void> {
+  const link = connectRedis({ address: server.address });
+  await link.tried;
+  const shared = createQuotaClient(link, "tg", { historyMs: 30 * DAY_MS, clock: () => nowMs });
+  const owed = { name, plan: debt.plan, windows: [], days: [debt] };
+  await chargeLate(shared, [owed], performance.now() + 2_000).finally(() => link.close());
+}
+
+/** The plans of the days of history from this one on. */
+async function plansBy(from: number): Promise<(string | undefined)[]> {
+  const link = connectRedis({ address: server.address });
+  await link.tried;
+  const shared = createQuotaClient(link, "tg");
+  const span = { from, to: from + 9 };
+  const [days = []] = await readDayHistory(shared, [name], span).finally(() => link.close());
+  return days.map(({ plan }) => plan);
 }
 
 describe("a late charge", () => {
@@ -79,6 +101,27 @@ describe("a late charge", () => {
     const [hash = ""] = await redis.keys("*:h{*");
     assert.deepEqual(Object.values(await redis.hgetall(hash)), ["4", "3"], "requests, and beyond");
     assert.ok((await redis.pttl(hash)) > 30 * 24 * HOUR_MS);
+  });
+
+  it("keeps the plan of its day: of one that has none, of today, and of one that is over", async () => {
+    const day = Math.floor(Date.UTC(2026, 6, 15) / DAY_MS);
+    const late = (plan: string | undefined, of: number, at: number) => {
+      return chargeDay({ day: of, requests: 1, units: 1, plan }, at * DAY_MS + 60_000);
+    };
+    await late("free", day, day);
+    assert.deepEqual(await plansBy(day), ["free"]);
+    await late("pro", day, day + 1);
+    assert.deepEqual(await plansBy(day), ["pro"], "the last request of the day had it");
+    await late("max", day + 1, day + 1);
+    assert.deepEqual(await plansBy(day), ["pro", "max"]);
+    await late("pro", day + 1, day + 2);
+    await late("free", day + 2, day + 2);
+    await late(undefined, day + 2, day + 2);
+    assert.deepEqual(await plansBy(day), ["pro", "pro", "free"], "of each day by itself");
+    await late("max", day + 1, day + 2);
+    assert.deepEqual(await plansBy(day), ["pro", "max", "free"]);
+    await late("team", day, day + 3);
+    assert.deepEqual(await plansBy(day), ["pro", "max", "free", "team"], "a closed day stays");
   });
 
   it("charges nothing once its time is over, and says so", async () => {

@@ -170,7 +170,13 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
   const way: Way = { latencyMs: 1, replyLatencyMs: 1, there: ready, back: ready };
   const shared = clientOf(store, way);
   const answers = new DecisionCache();
-  const corrections = { onLowered: () => {}, onCounted: () => {}, onDayClosed: () => {} };
+  const nothing = () => {};
+  const corrections = {
+    onBanned: nothing,
+    onLowered: nothing,
+    onCounted: nothing,
+    onDayClosed: nothing,
+  };
   const inputs = { shared, answers, onUncertain: () => {}, corrections };
   const policy = policyOf({ expectedGateways, storeTimeoutMs: TIMEOUT_MS });
   const gate = createFallback(inputs, { policy, prefix: "sim", report: () => {} });

@@ -63,6 +63,22 @@ local function keep_plan(hash, field, plan)
   pcall('HSET', hash, 'p', plan)
 end
 
+-- Keeps the plan of a day that is over, whose first field is `field`, and leaves those of all other
+-- days. The plan of day N is in the next field pM, M > N, else in field p. Nothing here fails the call.
+local LAST_OF_MONTH = 30
+local function keep_past_plan(hash, field, plan)
+  local day = field / 3
+  local found
+  for later = day + 1, LAST_OF_MONTH do
+    found = found or pcall('HGET', hash, 'p' .. later)
+  end
+  found = found or pcall('HGET', hash, 'p')
+  if found == plan or type(found) == 'table' then return end
+  if found and not pcall('HGET', hash, 'p' .. day) then pcall('HSET', hash, 'p' .. day, found) end
+  local keeper = found and day < LAST_OF_MONTH and 'p' .. (day + 1) or 'p'
+  pcall('HSET', hash, keeper, plan)
+end
+
 -- Returns false if nothing was added. An empty `plan` is unknown.
 local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   local hash, field, life = place(key, day, kept, now)
@@ -71,7 +87,10 @@ local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   -- No count goes below 0.
   if sum < 0 then increase(hash, field + ADMITTED, -sum) end
   if beyond ~= 0 then increase(hash, field + BEYOND, beyond) end
-  if plan ~= '' then keep_plan(hash, field, plan) end
+  if plan ~= '' then
+    local keep = day < floor(now / DAY) and keep_past_plan or keep_plan
+    keep(hash, field, plan)
+  end
   return true
 end
 

@@ -6,7 +6,8 @@
 -- KEYS    one hash per account
 -- ARGV 1  the clock, see account.lua
 --      2  how many ms the usage of each day is kept; 0: it is not kept
---         then one text per key: "day requests units day ...;field start units field start units ...".
+--         then one text per key: "day requests unitspPLAN day ...;field start units field ...", without
+--         pPLAN where the plan of the account is unknown.
 --         Units below 0 are taken back: "-3~1700000000000" says when the first of them were charged.
 -- Returns now, and for each key the units that no day could give back, then for each of its windows its
 -- count now, or -1 if it is over; the highest count that it had before units of it were taken back, or
@@ -22,13 +23,13 @@ local out = { now }
 
 -- A day closes a quarter of an hour after its end. After that a raise goes to the current day, and
 -- units are no longer taken back. Returns the units that were not taken back.
-local function settle_day(key, day, requests, units)
+local function settle_day(key, day, requests, units, plan)
   if requests == 0 and units == 0 then return 0 end
   if now >= (day + 1) * DAY + CLOSES_AFTER then
     if requests < 0 or units < 0 then return -units end
     day = floor(now / DAY)
   end
-  remember_on(key, day, requests, units, kept, now, '')
+  remember_on(key, day, requests, units, kept, now, plan)
   return 0
 end
 
@@ -92,8 +93,8 @@ for i, key in ipairs(KEYS) do
   end
   for _, cap in ipairs(caps) do write_cap(key, cap[1], cap[2], cap[3], now, false) end
   if kept > 0 then
-    for day, requests, units in string.gmatch(days, '(%d+) (-?%d+) (-?%d+)') do
-      out[at] = out[at] + settle_day(key, tonumber(day), tonumber(requests), tonumber(units))
+    for day, requests, units, plan in string.gmatch(days, '(%d+) (-?%d+) (-?%d+)p?(%S*)') do
+      out[at] = out[at] + settle_day(key, tonumber(day), tonumber(requests), tonumber(units), plan)
     end
   end
 end

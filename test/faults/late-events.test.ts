@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { TestGateway } from "../support/gateway/house.ts";
+import { eventually } from "../support/poll.ts";
+import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
+import { askTimed, changes, isReady, openHouseBehind, readyWithin } from "./redis-house.ts";
+
+const { redis, proxy } = await useProxiedRedis();
+
+const ofKind = ({ said }: TestGateway, wanted: string) => {
+  return said.filter(({ msg, kind }) => msg === "event" && kind === wanted);
+};
+
+/** The strikes of an account in Redis. */
+async function strikesOf(account: string): Promise<number> {
+  const [key = ""] = await redis.keys(`tg:{*}:production:${account}`);
+  const text = await redis.hget(key, "k");
+  return text === null ? 0 : text.split(" ").length;
+}
+
+describe("an event of an answer that nobody waited for", () => {
+  const plans = { free: { day: 1 }, enterprise: "custom" };
+
+  it("is told where it is a ban, once, and the account is banned at once in this gateway", async () => {
+    const bans = { strikes: 2, within: "1h", grace: "0s", duration: "1h" };
+    await using house = await openHouseBehind(proxy, { config: { plans, bans } });
+    const { key, account } = await house.issue();
+    assert.equal((await askTimed(house, key)).status, 200);
+    assert.equal((await askTimed(house, key)).code, "rate_limited");
+    // A strike is at the earliest in the next millisecond.
+    await eventually(async () => {
+      await askTimed(house, key);
+      assert.equal(await strikesOf(account), 1);
+    });
+    proxy.behave({ answerLatencyMs: 400 });
+    await askTimed(house, key);
+    await eventually(() => assert.equal(ofKind(house, "ban").length, 1));
+    const [{ account: banned, plan, window, strikes = [] } = {}] = ofKind(house, "ban");
+    assert.deepEqual([banned, plan, window], [account, "free", "day"]);
+    assert.equal(Object.keys(strikes as object).length, 2);
+    assert.equal((await askTimed(house, key)).code, "key_banned");
+    proxy.behave({});
+    await readyWithin(house, 5_000);
+    assert.equal((await askTimed(house, key)).code, "key_banned");
+    assert.equal(ofKind(house, "ban").length, 1, "it is told once");
+  });
+
+  it("is told where late charges use up the cap of a key that was not the last to ask", async () => {
+    await using house = await openHouseBehind(proxy, { config: { plans, bans: "off" } });
+    const wanted = { plan: "enterprise", limits: { day: 1_000 }, caps: { day: 10 } };
+    const capped = await house.issue(wanted);
+    const other = await house.issue({
+      account: capped.account,
+      environment: undefined,
+      plan: undefined,
+    });
+    assert.equal((await askTimed(house, capped.key)).status, 200);
+    await proxy.refuse();
+    await eventually(async () => (await isReady(house)).status === 503);
+    for (let i = 0; i < 8; i++) assert.equal((await askTimed(house, capped.key)).status, 200);
+    assert.equal((await askTimed(house, other.key)).status, 200);
+    await proxy.listen();
+    await eventually(() => changes(house).includes("store_back"));
+    await eventually(() => assert.equal(ofKind(house, "quota").length, 1));
+    const [{ key, window, percent, used, limit } = {}] = ofKind(house, "quota");
+    assert.deepEqual([key, window, percent, used, limit], [capped.id, "key.day", 80, 9, 10]);
+  });
+});
