@@ -109,7 +109,7 @@ test("every command in CONTRIBUTING.md names a script, a file or a folder that i
 });
 
 test("the 61st request of a Free key is answered as the README shows", async () => {
-  const sample = /```\n(HTTP\/1\.1 429 .*?)\n\n(.*?)\n```/s.exec(readme);
+  const sample = /```text\n(HTTP\/1\.1 429 .*?)\n\n(.*?)\n```/s.exec(readme);
   const [status = "", ...fields] = (sample?.[1] ?? "").split("\n");
   assert.ok(fields.length >= 5);
   const told = new Headers(fields.map((field) => field.split(": ") as [string, string]));

@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { parse } from "yaml";
+import { parseArguments } from "../../src/cli/framework/parse.ts";
+import { VERBS } from "../../src/cli/run.ts";
+import { REFUSALS } from "../../src/core/refusal-table.ts";
+import { loadFiles, told } from "../config/folder.ts";
+import { Desk } from "./desk.ts";
+import {
+  type Block,
+  blocksOf,
+  commandsOf,
+  ROOT,
+  readerPages,
+  readPage,
+  type TollgateCommand,
+  tollgateCommand,
+} from "./markdown.ts";
+
+/** Pages whose commands and programs another test runs, in the place where the page says. */
+const FOLLOWED: Readonly<Record<string, string>> = {
+  "README.md": "test/readme.test.ts",
+  "docs/for-your-users.md": "test/docs/for-your-users.test.ts",
+  "docs/tasks.md": "test/docs/tasks.test.ts",
+  "docs/tutorials/first-429.md": "test/tutorials.test.ts",
+  "docs/tutorials/second-gateway.md": "test/tutorials.test.ts",
+  "docs/tutorials/your-backend.md": "test/tutorials.test.ts",
+};
+
+/** Commands that are read by the table of verbs and not run here, each with the reason. */
+const NOT_RUN: readonly { readonly is: RegExp; readonly why: string }[] = [
+  { is: /^npm ci\b/, why: "CI begins with it" },
+  {
+    is: /^npm pack$/,
+    why: "test/docs/links.test.ts packs, test/package.release.test.ts with a build",
+  },
+  { is: /^npm install .*\.tgz$/, why: "test/package.release.test.ts installs it" },
+  { is: /^docker /, why: "test/docker.test.ts does the steps of the image without a daemon" },
+  {
+    is: /tollgate (?:start|pets|demo)\b/,
+    why: "runs until it is ended: the tutorials and test/cli/verbs run it",
+  },
+  { is: /\btollgate prove\b/, why: "takes a minute: test/cli/verbs/prove.alone.test.ts runs it" },
+  { is: /\/etc\/|\/var\/lib\//, why: "writes to places of the system, which are no test's" },
+  { is: /^ssh /, why: "needs another machine" },
+];
+
+/** Languages of blocks, and those that say what a program prints or draw something. */
+const LANGUAGES = ["sh", "console", "yaml", "json", "js", "ts", "python", "go"];
+const SHOWN = ["text", "mermaid"];
+
+const PAGES = readerPages();
+const BLOCKS = PAGES.flatMap(blocksOf);
+const where = ({ page, line }: Block) => `${page}:${line}`;
+
+/** The mistake in a command by the table of verbs; undefined if there is none. */
+function mistakeIn({ words }: TollgateCommand): string | undefined {
+  const verb = VERBS.find(({ name }) => name === words[0] || name === `${words[0]} ${words[1]}`);
+  if (words.length === 1 && ["--help", "--version"].includes(words[0] ?? "")) return undefined;
+  if (verb === undefined) return `there is no verb ${words.slice(0, 2).join(" ")}`;
+  const parsed = parseArguments(verb, words.slice(verb.name.split(" ").length));
+  return parsed.ok ? undefined : parsed.message;
+}
+
+const LEAST = {
+  environments: {
+    production: { listen: "127.0.0.1:0", keyTag: "live", upstreams: ["http://127.0.0.1:9"] },
+  },
+  plans: { free: { minute: 60, day: 1000 } },
+};
+const ENV = {
+  REDIS_URL: "redis://127.0.0.1:6379",
+  TOLLGATE_ADMIN_TOKEN: "the-token-of-the-admin-listener-0123",
+  WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString("base64")}`,
+};
+
+/** Every mistake that the loader finds in a block, put into the least configuration. */
+async function mistakesInYaml(text: string): Promise<readonly string[]> {
+  const value = parse(text) as Record<string, unknown> | null;
+  if (value === null) return [];
+  if ("openapi" in value) {
+    const { production } = LEAST.environments;
+    const environments = { production: { ...production, api: "./api.yaml" } };
+    const files = { "tollgate.yaml": JSON.stringify({ ...LEAST, environments }), "api.yaml": text };
+    return told(await loadFiles(files));
+  }
+  const whole = JSON.stringify({ ...LEAST, ...value });
+  const described = /"api":"\.\/([\w.-]+)"/.exec(whole)?.[1] ?? "api.yaml";
+  const files = { "tollgate.yaml": whole, [described]: readPage("config/pets.openapi.yaml") };
+  return told(await loadFiles(files, ENV));
+}
+
+describe("the blocks of the pages", () => {
+  it("say their language, which is one that is run, checked or shown", () => {
+    const known = [...LANGUAGES, ...SHOWN];
+    const other = BLOCKS.filter(({ language }) => !known.includes(language));
+    assert.deepEqual(other.map(where), []);
+    assert.ok(BLOCKS.length > 100, `${BLOCKS.length} blocks`);
+  });
+
+  it("use verbs and options that there are", () => {
+    const shell = BLOCKS.filter(({ language }) => ["sh", "console"].includes(language));
+    let read = 0;
+    const bad = shell.flatMap((block) => {
+      return commandsOf(block).flatMap((line) => {
+        const command = tollgateCommand(line.replace(/ \|\| true$/, ""));
+        if (command === undefined) return [];
+        read += 1;
+        const mistake = mistakeIn(command);
+        return mistake === undefined ? [] : [`${where(block)}: ${line}: ${mistake}`];
+      });
+    });
+    assert.deepEqual(bad, []);
+    assert.ok(read > 60, `${read} commands`);
+  });
+
+  it("with a configuration have one that is sound, added to the least where it is a part", async () => {
+    const yaml = BLOCKS.filter(({ language }) => language === "yaml");
+    assert.ok(yaml.length > 10, `${yaml.length} blocks`);
+    const bad: string[] = [];
+    for (const block of yaml) {
+      bad.push(...(await mistakesInYaml(block.text)).map((one) => `${where(block)}: ${one}`));
+    }
+    assert.deepEqual(bad, []);
+  });
+
+  it("with JSON can be read, and with an answer have the status of its code", () => {
+    let read = 0;
+    for (const block of BLOCKS) {
+      if (block.language === "json") JSON.parse(block.text);
+      const [, status, code] =
+        /HTTP\/1\.1 (\d+) (?:(?!HTTP\/)[\s\S])*"code":"(\w+)"/.exec(block.text) ?? [];
+      if (code === undefined) continue;
+      read += 1;
+      const row = Object.entries(REFUSALS).find(([name]) => name === code)?.[1];
+      assert.equal(String(row?.status), status, where(block));
+    }
+    assert.ok(read >= 3, `${read} answers`);
+  });
+
+  it("have no command that is left out for a reason that fits none", () => {
+    const lines = BLOCKS.filter(({ language }) => language === "sh" || language === "console");
+    const all = lines.flatMap(commandsOf);
+    const idle = NOT_RUN.filter(({ is }) => !all.some((line) => is.test(line)));
+    assert.deepEqual(
+      idle.map(({ why }) => why),
+      [],
+    );
+  });
+
+  it("that another test follows are on pages that it names", () => {
+    for (const [page, test] of Object.entries(FOLLOWED)) {
+      assert.ok(existsSync(join(ROOT, page)), page);
+      const text = readFileSync(join(ROOT, test), "utf8");
+      const name = page.split("/").at(-1) ?? page;
+      assert.ok(text.includes(name), `${test} names ${name}`);
+    }
+  });
+});
+
+describe("the commands of a page, in its order, at the desk of an operator", () => {
+  const pages = PAGES.filter((page) => {
+    return FOLLOWED[page] === undefined && blocksOf(page).some(({ language }) => language === "sh");
+  });
+  for (const page of pages) {
+    it(page, async () => {
+      await using desk = await Desk.open();
+      let said = "";
+      for (const block of blocksOf(page)) {
+        if (block.language === "sh") {
+          said = "";
+          for (const line of commandsOf(block)) said += await run(desk, line, where(block));
+        } else if (block.language === "text" && said !== "") {
+          for (const line of block.text.trim().split("\n")) {
+            assert.ok(said.includes(line), `${where(block)}: ${line}\n${said}`);
+          }
+          said = "";
+        }
+      }
+    });
+  }
+});
+
+/** Runs a command that is not left out, which must succeed; returns what it says. */
+async function run(desk: Desk, line: string, at: string): Promise<string> {
+  if (NOT_RUN.some(({ is }) => is.test(line))) return "";
+  const command = tollgateCommand(line);
+  const { status, out, err } = await (command === undefined
+    ? desk.shell(line)
+    : desk.type(command));
+  assert.equal(status, 0, `${at}: ${line}\n${out}${err}`);
+  return (out + err).replaceAll("\r", "");
+}
