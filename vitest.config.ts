@@ -4,6 +4,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { ClosingLine } from "./scripts/closing-line.ts";
+import { COMPILED } from "./test/support/compiled-code.ts";
 
 /** Rooms that decide, read or compute, and never wait: their files share processes. */
 const UNIT = ["core", "config", "telemetry", "stores/files", "mutation"].map(
@@ -31,6 +32,7 @@ const shared = {
   maxConcurrency: 20,
   // Node runs the sources as they are, as it does for users; vite would hand each file its own copy.
   experimental: { viteModuleRunner: false },
+  env: { NODE_COMPILE_CACHE: COMPILED },
 } as const;
 const hooks = "list";
 
@@ -81,9 +83,11 @@ export default defineConfig({
         },
       },
     ],
-    globalSetup: ["scripts/needs.ts", "test/support/node-versions.ts"].map((file) => {
-      return join(import.meta.dirname, file);
-    }),
+    globalSetup: [
+      "scripts/needs.ts",
+      "test/support/node-versions.ts",
+      "test/support/compiled-code.ts",
+    ].map((file) => join(import.meta.dirname, file)),
     reporters: ["default", new ClosingLine()],
     silent: "passed-only",
     coverage: {

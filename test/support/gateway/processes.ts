@@ -77,10 +77,9 @@ export function startProgram(
   args: readonly string[],
   options: RunOptions = {},
 ): RunningProcess {
-  const { PATH = "", HOME = "", TMPDIR = "" } = process.env;
   const child = spawn(program, args, {
     cwd: options.cwd ?? ROOT,
-    env: { PATH, HOME, ...(TMPDIR && { TMPDIR }), ...options.env },
+    env: { ...smallEnv(), ...options.env },
     stdio: "pipe",
     ...(options.uid !== undefined && { uid: options.uid, gid: options.uid }),
   });
@@ -88,6 +87,13 @@ export function startProgram(
   child.stdin.on("error", () => {}).end(options.stdin ?? "");
   const watched = watch(child);
   return { pid: child.pid ?? 0, child, ...watched, ...enders(child, watched.exited) };
+}
+
+function smallEnv(): Record<string, string> {
+  const { PATH = "", HOME = "", TMPDIR, NODE_COMPILE_CACHE } = process.env;
+  const optional = { TMPDIR, NODE_COMPILE_CACHE };
+  const given = Object.entries(optional).filter(([, value]) => (value ?? "") !== "");
+  return { PATH, HOME, ...(Object.fromEntries(given) as Record<string, string>) };
 }
 
 type Enders = Pick<RunningProcess, "stop" | "kill" | typeof Symbol.asyncDispose>;
