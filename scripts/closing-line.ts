@@ -7,8 +7,8 @@ const SLOW_MS = 500;
 type Tally = { passed: number; failed: number; skipped: number };
 
 /**
- * Ends every run with the figures that its tests told by `annotate`, the tests that failed before
- * they passed, each with its first error, the slowest tests, and as the very last line `N passed, N failed`, with `, N skipped` where some were. Failures outside tests
+ * Ends every run with the tests that were left out and why, file by file, the figures that its tests
+ * told by `annotate`, the tests that failed before they passed, each with its first error, the slowest tests, and as the very last line `N passed, N failed`, with `, N skipped` where some were. Failures outside tests
  * count as failed: a hook, a file that cannot be loaded or holds no test, an error outside tests, a
  * run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
  * environment. The tests of the run before, whose last line is EARLIER_RUN in the environment, are added.
@@ -71,7 +71,20 @@ export class ClosingLine implements Reporter {
       .sort((a, b) => b.ms - a.ms)
       .slice(0, SLOWEST_SHOWN)
       .map(({ test, ms }) => `  ${(ms / 1000).toFixed(1)} s  ${test.name} (${place(test)})`);
+    const left = new Map<string, number>();
+    for (const test of tests) {
+      const result = test.result();
+      if (result.state !== "skipped") continue;
+      const { lacks } = test.meta() as { readonly lacks?: string };
+      const why = lacks === undefined ? (result.note ?? "no reason given") : `without ${lacks}`;
+      const line = `  ${place(test)}: ${why}`;
+      left.set(line, (left.get(line) ?? 0) + 1);
+    }
+    const skipped = [...left].map(
+      ([line, count]) => `${line}: ${count} ${count === 1 ? "test" : "tests"}`,
+    );
     return [
+      ...(skipped.length > 0 ? ["skipped", ...skipped, ""] : []),
       ...(figures.length > 0 ? ["figures", ...figures, ""] : []),
       ...(again.length > 0 ? ["failed at first, and passed when tried again", ...again, ""] : []),
       ...(slowest.length > 0 ? ["slowest", ...slowest, ""] : []),

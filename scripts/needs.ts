@@ -8,9 +8,12 @@ type Need = {
   /** Other names of a program that does as well. */
   readonly or?: readonly string[];
   readonly debian: string;
-  readonly brew: string;
-  /** Not for the suite as a whole: without it the tests that want it fail, saying so. */
+  /** Undefined where Homebrew has none. */
+  readonly brew?: string;
+  /** Not for the suite as a whole: without it the tests that want it fail or are left out, saying so. */
   readonly ofFewTests?: true;
+  /** For a library of another language: a command that fails where it is missing. */
+  readonly probe?: readonly [string, ...string[]];
 };
 
 /** Browsers that run without a screen, the smallest first. */
@@ -20,6 +23,9 @@ export const BROWSERS = [
   "google-chrome",
   "chromium-browser",
 ];
+
+/** The Python of the system: packages of Debian are for that one, whatever comes first on the PATH. */
+export const PYTHON = "/usr/bin/python3";
 
 const NEEDS: readonly Need[] = [
   { program: "redis-server", debian: "redis-server", brew: "redis" },
@@ -38,6 +44,14 @@ const NEEDS: readonly Need[] = [
   { program: "caddy", debian: "caddy", brew: "caddy", ofFewTests: true },
   // A router that test/attacks/real-routers.ts holds beside the gateway.
   { program: "go", debian: "golang-go", brew: "go", ofFewTests: true },
+  // The loops of docs/for-your-users.md are run in these.
+  { program: "curl", debian: "curl", brew: "curl", ofFewTests: true },
+  { program: "python3", debian: "python3", brew: "python", ofFewTests: true },
+  // A reader of HTTP by others, which test/http1/h11.test.ts holds beside the parser.
+  { program: "h11", probe: [PYTHON, "-c", "import h11"], debian: "python3-h11", ofFewTests: true },
+  // These check examples/prometheus/ and examples/systemd/.
+  { program: "promtool", debian: "prometheus", brew: "prometheus", ofFewTests: true },
+  { program: "systemd-analyze", debian: "systemd", ofFewTests: true },
 ];
 
 /** Runs one command; true when it ended well. */
@@ -65,7 +79,7 @@ export function fulfilNeeds(machine: Machine): string | undefined {
 
   const programs = missing.map(({ program }) => program).join(", ");
   const debian = [...new Set(missing.map((need) => need.debian))].join(" ");
-  const brew = [...new Set(missing.map((need) => need.brew))].join(" ");
+  const brew = formulasOf(missing).join(" ");
   return (
     `The tests need ${programs}, and installing failed: ` +
     `run "apt-get install ${debian}" (Debian) or "brew install ${brew}" (macOS), then again.`
@@ -86,8 +100,13 @@ function install({ has, run, root }: Machine, missing: readonly Need[]): void {
     // A bare machine has no package lists yet, and old ones name files that are gone.
     if (!apt(...wanted) && apt("update")) apt(...wanted);
   } else if (has("brew")) {
-    run("brew", ["install", ...new Set(missing.map(({ brew }) => brew))]);
+    const formulas = formulasOf(missing);
+    if (formulas.length > 0) run("brew", ["install", ...formulas]);
   }
+}
+
+function formulasOf(missing: readonly Need[]): string[] {
+  return [...new Set(missing.flatMap(({ brew }) => (brew === undefined ? [] : [brew])))];
 }
 
 /** Vitest calls this once, before any test: `npx vitest FILE` has the programs as well. */
@@ -97,7 +116,13 @@ export function setup(): void {
 }
 
 function thisMachine(): Machine {
-  return { has: isOnPath, run: runQuietly, root: process.getuid?.() === 0 };
+  return { has: isHere, run: runQuietly, root: process.getuid?.() === 0 };
+}
+
+/** Whether a program that the tests need, or a library of that name, is there. */
+export function isHere(name: string): boolean {
+  const [program, ...args] = NEEDS.find((need) => need.program === name)?.probe ?? [];
+  return program === undefined ? isOnPath(name) : spawnSync(program, args).status === 0;
 }
 
 /** Whether a program of this name can be started. */

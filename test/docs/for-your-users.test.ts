@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { isOnPath } from "../../scripts/needs.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { startProgram } from "../support/gateway/processes.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
+import { needing } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
 
 const PAGE = join(import.meta.dirname, "../../docs/for-your-users.md");
@@ -52,30 +52,27 @@ describe("the page for the users of an API", () => {
   });
 
   for (const { file, fence, needs, command } of LANGUAGES) {
-    it.skipIf(!isOnPath(needs))(
-      `has a loop that gets every answer and earns no ban: ${file}`,
-      async () => {
-        const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
-        assert.ok(text, `${file} is on the page`);
-        await writeFile(join(folder, file), text);
-        const before = gateway.lines.length;
-        const [program, ...args] = command;
-        const running = startProgram(program, args, {
-          cwd: folder,
-          env: { API_URL: `${gateway.url}/v1`, API_KEY: KEY, GOCACHE: join(folder, "cache") },
-        });
-        const { code, stdout, stderr } = await running.exited;
-        assert.deepEqual([code, stdout], [0, "200\n".repeat(ASKED)], stderr);
-        await eventually(() => {
-          const lines = gateway.lines.slice(before);
-          assert.equal(lines.filter(({ status }) => status === 200).length, ASKED);
-          const codes = lines.flatMap(({ code: refused }) => (refused ? [refused] : []));
-          // Two a second are admitted, so that the program was refused, and waited.
-          assert.ok(codes.length > 0, "the program was never refused");
-          assert.deepEqual([...new Set(codes)], ["rate_limited"]);
-        });
-      },
-    );
+    it(`has a loop that gets every answer and earns no ban: ${file}`, needing(needs), async () => {
+      const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
+      assert.ok(text, `${file} is on the page`);
+      await writeFile(join(folder, file), text);
+      const before = gateway.lines.length;
+      const [program, ...args] = command;
+      const running = startProgram(program, args, {
+        cwd: folder,
+        env: { API_URL: `${gateway.url}/v1`, API_KEY: KEY, GOCACHE: join(folder, "cache") },
+      });
+      const { code, stdout, stderr } = await running.exited;
+      assert.deepEqual([code, stdout], [0, "200\n".repeat(ASKED)], stderr);
+      await eventually(() => {
+        const lines = gateway.lines.slice(before);
+        assert.equal(lines.filter(({ status }) => status === 200).length, ASKED);
+        const codes = lines.flatMap(({ code: refused }) => (refused ? [refused] : []));
+        // Two a second are admitted, so that the program was refused, and waited.
+        assert.ok(codes.length > 0, "the program was never refused");
+        assert.deepEqual([...new Set(codes)], ["rate_limited"]);
+      });
+    });
   }
 
   it("names every status that the table of refusals gives to a client with a key", async () => {

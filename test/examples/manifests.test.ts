@@ -12,8 +12,8 @@ import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
 import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import { describe, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { isOnPath } from "../../scripts/needs.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
+import { needing } from "../support/needing.ts";
 import { readExample, replaceAll } from "./example-file.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -161,7 +161,7 @@ type PodSpec = {
   containers: { ports: { containerPort: number }[]; volumeMounts: object[] }[];
 };
 
-describe.skipIf(!isOnPath("systemd-analyze"))("the systemd unit", () => {
+describe("the systemd unit", needing("systemd-analyze"), () => {
   const run = promisify(execFile);
 
   it("is accepted by systemd, and exposed at most 2.0 of 10", async () => {

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { parse, stringify } from "yaml";
-import { isOnPath } from "../../scripts/needs.ts";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
 import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
 import { startProgram } from "../support/gateway/processes.ts";
+import { needing } from "../support/needing.ts";
 import { readExample } from "./example-file.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url).pathname;
@@ -144,7 +144,7 @@ it("each alert is tested with figures that it is for, and with figures that it i
   );
 });
 
-describe.skipIf(!isOnPath("promtool"))("promtool", () => {
+describe("promtool", needing("promtool"), () => {
   const promtool = async (args: readonly string[], stdin = "") => {
     const { code, stdout, stderr } = await startProgram("promtool", args, { stdin }).exited;
     assert.equal(code, 0, stdout + stderr);

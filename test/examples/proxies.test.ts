@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { parse } from "yaml";
-import { isOnPath } from "../../scripts/needs.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
+import { needing } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
 import { freePort } from "../support/redis/redis.ts";
 import {
@@ -49,7 +49,7 @@ function lastField({ backend }: House, name: string): string | undefined {
 }
 
 for (const proxy of PROXIES) {
-  describe.skipIf(!isOnPath(proxy.name))(`behind ${proxy.name}`, () => {
+  describe(`behind ${proxy.name}`, needing(proxy.name), () => {
     let house: House;
     beforeAll(async () => {
       house = await open(proxy);

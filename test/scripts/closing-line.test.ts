@@ -38,7 +38,20 @@ const FILES: readonly [name: string, text: string, status: number, last: string,
     "0 passed, 1 failed, 1 skipped",
     /no hook/,
   ],
-  ["skipped", 'it("a", () => {}); it.skip("b");', 0, "1 passed, 0 failed, 1 skipped", /✓/],
+  [
+    "skipped",
+    'it("a", () => {}); it.skip("b"); it("c", (t) => t.skip("no c here"));',
+    0,
+    "1 passed, 0 failed, 2 skipped",
+    /skipped\n {2}test\/skipped\.test\.ts: no reason given: 1 test\n {2}test\/skipped\.test\.ts: no c here: 1 test\n/,
+  ],
+  [
+    "lacking",
+    'describe("of few", { skip: true, meta: { lacks: "promtool" } }, () => { it("a", () => {}); it("b", () => {}); });\nit("c", () => {});',
+    0,
+    "1 passed, 0 failed, 2 skipped",
+    /skipped\n {2}test\/lacking\.test\.ts: without promtool: 2 tests\n/,
+  ],
   ["empty", "export {};", 1, "0 passed, 1 failed", /No test suite found in file/],
   ["broken", 'import "./nowhere.ts";', 1, "0 passed, 1 failed", /Cannot find module/],
   [
@@ -127,7 +140,7 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
 
   it("adds all files up", async () => {
     const { code, last } = await runTests(["figures", "failing", "skipped", "broken"]);
-    assert.deepEqual([code, last], [1, "3 passed, 2 failed, 1 skipped"]);
+    assert.deepEqual([code, last], [1, "3 passed, 2 failed, 2 skipped"]);
   });
 
   it("fails where no file, or no test, has the name that was asked for", async () => {

@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { describe, it } from "vitest";
-import { fulfilNeeds } from "../../scripts/needs.ts";
+import { fulfilNeeds, isHere, PYTHON } from "../../scripts/needs.ts";
 
 const ESSENTIAL = ["redis-server", "redis-cli", "openssl"];
 const BROWSER = "chromium-headless-shell";
 /** Programs without which a few tests leave themselves out or fail: the suite goes on. */
-const OF_FEW = [BROWSER, "nginx", "haproxy", "caddy", "go"];
+const PLAIN = ["nginx", "haproxy", "caddy"];
+const OF_FEW = [
+  ...[BROWSER, ...PLAIN, "go", "curl", "python3", "h11", "promtool", "systemd-analyze"],
+];
 
 /** A machine in memory: installing for real would change the one that the tests run on. */
 function machine(programs: readonly string[], { root = true, works = true, stale = false } = {}) {
@@ -25,7 +29,7 @@ function machine(programs: readonly string[], { root = true, works = true, stale
 }
 
 const INSTALL = "apt-get install -y --no-install-recommends redis-server redis-tools openssl";
-const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy golang-go`;
+const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy golang-go curl python3 python3-h11 prometheus systemd`;
 
 describe("the programs that the tests need", () => {
   it("are left alone where they are there", () => {
@@ -57,7 +61,7 @@ describe("the programs that the tests need", () => {
     assert.equal(fulfilNeeds(rest), undefined);
     assert.deepEqual(ran, [
       "brew install redis openssl",
-      "brew install chromium nginx haproxy caddy go",
+      "brew install chromium nginx haproxy caddy go curl python prometheus",
     ]);
   });
 
@@ -65,6 +69,13 @@ describe("the programs that the tests need", () => {
     const { ran, ...rest } = machine([...ESSENTIAL, "apt-get"], { works: false });
     assert.equal(fulfilNeeds(rest), undefined);
     assert.deepEqual(ran, [INSTALL_FEW, "apt-get update"]);
+  });
+
+  it("are looked for on the PATH, and a library of Python by the Python of the system", () => {
+    assert.equal(isHere("node"), true);
+    assert.equal(isHere("no-such-program"), false);
+    const { status } = spawnSync(PYTHON, ["-c", "import h11"]);
+    assert.equal(isHere("h11"), status === 0);
   });
 
   it("are named in one line, with what to do, where nothing helps", () => {

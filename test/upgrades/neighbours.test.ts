@@ -9,6 +9,7 @@ import { stringify } from "yaml";
 import { digestKey, makeKey } from "../../src/core/keys/key.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { type RunningProcess, startNode } from "../support/gateway/processes.ts";
+import { provided } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
 
@@ -119,7 +120,9 @@ async function exhaust(urls: readonly string[], key: string): Promise<Told[] | u
   return told.some(({ status }) => status === 503) ? undefined : told;
 }
 
-describe.skipIf(!hasHistory)("a gateway of the version before and one of today", () => {
+const history = provided(hasHistory, "the history of the repository");
+
+describe("a gateway of the version before and one of today", history, () => {
   it(
     "share one Redis: exact together, and a ban of one is a ban of the other",
     async () => {

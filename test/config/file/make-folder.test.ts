@@ -6,6 +6,10 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { makeFolder } from "../../../src/base/make-folder.ts";
+import { provided } from "../../support/needing.ts";
+
+/** /proc, in which nobody can make a folder. */
+const linux = provided(process.platform === "linux", "Linux");
 
 async function emptyFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-folders-"));
@@ -33,8 +37,9 @@ it("fails where a file is in the place of the folder, or of one above it", async
   await expect(makeFolder(join(file, "a", "b"))).rejects.toMatchObject({ code: "ENOTDIR" });
 });
 
-it.runIf(process.platform === "linux")(
+it(
   "a gateway whose data is to be where no folder can be made ends with a word on it, and spins on nothing",
+  linux,
   async () => {
     const config = join(await emptyFolder(), "tollgate.yaml");
     const production = {
@@ -55,7 +60,7 @@ it.runIf(process.platform === "linux")(
   },
 );
 
-it.runIf(process.platform === "linux").each([
+it.each([
   [
     ["init", "--yes", "--config", "/proc/tollgate/a.yaml"],
     /^Cannot write \/proc\/tollgate\/a\.yaml/,
@@ -64,7 +69,7 @@ it.runIf(process.platform === "linux").each([
     ["pets", "--listen", "127.0.0.1:0", "--data", "/proc/tollgate/a.db"],
     /Cannot keep pets in \/proc\/tollgate\/a\.db: ENOENT/,
   ],
-] as const)("%s ends with a word on a folder that cannot be made", async (args, told) => {
+] as const)("%s ends with a word on a folder that cannot be made", linux, async (args, told) => {
   // A process that spins hears of no signal but the last one.
   const options = { timeout: 30_000, killSignal: "SIGKILL" } as const;
   const running = promisify(execFile)("node_modules/.bin/node", ["src/main.ts", ...args], options);
