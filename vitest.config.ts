@@ -3,6 +3,7 @@ import "./scripts/old-node.mjs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { ClosingLine } from "./scripts/closing-line.ts";
 import { COMPILED } from "./test/support/compiled-code.ts";
 
@@ -19,11 +20,22 @@ const RELEASE = ["test/**/*.release.test.ts"];
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
 /**
- * The machine of a CI run stalls for seconds at a time, and a claim about time then fails through no
- * fault of the code. It is tried again after a pause, and the closing lines name it. Tests without
- * sockets or time are never tried again: one of those that fails at random has found something.
+ * Most tests wait for sockets, timers and processes, so that two processors are busy with three files
+ * each. Nothing is tried again where it fails: what passes only the second time has found something.
  */
-const RETRY = process.env.CI ? { count: 2, delay: 5_000 } : 0;
+const FILES_PER_PROCESSOR = 3;
+
+/** Files of more than ten seconds each: begun first, so that none goes on by itself at the end. */
+const LONG =
+  /\/(?:prove(?:-failover)?|redis-planned-failover|tls-handshakes|history|store-away|reload|telemetry|redis-away|looks|heartbeat|closing-line|costs|never-over|workers|histories|gateways|bans|audit|demo|for-your-users|record-events|decide|two-accounts|engines|many-accounts|memory|fuzz)\.(?:release\.)?test\.ts$/;
+
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification) => LONG.test(moduleId);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 const shared = {
   pool: "forks",
@@ -52,12 +64,9 @@ export default defineConfig({
         test: {
           ...shared,
           name: "system",
-          retry: RETRY,
           include: ["test/**/*.test.ts"],
           exclude: [...UNIT, ...ALONE, ...RELEASE],
-          // One more than there are cores: most tests wait for sockets (measured on two: 42 s, not 52 s).
-          // In CI a test that is not late is worth more than the time.
-          maxWorkers: availableParallelism() + (process.env.CI ? 0 : 1),
+          maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
           sequence: { hooks, groupOrder: 1 },
         },
       },
@@ -65,7 +74,6 @@ export default defineConfig({
         test: {
           ...shared,
           name: "alone",
-          retry: RETRY,
           include: ALONE,
           maxWorkers: 1,
           sequence: { hooks, groupOrder: 2 },
@@ -75,10 +83,8 @@ export default defineConfig({
         test: {
           ...shared,
           name: "release",
-          retry: RETRY,
           include: RELEASE,
-          // Each builds into the same dist/.
-          maxWorkers: 1,
+          maxWorkers: availableParallelism(),
           sequence: { hooks, groupOrder: 3 },
         },
       },
@@ -88,6 +94,7 @@ export default defineConfig({
       "test/support/node-versions.ts",
       "test/support/compiled-code.ts",
     ].map((file) => join(import.meta.dirname, file)),
+    sequence: { sequencer: LongFirst },
     reporters: ["default", new ClosingLine()],
     silent: "passed-only",
     coverage: {

@@ -15,6 +15,7 @@ import {
   startProgram,
 } from "./support/gateway/processes.ts";
 import { type EngineNode, engineNodes, programOf, userEnv } from "./support/node-versions.ts";
+import { buildAlone } from "./support/one-at-a-time.ts";
 import { eventually } from "./support/poll.ts";
 import { startRedis, type TestRedis } from "./support/redis/redis.ts";
 import { type Authority, openAuthority } from "./support/wire/certificates.ts";
@@ -42,7 +43,7 @@ beforeAll(async () => {
   authority = openAuthority();
   const env = { ...userEnv(), PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
   const args = ["pack", "--json", "--pack-destination", home];
-  const { stdout } = await run("npm", args, { cwd: ROOT, env });
+  const { stdout } = await buildAlone(() => run("npm", args, { cwd: ROOT, env }));
   const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf("["))) as [{ filename: string }];
   await run("npm", ["install", "--no-audit", "--no-fund", `./${filename}`], { cwd: home, env });
 });

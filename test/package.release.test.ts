@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { Check } from "../scripts/release/judge.ts";
 import { startTestUpstream, type TestUpstream } from "./support/gateway/backend.ts";
 import { type RunningProcess, startProgram } from "./support/gateway/processes.ts";
+import { buildAlone } from "./support/one-at-a-time.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Building, packing and installing take their time on a machine that is busy. */
@@ -52,7 +53,8 @@ describe("the package", () => {
     backend = await startTestUpstream();
     // A dry run packs by `npm pack`, and says what it thinks of that.
     const args = ["run", "-s", "release", "--", "--dry-run", "--json", "--out", home];
-    const { stdout } = await run("npm", args, { cwd: ROOT, env, maxBuffer: 16 * 1024 * 1024 });
+    const options = { cwd: ROOT, env, maxBuffer: 16 * 1024 * 1024 };
+    const { stdout } = await buildAlone(() => run("npm", args, options));
     release = JSON.parse(stdout) as Release;
     packed = release.packed;
   }, SLOW_MS);

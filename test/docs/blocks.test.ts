@@ -42,7 +42,7 @@ const NOT_RUN: readonly { readonly is: RegExp; readonly why: string }[] = [
     is: /tollgate (?:start|pets|demo)\b/,
     why: "runs until it is ended: the tutorials and test/cli/verbs run it",
   },
-  { is: /\btollgate prove\b/, why: "takes a minute: test/cli/verbs/prove.alone.test.ts runs it" },
+  { is: /\btollgate prove\b/, why: "takes a minute: test/cli/verbs/prove.test.ts runs it" },
   { is: /\/etc\/|\/var\/lib\//, why: "writes to places of the system, which are no test's" },
   { is: /^ssh /, why: "needs another machine" },
 ];

@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { type IncomingMessage, request } from "node:http";
-import { connect, type Socket } from "node:net";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
+import { requestBytes } from "../support/wire/client.ts";
+import { openSocket, rssBytes } from "./process-memory.ts";
 
 const MB = 1_000_000;
 /** `TOLLGATE_STREAM_MB=1000` for 1 GB. */
@@ -20,11 +19,6 @@ function* bytesOf(length: number): Generator<Buffer> {
   for (let left = length; left > 0; left -= PIECE.length) {
     yield left < PIECE.length ? PIECE.subarray(0, left) : PIECE;
   }
-}
-
-function rssBytes({ running }: SpawnedGateway): number {
-  const status = readFileSync(`/proc/${running.pid}/status`, "utf8");
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
 /** By how much the memory of the gateway grew while something was under way, at most. */
@@ -115,58 +109,6 @@ async function readSlowly({ port }: SpawnedGateway): Promise<void> {
   assert.ok(taken > MB, `${taken} bytes were read`);
 }
 
-test("2.3 10,000 idle connections cost at most 15 kB each, and p99 is the same to a tenth", async (t) => {
-  await using backend = await startTestUpstream();
-  await using served = await spawnGateway({ upstreams: [backend.origin] });
-  assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
-  const COUNT = 10_000;
-  const sockets: Socket[] = [];
-  await p99Ms(served);
-  const alone = [await p99Ms(served), await p99Ms(served), await p99Ms(served)];
-  const usualMs = alone.sort((a, b) => a - b)[1] ?? Number.NaN;
-  const before = rssBytes(served);
-  try {
-    while (sockets.length < COUNT) {
-      const opened = Array.from({ length: 250 }, () => openSocket(served.port));
-      sockets.push(...(await Promise.all(opened)));
-    }
-    const each = (rssBytes(served) - before) / COUNT;
-    const besideMs: number[] = [];
-    // Neither other work of the machine, nor what the opening left to collect, is in each of twenty runs.
-    do besideMs.push(await p99Ms(served));
-    while (besideMs.length < 20 && (besideMs.at(-1) ?? 0) > 1.1 * usualMs + 0.5);
-    t.annotate(
-      `${Math.round(each)} bytes a connection; p99 ${besideMs.map((ms) => ms.toFixed(2))} ms, ${usualMs.toFixed(2)} without`,
-    );
-    assert.ok(Math.min(...besideMs) <= 1.1 * usualMs + 0.5, `${besideMs} ms, ${usualMs} before`);
-    assert.ok(each <= 15_000, `${each} bytes each`);
-    assert.ok(sockets.every((socket) => !socket.destroyed));
-    // Each of them can still ask.
-    let answers = 0;
-    for (const socket of sockets.slice(0, COUNT / 10)) {
-      socket.once("data", () => {
-        answers += 1;
-      });
-      socket.write(requestBytes({ key: KEY }));
-    }
-    await eventually(() => answers === COUNT / 10, { withinMs: 60_000 });
-  } finally {
-    for (const socket of sockets) socket.destroy();
-  }
-});
-
-/** The p99 of 300 requests one after the other, over one connection. */
-async function p99Ms({ port }: SpawnedGateway): Promise<number> {
-  await using client = await openClient(port);
-  const tookMs: number[] = [];
-  for (let i = 0; i < 300; i++) {
-    const startMs = performance.now();
-    assert.equal((await client.ask({ key: KEY })).status, 200);
-    tookMs.push(performance.now() - startMs);
-  }
-  return tookMs.sort((a, b) => a - b)[297] ?? Number.NaN;
-}
-
 /**
  * 256 of the readers have a response under way, of which the client library holds some 200 kB each in
  * whole pieces of 64 KiB, so we hold 100 to 150 MB (docs/decisions/tunnels-and-streams.md).
@@ -201,15 +143,3 @@ test("2.3 Slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idl
   assert.equal((await transfer(served, 0, 1_000)).status, 200);
   assert.equal(backend.seen.length, COUNT + 2);
 });
-
-function openSocket(port: number): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("error", reject);
-    socket.once("connect", () => {
-      socket.off("error", reject);
-      socket.on("error", () => undefined);
-      resolve(socket);
-    });
-  });
-}

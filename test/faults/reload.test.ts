@@ -7,6 +7,7 @@ import { startTestGateway } from "../support/gateway/house.ts";
 import { startLoad } from "../support/gateway/load.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
+import { rssBytes } from "./process-memory.ts";
 
 /** 1,000 on demand: TOLLGATE_RELOADS=1000. */
 const RELOADS = Number(process.env.TOLLGATE_RELOADS ?? 200);
@@ -35,8 +36,7 @@ test(`2.4 SIGHUP with a bad config: ${RELOADS} reloads, good and bad in turn, at
       headers: { "Content-Type": "application/json" },
     });
     assert.equal(response.status, i % 2 === 0 ? 200 : 422, await response.text());
-    if (i % 10 === 9)
-      resident.push((await metrics(served)).get("process_resident_memory_bytes") ?? 0);
+    if (i % 10 === 9) resident.push(rssBytes(served));
   }
   await served.rewrite({});
   const went = await load.stop();

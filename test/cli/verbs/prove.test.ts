@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { runVerb } from "../kit.ts";
+import { prove } from "../prove-kit.ts";
+
+describe("prove", () => {
+  it("finds every promise kept while the store stands still and a gateway is killed", async () => {
+    const { code, told } = await prove("--seconds", "5");
+    assert.deepEqual(told.broken, [], JSON.stringify(told, null, 1));
+    assert.equal(code, 0);
+    assert.deepEqual([told.gateways, told.store, told.gatewaysKilled], [2, "redis", 1]);
+    assert.ok(told.lateAnswers > 0);
+    assert.ok(told.storeAwayMs > 500 && told.admitted > 100 && told.refused > 100);
+  });
+
+  it.for([
+    ["limit", "overLimit"],
+    ["retry-after", "untrueHeaders"],
+    ["forward", "doubleForwards"],
+    ["late", "chargesDoubled"],
+    ["cost", "untrueHeaders"],
+    ["history", "historyLost"],
+  ] as const)("turns red with the fault of %s", async ([fault, broken]) => {
+    const { code, told } = await prove("--seconds", "3", "--break", fault);
+    assert.equal(code, 1);
+    assert.ok(told.broken.includes(broken), JSON.stringify(told, null, 1));
+  });
+
+  it("refuses numbers and faults that it does not know, and names those it does", async () => {
+    for (const [args, message] of [
+      [["--gateways", "0"], /^Cannot use --gateways "0": it must be a whole number from 1 to 16/],
+      [
+        ["--seconds", "2"],
+        /^Cannot use --seconds "2": it must be a whole number of seconds from 3/,
+      ],
+      [
+        ["--break", "all"],
+        /^Cannot use --break "all": it must be one of limit, retry-after, forward, late, cost, history/,
+      ],
+      [
+        ["--redis", "localhost"],
+        /^Cannot use --redis: write memory, redis:\/\/HOST:PORT, redis\+s/,
+      ],
+      [["--redis", "memory"], /^Cannot use --redis: the memory of one process is no Redis/],
+    ] as const) {
+      const { status, err, out } = await runVerb(["prove", ...args]);
+      assert.deepEqual([status, out], [64, ""]);
+      assert.match(err, message);
+    }
+  });
+});
