@@ -45,6 +45,10 @@ const NOT_RUN: readonly { readonly is: RegExp; readonly why: string }[] = [
   { is: /\btollgate prove\b/, why: "takes a minute: test/cli/verbs/prove.test.ts runs it" },
   { is: /\/etc\/|\/var\/lib\//, why: "writes to places of the system, which are no test's" },
   { is: /^ssh /, why: "needs another machine" },
+  {
+    is: /^npm run -s (?:scale|bench)\b/,
+    why: "takes minutes of a whole machine; test/bench has short runs",
+  },
 ];
 
 /** Languages of blocks, and those that say what a program prints or draw something. */
@@ -146,6 +150,14 @@ describe("the blocks of the pages", () => {
     const idle = NOT_RUN.filter(({ is }) => !all.some((line) => is.test(line)));
     assert.deepEqual(
       idle.map(({ why }) => why),
+      [],
+    );
+  });
+
+  it("that are shown as a console have a reason why they are not run", () => {
+    const lines = BLOCKS.filter(({ language }) => language === "console").flatMap(commandsOf);
+    assert.deepEqual(
+      lines.filter((line) => !NOT_RUN.some(({ is }) => is.test(line))),
       [],
     );
   });

@@ -8,6 +8,13 @@ import type { TollgateCommand } from "./markdown.ts";
 
 /** The key of account `acme`, whose id the pages use: `k_4fPqX1mZ0aBc`. */
 const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+/** A refusal fails a line, except where the page shows the head of the answer. */
+const CURL = `curl() {
+  case " $* " in
+    *" -i "*) command curl "$@" ;;
+    *) command curl --fail-with-body "$@" ;;
+  esac
+}`;
 /** The refused request that the pages ask about. */
 const REQUEST_ID = "0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de";
 
@@ -120,7 +127,7 @@ export class Desk implements AsyncDisposable {
 
   /** Runs a line of a shell to its end. */
   async shell(line: string): Promise<Said> {
-    const script = `set -e -o pipefail\n${this.here(line)}`;
+    const script = `set -e -o pipefail\n${CURL}\n${this.here(line)}`;
     const options = { cwd: this.#gateway.directory, env: this.env };
     const { code, stdout, stderr } = await startProgram("bash", ["-c", script], options).exited;
     return { status: code ?? -1, out: stdout, err: stderr };
