@@ -5,7 +5,7 @@ import {
   monthlyIncluded,
   parsePeriod,
   readHistory,
-  spanOf,
+  spansOf,
 } from "../../stores/queries/read-history.ts";
 import {
   type AdminResponse,
@@ -44,9 +44,9 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
   };
   return storeOr503(deps, async () => {
     if (filter.after === undefined) await deps.recall.flushToStore();
-    const span = spanOf(period, deps.now());
+    const spans = spansOf(period, deps.now());
     const page: DayReport[] = [];
-    for await (const rows of readHistory(deps.quotas, records.accounts, span, filter)) {
+    for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter)) {
       page.push(...rows);
       if (page.length > limit.value) break;
     }

@@ -155,11 +155,11 @@ export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
   return storeOr503(deps, async () => {
     const found = await find(call);
     if (!found.ok) return notFound(found);
-    const { account, environment } = found.holder;
+    const { account, environment, calendar } = found.holder;
     const known = resolveCounters(deps.config(), environment, windows ?? []);
     if (!known.ok) return problemResponse("bad_request", known.message);
     const counters = windows === undefined ? undefined : known.counters;
-    const done = await deps.quotas.reset({ account, environment }, counters);
+    const done = await deps.quotas.reset({ account, environment }, { counters, calendar });
     const told = done.map(({ counter, units }) => {
       return { window: counterLabel(deps.config(), environment, counter), units };
     });

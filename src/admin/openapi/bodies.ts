@@ -93,6 +93,7 @@ export const NEW_KEYS_BODY = {
   scopes: { kind: "texts" },
   from: { kind: "texts" },
   caps: { kind: "limits" },
+  anchor: { kind: "number" },
   count: { kind: "number" },
 } as const satisfies BodyShape;
 
@@ -111,6 +112,7 @@ export const ACCOUNT_CHANGE_BODY = {
   limits: { kind: "limits" },
   dropLimits: { kind: "flag" },
   meta: { kind: "meta" },
+  anchor: { kind: "number" },
 } as const satisfies BodyShape;
 
 export const SUSPENSION_BODY = {

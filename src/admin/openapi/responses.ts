@@ -116,6 +116,8 @@ export const RESPONSE_SCHEMAS = {
     plan: STRING,
     limits: mapOf(COUNT),
     meta: mapOf(STRING),
+    anchor: { ...COUNT, description: "The day of the month on which its months begin" },
+    anchorFrom: { ...orNull(SECONDS), description: "Null: they begin on it already" },
     state: { enum: ["active", "suspended"] },
     suspended: orNull(objectOf({ since: SECONDS, until: orNull(SECONDS), reason: STRING })),
     created: SECONDS,

@@ -1,5 +1,6 @@
 import { LIMITED } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit, Cap } from "../../core/keys/records.ts";
+import { ANCHOR_DAY_MAX } from "../../core/quota/calendar.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Invocation } from "../framework/verb.ts";
 
@@ -22,6 +23,13 @@ export function parseCapOptions(call: Invocation): readonly Cap[] | string {
     caps.push({ window, limit: Number(digits) });
   }
   return caps;
+}
+
+/** The value of --anchor, or the mistake in it; undefined if it is not given. */
+export function parseAnchorOption(call: Invocation): number | string | undefined {
+  const text = call.text("anchor");
+  if (text === undefined || /^\d{1,9}$/.test(text)) return text && Number(text);
+  return `Cannot read --anchor as a day of the month from 1 to ${ANCHOR_DAY_MAX}: the value is ${JSON.stringify(text)}`;
 }
 
 function readLimit(text: string): AccountLimit | string {

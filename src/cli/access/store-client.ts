@@ -25,7 +25,7 @@ import {
   historyDisabledError,
   monthlyIncluded,
   readHistory,
-  spanOf,
+  spansOf,
 } from "../../stores/queries/read-history.ts";
 import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
 import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
@@ -103,11 +103,12 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
       answered(config, async (missing) => {
         const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
         if (!found.ok) return notFound(found);
-        const { account, environment } = found.holder;
+        const { account, environment, calendar } = found.holder;
         const known = resolveCounters(config, environment, windows ?? []);
         if (!known.ok) return { ...known, usage: true };
         const counters = windows === undefined ? undefined : known.counters;
-        const done = await quotas.reset({ account, environment }, counters, untold(missing));
+        const scope = { counters, calendar };
+        const done = await quotas.reset({ account, environment }, scope, untold(missing));
         const told = done.map(({ counter, units }) => {
           return { window: counterLabel(config, environment, counter), units };
         });
@@ -178,8 +179,8 @@ async function tellHistory(
   if (id !== undefined && holder === undefined) return unknown(id);
   const includedOf = monthlyIncluded(period, config);
   const filter = { environment, plan, account: holder?.account, includedOf };
-  const span = spanOf(period, now());
-  for await (const rows of readHistory(quotas, records.accounts, span, filter, missing)) {
+  const spans = spansOf(period, now());
+  for await (const rows of readHistory(quotas, records.accounts, spans, filter, missing)) {
     tell(rows);
   }
   return given(undefined);

@@ -1,3 +1,4 @@
+import type { Calendar } from "../../core/quota/calendar.ts";
 import { type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { formatInstant } from "../framework/table.ts";
@@ -42,9 +43,9 @@ export class LogGaps {
 
   /**
    * The gaps in words. `longest` is the longest window of the plans; the log should cover it from
-   * its start.
+   * its start, also for accounts with one of the calendars.
    */
-  describe(longest: WindowName | undefined): string[] {
+  describe(longest: WindowName | undefined, calendars: readonly Calendar[] = []): string[] {
     const told = [...this.#changes].map(([name, count]) => `${CHANGES[name]} (${name}: ${count})`);
     if (this.#configs.size > 1) {
       const names = [...this.#configs].join(", ");
@@ -52,7 +53,9 @@ export class LogGaps {
     }
     const span = this.span;
     if (span === undefined || longest === undefined) return told;
-    const startMs = windowStart(longest, span.fromMs);
+    const startMs = Math.min(
+      ...[undefined, ...calendars].map((each) => windowStart(longest, span.fromMs, each)),
+    );
     if (span.fromMs - startMs >= 1_000) {
       const [from, start] = [span.fromMs, startMs].map((ms) =>
         formatInstant(Math.floor(ms / 1_000)),

@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { PlanSettings } from "../../config/load/build.ts";
 import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
+import type { Calendar } from "../../core/quota/calendar.ts";
 import {
   isDifferent,
   type ReplayDifference,
@@ -96,6 +97,10 @@ export class TrafficReplay {
   get longest(): WindowName | undefined {
     return this.#longest;
   }
+  /** The calendars of its accounts. */
+  get calendars(): readonly Calendar[] {
+    return [...this.#limits.values()].flatMap(({ calendar }) => (calendar ? [calendar] : []));
+  }
 
   /** Requests that could not be replayed, or only with changes, in words. */
   left(): string[] {
@@ -139,7 +144,8 @@ export class TrafficReplay {
     const known = this.#kindNumbers.get(name);
     if (known !== undefined) return known;
     const observe = this.#trial.plans.planBounds.get(asking.plan)?.observe ?? NONE;
-    const limits = mergeLimits(own.limits, { operation, observe });
+    const { calendar } = own;
+    const limits = mergeLimits(own.limits, { operation, observe, calendar });
     for (const { window } of limits) this.#lengthen(window);
     this.#kinds.push({ limits, cost });
     this.#kindNumbers.set(name, this.#kinds.length - 1);
@@ -149,13 +155,16 @@ export class TrafficReplay {
   /** The windows of an account on a plan. If they are unknown, returns undefined and counts it. */
   #limitsOf({ account, plan }: Asking): Owned | undefined {
     const record = this.#records.get(account);
-    const id = record === undefined || record.limits.length === 0 ? plan : `${plan} ${account}`;
+    const calendar = record?.calendar;
+    const hasOwn = record !== undefined && (record.limits.length > 0 || calendar !== undefined);
+    const id = hasOwn ? `${plan} ${account}` : plan;
     let owned = this.#limits.get(id);
     if (owned === undefined) {
       const windows = this.#trial.plans.plans.get(plan);
       owned = {
         id,
         limits: windows === undefined ? [] : effectiveLimits(windows, record?.limits ?? []),
+        calendar,
       };
       this.#limits.set(id, owned);
     }
@@ -171,7 +180,11 @@ export class TrafficReplay {
 }
 
 /** `id` is the same for all accounts that have the windows of their plan. */
-type Owned = { readonly id: string; readonly limits: readonly Limit[] };
+type Owned = {
+  readonly id: string;
+  readonly limits: readonly Limit[];
+  readonly calendar: Calendar | undefined;
+};
 type Named = { readonly environment: string; readonly account: string; plan: string };
 type Asking = { readonly env: string; readonly account: string; readonly plan: string };
 

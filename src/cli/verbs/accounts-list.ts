@@ -88,6 +88,7 @@ function accountText(report: AccountReport): string {
     ["environment", report.environment],
     ["plan", report.plan],
     ["limits", pairs(report.limits) || "those of the plan"],
+    ...(report.anchor === 1 && report.anchorFrom === null ? [] : [["months", monthsText(report)]]),
     ["metadata", pairs(report.meta) || "none"],
     ["keys", report.keys.join(" ") || "none works"],
     ["created", formatInstant(report.created)],
@@ -95,6 +96,11 @@ function accountText(report: AccountReport): string {
   ];
   const lines = rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`);
   return `${report.account}\n${lines.join("")}`;
+}
+
+function monthsText({ anchor, anchorFrom }: AccountReport): string {
+  const from = anchorFrom === null ? "" : ` from ${formatInstant(anchorFrom)} on`;
+  return `begin on day ${anchor}${from}`;
 }
 
 function pairs(members: Readonly<Record<string, string | number>>): string {

@@ -6,9 +6,11 @@ import {
 } from "../../core/keys/edit-accounts.ts";
 import { limitsText } from "../../core/keys/edit-rules.ts";
 import { accountReports } from "../../core/keys/reports.ts";
+import { anchorDays } from "../../core/quota/calendar.ts";
+import { dayOf, formatDay } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
-import { parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
+import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -19,14 +21,16 @@ const BATCH = 2_000;
 
 export const accountsSet: Verb = {
   name: "accounts set",
-  usage: "ID…|--on PLAN [--plan P] [--limit W=N]… [--no-limits] [--meta NAME=VALUE]…",
-  summary: "change plan, limits and metadata of accounts in place, for all of their keys",
+  usage:
+    "ID…|--on PLAN [--plan P] [--limit W=N]… [--no-limits] [--anchor DAY] [--meta NAME=VALUE]…",
+  summary: "change plan, limits, calendar and metadata of accounts in place, for all of their keys",
   example: "accounts set acme --plan pro --limit day=20000",
   options: [
     { name: "on", value: "PLAN", summary: "every account that is on this plan" },
     { name: "plan", value: "P", summary: "move to this plan; own limits stay" },
     { name: "limit", value: "minute=500", repeats: true, summary: "replace a window of the plan" },
     { name: "no-limits", summary: "drop the own limits, before any --limit of this call" },
+    { name: "anchor", value: "15", summary: "months begin on this day, from the next one on" },
     {
       name: "meta",
       value: "tenant=42",
@@ -55,9 +59,15 @@ export const accountsSet: Verb = {
           if (call.flag("json")) {
             return printJson(terminal, call.args.length === 1 ? reports[0] : reports);
           }
-          for (const { id, plan, limits } of accounts) {
+          for (const { id, plan, limits, calendar } of accounts) {
             const own = limits.length === 0 ? "" : `, with its own limits ${limitsText(limits)}`;
-            terminal.out(`Account ${id} is on plan ${plan}${own}\n`);
+            const { day, next } = anchorDays(calendar, terminal.now());
+            const from = next === undefined ? "" : ` from ${formatDay(dayOf(next.fromMs))} on`;
+            const anchor =
+              change.anchor === undefined
+                ? ""
+                : `; its months begin on day ${next?.day ?? day}${from}`;
+            terminal.out(`Account ${id} is on plan ${plan}${own}${anchor}\n`);
           }
           return EXIT_OK;
         },
@@ -75,10 +85,13 @@ function readChange(call: Invocation): AccountChange | string {
   if (typeof limits === "string") return limits;
   const meta = parseMetaOptions(call);
   if (typeof meta === "string") return meta;
-  const change = { plan: call.text("plan"), limits, dropLimits: call.flag("no-limits"), meta };
-  const isNothing = change.plan === undefined && limits.length === 0 && !change.dropLimits;
-  if (isNothing && Object.keys(meta).length === 0) {
-    return "Nothing to set: give --plan, --limit, --no-limits or --meta";
+  const anchor = parseAnchorOption(call);
+  if (typeof anchor === "string") return anchor;
+  const [plan, dropLimits] = [call.text("plan"), call.flag("no-limits")];
+  const change = { plan, limits, dropLimits, meta, anchor };
+  const lists = limits.length + Object.keys(meta).length;
+  if (plan === undefined && lists === 0 && !dropLimits && anchor === undefined) {
+    return "Nothing to set: give --plan, --limit, --no-limits, --anchor or --meta";
   }
   return change;
 }

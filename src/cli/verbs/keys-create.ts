@@ -3,7 +3,12 @@ import type { NewKeys } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
-import { parseCapOptions, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
+import {
+  parseAnchorOption,
+  parseCapOptions,
+  parseLimitOptions,
+  parseMetaOptions,
+} from "../access/limit-options.ts";
 import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
@@ -28,6 +33,7 @@ export const keysCreate: Verb = {
     { name: "expires", value: "90d", summary: "stop working after this long (never)" },
     { name: "limit", value: "minute=500", repeats: true, summary: "replace a window of the plan" },
     { name: "cap", value: "day=500", repeats: true, summary: "limit each of these keys alone" },
+    { name: "anchor", value: "15", summary: "months of a new account begin on this day (1)" },
     { name: "meta", value: "tenant=42", repeats: true, summary: "tell the backend this" },
     { name: "scope", value: "beta", repeats: true, summary: "allow operations that need it" },
     { name: "from", value: "CIDR", repeats: true, summary: "work only from there (from anywhere)" },
@@ -78,6 +84,8 @@ function readWanted(call: Invocation): NewKeys | string {
   if (typeof caps === "string") return caps;
   const meta = parseMetaOptions(call);
   if (typeof meta === "string") return meta;
+  const anchor = parseAnchorOption(call);
+  if (typeof anchor === "string") return anchor;
   const count = call.text("count");
   if (count !== undefined && !/^\d{1,9}$/.test(count)) {
     return `Cannot read --count as a whole number: the value is ${JSON.stringify(count)}`;
@@ -90,6 +98,7 @@ function readWanted(call: Invocation): NewKeys | string {
     expiresInMs: expires,
     limits,
     caps,
+    anchor,
     meta,
     scopes: call.texts("scope"),
     from: call.texts("from"),

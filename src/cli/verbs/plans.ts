@@ -75,7 +75,7 @@ const tryOut: Verb = {
       progress: progress.tell,
     }).finally(progress.end);
     const tried = [...traffic.tried()];
-    const lacking = [...missing.describe(traffic.longest), ...traffic.left()];
+    const lacking = [...missing.describe(traffic.longest, traffic.calendars), ...traffic.left()];
     if (tally.damaged > 0) {
       lacking.unshift(
         `${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`,

@@ -30,8 +30,8 @@ export function standardRateLimit(
   const items = windows
     .filter(({ observed }) => !observed)
     .map((usage): Item => {
-      const { window, limit, used, resetMs } = usage;
-      const length = (resetMs - windowStart(window, resetMs - 1)) / 1_000;
+      const { window, calendar, limit, used, resetMs } = usage;
+      const length = (resetMs - windowStart(window, resetMs - 1, calendar)) / 1_000;
       const remaining = Math.max(0, limit - used + unspent);
       return { name: windowLabel(usage), quota: limit, length, remaining, resetMs };
     });

@@ -1,5 +1,8 @@
+import { type Anchor, changeAnchor } from "../quota/calendar.ts";
+import { dayOf, formatDay } from "../quota/days.ts";
 import { replaceById } from "./edit-keys.ts";
 import {
+  anchorError,
   conflictRefusal,
   type EditRefusal,
   type EditResult,
@@ -20,13 +23,14 @@ import { type AccountLimit, type AccountRecord, isSuspended, type Records } from
 /**
  * A change of an account, for all of its keys. Its own limits stay when the plan changes. `limits`
  * replace those of the same windows, after `dropLimits` has dropped all. Metadata with the value ""
- * is removed.
+ * is removed. `anchor` is the day on which months begin, from the end of the running month on.
  */
 export type AccountChange = {
   readonly plan?: string | undefined;
   readonly limits?: readonly AccountLimit[] | undefined;
   readonly dropLimits?: boolean | undefined;
   readonly meta?: Readonly<Record<string, string>> | undefined;
+  readonly anchor?: number | undefined;
 };
 
 type Accounts = { readonly accounts: readonly AccountRecord[] };
@@ -72,11 +76,17 @@ export function accountsOnPlan(
 }
 
 function mistakeInChange(change: AccountChange, ring: KeyContext): string | undefined {
-  const { plan, limits = [], dropLimits = false, meta = {} } = change;
-  if (plan === undefined && limits.length === 0 && !dropLimits && Object.keys(meta).length === 0) {
-    return "Nothing to set: give a plan, limits or metadata";
+  const { plan, limits = [], dropLimits = false, meta = {}, anchor } = change;
+  const lists = limits.length + Object.keys(meta).length;
+  if (plan === undefined && lists === 0 && !dropLimits && anchor === undefined) {
+    return "Nothing to set: give a plan, limits, an anchor or metadata";
   }
-  return planError(plan, ring) ?? limitsError(limits) ?? metaError(Object.entries(meta));
+  return (
+    planError(plan, ring) ??
+    limitsError(limits) ??
+    anchorError(anchor) ??
+    metaError(Object.entries(meta))
+  );
 }
 
 function become(
@@ -97,7 +107,15 @@ function become(
   }
   const lacking = missingLimitsError(plan, limits, ring);
   if (lacking !== undefined) return usageRefusal(`${lacking} (account ${account.id})`);
-  return { ...account, plan, limits, meta: Object.fromEntries(meta) };
+  const next = { ...account, plan, limits, meta: Object.fromEntries(meta) };
+  if (change.anchor === undefined) return next;
+  const changed = changeAnchor(account.calendar, change.anchor, ring.nowMs);
+  if ("next" in changed) return conflictRefusal(secondAnchorMessage(account.id, changed.next));
+  return changed.calendar.length === 0 ? next : { ...next, calendar: changed.calendar };
+}
+
+function secondAnchorMessage(account: string, { day, fromMs }: Anchor): string {
+  return `Cannot change the anchor of account ${account} again in this month: its months begin on day ${day} from ${formatDay(dayOf(fromMs))} on, and from then on it can be changed`;
 }
 
 /** Suspends an account. If `forMs` is undefined, it stays suspended until it is resumed. */

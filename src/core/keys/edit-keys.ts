@@ -1,3 +1,4 @@
+import { newCalendar } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { CAP_NUMBER_MAX } from "../quota/windows.ts";
 import { capsError, freeCapNumbers, mergeCaps } from "./caps.ts";
@@ -106,7 +107,7 @@ function ownersFor(
   const { account, environment, plan } = wanted;
   const present = account === undefined ? undefined : findById(records.accounts, account);
   if (present !== undefined) {
-    const clash = accountConflict(present, wanted);
+    const clash = accountConflict(present, wanted, ring.nowMs);
     return clash === undefined ? { of: [present], fresh: [] } : conflictRefusal(clash);
   }
   const limits = sortLimits(wanted.limits ?? []);
@@ -124,7 +125,11 @@ function ownersFor(
   const of = Array.from({ length: count }, (): AccountRecord => {
     const id = account ?? freshId("a_", ring, taken);
     taken.add(id);
-    return { id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: ring.nowMs };
+    const calendar = wanted.anchor === undefined ? undefined : newCalendar(wanted.anchor);
+    return {
+      ...{ id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: ring.nowMs },
+      ...(calendar && { calendar }),
+    };
   });
   return { of, fresh: of };
 }

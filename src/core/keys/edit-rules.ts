@@ -1,5 +1,6 @@
 import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
+import { ANCHOR_DAY_MAX, anchorDays } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { type Limit, WINDOW_NAMES } from "../quota/windows.ts";
 import { capsError } from "./caps.ts";
@@ -34,6 +35,8 @@ export type NewKeys = {
   readonly from?: readonly string[] | undefined;
   /** Limits of each key alone. */
   readonly caps?: readonly Cap[] | undefined;
+  /** The day of the month on which months of a new account begin. */
+  readonly anchor?: number | undefined;
   readonly count?: number | undefined;
 };
 
@@ -89,6 +92,7 @@ export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefi
     planError(plan, ring) ??
     limitsError(wanted.limits ?? []) ??
     capsError(wanted.caps ?? []) ??
+    anchorError(wanted.anchor) ??
     metaError(Object.entries(wanted.meta ?? {})) ??
     nameError(wanted.name) ??
     scopesError(wanted.scopes ?? []) ??
@@ -118,6 +122,12 @@ export const LIMITED: readonly AccountLimit["window"][] = [...WINDOW_NAMES, "con
 
 export function limitsError(limits: readonly AccountLimit[]): string | undefined {
   return windowLimitsError(limits, { verb: "limit", noun: "limit", windows: LIMITED });
+}
+
+export function anchorError(anchor: number | undefined): string | undefined {
+  const isDay = Number.isInteger(anchor) && Number(anchor) >= 1 && Number(anchor) <= ANCHOR_DAY_MAX;
+  if (anchor === undefined || isDay) return undefined;
+  return `Cannot use the anchor ${quoteValue(anchor)}: it must be a day of the month from 1 to ${ANCHOR_DAY_MAX}`;
 }
 
 /** The mistake in names and values of metadata. The value "" removes a name, if that is allowed. */
@@ -164,8 +174,12 @@ export function expiryError(expiresInMs: number | undefined): string | undefined
  * The reason why an existing account cannot take a key on these terms. The account has its own
  * terms, which are changed in place, for all of its keys.
  */
-export function accountConflict(account: AccountRecord, wanted: NewKeys): string | undefined {
-  const { environment, plan, limits, meta } = wanted;
+export function accountConflict(
+  account: AccountRecord,
+  wanted: NewKeys,
+  nowMs: number,
+): string | undefined {
+  const { environment, plan, limits, meta, anchor } = wanted;
   if (environment !== undefined && environment !== account.environment) {
     return `Cannot add a key for ${environment} to account ${account.id}, which lives in ${account.environment}: use another account`;
   }
@@ -178,6 +192,10 @@ export function accountConflict(account: AccountRecord, wanted: NewKeys): string
   }
   if (Object.entries(meta ?? {}).some(([name, value]) => account.meta[name] !== value)) {
     return `Cannot add a key with other metadata to account ${account.id}: change that with \`accounts set ${account.id} --meta\``;
+  }
+  const { day, next } = anchorDays(account.calendar, nowMs);
+  if (anchor !== undefined && anchor !== (next?.day ?? day)) {
+    return `Cannot add a key with the anchor ${anchor} to account ${account.id}, whose anchor is ${next?.day ?? day}: change that with \`accounts set ${account.id} --anchor ${anchor}\``;
   }
   return undefined;
 }

@@ -1,4 +1,5 @@
 import { type AddressMatcher, addressMatcher } from "../address.ts";
+import type { Calendar } from "../quota/calendar.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 
@@ -50,6 +51,8 @@ export type AccountRecord = {
   readonly meta: Readonly<Record<string, string>>;
   readonly createdMs: number;
   readonly suspended?: Suspension;
+  /** The days on which its months begin; undefined if that is the first day. */
+  readonly calendar?: Calendar;
 };
 
 /** A limit of an account's own: of a window, or of its concurrent requests. */

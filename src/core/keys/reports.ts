@@ -1,3 +1,4 @@
+import { anchorDays, type Calendar } from "../quota/calendar.ts";
 import { formatDay } from "../quota/days.ts";
 import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
@@ -109,6 +110,7 @@ export type UsageSubject = {
   readonly environment: string;
   readonly plan: string;
   readonly limits: readonly AccountLimit[];
+  readonly calendar?: Calendar | undefined;
   /** Limits of the requested key. */
   readonly caps?: readonly Limit[];
 };
@@ -117,10 +119,14 @@ export type UsageSubject = {
 export function findUsageSubject(records: Records, id: string): UsageSubject | undefined {
   const found = findAccount(records, id);
   if (found === undefined) return undefined;
-  const { environment, plan, limits } = found;
+  const { environment, plan, limits, calendar } = found;
   const key = findById(records.keys, id);
   const caps = key === undefined ? [] : capLimits(key);
-  return { account: found.id, environment, plan, limits, ...(caps.length > 0 && { caps }) };
+  return {
+    ...{ account: found.id, environment, plan, limits },
+    ...(calendar && { calendar }),
+    ...(caps.length > 0 && { caps }),
+  };
 }
 
 /**
@@ -165,8 +171,8 @@ export function countReport(
   createdMs: number | undefined,
 ): CountReport {
   const counted = windows.map((standing) => {
-    const { window, used, resetMs } = standing;
-    const from = windowStart(window, resetMs - 1);
+    const { window, calendar, used, resetMs } = standing;
+    const from = windowStart(window, resetMs - 1, calendar);
     return { window: windowLabel(standing), used, from, to: resetMs };
   });
   return { account, environment, plan, created: createdMs ?? null, at: nowMs, windows: counted };
@@ -257,6 +263,9 @@ export type AccountReport = {
   readonly plan: string;
   readonly limits: Readonly<Record<string, number>>;
   readonly meta: Readonly<Record<string, string>>;
+  /** The day on which its months begin, and when they begin to; null if they do already. */
+  readonly anchor: number;
+  readonly anchorFrom: number | null;
   readonly state: "active" | "suspended";
   readonly suspended: {
     readonly since: number;
@@ -290,12 +299,15 @@ export function accountReports(
   return accounts.map((account) => {
     const { id, environment, plan, meta, suspended, createdMs } = account;
     const ended = suspended === undefined || !isSuspended(account, nowMs);
+    const { day, next } = anchorDays(account.calendar, nowMs);
     return {
       account: id,
       environment,
       plan,
       limits: limitsReport(account),
       meta,
+      anchor: next?.day ?? day,
+      anchorFrom: secondsOrNull(next?.fromMs),
       state: ended ? "active" : "suspended",
       suspended: ended
         ? null

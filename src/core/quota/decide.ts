@@ -3,6 +3,7 @@ import {
   counterWindow,
   isCap,
   type Limit,
+  latestEnd,
   type WindowName,
   windowEnd,
   windowStart,
@@ -186,12 +187,15 @@ function present(account: AccountState, { limits, bans }: QuotaRequest, nowMs: n
   const usage: Partial<Record<string, WindowCount>> = { ...account.usage };
   let repaired = false;
   for (const limit of limits) {
-    const { window } = limit;
-    const startMs = windowStart(window, nowMs);
+    const { window, calendar } = limit;
+    const startMs = windowStart(window, nowMs, calendar);
     const stored = held(usage, limit);
     if (stored.startMs < startMs) {
       usage[counterName(limit)] = { startMs, count: 0, refusedMs: 0 };
-    } else if (stored.startMs - nowMs > windowEnd(window, stored.startMs) - stored.startMs) {
+    } else if (
+      stored.startMs - nowMs >
+      windowEnd(window, stored.startMs, calendar) - stored.startMs
+    ) {
       usage[counterName(limit)] = { startMs, count: stored.count, refusedMs: 0 };
       repaired = true;
     }
@@ -224,11 +228,14 @@ function changes(
   });
 }
 
-/** The account without ended windows. They are removed when there is something to write. */
+/**
+ * The account without ended windows. They are removed when there is something to write. A month ends
+ * here when the longest one would, because the calendar of the account is not known.
+ */
 export function dropEndedWindows(account: AccountState, nowMs: number): AccountState {
   const usage: Partial<Record<string, WindowCount>> = {};
   for (const [counter, stored] of Object.entries(account.usage)) {
-    if (stored !== undefined && windowEnd(counterWindow(counter), stored.startMs) > nowMs) {
+    if (stored !== undefined && latestEnd(counterWindow(counter), stored.startMs) > nowMs) {
       usage[counter] = stored;
     }
   }
@@ -334,7 +341,7 @@ function lastExhausted(
   for (const limit of limits) {
     const stored = held(usage, limit);
     if (isCap(limit) || fitsLimit(stored.count, cost, limit.limit)) continue;
-    const endMs = windowEnd(limit.window, stored.startMs);
+    const endMs = windowEnd(limit.window, stored.startMs, limit.calendar);
     if (endMs >= lastMs) [last, lastMs] = [limit, endMs];
   }
   return last;
@@ -350,7 +357,7 @@ function verdictOf(
   const { limits, bans } = ask;
   const windows = limits.map((limit) => {
     const { startMs, count } = held(account.usage, limit);
-    return { ...limit, used: count, resetMs: windowEnd(limit.window, startMs) };
+    return { ...limit, used: count, resetMs: windowEnd(limit.window, startMs, limit.calendar) };
   });
   const inForce = bans !== undefined && account.ban !== undefined && account.ban.untilMs > nowMs;
   const last = lastExhausted(account.usage, ask);

@@ -24,6 +24,8 @@ export type RefusalRecord = {
   readonly windows?:
     | readonly (readonly [name: string, used: number, limit: number, reset: number])[]
     | undefined;
+  /** The start of the month among the windows, in Unix seconds, if it is not the first day. */
+  readonly monthFrom?: number | undefined;
   /** The end of the ban in force, in Unix seconds. */
   readonly ban?: number | undefined;
   readonly by?: string | undefined;
@@ -83,8 +85,8 @@ export type Explanation = {
  * file. `known` describes the ban in force, which the line does not.
  */
 export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanation {
-  const { cost = 1, decidedAt, ban, code } = line;
-  const windows = (line.windows ?? []).map((told) => explained(told, cost, decidedAt ?? 0));
+  const { decidedAt, ban, code } = line;
+  const windows = (line.windows ?? []).map((told) => explained(told, line));
   const exhausted = windows.filter((one) => one.exhausted);
   const window = exhausted.reduce<ExplainedWindow | undefined>(
     (last, one) => (last === undefined || one.reset >= last.reset ? one : last),
@@ -132,12 +134,13 @@ function passesAt({ by, cost = 1, decidedAt = 0, windows = [] }: RefusalRecord, 
 
 function explained(
   [window, used, limit, reset]: readonly [string, number, number, number],
-  cost: number,
-  decidedAt: number,
+  { cost = 1, decidedAt = 0, monthFrom }: RefusalRecord,
 ): ExplainedWindow {
   // A window of an operation is `createPet.minute`.
   const name = WINDOW_NAMES.find((one) => one === window.split(".").at(-1));
-  const from = name === undefined ? 0 : Math.floor(windowStart(name, decidedAt) / 1_000);
+  const startMs = name === undefined ? 0 : windowStart(name, decidedAt);
+  const isAnchored = name === "month" && monthFrom !== undefined;
+  const from = isAnchored ? monthFrom : Math.floor(startMs / 1_000);
   const exhausted = cost > 0 && used + cost > limit;
   return { window, used, limit, remaining: Math.max(0, limit - used), from, reset, exhausted };
 }

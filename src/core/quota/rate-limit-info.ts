@@ -1,5 +1,5 @@
 import { type Ban, fitsLimit, type QuotaDecision, type WindowUsage } from "./decide.ts";
-import { type Limit, type WindowName, windowEnd, windowStart } from "./windows.ts";
+import { currentEnd, type Limit, type WindowName } from "./windows.ts";
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
 export type RateLimitInfo = {
@@ -144,10 +144,7 @@ export function shareRetrySeconds({ limit, resetMs }: RateLimitInfo, cost: numbe
 
 /** The windows of an account that has no known usage yet. */
 export function unusedWindows(limits: readonly Limit[], nowMs: number): readonly WindowUsage[] {
-  return limits.map((limit) => {
-    const resetMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
-    return { ...limit, used: 0, resetMs };
-  });
+  return limits.map((limit) => ({ ...limit, used: 0, resetMs: currentEnd(limit, nowMs) }));
 }
 
 /**

@@ -1,9 +1,11 @@
+import { type Calendar, monthEnd, monthStart } from "./calendar.ts";
 import { DAY_MS } from "./days.ts";
 
 /**
  * Windows are aligned to UTC (docs/reference/http.md#windows): a minute starts at second 0, a week
- * on Monday (ISO 8601), a month on its first day. The window of an instant is a pure function of
- * the instant, so every gateway computes the same reset at any time.
+ * on Monday (ISO 8601), a month on its first day, or on the anchor day of its account. The window of
+ * an instant is a pure function of the instant and of the account's calendar, so every gateway
+ * computes the same reset at any time.
  *
  * There is one row for each window, from the shortest to the longest. It has the window's name, the
  * letter that names it in the store (b, k, q, r and y have another meaning there) and its length. A
@@ -56,12 +58,14 @@ export const CAP_NUMBER_MAX = 1_023;
 
 /**
  * One window of a plan, or of a part of the account: at most `limit` units in each. Limits are 1 to
- * LIMIT_MAX. If `observed` is set, the window is counted and never refuses. In a decision `hold` is
- * what a request takes from a window of a meter, in place of the request's cost.
+ * LIMIT_MAX. If `observed` is set, the window is counted and never refuses. `calendar` is that of
+ * the account, for a month that does not begin on the first day. In a decision `hold` is what a
+ * request takes from a window of a meter, in place of the request's cost.
  */
 export type Limit = {
   readonly window: WindowName;
   readonly limit: number;
+  readonly calendar?: Calendar;
   readonly part?: LimitPart;
   readonly observed?: true;
   readonly hold?: number;
@@ -88,8 +92,9 @@ export function counterWindow(counter: string): WindowName {
   return counter.slice(counter.indexOf(".") + 1) as WindowName;
 }
 
-/** The first millisecond of the window that holds `nowMs`. */
-export function windowStart(window: WindowName, nowMs: number): number {
+/** The first millisecond of the window that holds `nowMs`. Months are those of the calendar. */
+export function windowStart(window: WindowName, nowMs: number, calendar?: Calendar): number {
+  if (calendar !== undefined && window === "month") return monthStart(calendar, nowMs);
   const row = ROW_OF[window];
   if (row.months === undefined) {
     const sinceMs = (nowMs - row.alignMs) % row.lengthMs;
@@ -101,13 +106,29 @@ export function windowStart(window: WindowName, nowMs: number): number {
 }
 
 /** The first millisecond after the window that starts at `startMs`. */
-export function windowEnd(window: WindowName, startMs: number): number {
+export function windowEnd(window: WindowName, startMs: number, calendar?: Calendar): number {
   const { months, lengthMs } = ROW_OF[window];
   if (months === undefined) return startMs + lengthMs;
   const date = new Date(startMs);
-  const endMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months);
+  const endMs =
+    calendar !== undefined && window === "month"
+      ? monthEnd(calendar, startMs)
+      : Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months);
   // The start may be damaged and lie after the last instant of a Date, 8.64e15.
   return Number.isNaN(endMs) ? startMs + lengthMs : endMs;
+}
+
+/** The first millisecond after the window of a limit that holds `nowMs`. */
+export function currentEnd({ window, calendar }: Limit, nowMs: number): number {
+  return windowEnd(window, windowStart(window, nowMs, calendar), calendar);
+}
+
+/**
+ * The latest instant at which the window that starts at `startMs` may end, whatever the calendar of
+ * its account.
+ */
+export function latestEnd(window: WindowName, startMs: number): number {
+  return window === "month" ? startMs + ROW_OF.month.lengthMs : windowEnd(window, startMs);
 }
 
 /** The windows other than those of the account that decide a request. */
@@ -116,19 +137,37 @@ export type ExtraLimits = {
   readonly operation?: readonly Limit[] | undefined;
   /** Second limits on the counts of the account, which never refuse. */
   readonly observe?: readonly Limit[] | undefined;
+  /** The months of the account, if they do not begin on the first day. */
+  readonly calendar?: Calendar | undefined;
 };
 
 const NONE: readonly Limit[] = [];
+const anchored = new WeakMap<object, WeakMap<object, readonly Limit[]>>();
 const merged = new WeakMap<object, WeakMap<object, WeakMap<object, readonly Limit[]>>>();
 
 /**
  * The windows of one decision, from the shortest to the longest: those of the account, those of the
  * operation, and observed ones that the account lacks (docs/reference/http.md#quotas). The same
- * lists return the same list again.
+ * lists and calendar return the same list again.
  */
 export function mergeLimits(
   limits: readonly Limit[],
-  { operation = NONE, observe = NONE }: ExtraLimits,
+  { operation = NONE, observe = NONE, calendar }: ExtraLimits,
+): readonly Limit[] {
+  const all = mergeLists(limits, operation, observe);
+  if (calendar === undefined) return all;
+  const byCalendar = nested(anchored, calendar);
+  const known = byCalendar.get(all);
+  if (known !== undefined) return known;
+  const own = all.map((limit) => (limit.window === "month" ? { ...limit, calendar } : limit));
+  byCalendar.set(all, own);
+  return own;
+}
+
+function mergeLists(
+  limits: readonly Limit[],
+  operation: readonly Limit[],
+  observe: readonly Limit[],
 ): readonly Limit[] {
   if (operation.length === 0 && observe.length === 0) return limits;
   const byOperation = nested(merged, limits);

@@ -35,6 +35,7 @@ export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEn
     config: served?.config,
     observed: decision?.observed,
     windows: decision?.refusal?.windows,
+    monthFrom: decision?.refusal?.monthFrom,
     by: decision?.refusal?.by,
     ban: decision?.refusal?.ban,
     why: exchange.why,

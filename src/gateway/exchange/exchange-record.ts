@@ -35,7 +35,7 @@ export type DecisionFacts = {
   /** Windows whose observed limits an admitted request crossed. */
   readonly observed?: AccessLogEntry["observed"];
   /** The state that led to a refusal: enough to decide it again. */
-  readonly refusal?: Pick<AccessLogEntry, "windows" | "by" | "ban">;
+  readonly refusal?: Pick<AccessLogEntry, "windows" | "monthFrom" | "by" | "ban">;
 };
 
 /** The upstream's answer: a 101, or a head that announces `promisedBytes` (-1: no length). */

@@ -19,6 +19,7 @@ import {
   mergeLimits,
   type PlanOptions,
   type WindowName,
+  windowStart,
 } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult, StoreUnavailable } from "../../stores/quotas/quota-store.ts";
@@ -39,7 +40,10 @@ export function chargeQuota(
   if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
   const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
-  const limits = mergeLimits(consumer.limits, { operation, observe: bounds.observe });
+  const limits = mergeLimits(consumer.limits, {
+    ...{ operation, observe: bounds.observe },
+    calendar: consumer.owner?.calendar,
+  });
 
   const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, consumer });
   if (!atOnce.ok) {
@@ -134,7 +138,12 @@ function judgeAnswer(
     });
   exchange.decide({
     ...{ outcome: "refused", charged: 0, standing, decidedMs, strikes },
-    refusal: { windows, by, ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000) },
+    refusal: {
+      windows,
+      monthFrom: monthFrom(verdict),
+      by,
+      ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000),
+    },
   });
   if (by === "share") {
     const message = shareExceededMessage(standing);
@@ -143,6 +152,13 @@ function judgeAnswer(
   }
   if (refusal.code === "key_banned") return refuse(refusal.code);
   return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
+}
+
+/** The start of the account's month in Unix seconds, if it is not the first day. */
+function monthFrom({ windows }: QuotaDecision): number | undefined {
+  const month = windows.find(({ calendar }) => calendar !== undefined);
+  if (month === undefined) return undefined;
+  return windowStart(month.window, month.resetMs - 1, month.calendar) / 1_000;
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];

@@ -43,7 +43,8 @@ export async function sendStandingReport(
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
   const { observe = [], included = [] } = served.planBounds.get(plan) ?? {};
-  const asked = mergeLimits(limits, { operation: windowsOf(served), observe });
+  const operation = windowsOf(served);
+  const asked = mergeLimits(limits, { operation, observe, calendar: owner?.calendar });
   const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
   const peek = () => gateway.quotas.peek(caller, ask);
   const answer = await gateway.standings

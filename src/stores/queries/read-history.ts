@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
+import { monthsIn } from "../../core/quota/calendar.ts";
 import {
   type DaySpan,
   type DayUsage,
@@ -31,6 +32,12 @@ export type DayReport = {
 export type Period = { readonly days: number } | { readonly month: string };
 
 /**
+ * The days of a period for an account, in order: of a month those of every month of the account that
+ * begins in it. The accounts that have no anchor share one list.
+ */
+export type AccountSpans = (account: Pick<AccountRecord, "calendar">) => readonly DaySpan[];
+
+/**
  * An undefined environment or plan matches any. `after` is the account and day of an earlier row.
  */
 export type HistoryFilter = {
@@ -38,7 +45,7 @@ export type HistoryFilter = {
   readonly plan?: string | undefined;
   readonly account?: string | undefined;
   readonly after?: Pick<DayReport, "account" | "day"> | undefined;
-  /** Units of a month that are in the price of a plan; present if the span is a whole month. */
+  /** Units of a month that are in the price of a plan; present if the spans are whole months. */
   readonly includedOf?: ((plan: string) => number | undefined) | undefined;
 };
 
@@ -80,7 +87,7 @@ export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): 
 export async function* readHistory(
   quotas: Pick<QuotaAdmin, "history">,
   accounts: readonly AccountRecord[],
-  span: DaySpan,
+  spansOf: AccountSpans,
   { environment, plan, account, after, includedOf }: HistoryFilter,
   onMissing?: OnMissing,
 ): AsyncGenerator<readonly DayReport[]> {
@@ -92,17 +99,40 @@ export async function* readHistory(
   const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);
-    const names = some.map((one) => ({ environment: one.environment, account: one.id }));
-    const days = await quotas.history(names, span, onMissing);
-    const rows = some.flatMap((one, i) => {
-      const reports = (days[i] ?? []).map((counted) => reportOf(one, counted));
-      return includedOf === undefined ? reports : withOverage(reports, includedOf);
+    const days = await readDays(quotas, some, spansOf, onMissing);
+    const rows = some.flatMap((one) => {
+      return spansOf(one).flatMap((span) => {
+        const own = (days.get(one) ?? []).filter(({ day }) => day >= span.from && day <= span.to);
+        const reports = own.map((counted) => reportOf(one, counted));
+        return includedOf === undefined ? reports : withOverage(reports, includedOf);
+      });
     });
     yield rows.filter((row) => {
       const isAfter = row.account !== after?.account || row.day > after.day;
       return isAfter && (plan ?? row.plan) === row.plan;
     });
   }
+}
+
+/** The days of accounts: one question for all without an anchor, and one for all others. */
+async function readDays(
+  quotas: Pick<QuotaAdmin, "history">,
+  accounts: readonly AccountRecord[],
+  spansOf: AccountSpans,
+  onMissing: OnMissing | undefined,
+): Promise<ReadonlyMap<AccountRecord, readonly DayUsage[]>> {
+  const found = new Map<AccountRecord, readonly DayUsage[]>();
+  for (const isAnchored of [false, true]) {
+    const some = accounts.filter(({ calendar }) => (calendar !== undefined) === isAnchored);
+    if (some.length === 0) continue;
+    const spans = some.flatMap(spansOf);
+    const from = Math.min(...spans.map((span) => span.from));
+    const to = Math.max(...spans.map((span) => span.to));
+    const names = some.map(({ environment, id: account }) => ({ environment, account }));
+    const days = await quotas.history(names, { from, to }, onMissing);
+    for (const [i, one] of some.entries()) found.set(one, days[i] ?? []);
+  }
+  return found;
 }
 
 /**
@@ -138,10 +168,15 @@ export function monthlyIncluded(
 }
 
 /** The store's clock may be ahead of the clock here, so its day is shown too. */
-export function spanOf(period: Period, nowMs: number): DaySpan {
-  if ("month" in period) return monthRange(period.month) as DaySpan;
+export function spansOf(period: Period, nowMs: number): AccountSpans {
+  if ("month" in period) {
+    const span = monthRange(period.month) as DaySpan;
+    const shared = [span];
+    return ({ calendar }) => (calendar === undefined ? shared : monthsIn(calendar, span));
+  }
   const today = dayOf(nowMs);
-  return { from: today - period.days + 1, to: today + 1 };
+  const shared = [{ from: today - period.days + 1, to: today + 1 }];
+  return () => shared;
 }
 
 function reportOf(

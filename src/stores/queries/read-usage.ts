@@ -74,8 +74,8 @@ export async function readAllCounts(
   const found: CountReport[] = [];
   for (let from = 0; from < accounts.length; from += TOGETHER) {
     const some = accounts.slice(from, from + TOGETHER).map((one) => {
-      const { id: account, environment, plan, limits, createdMs } = one;
-      const holder = { account, environment, plan, limits };
+      const { id: account, environment, plan, limits, calendar, createdMs } = one;
+      const holder = { account, environment, plan, limits, calendar };
       return parts.ask({ environment, account }, () => {
         return readCounts(quotas, terms, holder, createdMs);
       });
@@ -108,8 +108,8 @@ export async function readUsage(
   const found: { readonly report: UsageReport; readonly share: number }[] = [];
   for (let from = 0; from < chosen.length; from += TOGETHER) {
     const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
-      const { id, environment: where, plan: on, limits } = account;
-      const holder = { account: id, environment: where, plan: on, limits };
+      const { id, environment: where, plan: on, limits, calendar } = account;
+      const holder = { account: id, environment: where, plan: on, limits, calendar };
       const name = { environment: where, account: id };
       const report = await parts.ask(name, () => usageOf(quotas, terms, holder));
       if (report === undefined) return;
@@ -142,7 +142,7 @@ export type UsageRequest = {
  */
 function usageRequest(
   config: Pick<Config, "plans" | "planBounds" | "bans" | "environments">,
-  { environment, plan, limits: own, caps = [] }: Omit<UsageSubject, "account">,
+  { environment, plan, limits: own, caps = [], calendar }: Omit<UsageSubject, "account">,
 ): UsageRequest | undefined {
   const named = config.plans.get(plan);
   const limits = named === undefined ? [] : effectiveLimits(named, own);
@@ -151,7 +151,7 @@ function usageRequest(
   const operation = environmentOperationLimits(config.environments, environment);
   return {
     ask: {
-      limits: mergeLimits(sortByLength([...limits, ...caps]), { operation, observe }),
+      limits: mergeLimits(sortByLength([...limits, ...caps]), { operation, observe, calendar }),
       bans: config.bans,
     },
     observe,

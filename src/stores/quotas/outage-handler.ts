@@ -16,10 +16,14 @@ import type {
  */
 export type UncertainCharge = { readonly name: AccountRef; readonly units: number };
 
-/** The count of the window of a counter that starts at `startMs`. */
+/**
+ * The count of the window of a counter that starts at `startMs`. `endMs` is its end; undefined if it
+ * ends where the windows of an account without a calendar do.
+ */
 export type WindowTotal = {
   readonly counter: string;
   readonly startMs: number;
+  readonly endMs?: number | undefined;
   readonly used: number;
 };
 

@@ -1,4 +1,5 @@
 import { ID_PATTERN, isAddressName } from "../../core/keys/records.ts";
+import type { Calendar } from "../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type {
   Ban,
@@ -122,6 +123,15 @@ export type ResetWindow = {
   readonly units: number;
 };
 
+/**
+ * The windows to set to 0: those of the named counters (`minute`, `1z141z3.minute`: see
+ * `counterName`), or all of them. `calendar` is that of the account, if it has one.
+ */
+export type ResetScope = {
+  readonly counters?: readonly string[] | undefined;
+  readonly calendar?: Calendar | undefined;
+};
+
 /** The windows of an account that were set to 0, at an instant of the store's clock. */
 export type ResetEvent = {
   readonly name: AccountRef;
@@ -232,14 +242,13 @@ export interface QuotaAdmin {
   liftBan(name: AccountRef): Promise<boolean>;
 
   /**
-   * Sets the running windows of the account to 0, first refusals too, in one call: all of them, or
-   * those of the named counters (`minute`, `1z141z3.minute`: see `counterName`). Returns the count
+   * Sets the running windows of the account to 0, first refusals too, in one call. Returns the count
    * that each had. Bans and strikes stay. Every gateway drops its cached decision within a second.
    * `onMissing` is called if the part of the store that carries this message cannot be reached.
    */
   reset(
     name: AccountRef,
-    counters?: readonly string[],
+    scope?: ResetScope,
     onMissing?: OnMissing,
   ): Promise<readonly ResetWindow[]>;
 

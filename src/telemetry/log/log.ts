@@ -36,6 +36,7 @@ export type AccessLogEntry = {
   readonly config?: string | undefined;
   readonly observed?: readonly string[] | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
+  readonly monthFrom?: number | undefined;
   readonly by?: "store" | "memory" | "local" | "share" | undefined;
   /** The end of the ban in force, in Unix seconds. */
   readonly ban?: number | undefined;
@@ -94,6 +95,10 @@ export const ACCESS_LOG_FIELDS: Readonly<
   windows: {
     meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
     absent: "no window and no ban refused it",
+  },
+  monthFrom: {
+    meaning: "The start of the month in `windows`, in Unix seconds",
+    absent: "as `windows`, or the account has no [anchor](keys.md#anchor)",
   },
   by: {
     meaning:
@@ -204,6 +209,7 @@ function requestText(line: AccessLogEntry): string {
   if (line.windows !== undefined) {
     text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;
   }
+  if (line.monthFrom !== undefined) text += `,"monthFrom":${line.monthFrom}`;
   if (line.ban !== undefined) text += `,"ban":${line.ban}`;
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;

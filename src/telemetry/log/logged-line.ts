@@ -89,6 +89,7 @@ const REQUEST_MEMBERS: Readonly<Record<keyof LoggedRequest, Check>> = {
   config: isAbsentOr(isText),
   observed: isAbsentOr(isListOf(isText)),
   windows: isAbsentOr(isListOf(isWindow)),
+  monthFrom: isAbsentOr(isInstant),
   by: isAbsentOr(isText),
   ban: isAbsentOr(isInstant),
   why: isAbsentOr(isText),

@@ -101,6 +101,8 @@ test("an account is told with its state and the keys of it that work", () => {
     plan: "free",
     limits: { minute: 5 },
     meta: { tenant: "42" },
+    anchor: 1,
+    anchorFrom: null,
     state: "active",
     suspended: null,
     created: 1,

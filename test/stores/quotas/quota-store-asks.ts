@@ -223,11 +223,11 @@ export function describeAsks(engine: string, bench: Bench): void {
       bench.nowMs += SECOND + 1;
       assert.equal((await ask(store, name, { limits: both })).verdict.strikes, 1);
       const counter = `${CREATE.id}.minute`;
-      assert.deepEqual(await store.reset(name, [counter]), [{ counter, units: 2 }]);
+      assert.deepEqual(await store.reset(name, { counters: [counter] }), [{ counter, units: 2 }]);
       assert.deepEqual(await used(store, name, both), [0, 2]);
       const { admitted, verdict } = await ask(store, name, { limits: both });
       assert.deepEqual([admitted, verdict.strikes], [true, 1]);
-      assert.deepEqual(await store.reset(name, []), []);
+      assert.deepEqual(await store.reset(name, { counters: [] }), []);
     });
 
     it("nothing of a window that is over", async () => {

@@ -99,7 +99,7 @@ export function describeCaps(engine: string, bench: Bench): void {
       ]);
       assert.deepEqual(usedOf(await spend(store, name, one)), [1, 1]);
       assert.deepEqual(
-        (await store.reset(name, ["day"])).map(({ counter }) => counter),
+        (await store.reset(name, { counters: ["day"] })).map(({ counter }) => counter),
         ["day"],
       );
       assert.deepEqual(usedOf(await spend(store, name, one)), [2, 1]);

@@ -15,6 +15,13 @@ import {
   type KeyRecord,
   type Suspension,
 } from "../../../core/keys/records.ts";
+import {
+  ANCHOR_DAY_MAX,
+  ANCHORS_MAX,
+  type Anchor,
+  type Calendar,
+} from "../../../core/quota/calendar.ts";
+import { DAY_MS } from "../../../core/quota/days.ts";
 import { CAP_NUMBER_MAX, LIMIT_MAX, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { JsonMemberReader } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
@@ -34,6 +41,7 @@ const KEY_MEMBERS = [
 ];
 const ACCOUNT_MEMBERS = [
   ...["version", "id", "environment", "plan", "limits", "meta", "created", "suspended"],
+  "anchors",
 ];
 
 /** One key as it is kept in a file or in Redis: one line of JSON, instants in a readable form. */
@@ -59,7 +67,7 @@ export function encodeKey(record: KeyRecord): string {
 
 /** One account, in the same form. */
 export function encodeAccount(record: AccountRecord): string {
-  const { id, environment, plan, limits, meta, createdMs, suspended } = record;
+  const { id, environment, plan, limits, meta, createdMs, suspended, calendar } = record;
   return JSON.stringify({
     version: RECORD_VERSION,
     id,
@@ -73,6 +81,7 @@ export function encodeAccount(record: AccountRecord): string {
       until: instant(suspended.untilMs),
       reason: suspended.reason,
     },
+    anchors: calendar?.map(({ day, fromMs }) => ({ day, from: instant(fromMs) })),
   });
 }
 
@@ -129,7 +138,7 @@ export class RecordReader extends JsonMemberReader {
   account(value: unknown, path: JsonPath): AccountRecord {
     const found = this.#members(value, path, ACCOUNT_MEMBERS);
     const at = (member: string): JsonPath => [...path, member];
-    const { meta, suspended } = found;
+    const { meta, suspended, anchors } = found;
     return {
       id: this.#id(found.id, at("id")),
       environment: this.#common(found.environment, at("environment")),
@@ -140,6 +149,7 @@ export class RecordReader extends JsonMemberReader {
       ...(suspended === undefined
         ? {}
         : { suspended: this.#suspension(suspended, at("suspended")) }),
+      ...(anchors === undefined ? {} : { calendar: this.#calendar(anchors, at("anchors")) }),
     };
   }
 
@@ -228,6 +238,21 @@ export class RecordReader extends JsonMemberReader {
       ...(until === undefined ? {} : { untilMs: this.#instant(until, [...path, "until"]) }),
       reason: this.text(reason, [...path, "reason"], NAME_PATTERN, "at most 200 characters"),
     };
+  }
+
+  #calendar(value: unknown, path: JsonPath): Calendar {
+    const anchors = this.list(value, path).map((item, index): Anchor => {
+      const at = [...path, index];
+      const { day, from } = this.object(item, at);
+      const fromMs = this.#instant(from, [...at, "from"]);
+      if (fromMs % DAY_MS !== 0) this.note([...at, "from"], "it must be 00:00 UTC", from);
+      return { day: this.integer(day, [...at, "day"], 1, ANCHOR_DAY_MAX), fromMs };
+    });
+    const isSorted = anchors.every(({ fromMs }, i) => i === 0 || fromMs > anchors[i - 1]!.fromMs);
+    if (anchors.length === 0 || anchors.length > ANCHORS_MAX || !isSorted) {
+      this.note(path, `it must have 1 to ${ANCHORS_MAX} anchors, the earliest first`, value);
+    }
+    return anchors;
   }
 
   #instant(value: unknown, path: JsonPath): number {

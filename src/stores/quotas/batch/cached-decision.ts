@@ -10,6 +10,7 @@ import {
 import {
   counterName,
   counterWindow,
+  currentEnd,
   isCap,
   type Limit,
   type WindowName,
@@ -61,7 +62,11 @@ export type RefusalDetails = {
  * `strikeDueMs` is the earliest instant at which refusals of this window are a strike, as far as
  * known.
  */
-type KnownWindow = WindowUsage & { readonly counter: string; readonly strikeDueMs: number };
+type KnownWindow = WindowUsage & {
+  readonly counter: string;
+  readonly startMs: number;
+  readonly strikeDueMs: number;
+};
 
 /**
  * The answer in the form that is kept; it replaces `before`. If both are ordinary, `before` itself
@@ -118,7 +123,9 @@ function wholeOf(
     const counter = counterName(standing);
     const earlier = kept.find((one) => one.counter === counter && one.resetMs === standing.resetMs);
     const toldMs = bans !== undefined && standing === striking ? verdict.strikeDueMs : nowMs;
-    return { ...standing, counter, strikeDueMs: Math.max(toldMs, earlier?.strikeDueMs ?? 0) };
+    const strikeDueMs = Math.max(toldMs, earlier?.strikeDueMs ?? 0);
+    const startMs = windowStart(standing.window, standing.resetMs - 1, standing.calendar);
+    return { ...standing, counter, startMs, strikeDueMs };
   });
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
@@ -151,16 +158,18 @@ function lastStriking<T extends WindowUsage>(
 function windowsOf({ limits, trip, used, refusal: whole }: CachedDecision): readonly KnownWindow[] {
   if (whole !== undefined) return whole.windows;
   return limits.map((limit, i) => {
-    const resetMs = windowEnd(limit.window, windowStart(limit.window, trip.nowMs));
-    const standing = { ...limit, used: used[i] as number, resetMs };
+    const startMs = windowStart(limit.window, trip.nowMs, limit.calendar);
+    const resetMs = windowEnd(limit.window, startMs, limit.calendar);
+    const standing = { ...limit, used: used[i] as number, startMs, resetMs };
     return { ...standing, counter: counterName(limit), strikeDueMs: trip.nowMs };
   });
 }
 
 /** The last known count of a window; 0 if there is none. */
 export function countIn(known: CachedDecision, counter: string, startMs: number): number {
-  const endMs = windowEnd(counterWindow(counter), startMs);
-  const found = windowsOf(known).find((one) => one.counter === counter && one.resetMs === endMs);
+  const found = windowsOf(known).find((one) => {
+    return one.counter === counter && one.startMs === startMs;
+  });
   return found?.used ?? 0;
 }
 
@@ -175,18 +184,18 @@ export function withCounts(
 ): CachedDecision {
   const receivedMs = performance.now();
   const trip = { sentMs: receivedMs, receivedMs, nowMs };
-  const told = counts.map(({ counter, startMs, used }): KnownWindow => {
+  const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
     const window = counterWindow(counter);
-    const resetMs = windowEnd(window, startMs);
+    const resetMs = endMs ?? windowEnd(window, startMs);
     const [id] = counter.split(".");
     const part = id === counter ? {} : { part: { id: id as string, name: "" } };
     const limit = Number.MAX_SAFE_INTEGER;
-    return { window, ...part, limit, used, resetMs, counter, strikeDueMs: nowMs };
+    return { window, ...part, limit, used, startMs, resetMs, counter, strikeDueMs: nowMs };
   });
   const before = known === undefined ? NONE : windowsOf(known);
   const windows = before.flatMap((one) => {
-    const used = told.find(({ counter, resetMs }) => {
-      return counter === one.counter && resetMs === one.resetMs;
+    const used = told.find(({ counter, startMs }) => {
+      return counter === one.counter && startMs === one.startMs;
     })?.used;
     return one.resetMs <= nowMs ? [] : [used === undefined ? one : { ...one, used }];
   });
@@ -252,7 +261,7 @@ export function findLostCount(
     if (!indexed && held === undefined) continue;
     const was = held?.used ?? (before.used[i] as number);
     if (used >= was) continue;
-    const thenMs = held?.resetMs ?? windowEnd(window, windowStart(window, before.trip.nowMs));
+    const thenMs = held?.resetMs ?? currentEnd(standing, before.trip.nowMs);
     if (resetMs === thenMs) return { window, used, was };
   }
   return undefined;
@@ -264,9 +273,10 @@ export function findLostCount(
  */
 function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: number): boolean {
   if (ban !== undefined || strikes > 0) return false;
-  for (const { window, limit, used, resetMs } of windows) {
+  for (const standing of windows) {
+    const { limit, used, resetMs } = standing;
     if (used + cost > limit || used >= limit) return false;
-    if (resetMs !== windowEnd(window, windowStart(window, nowMs))) return false;
+    if (resetMs !== currentEnd(standing, nowMs)) return false;
   }
   return true;
 }
@@ -286,16 +296,16 @@ export function decisionAfter(
   const windows = (limits ?? held).map((limit): WindowUsage => {
     const counter = counterName(limit);
     const one = held.find((each) => each.counter === counter);
-    const nextMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
     const running = one !== undefined && one.resetMs > nowMs;
-    const { window, limit: most, part, observed } = limit;
+    const { window, limit: most, calendar, part, observed } = limit;
     return {
       window,
       limit: most,
+      ...(calendar === undefined ? {} : { calendar }),
       ...(part === undefined ? {} : { part }),
       ...(observed === undefined ? {} : { observed }),
       used: running ? one.used : 0,
-      resetMs: running ? one.resetMs : nextMs,
+      resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
     };
   });
   const ban = known.refusal?.ban;
@@ -330,8 +340,7 @@ export function refusalKind(
     const counter = counterName(limit);
     const known = whole.windows.find((one) => one.counter === counter);
     if (known === undefined) {
-      const endMs = windowEnd(limit.window, windowStart(limit.window, nowMs));
-      unknownEndMs = Math.max(unknownEndMs, endMs);
+      unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
     } else if (known.resetMs > nowMs && !fitsLimit(known.used, cost, limit.limit)) {
       if (last === undefined || known.resetMs >= last.resetMs) last = known;
       const ends = striking?.resetMs ?? 0;

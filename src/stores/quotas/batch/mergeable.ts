@@ -1,3 +1,4 @@
+import { sameCalendar } from "../../../core/quota/calendar.ts";
 import type { BanPolicy, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 
@@ -22,7 +23,8 @@ function sameLimit(a: Limit, b: Limit): boolean {
     a.window === b.window &&
     a.limit === b.limit &&
     a.part?.id === b.part?.id &&
-    a.observed === b.observed
+    a.observed === b.observed &&
+    sameCalendar(a.calendar, b.calendar)
   );
 }
 

@@ -3,7 +3,7 @@ import {
   type BanPolicy,
   NEW_ACCOUNT_STATE,
 } from "../../../core/quota/decide.ts";
-import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
+import { counterWindow, type Limit, latestEnd } from "../../../core/quota/windows.ts";
 import type { AccountRef, BanCause } from "../quota-store.ts";
 
 /**
@@ -125,7 +125,7 @@ function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: numbe
   if (strikesMs.some((atMs) => nowMs - atMs < keepMs)) return false;
   for (const counter in usage) {
     const stored = usage[counter];
-    if (stored !== undefined && windowEnd(counterWindow(counter), stored.startMs) > nowMs)
+    if (stored !== undefined && latestEnd(counterWindow(counter), stored.startMs) > nowMs)
       return false;
   }
   return true;

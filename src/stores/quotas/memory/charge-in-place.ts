@@ -32,10 +32,10 @@ export function chargeInPlace(
     if (stored === undefined || stored.count + cost > limit || stored.refusedMs !== 0) {
       return undefined;
     }
-    const resetMs = windowEnd(window, stored.startMs);
+    const resetMs = windowEnd(window, stored.startMs, each.calendar);
     if (nowMs < stored.startMs || nowMs >= resetMs) return undefined;
     const used = stored.count + cost;
-    if (each.part === undefined && !each.observed) {
+    if (each.part === undefined && !each.observed && each.calendar === undefined) {
       windows.push({ window, limit, used, resetMs });
     } else windows.push({ ...each, used, resetMs });
   }

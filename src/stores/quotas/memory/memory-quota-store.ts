@@ -19,6 +19,7 @@ import {
   type ImposedBan,
   isAddressAccount,
   type QuotaStore,
+  type ResetScope,
   type ResetWindow,
   type StorePolicy,
 } from "../quota-store.ts";
@@ -232,14 +233,15 @@ class MemoryStore implements QuotaStore {
     return true;
   }
 
-  async reset(name: AccountRef, counters?: readonly string[]): Promise<ResetWindow[]> {
+  async reset(name: AccountRef, { counters, calendar }: ResetScope = {}): Promise<ResetWindow[]> {
     const entry = this.#accounts.find(name);
     if (entry === undefined) return [];
     const reset: ResetWindow[] = [];
     const usage = { ...entry.usage };
     for (const [counter, stored] of Object.entries(entry.usage)) {
       if (stored === undefined || counters?.includes(counter) === false) continue;
-      if (windowEnd(counterWindow(counter), stored.startMs) <= this.#now()) continue;
+      const endMs = windowEnd(counterWindow(counter), stored.startMs, calendar);
+      if (endMs <= this.#now()) continue;
       usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0 };
       reset.push({ counter, units: stored.count });
     }

@@ -212,9 +212,9 @@ export class CircuitBreaker {
       corrections.onCounted({ name, plan: ask.plan, usage });
     }
     const counts = verdict.windows.map((standing) => {
-      const { counter, startMs } = windowDebt(standing, units);
+      const { counter, startMs, endMs } = windowDebt(standing, units);
       const takenBack = Math.max(0, -debts.unitsIn(name, counter, startMs));
-      return { counter, startMs, used: Math.max(0, standing.used - takenBack) };
+      return { counter, startMs, endMs, used: Math.max(0, standing.used - takenBack) };
     });
     answers.learnCounts(name, counts, verdict.nowMs);
   }

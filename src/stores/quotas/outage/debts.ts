@@ -7,13 +7,15 @@ import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
 type UntoldRange = { readonly from: number; readonly to: number };
 
 /**
- * Units to add to the window of `counter` that starts at `startMs`. Below 0 they are taken back.
+ * Units to add to the window of `counter` that starts at `startMs`. `endMs` is its end if its account
+ * has a calendar. Units below 0 are taken back.
  * Then `chargedMs` is when the first of them were charged, on the store's clock, because a window
  * that was reset since gives nothing back.
  */
 export type WindowDebt = {
   readonly counter: string;
   readonly startMs: number;
+  readonly endMs?: number | undefined;
   readonly units: number;
   readonly chargedMs?: number | undefined;
   /** The limit that its events are reported with. */
@@ -184,7 +186,7 @@ function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
     const chargedMs = earliest(found.chargedMs, debt.chargedMs);
     const untold = joined(found.untold, debt.untold);
     windows[at] = {
-      ...{ counter: debt.counter, startMs: debt.startMs, units },
+      ...{ counter: debt.counter, startMs: debt.startMs, endMs: debt.endMs, units },
       limit: debt.limit ?? found.limit,
       ...(units < 0 ? { chargedMs } : {}),
       ...(untold ? { untold } : {}),
@@ -248,8 +250,8 @@ export function takeBacksOf(owed: readonly AccountDebt[]): AccountDebt[] {
 export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
   return owed.map((debt) => ({
     ...debt,
-    windows: debt.windows.map(({ counter, startMs, units }) => ({
-      ...{ counter, startMs },
+    windows: debt.windows.map(({ counter, startMs, endMs, units }) => ({
+      ...{ counter, startMs, endMs },
       units: -units,
       untold: null,
     })),
@@ -263,8 +265,10 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
 
 /** Units in the window that a decision reports. */
 export function windowDebt(standing: WindowUsage, units: number): WindowDebt {
-  const startMs = windowStart(standing.window, standing.resetMs - 1);
-  return { counter: counterName(standing), startMs, units };
+  const { window, calendar, resetMs } = standing;
+  const startMs = windowStart(window, resetMs - 1, calendar);
+  const endMs = calendar === undefined ? undefined : resetMs;
+  return { counter: counterName(standing), startMs, endMs, units };
 }
 
 function isSame(

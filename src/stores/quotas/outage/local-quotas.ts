@@ -122,7 +122,7 @@ export class LocalQuotas {
     this.debts.add(name, ask, verdict.windows, context.nowMs);
     const windows = ask.limits.map((limit, i) => {
       const { resetMs } = verdict.windows[i] as WindowUsage;
-      const startMs = windowStart(limit.window, context.nowMs);
+      const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
       const used = this.#counted(name, counterName(limit), startMs, context);
       return { ...limit, used: Math.min(limit.limit, used), resetMs };
     });
@@ -193,9 +193,9 @@ export class LocalQuotas {
    * units that were left; otherwise of the whole limit.
    */
   #share(name: AccountRef, local: Local, limit: Limit, context: OutageContext): Share {
-    const { window, limit: of } = limit;
+    const { window, limit: of, calendar } = limit;
     const counter = counterName(limit);
-    const startMs = windowStart(window, context.nowMs);
+    const startMs = windowStart(window, context.nowMs, calendar);
     const at = local.shares.findIndex((each) => each.counter === counter);
     const before = local.shares[at];
     const isSame = before?.startMs === startMs && before.of === of;

@@ -121,8 +121,9 @@ export class DebtSettlement {
       for (const [j, owed] of debt.windows.entries()) {
         const charged = windows[j];
         if (charged === undefined) continue;
+        const { counter, startMs, endMs } = owed;
         const { used, loweredFrom, hasRefused } = charged;
-        totals.push({ counter: owed.counter, startMs: owed.startMs, used });
+        totals.push({ counter, startMs, endMs, used });
         isLowered ||= owed.units < 0 && hasRefused;
         for (const usage of countedUsages({ ...owed, used, loweredFrom })) {
           onCounted({ name: debt.name, plan: debt.plan, usage });
@@ -149,7 +150,7 @@ type ChargedWindow = WindowDebt & { readonly used: number; readonly loweredFrom:
 function countedUsages(charged: ChargedWindow): CountedUsage[] {
   const { limit, startMs, used, loweredFrom, units, untold } = charged;
   if (limit === undefined) return [];
-  const resetMs = windowEnd(limit.window, startMs);
+  const resetMs = windowEnd(limit.window, startMs, limit.calendar);
   const standing = { ...limit, resetMs, ...(loweredFrom > 0 ? { loweredFrom } : {}) };
   const added = units > 0 ? [{ ...standing, used, from: used - units }] : [];
   if (!untold || used <= untold.from) return added;
@@ -212,8 +213,9 @@ function debtText({ name, windows, days }: AccountDebt): string {
     : days.map(({ day, requests, units, plan }) => {
         return `${day} ${requests} ${units}${plan === undefined ? "" : `p${plan}`}`;
       });
-  const windowTexts = windows.map(({ counter, startMs, units, chargedMs = 0 }) => {
-    return `${counterField(counter)} ${startMs} ${units}${units < 0 ? `~${chargedMs}` : ""}`;
+  const windowTexts = windows.map(({ counter, startMs, endMs, units, chargedMs = 0 }) => {
+    const end = endMs === undefined ? "" : `>${endMs}`;
+    return `${counterField(counter)} ${startMs}${end} ${units}${units < 0 ? `~${chargedMs}` : ""}`;
   });
   return `${dayTexts.join(" ")};${windowTexts.join(" ")}`;
 }

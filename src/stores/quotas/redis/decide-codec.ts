@@ -1,3 +1,4 @@
+import { type Calendar, calendarText } from "../../../core/quota/calendar.ts";
 import {
   type Ban,
   type BanPolicy,
@@ -5,12 +6,7 @@ import {
   type QuotaDecision,
   type QuotaRequest,
 } from "../../../core/quota/decide.ts";
-import {
-  type Limit,
-  type WindowName,
-  windowEnd,
-  windowStart,
-} from "../../../core/quota/windows.ts";
+import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { accountScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
@@ -50,12 +46,18 @@ function planText(
   return text;
 }
 
+/** The limits in text, preceded by the calendar that the months among them have in common. */
 function limitsText(limits: readonly Limit[], reserved?: readonly number[]): string {
+  const calendar = calendarOf(limits);
   const texts = limits.map((each, i) => {
     const kept = reserved?.[i] ?? 0;
     return `${windowField(each)} ${each.limit}${kept > 0 ? `-${kept}` : ""}`;
   });
-  return texts.join(" ");
+  return `${calendar === undefined ? "" : `!${calendarText(calendar)} `}${texts.join(" ")}`;
+}
+
+function calendarOf(limits: readonly Limit[]): Calendar | undefined {
+  return limits.find(({ calendar }) => calendar !== undefined)?.calendar;
 }
 
 type PolicyText = { readonly terms: string; readonly lengths: string };
@@ -118,18 +120,20 @@ class Reader {
   readonly nowMs: number;
   #at = 0;
   /** The ends of the current windows, computed once for all accounts of the call. */
-  readonly #ends = new Map<WindowName, number>();
+  readonly #ends = new Map<string, number>();
 
   constructor(reply: readonly unknown[]) {
     this.#reply = reply;
     this.nowMs = this.next();
   }
 
-  endOf(window: WindowName): number {
-    let endMs = this.#ends.get(window);
+  endOf(limit: Limit): number {
+    const { window, calendar } = limit;
+    const name = calendar === undefined ? window : `${window} ${calendarText(calendar)}`;
+    let endMs = this.#ends.get(name);
     if (endMs === undefined) {
-      endMs = windowEnd(window, windowStart(window, this.nowMs));
-      this.#ends.set(window, endMs);
+      endMs = currentEnd(limit, this.nowMs);
+      this.#ends.set(name, endMs);
     }
     return endMs;
   }
@@ -154,11 +158,13 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   const marks = flags >= LOWERED ? limits.map(() => reader.next()) : undefined;
   const windows = limits.map((each, i) => {
     const { window, limit } = each;
-    const resetMs = plain ? reader.endOf(window) : reader.next();
+    const resetMs = plain ? reader.endOf(each) : reader.next();
     const counted = { window, limit, used: used[i] as number, resetMs };
     const mark = marks?.[i] ?? 0;
     const standing = mark > 0 ? { ...counted, loweredFrom: mark } : counted;
-    return each.part === undefined && !each.observed ? standing : { ...each, ...standing };
+    const { part, observed, calendar } = each;
+    const isPlain = part === undefined && !observed && calendar === undefined;
+    return isPlain ? standing : { ...each, ...standing };
   });
   if (plain) {
     const strikeDueMs = nowMs;

@@ -206,7 +206,9 @@ class InvalidationPublisher {
   }
 
   countsSoon(id: string, totals: readonly WindowTotal[], nowMs: number): void {
-    const parts = totals.flatMap(({ counter, startMs, used }) => [counter, startMs, used]);
+    const parts = totals.flatMap(({ counter, startMs, endMs, used }) => {
+      return [counter, endMs === undefined ? startMs : `${startMs}-${endMs}`, used];
+    });
     this.#counts.set(id, `${id}=${[nowMs, ...parts].join()}`);
     if (this.#countsPause === undefined) this.#tellCounts();
   }
@@ -241,8 +243,8 @@ class InvalidationPublisher {
 }
 
 /**
- * The counts of an account in a message, "id=now,counter,start,count,..."; undefined if there are
- * none.
+ * The counts of an account in a message, "id=now,counter,start,count,...", with "start-end" for a
+ * month of an account with a calendar; undefined if there are none.
  */
 function parseCounts(text: string) {
   const [id = "", list] = text.split("=");
@@ -250,9 +252,13 @@ function parseCounts(text: string) {
   const [now, ...parts] = list.split(",");
   const totals: WindowTotal[] = [];
   for (let i = 0; i + 2 < parts.length; i += 3) {
-    const [startMs, used] = [Number(parts[i + 1]), Number(parts[i + 2])];
-    totals.push({ counter: parts[i] as string, startMs, used });
+    const [start = "", end] = (parts[i + 1] as string).split("-");
+    const endMs = end === undefined ? undefined : Number(end);
+    const [startMs, used] = [Number(start), Number(parts[i + 2])];
+    totals.push({ counter: parts[i] as string, startMs, endMs, used });
   }
-  const isWhole = totals.every(({ startMs, used }) => startMs >= 0 && used >= 0);
+  const isWhole = totals.every(({ startMs, endMs = 0, used }) => {
+    return startMs >= 0 && endMs >= 0 && used >= 0;
+  });
   return isWhole ? { id, totals, nowMs: Number(now) } : undefined;
 }

@@ -1,6 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import type { ConnectionOptions } from "node:tls";
 import { errorMessage } from "../../../base/messages.ts";
+import { calendarText } from "../../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
@@ -30,6 +31,7 @@ import {
   type OnMissing,
   parseAccountId,
   type QuotaStore,
+  type ResetScope,
   type ResetWindow,
   type StorePart,
   type StorePolicy,
@@ -235,10 +237,10 @@ class RedisQuotaStore implements QuotaStore {
 
   async reset(
     name: AccountRef,
-    counters?: readonly string[],
+    { counters, calendar }: ResetScope = {},
     onMissing?: OnMissing,
   ): Promise<ResetWindow[]> {
-    const fields = counters?.map(counterField) ?? [];
+    const fields = [calendarText(calendar), ...(counters?.map(counterField) ?? [])];
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
     const run = this.#shared.runOn(RESET_SCRIPT, [this.#shared.keyOf(name)], fields, giveUpMs);

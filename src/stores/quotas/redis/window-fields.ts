@@ -47,6 +47,8 @@ local WINDOW_FIELD = '^%w*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$
 
 function luaRow({ letter, lengthMs, alignMs, months }: WindowRow): string {
   const span =
-    months === undefined ? `length = ${lengthMs}, align = ${alignMs}` : `months = ${months}`;
+    months === undefined
+      ? `length = ${lengthMs}, align = ${alignMs}`
+      : `months = ${months}, longest = ${lengthMs}`;
   return `${letter} = { ${span} }`;
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { ChainableCommander, Redis } from "ioredis";
+import { type Calendar, changeAnchor } from "../../../../src/core/quota/calendar.ts";
 import {
   type AccountState,
   decide,
@@ -10,8 +11,10 @@ import {
 } from "../../../../src/core/quota/decide.ts";
 import {
   counterName,
+  currentEnd,
   isCap,
   type Limit,
+  mergeLimits,
   type WindowName,
   windowStart,
 } from "../../../../src/core/quota/windows.ts";
@@ -101,7 +104,9 @@ function capsThatStay(
   const hashOf = (counter: string) => Math.floor(Number.parseInt(counter.slice(1), 10) / 16);
   const fresh = limits.filter(isCap).flatMap((limit) => {
     const startMs = before[counterName(limit)]?.startMs ?? -1;
-    return startMs < windowStart(limit.window, nowMs) ? [hashOf(counterName(limit))] : [];
+    return startMs < windowStart(limit.window, nowMs, limit.calendar)
+      ? [hashOf(counterName(limit))]
+      : [];
   });
   const stay = Object.entries(before).filter(([counter]) => {
     return counter.startsWith("@") && !fresh.includes(hashOf(counter));
@@ -152,6 +157,7 @@ export async function play(
   const keys = Array.from({ length: ACCOUNTS }, (_, i) => `${base}-${i}`);
   const held = keys.map((): Modelled => ({ account: NEW_ACCOUNT_STATE, damaged: new Set() }));
   const plans = [...run.plans];
+  const calendars: (Calendar | undefined)[] = keys.map(() => undefined);
   const pipeline = redis.pipeline();
   const expected: { at: number; asks: KeyedRequest[]; verdicts: QuotaDecision[] }[] = [];
   const historyMs = number % 2 === 0 ? undefined : 400 * DAY;
@@ -161,6 +167,17 @@ export async function play(
     // Not before the first Monday since 1970: where a window starts is kept as a number without a sign.
     if (each.kind === "clock") nowMs = Math.max(5 * DAY, nowMs + each.byMs);
     if (each.kind === "edge") nowMs = nextEdge(each.window, nowMs) + each.offMs;
+    if (each.kind === "anchor") {
+      const changed = changeAnchor(calendars[each.account], each.day, nowMs);
+      if ("calendar" in changed && changed.calendar.length > 0) {
+        calendars[each.account] = changed.calendar;
+      }
+    }
+    if (each.kind === "monthEdge") {
+      const calendar = calendars[each.account];
+      const month = { window: "month", limit: 1, ...(calendar && { calendar }) } as const;
+      nowMs = currentEnd(month, nowMs) + each.offMs;
+    }
     if (each.kind === "policy") bans = each.bans;
     if (each.kind === "terms") plans[each.account] = each.limits;
     if (each.kind === "persist") pipeline.persist(keys[each.account] as string);
@@ -171,7 +188,9 @@ export async function play(
     const asks = each.asks.map((ask) => ({
       key: keys[ask.account] as string,
       ask: {
-        limits: plans[ask.account] as readonly Limit[],
+        limits: mergeLimits(plans[ask.account] as readonly Limit[], {
+          calendar: calendars[ask.account],
+        }),
         bans,
         requests: ask.units,
         cost: ask.cost,

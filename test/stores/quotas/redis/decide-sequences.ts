@@ -23,6 +23,8 @@ type Step =
   | { readonly kind: "policy"; readonly bans: BanPolicy | undefined }
   | { readonly kind: "clock"; readonly byMs: number }
   | { readonly kind: "edge"; readonly window: WindowName; readonly offMs: number }
+  | { readonly kind: "anchor"; readonly account: number; readonly day: number }
+  | { readonly kind: "monthEdge"; readonly account: number; readonly offMs: number }
   | { readonly kind: "damage"; readonly account: number; readonly how: Damage }
   | { readonly kind: "persist"; readonly account: number };
 
@@ -132,6 +134,22 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant("edge" as const),
       window: fc.constantFrom(...WINDOW_NAMES),
+      offMs: fc.integer({ min: -1, max: 1 }),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("anchor" as const),
+      account,
+      day: fc.integer({ min: 1, max: 31 }),
+    }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant("monthEdge" as const),
+      account,
       offMs: fc.integer({ min: -1, max: 1 }),
     }),
   },

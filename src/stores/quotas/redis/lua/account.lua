@@ -55,18 +55,57 @@ local function month_start(month)
   return (era * 146097 + first - 719468) * DAY
 end
 
--- `field` names a window, with or without the number of an operation before its letter.
-local function window_start(field, now)
+-- The calendar of an account, "day@from,day@from,...", as lists of days of the month and of the
+-- instants from which on months begin on them; nil if months begin on the first day.
+local function read_calendar(text)
+  local days, froms = {}, {}
+  for day, from in string.gmatch(text, '(%d+)@(%d+)') do
+    days[#days + 1], froms[#froms + 1] = tonumber(day), tonumber(from) * DAY
+  end
+  return days[1] and { days = days, froms = froms } or nil
+end
+
+-- The day of the month on which months begin at `at`, since when, and until when.
+local function anchor_at(calendar, at)
+  local day, from = 1, 0
+  for i, begins in ipairs(calendar.froms) do
+    if begins > at then return day, from, begins end
+    day, from = calendar.days[i], begins
+  end
+  return day, from, nil
+end
+
+local function anchor_day(month, day)
+  return min(month_start(month) + (day - 1) * DAY, month_start(month + 1) - DAY)
+end
+
+-- `field` names a window, with or without the number of an operation before its letter. A month of
+-- an account with a calendar is one of that calendar.
+local function window_start(field, now, calendar)
   local row = WINDOW[sub(field, -1)]
   if row.length then return now - (now - row.align) % row.length end
   local month = month_of(now)
-  return month_start(month - month % row.months)
+  if not calendar or row.months > 1 then return month_start(month - month % row.months) end
+  local day, from = anchor_at(calendar, now)
+  local start = anchor_day(month, day)
+  return max(from, start > now and anchor_day(month - 1, day) or start)
 end
 
-local function window_end(field, start)
+local function window_end(field, start, calendar)
   local row = WINDOW[sub(field, -1)]
   if row.length then return start + row.length end
-  return month_start(month_of(start) + row.months)
+  local month = month_of(start)
+  if not calendar or row.months > 1 then return month_start(month + row.months) end
+  local day, _, changes = anchor_at(calendar, start)
+  local ends = anchor_day(month, day)
+  if ends <= start then ends = anchor_day(month + 1, day) end
+  return min(ends, changes or ends)
+end
+
+-- The latest instant at which a window may end, whatever the calendar of its account.
+local function latest_end(field, start)
+  local row = WINDOW[sub(field, -1)]
+  return row.months == 1 and start + row.longest or window_end(field, start)
 end
 
 local function is_window(field)
@@ -118,7 +157,7 @@ local function write_cap(key, field, text, ends, now, fresh)
     local all = call('HGETALL', hash)
     for i = 1, #all, 2 do
       local begun = is_window(all[i]) and read_window(all[i + 1])
-      if not begun or window_end(all[i], begun) <= now then call('HDEL', hash, all[i]) end
+      if not begun or latest_end(all[i], begun) <= now then call('HDEL', hash, all[i]) end
     end
   end
   call('HSET', hash, name, text)

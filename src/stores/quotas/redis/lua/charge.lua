@@ -3,9 +3,9 @@
 -- live. The result is the same as that of decide.lua, for a part of the work. Follows decide.lua in
 -- one script.
 
-local running = {}
 for i = 1, #plans do
   local fields, count = plans[i][1], plans[i][3]
+  local running, starts_text = plans[i].spans.running, plans[i].spans.starts_text
   for j = 1, count do
     local field = fields[j]
     running[field] = running[field] or '^' .. starts_text[field] .. '(%d+) 0$'
@@ -18,6 +18,7 @@ local function charge(key, requests, plan)
   local fields, rooms, count, kept = plan[1], plan[7], plan[3], plan[5]
   local units = requests * plan[4]
   if plan.capped then return false end
+  local running, starts_text = plan.spans.running, plan.spans.starts_text
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
   for i = 1, count do

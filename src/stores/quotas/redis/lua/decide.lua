@@ -8,7 +8,7 @@
 --      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
 --         if the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
 --         history.lua, which precedes this too; a limit is "100", or "100-20" if 20 units of it are
---         kept for other gateways
+--         kept for other gateways; the fields follow "!15@0 " if the account has that calendar
 --         then one number per key: units * 256 + plan, plans counted from 0; negative if the
 --         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
@@ -21,26 +21,38 @@
 local now, late = clock(ARGV[1])
 if late then return late end
 
--- The start and the end of each current window: the same for every account of the batch.
-local starts, ends, starts_text = {}, {}, {}
+-- The start and the end of each current window: the same for every account of the batch that has
+-- the same calendar.
+local spans = {}
+local function spans_of(calendar)
+  local of = spans[calendar]
+  if not of then
+    of = { starts = {}, ends = {}, starts_text = {}, running = {}, calendar = read_calendar(calendar) }
+    spans[calendar] = of
+  end
+  return of
+end
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local fields, limits, rooms, count = {}, {}, {}, 0
   local capped = false
   local cost, kept, name, text = match(ARGV[4 + i], '^(%d+)h?(%d*)p?(%S*) (.*)$')
+  local calendar, rest = match(text, '^!(%S+) (.*)$')
+  local of = spans_of(calendar or '')
+  text = rest or text
   for field, limit, reserved in string.gmatch(text, '(@?%w+) (%d+)-?(%d*)') do
     count = count + 1
     fields[count], limits[count] = field, tonumber(limit)
     rooms[count] = limits[count] - (tonumber(reserved) or 0)
     capped = capped or is_cap(field)
-    if not starts[field] then
-      local start = window_start(field, now)
-      starts[field], ends[field] = start, window_end(field, start)
-      starts_text[field] = format('%.0f ', start)
+    if not of.starts[field] then
+      local start = window_start(field, now, of.calendar)
+      of.starts[field], of.ends[field] = start, window_end(field, start, of.calendar)
+      of.starts_text[field] = format('%.0f ', start)
     end
   end
   plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name, rooms }
-  plans[i].capped = capped
+  plans[i].capped, plans[i].spans = capped, of
 end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
@@ -119,8 +131,10 @@ local function decider()
     return table.concat(texts, ' ')
   end
 
-  -- The tables of the current account; they are reused for one account after another.
+  -- The tables of the current account; they are reused for one account after another. `spans` are
+  -- those of its calendar.
   local NO_STRIKES = {}
+  local spans
   local start, used, refused, changed, fresh, set = {}, {}, {}, {}, {}, {}
 
   -- The hash by field; nil if the key has another type, and then it is deleted.
@@ -142,14 +156,15 @@ local function decider()
     local last = now
     for i = 1, count do
       if not is_cap(fields[i]) then
-        last = max(last, start[i] == starts[fields[i]] and ends[fields[i]] or window_end(fields[i], start[i]))
+        local is_current = start[i] == spans.starts[fields[i]]
+        last = max(last, is_current and spans.ends[fields[i]] or window_end(fields[i], start[i], spans.calendar))
       end
       stored[fields[i]] = nil
     end
     for field, text in pairs(stored) do
       local begun = is_window(field) and read_window(text)
       if begun then
-        local over = window_end(field, begun)
+        local over = latest_end(field, begun)
         if over <= now then call('HDEL', key, field) else last = max(last, over) end
       end
     end
@@ -160,8 +175,8 @@ local function decider()
 
   -- Lua writes a count of up to 10^12 exactly; anything else is formatted.
   local function window_text(field, i)
-    if refused[i] == 0 and used[i] <= 1e12 and start[i] == starts[field] then
-      return starts_text[field] .. used[i] .. ' 0'
+    if refused[i] == 0 and used[i] <= 1e12 and start[i] == spans.starts[field] then
+      return spans.starts_text[field] .. used[i] .. ' 0'
     end
     return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
   end
@@ -172,7 +187,7 @@ local function decider()
     if cost == 0 then return nil end
     for i = 1, count do
       if used[i] + cost > limits[i] and not is_cap(fields[i]) then
-        local ending = window_end(fields[i], start[i])
+        local ending = window_end(fields[i], start[i], spans.calendar)
         if ending >= last_end then last, last_end = i, ending end
       end
     end
@@ -182,6 +197,7 @@ local function decider()
   return function(key, units, plan, grants)
     local fields, limits, count, cost, kept = plan[1], plan[2], plan[3], plan[4], plan[5]
     local repaired, dirty = false, false
+    spans = plan.spans
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
     if plan.capped then
@@ -204,11 +220,11 @@ local function decider()
         begun, charged, first = read_window(text)
         if not begun then repaired = true end
       end
-      local starting = starts[field]
+      local starting = spans.starts[field]
       if not begun or begun < starting then
         begun, charged, first, changed[i], fresh[i] = starting, 0, 0, true, true
       elseif begun > starting then
-        if begun - now > window_end(field, begun) - begun then
+        if begun - now > window_end(field, begun, spans.calendar) - begun then
           begun, first, changed[i], repaired = starting, 0, true, true
         else
           aligned = false
@@ -281,7 +297,8 @@ local function decider()
       local size = 0
       for i = 1, count do
         if changed[i] and is_cap(fields[i]) then
-          write_cap(key, fields[i], window_text(fields[i], i), window_end(fields[i], start[i]), now, fresh[i])
+          local over = window_end(fields[i], start[i], spans.calendar)
+          write_cap(key, fields[i], window_text(fields[i], i), over, now, fresh[i])
         elseif changed[i] then
           set[size + 1], set[size + 2] = fields[i], window_text(fields[i], i)
           size = size + 2
@@ -340,7 +357,7 @@ local function decider()
     end
     tell(marks and 3 or 1)
     for i = 1, marks and count or 0 do tell(marks[i]) end
-    for i = 1, count do tell(window_end(fields[i], start[i])) end
+    for i = 1, count do tell(window_end(fields[i], start[i], spans.calendar)) end
     local how = earned and earned_how or in_force and 1 or 0
     for _, value in ipairs({ repaired and 1 or 0, struck, due, how }) do tell(value) end
     if how == 0 then return end

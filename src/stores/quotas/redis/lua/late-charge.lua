@@ -7,7 +7,8 @@
 -- ARGV 1  the clock, see account.lua
 --      2  how many ms the usage of each day is kept; 0: it is not kept
 --         then one text per key: "day requests unitspPLAN day ...;field start units field ...", without
---         pPLAN where the plan of the account is unknown.
+--         pPLAN where the plan of the account is unknown. A start is "start>end" if the account has a
+--         calendar.
 --         Units below 0 are taken back: "-3~1700000000000" says when the first of them were charged.
 -- Returns now, and for each key the units that no day could give back, then for each of its windows its
 -- count now, or -1 if it is over; the highest count that it had before units of it were taken back, or
@@ -41,9 +42,9 @@ for i, key in ipairs(KEYS) do
   local at = #out + 1
   out[at] = 0
   local resets, marks, marked
-  for field, start, units, charged in string.gmatch(windows, '(@?%w+) (%d+) (-?%d+)~?(%d*)') do
+  for field, start, told, units, charged in string.gmatch(windows, '(@?%w+) (%d+)>?(%d*) (-?%d+)~?(%d*)') do
     start, units = tonumber(start), tonumber(units)
-    local ends = window_end(field, start)
+    local ends = tonumber(told) or window_end(field, start)
     local stored, count, refused
     local text
     if is_cap(field) then text = read_cap(key, field) else text = call('HGET', key, field) end

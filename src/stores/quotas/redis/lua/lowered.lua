@@ -20,11 +20,11 @@ local function set_pair(found, field, start, number)
   found[field] = { start, number }
 end
 
--- The text of the pairs, without windows that are over.
+-- The text of the pairs, without windows that are certainly over.
 local function pairs_text(found, now)
   local texts = {}
   for field, pair in pairs(found) do
-    if window_end(field, pair[1]) > now then
+    if latest_end(field, pair[1]) > now then
       texts[#texts + 1] = format('%s %.0f %.0f', field, pair[1], pair[2])
     end
   end

@@ -3,14 +3,16 @@
 --
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see account.lua
+--      2  the calendar of the account, see read_calendar
 --         then the fields to reset; none: all windows
 -- Returns now, then the field of each window that was reset, and what it had counted: field, count, ...
 
 local now, late = clock(ARGV[1])
 if late then return late end
 
+local calendar = read_calendar(ARGV[2])
 local named
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   named = named or {}
   named[ARGV[i]] = true
 end
@@ -24,7 +26,7 @@ local function reset(hash, start_of_name)
     local field = all[i]
     if is_window(field) and (not named or named[start_of_name .. field]) then
       local start, count = read_window(all[i + 1])
-      if start and window_end(field, start) > now then
+      if start and window_end(field, start, calendar) > now then
         call('HSET', hash, field, format('%.0f 0 0', start))
         -- Units that were charged before no longer give anything back, and a count may be reported
         -- again.
