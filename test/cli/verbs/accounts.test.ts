@@ -43,6 +43,8 @@ describe("accounts", () => {
       plan: "free",
       limits: {},
       meta: { tenant: "42" },
+      anchor: 1,
+      anchorFrom: null,
       state: "active",
       suspended: null,
       created: NOW_MS / 1000,

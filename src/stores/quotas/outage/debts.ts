@@ -186,7 +186,8 @@ function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
     const chargedMs = earliest(found.chargedMs, debt.chargedMs);
     const untold = joined(found.untold, debt.untold);
     windows[at] = {
-      ...{ counter: debt.counter, startMs: debt.startMs, endMs: debt.endMs, units },
+      ...{ counter: debt.counter, startMs: debt.startMs, units },
+      ...(debt.endMs === undefined ? {} : { endMs: debt.endMs }),
       limit: debt.limit ?? found.limit,
       ...(units < 0 ? { chargedMs } : {}),
       ...(untold ? { untold } : {}),
@@ -251,7 +252,8 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
   return owed.map((debt) => ({
     ...debt,
     windows: debt.windows.map(({ counter, startMs, endMs, units }) => ({
-      ...{ counter, startMs, endMs },
+      ...{ counter, startMs },
+      ...(endMs === undefined ? {} : { endMs }),
       units: -units,
       untold: null,
     })),
@@ -267,8 +269,8 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
 export function windowDebt(standing: WindowUsage, units: number): WindowDebt {
   const { window, calendar, resetMs } = standing;
   const startMs = windowStart(window, resetMs - 1, calendar);
-  const endMs = calendar === undefined ? undefined : resetMs;
-  return { counter: counterName(standing), startMs, endMs, units };
+  const debt = { counter: counterName(standing), startMs, units };
+  return calendar === undefined ? debt : { ...debt, endMs: resetMs };
 }
 
 function isSame(

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { it } from "vitest";
+import { type Calendar, calendarText } from "../../../../src/core/quota/calendar.ts";
 import type { QuotaDecision } from "../../../../src/core/quota/decide.ts";
-import { windowEnd, windowStart } from "../../../../src/core/quota/windows.ts";
+import { mergeLimits, windowEnd, windowStart } from "../../../../src/core/quota/windows.ts";
 import type { AccountDebt } from "../../../../src/stores/quotas/outage/debts.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/quota-store.ts";
@@ -21,6 +22,14 @@ const NAMES = ["minute", "day", "month"] as const;
 type Name = (typeof NAMES)[number];
 const FIELD = { minute: "m", day: "d", month: "M" } as const;
 const LIMITS = NAMES.map((window) => ({ window, limit: 40 }));
+/** Months from the first day, from another one, and two that move from the first day to the 15th. */
+const CALENDARS: readonly (Calendar | undefined)[] = [
+  undefined,
+  [{ day: 15, fromMs: 0 }],
+  [{ day: 31, fromMs: 0 }],
+  [{ day: 15, fromMs: Date.UTC(2026, 6, 1) }],
+  [{ day: 15, fromMs: Date.UTC(2026, 7, 1) }],
+];
 const [MINUTE_MS, DAY_MS] = [60_000, 86_400_000];
 const CLOSES_AFTER_MS = 15 * MINUTE_MS;
 
@@ -63,7 +72,10 @@ const run = fc.record({
     Date.UTC(2026, 6, 15, 12),
     Date.UTC(2026, 6, 31, 23, 59, 30),
     Date.UTC(2026, 7, 1, 0, 14, 59, 999),
+    Date.UTC(2026, 6, 14, 23, 59, 30),
+    Date.UTC(2026, 7, 13, 23, 59, 30),
   ),
+  calendar: fc.constantFrom(...CALENDARS),
   steps: fc.array(step, { minLength: 1, maxLength: 40, size: "max" }),
 });
 
@@ -82,13 +94,15 @@ class Model {
   nowMs: number;
   readonly windows = new Map<Name, Counted>();
   readonly days = new Map<number, { admitted: number; units: number }>();
+  readonly calendar: Calendar | undefined;
 
-  constructor(nowMs: number) {
+  constructor(nowMs: number, calendar: Calendar | undefined) {
     this.nowMs = nowMs;
+    this.calendar = calendar;
   }
 
   at(window: Name): Counted {
-    const startMs = windowStart(window, this.nowMs);
+    const startMs = windowStart(window, this.nowMs, this.calendar);
     let found = this.windows.get(window);
     if (found === undefined || found.startMs < startMs) {
       found = { startMs, used: 0, mark: 0, resetMs: 0, hasRefused: false, isStored: false };
@@ -138,7 +152,8 @@ class Model {
   reset(windows: readonly Name[]): void {
     for (const window of windows) {
       const found = this.windows.get(window);
-      if (!found?.isStored || windowEnd(window, found.startMs) <= this.nowMs) continue;
+      if (!found?.isStored) continue;
+      if (windowEnd(window, found.startMs, this.calendar) <= this.nowMs) continue;
       Object.assign(found, { used: 0, mark: 0, resetMs: this.nowMs, hasRefused: false });
     }
   }
@@ -166,29 +181,36 @@ it("gives the counts of a model in random sequences of charges, corrections, res
   const historyMs = 400 * DAY_MS;
   const shared = createQuotaClient(link, "model", { clock: () => nowMs, historyMs });
   let number = 0;
-  const play = async ({ startMs, steps }: typeof run extends fc.Arbitrary<infer T> ? T : never) => {
+  const play = async ({
+    startMs,
+    steps,
+    calendar,
+  }: typeof run extends fc.Arbitrary<infer T> ? T : never) => {
     const name = account(`m${number++}`);
-    const model = new Model(startMs);
+    const model = new Model(startMs, calendar);
+    const limits = mergeLimits(LIMITS, { calendar });
     nowMs = startMs;
     for (const each of steps) {
       if (each.kind === "clock") {
         nowMs += each.byMs;
         model.nowMs = nowMs;
       } else if (each.kind === "request") {
-        const ask = { limits: LIMITS, bans: undefined, requests: each.requests };
+        const ask = { limits, bans: undefined, requests: each.requests };
         const [outcome] = await shared.decide([{ name, ask }]);
         const { granted, windows } = outcome as QuotaDecision;
         const told = windows.map(({ used, loweredFrom = 0 }) => [used, loweredFrom] as const);
         if (each.requests > 0) assert.deepEqual({ granted, told }, model.request(each.requests));
       } else if (each.kind === "reset") {
         const fields = each.windows?.map((window) => FIELD[window]) ?? [];
-        await shared.runOn(RESET_SCRIPT, [shared.keyOf(name)], fields);
+        await shared.runOn(RESET_SCRIPT, [shared.keyOf(name)], [calendarText(calendar), ...fields]);
         model.reset(each.windows ?? NAMES);
       } else {
         const atMs = nowMs - each.agoMs;
         const chargedMs = nowMs - each.chargedAgoMs;
         const windows = each.units.map(({ window, units }) => {
-          return { counter: window, startMs: windowStart(window, atMs), units, chargedMs };
+          const fromMs = windowStart(window, atMs, calendar);
+          const endMs = calendar && windowEnd(window, fromMs, calendar);
+          return { counter: window, startMs: fromMs, endMs, units, chargedMs };
         });
         const day = {
           day: Math.floor(atMs / DAY_MS),

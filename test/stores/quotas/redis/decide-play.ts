@@ -142,6 +142,16 @@ class Days {
   }
 }
 
+/** The calendar after a change of the anchor, which the running month may refuse. */
+function withAnchor(calendar: Calendar | undefined, day: number, nowMs: number) {
+  const changed = changeAnchor(calendar, day, nowMs);
+  return "calendar" in changed && changed.calendar.length > 0 ? changed.calendar : calendar;
+}
+
+function nextMonth(calendar: Calendar | undefined, nowMs: number): number {
+  return currentEnd({ window: "month", limit: 1, ...(calendar && { calendar }) }, nowMs);
+}
+
 let number = 0;
 
 /**
@@ -168,15 +178,10 @@ export async function play(
     if (each.kind === "clock") nowMs = Math.max(5 * DAY, nowMs + each.byMs);
     if (each.kind === "edge") nowMs = nextEdge(each.window, nowMs) + each.offMs;
     if (each.kind === "anchor") {
-      const changed = changeAnchor(calendars[each.account], each.day, nowMs);
-      if ("calendar" in changed && changed.calendar.length > 0) {
-        calendars[each.account] = changed.calendar;
-      }
+      calendars[each.account] = withAnchor(calendars[each.account], each.day, nowMs);
     }
     if (each.kind === "monthEdge") {
-      const calendar = calendars[each.account];
-      const month = { window: "month", limit: 1, ...(calendar && { calendar }) } as const;
-      nowMs = currentEnd(month, nowMs) + each.offMs;
+      nowMs = nextMonth(calendars[each.account], nowMs) + each.offMs;
     }
     if (each.kind === "policy") bans = each.bans;
     if (each.kind === "terms") plans[each.account] = each.limits;
@@ -185,20 +190,10 @@ export async function play(
       harm(pipeline, keys[each.account] as string, held[each.account] as Modelled, each.how);
     }
     if (each.kind !== "ask") continue;
-    const asks = each.asks.map((ask) => ({
-      key: keys[ask.account] as string,
-      ask: {
-        limits: mergeLimits(plans[ask.account] as readonly Limit[], {
-          calendar: calendars[ask.account],
-        }),
-        bans,
-        requests: ask.units,
-        cost: ask.cost,
-        strikesOnly: ask.strikesOnly,
-        reserved: ask.reserved,
-      },
-      historyMs,
-    }));
+    const asks = each.asks.map(({ account: of, units: requests, ...ask }) => {
+      const limits = mergeLimits(plans[of] as readonly Limit[], { calendar: calendars[of] });
+      return { key: keys[of] as string, ask: { ...ask, limits, bans, requests }, historyMs };
+    });
     const verdicts = asks.map(({ ask }, i) => {
       const verdict = expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);
       if (historyMs !== undefined) days.add(asks[i]?.key as string, verdict, ask, nowMs);
