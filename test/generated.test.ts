@@ -45,6 +45,7 @@ describe("the rows", () => {
     observed: ["hour"],
     windows: [["minute", 60, 60, 2]],
     by: "memory",
+    monthFrom: 1,
     ban: 3,
     why: "used up",
   };

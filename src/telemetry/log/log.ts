@@ -96,14 +96,14 @@ export const ACCESS_LOG_FIELDS: Readonly<
     meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
     absent: "no window and no ban refused it",
   },
-  monthFrom: {
-    meaning: "The start of the month in `windows`, in Unix seconds",
-    absent: "as `windows`, or the account has no [anchor](keys.md#anchor)",
-  },
   by: {
     meaning:
       "`memory`, `local` or `store`: where the refusal was decided; `share`: only this gateway's [share](store.md#shares) was used up, and the limits in `windows` are shares",
     absent: "as `windows`",
+  },
+  monthFrom: {
+    meaning: "The start of the month in `windows`, in Unix seconds",
+    absent: "as `windows`, or the account has no [anchor](keys.md#anchor)",
   },
   ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },
   why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
