@@ -49,7 +49,7 @@ const NEEDS: readonly Need[] = [
   { program: "python3", debian: "python3", brew: "python", ofFewTests: true },
   // A reader of HTTP by others, which test/http1/h11.test.ts holds beside the parser.
   { program: "h11", probe: [PYTHON, "-c", "import h11"], debian: "python3-h11", ofFewTests: true },
-  // These check examples/prometheus/ and examples/systemd/.
+  // These check examples/prometheus/ and examples/systemd/. Prometheus itself is in the same package.
   { program: "promtool", debian: "prometheus", brew: "prometheus", ofFewTests: true },
   { program: "systemd-analyze", debian: "systemd", ofFewTests: true },
 ];

@@ -6,6 +6,7 @@ import { createPrometheusMetrics } from "../src/admin/prometheus.ts";
 import { ACCESS_LOG_FIELDS, type AccessLogEntry, createLog } from "../src/telemetry/log/log.ts";
 import { LOG_EVENTS } from "../src/telemetry/log/log-events.ts";
 import { METRICS, type MetricRow } from "../src/telemetry/metrics/metrics.ts";
+import { UNWATCHED } from "./admin/admin-house.ts";
 
 describe("a file that is made from the code is committed as the code makes it", () => {
   for (const { path, text } of GENERATED) {
@@ -96,21 +97,7 @@ describe("the rows", () => {
 
   it("of the metrics are what a scrape has, by name, type and help", async () => {
     const metrics = createPrometheusMetrics({
-      version: "1.2.3",
-      inFlight: () => 0,
-      connections: () => 0,
-      tunnels: () => 0,
-      upstreams: () => [],
-      storeUp: () => true,
-      storeUnsafePolicy: () => false,
-      storeSplit: () => false,
-      keysLost: () => 0,
-      storeCommands: () => 0,
-      chargesUncertain: () => 0,
-      chargesLost: () => 0,
-      logDropped: () => 0,
-      eventsDropped: () => 0,
-      telemetryDropped: () => 0,
+      ...UNWATCHED,
       workers: () => ({ serving: 2, restarts: 0 }),
     });
     const text = await metrics.render();

@@ -62,7 +62,7 @@ async function openTelling(stage: Stage): Promise<Telling> {
   return {
     line: (exchange) => {
       const line = accessLogEntry(exchange, performance.now());
-      counting.request(line);
+      counting.request(line, exchange);
       recall.add(line);
       notebook.request(line);
       log.request(line);

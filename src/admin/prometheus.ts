@@ -1,18 +1,14 @@
 import { setImmediate as breathe } from "node:timers/promises";
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import {
+  histogramTables,
   type MetricReader,
   type MetricSources,
   metricReaders,
   type ScalarMetricName,
 } from "../telemetry/metrics/metric-readers.ts";
-import {
-  DURATION_BUCKETS,
-  type HistogramCell,
-  type LabelValue,
-  type MetricVec,
-} from "../telemetry/metrics/metric-vec.ts";
-import { METRICS } from "../telemetry/metrics/metrics.ts";
+import type { HistogramCell, LabelValue, MetricVec } from "../telemetry/metrics/metric-vec.ts";
+import { type HistogramName, METRICS } from "../telemetry/metrics/metrics.ts";
 import {
   createMetricsRecorder,
   type MetricsRecorder,
@@ -40,7 +36,9 @@ export function createPrometheusMetrics(
     const read = reads[name];
     if (read !== undefined) describe(registry, name, read);
   }
-  new Histograms(registry, counting.tallies.durations);
+  for (const [name, table] of Object.entries(histogramTables(counting.tallies))) {
+    new Histograms(registry, name as HistogramName, table);
+  }
 
   return {
     ...counting,
@@ -90,28 +88,26 @@ function describe(registry: Registry, name: ScalarMetricName, read: MetricReader
  * anything that `get` of a metric returns, so this class returns a histogram.
  */
 class Histograms extends Gauge {
+  readonly #name: string;
   readonly #tally: MetricVec<HistogramCell>;
 
-  constructor(registry: Registry, tally: MetricVec<HistogramCell>) {
-    const { help } = METRICS.http_request_duration_seconds;
-    super({ name: "tollgate_http_request_duration_seconds", help, registers: [registry] });
+  constructor(registry: Registry, row: HistogramName, tally: MetricVec<HistogramCell>) {
+    const name = `tollgate_${row}`;
+    super({ name, help: METRICS[row].help, registers: [registry] });
+    this.#name = name;
     this.#tally = tally;
   }
 
   override async get() {
-    const values = [...this.#tally.entries()].flatMap(([labels, { counts, sum }]) => {
+    const values = [...this.#tally.entries()].flatMap(([labels, { bounds, counts, sum }]) => {
       const told = (suffix: string, value: number, le?: LabelValue) => {
         const all = le === undefined ? labels : { ...labels, le };
-        return {
-          metricName: `tollgate_http_request_duration_seconds_${suffix}`,
-          labels: all,
-          value,
-        };
+        return { metricName: `${this.#name}_${suffix}`, labels: all, value };
       };
       let below = 0;
       const buckets = counts.map((inside, i) => {
         below += inside;
-        return told("bucket", below, DURATION_BUCKETS[i] ?? "+Inf");
+        return told("bucket", below, bounds[i] ?? "+Inf");
       });
       return [...buckets, told("sum", sum), told("count", below)];
     });

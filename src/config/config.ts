@@ -43,6 +43,8 @@ export type Config = {
     /** Names of account metadata in the log entry of a request. */
     readonly meta: readonly string[];
   };
+  /** `routes`: how many operations have a histogram of their own. */
+  readonly metrics: { readonly routes: number };
   /** How long usage by day is kept; undefined if it is not kept. */
   readonly historyMs: number | undefined;
   /** Names of the fields that may carry a key, lower case. */

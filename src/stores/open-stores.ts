@@ -39,6 +39,8 @@ export type QuotaOptions = OpenOptions & {
   readonly onLateUsage?: (usage: LateUsage) => void;
   /** Called with a ban of the store that no request was told, because its decision came late. */
   readonly onLateBan?: (ban: LateBan) => void;
+  /** Called when a call to a shared store that decides requests has ended. */
+  readonly onCall?: (tookMs: number) => void;
 };
 
 /** The last day on which each key was used, for a command. Rejects if the store is unreachable. */

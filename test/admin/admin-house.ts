@@ -151,8 +151,19 @@ async function readConfig(
   return { config: loaded.config, directory };
 }
 
-export const UNWATCHED: Omit<MetricSources, "storeUp"> = {
+/** A gateway that has nothing and nothing to tell. */
+export const UNWATCHED: MetricSources = {
   version: "0.0.0",
+  gateway: "a-gateway",
+  checks: () => ALL_WELL,
+  keys: () => 0,
+  accounts: () => 0,
+  keysDamaged: () => 0,
+  keysUnreadable: () => 0,
+  keysOlder: () => 0,
+  stateFileUnwritten: () => 0,
+  certificates: () => [],
+  storeUp: () => true,
   inFlight: () => 0,
   connections: () => 0,
   tunnels: () => 0,
@@ -163,6 +174,7 @@ export const UNWATCHED: Omit<MetricSources, "storeUp"> = {
   storeCommands: () => 0,
   chargesUncertain: () => 0,
   chargesLost: () => 0,
+  chargesOwed: () => 0,
   logDropped: () => 0,
   eventsDropped: () => 0,
   telemetryDropped: () => 0,

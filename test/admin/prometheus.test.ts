@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
-import type { Config, EnvironmentConfig } from "../../src/config/config.ts";
+import type { EnvironmentConfig } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";
 import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
 import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
 import { DURATION_BUCKETS } from "../../src/telemetry/metrics/metric-vec.ts";
+import type { RequestTimes } from "../../src/telemetry/metrics/request-metrics.ts";
+import { UNWATCHED } from "./admin-house.ts";
 import { assertConventions, samplesOf, scrape } from "./scrape.ts";
 
 const WATCHED: MetricSources = {
+  ...UNWATCHED,
   version: "1.2.3",
   inFlight: () => 7,
   connections: () => 5,
@@ -17,16 +20,8 @@ const WATCHED: MetricSources = {
     { environment: "production", origin: "http://user:canary@127.0.0.1:9001", up: true },
     { environment: "staging", origin: "http://127.0.0.1:9002", up: false },
   ],
-  storeUp: () => true,
-  storeUnsafePolicy: () => false,
-  storeSplit: () => false,
-  keysLost: () => 0,
   storeCommands: () => 42,
-  chargesUncertain: () => 0,
-  chargesLost: () => 0,
   logDropped: () => 3,
-  eventsDropped: () => 0,
-  telemetryDropped: () => 0,
 };
 
 const LINE: AccessLogEntry = {
@@ -49,11 +44,14 @@ const LINE: AccessLogEntry = {
   why: undefined,
 };
 
+/** A request that took 5 ms, of which the gateway took 1. */
+const TIMES: RequestTimes = { storeMs: 1, upstreamMs: 3 };
+
 describe("metrics", () => {
   it("count a request in every metric that it concerns", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
-    metrics.request(LINE);
-    metrics.request({ ...LINE, forwards: 2, durationMs: 5.001 });
+    metrics.request(LINE, TIMES);
+    metrics.request({ ...LINE, forwards: 2, durationMs: 5.001 }, TIMES);
     const samples = await scrape(metrics);
     const labels = 'env="production",route="/v1/pets/{petId}",method="GET",code="200"';
     assert.equal(samples.get(`tollgate_http_requests_total{${labels},source="backend"}`), 2);
@@ -71,7 +69,8 @@ describe("metrics", () => {
 
   it("put a duration on a boundary into that bucket, and count buckets cumulatively", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
-    for (const durationMs of [5, 5.001, 10_000, 10_001]) metrics.request({ ...LINE, durationMs });
+    for (const durationMs of [5, 5.001, 10_000, 10_001])
+      metrics.request({ ...LINE, durationMs }, TIMES);
     const samples = await scrape(metrics);
     const of = (suffix: string, le?: string | number) => {
       const bucket = le === undefined ? "" : `,le="${le}"`;
@@ -91,7 +90,7 @@ describe("metrics", () => {
   it("name what is unknown none, and methods that nobody knows OTHER", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
     const unknown = { ...LINE, env: undefined, plan: undefined, route: undefined };
-    metrics.request({ ...unknown, method: "BREW", status: 501, source: "gateway" });
+    metrics.request({ ...unknown, method: "BREW", status: 501, source: "gateway" }, TIMES);
     const samples = await scrape(metrics);
     const labels = 'env="none",route="none",method="OTHER",code="501",source="gateway"';
     assert.equal(samples.get(`tollgate_http_requests_total{${labels}}`), 1);
@@ -106,7 +105,7 @@ describe("metrics", () => {
       "rate_limited",
       "key_banned",
     ]) {
-      metrics.request({ ...LINE, code });
+      metrics.request({ ...LINE, code }, TIMES);
     }
     const samples = await scrape(metrics);
     const failures = [...samples].filter(([name]) => name.startsWith("tollgate_auth_failures"));
@@ -120,14 +119,14 @@ describe("metrics", () => {
 
   it("count deprecated operations by the configuration in force, HEAD with GET", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
-    metrics.request(LINE);
+    metrics.request(LINE, TIMES);
     metrics.configured(configWith("aa", true), 1_700_000_000_500);
-    metrics.request(LINE);
-    metrics.request({ ...LINE, method: "HEAD" });
-    metrics.request({ ...LINE, method: "DELETE" });
-    metrics.request({ ...LINE, env: "staging" });
+    metrics.request(LINE, TIMES);
+    metrics.request({ ...LINE, method: "HEAD" }, TIMES);
+    metrics.request({ ...LINE, method: "DELETE" }, TIMES);
+    metrics.request({ ...LINE, env: "staging" }, TIMES);
     metrics.configured(configWith("bb", false), 1_700_000_001_000);
-    metrics.request(LINE);
+    metrics.request(LINE, TIMES);
     const samples = await scrape(metrics);
     const deprecated = [...samples].filter(([name]) => name.includes("deprecated_requests_total"));
     assert.deepEqual(deprecated, [
@@ -176,7 +175,7 @@ describe("metrics", () => {
   it("hold at most 1,000 series each whatever comes, with sums that stay true", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
     for (let i = 0; i < 3_000; i++) {
-      metrics.request({ ...LINE, env: `e${i}`, plan: `p${i}`, route: `/r${i}` });
+      metrics.request({ ...LINE, env: `e${i}`, plan: `p${i}`, route: `/r${i}` }, TIMES);
       metrics.banned(`e${i}`);
     }
     const text = await metrics.render();
@@ -198,7 +197,7 @@ describe("metrics", () => {
 
   it("follow the conventions of promtool, those of the process too", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
-    metrics.request(LINE);
+    metrics.request(LINE, TIMES);
     metrics.configured(configWith("aa", true), 0);
     const text = await metrics.render();
     assert.ok(text.endsWith("\n"));
@@ -209,15 +208,15 @@ describe("metrics", () => {
 
   it("cost less than 5 µs a request", () => {
     const metrics = createPrometheusMetrics(WATCHED);
-    for (let i = 0; i < 20_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) });
+    for (let i = 0; i < 20_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) }, TIMES);
     const startMs = performance.now();
-    for (let i = 0; i < 100_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) });
+    for (let i = 0; i < 100_000; i++) metrics.request({ ...LINE, status: 200 + (i % 5) }, TIMES);
     const eachMs = (performance.now() - startMs) / 100_000;
     assert.ok(eachMs < 0.005, `${(eachMs * 1e6).toFixed(0)} ns`);
   });
 });
 
-function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "environments"> {
+function configWith(hash: string, deprecated: boolean) {
   const operation: Operation = {
     method: "GET",
     operationId: "getPet",
@@ -232,5 +231,6 @@ function configWith(hash: string, deprecated: boolean): Pick<Config, "hash" | "e
     lifecycle: { deprecated },
   };
   const routes = { basePath: "/v1", operations: [operation] };
-  return { hash, environments: [{ name: "production", routes } as unknown as EnvironmentConfig] };
+  const environments = [{ name: "production", routes } as unknown as EnvironmentConfig];
+  return { hash, environments, metrics: { routes: 2 } };
 }

@@ -57,6 +57,7 @@ describe("loadConfig fills in", () => {
       trustedProxies: [],
       admin: { listen: { host: "127.0.0.1", port: 9090 }, token: "", hosts: [] },
       log: { level: "info", meta: [] },
+      metrics: { routes: 50 },
       historyMs: undefined,
       keyHeaders: ["authorization"],
       foreignKeys: [],

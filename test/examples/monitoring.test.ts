@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,8 +14,6 @@ import { readExample } from "./example-file.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url).pathname;
 
-const WATCHED = { ...UNWATCHED, storeUp: () => true };
-
 type Panel = {
   readonly id: number;
   readonly title: string;
@@ -26,7 +25,11 @@ type Dashboard = {
   readonly panels: readonly Panel[];
   readonly templating: { readonly list: readonly { readonly name: string; query: unknown }[] };
 };
-type Rule = { readonly alert: string; readonly expr: string };
+type Rule = {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
+};
 
 const dashboard = JSON.parse(readExample("grafana/tollgate.json")) as Dashboard;
 const rules = (parse(readExample("prometheus/alerts.yaml")) as { groups: { rules: Rule[] }[] })
@@ -53,7 +56,7 @@ async function told(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
       all.set(`tollgate_${name}${suffix}`, new Set([...scraped, ...own]));
     }
   }
-  const text = await createPrometheusMetrics(WATCHED).render();
+  const text = await createPrometheusMetrics(UNWATCHED).render();
   for (const [, name = ""] of text.matchAll(/^((?:process|nodejs)_\w+)/gm)) {
     all.set(name, new Set(scraped));
   }
@@ -144,6 +147,20 @@ it("each alert is tested with figures that it is for, and with figures that it i
   );
 });
 
+it("each alert names its entry in the runbook, and each entry is of an alert", () => {
+  const page = readFileSync(join(EXAMPLES, "../docs/operations.md"), "utf8");
+  const [, runbook = ""] = /^## Alerts$(.*?)^## /ms.exec(page) ?? [];
+  const entries = [...runbook.matchAll(/^### (\w+)\n\n(.+?)(?=\n\n|$)/gms)];
+  assert.deepEqual(
+    entries.map(([, name]) => name),
+    rules.map(({ alert }) => alert),
+  );
+  for (const [, name, text = ""] of entries) assert.ok(text.length > 80, `${name}: ${text}`);
+  for (const { alert, annotations } of rules) {
+    assert.equal(annotations.runbook, `docs/operations.md#${alert.toLowerCase()}`);
+  }
+});
+
 describe("promtool", needing("promtool"), () => {
   const promtool = async (args: readonly string[], stdin = "") => {
     const { code, stdout, stderr } = await startProgram("promtool", args, { stdin }).exited;
@@ -174,10 +191,10 @@ describe("promtool", needing("promtool"), () => {
 
   it("finds nothing to say of the metrics of a gateway", async () => {
     const metrics = createPrometheusMetrics({
-      ...WATCHED,
+      ...UNWATCHED,
       workers: () => ({ serving: 2, restarts: 1 }),
     });
-    metrics.configured({ hash: "aa", environments: [] }, 0);
+    metrics.configured({ hash: "aa", environments: [], metrics: { routes: 50 } }, 0);
     assert.equal(await promtool(["check", "metrics"], await metrics.render()), "");
   });
 });

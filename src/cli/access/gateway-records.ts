@@ -2,7 +2,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.ts";
-import type { KeyStore, RecordEdit, RecordsIdentity } from "../../stores/keys/key-store.ts";
+import {
+  type KeyStore,
+  NO_TROUBLES,
+  type RecordEdit,
+  type RecordsIdentity,
+  type RecordTroubles,
+} from "../../stores/keys/key-store.ts";
 import { fetchAdmin, fetchAdminText } from "./admin-client.ts";
 
 /**
@@ -84,9 +90,9 @@ class GatewayRecords implements KeyStore {
     return { ok: true };
   }
 
-  /** The gateway reports lost records itself. */
-  lostCount(): number {
-    return 0;
+  /** The gateway reports lost and damaged records itself. */
+  troubles(): RecordTroubles {
+    return NO_TROUBLES;
   }
 
   async identity(): Promise<RecordsIdentity> {

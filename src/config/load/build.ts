@@ -58,6 +58,7 @@ export function buildConfig(draft: Draft, rest: BuildInputs): Config {
     trustedProxies: sound(draft.trustedProxies),
     admin: draft.admin,
     log: sound(draft.log),
+    metrics: sound(draft.metrics),
     historyMs: draft.history,
     keyHeaders: sound(draft.keyHeaders),
     foreignKeys: draft.foreignKeys ?? [],

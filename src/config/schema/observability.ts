@@ -27,6 +27,17 @@ export const log = z.strictObject(
   "a map",
 );
 
+export const metrics = z.strictObject(
+  {
+    routes: optional(
+      kind.integer({ from: 0, to: 10_000 }),
+      50,
+      "Operations with a histogram of their own in /metrics, 17 series each; further ones are counted together.",
+    ),
+  },
+  "a map",
+);
+
 export const EVENT_KINDS = [
   ...[
     "ban",
@@ -39,6 +50,7 @@ export const EVENT_KINDS = [
     "key_elsewhere",
   ],
   ...["account_changed", "upstream_down", "upstream_up", "store_away", "store_back", "keys_lost"],
+  ...["keys_unreadable", "keys_older", "state_file_unwritten"],
   ...["config_reloaded", "config_refused", "sunset"],
 ];
 

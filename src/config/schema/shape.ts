@@ -3,7 +3,7 @@ import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { environmentShape } from "./environment.ts";
 import { foreignKeys, keyHeaders } from "./keys.ts";
 import { limits } from "./limits.ts";
-import { events, log, telemetry } from "./observability.ts";
+import { events, log, metrics, telemetry } from "./observability.ts";
 import { plan, windowKeys } from "./plans.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
@@ -163,6 +163,7 @@ export const shape = z.strictObject(
       "The listener for people who run the gateway.",
     ),
     log: optional(log, {}, "The log, JSON lines on stdout."),
+    metrics: optional(metrics, {}, "What /metrics of the admin listener tells."),
     history: optional(
       kind.offOr(kind.duration({ from: "1d", to: "3660d" })),
       "off",

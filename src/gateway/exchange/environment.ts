@@ -18,7 +18,7 @@ import type {
   DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
 import type { AccessLogEntry, Log } from "../../telemetry/log/log.ts";
-import type { TurnedAwayReason } from "../../telemetry/metrics/request-metrics.ts";
+import type { RequestTimes, TurnedAwayReason } from "../../telemetry/metrics/request-metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AnonymousClients, PublicPlan } from "../client/anonymous-clients.ts";
 import type { AuthFailureLimiter } from "../client/auth-failure-limiter.ts";
@@ -104,7 +104,7 @@ export type GatewayContext = {
   readonly log: Log;
   /** `tracing` is undefined while telemetry is off. */
   readonly telemetry?: { readonly tracing: Tracing | undefined };
-  readonly onRequest: (line: AccessLogEntry) => void;
+  readonly onRequest: (line: AccessLogEntry, times: RequestTimes) => void;
   /** Called when a new client connection was ended at once. */
   readonly onTurnedAway?: (why: TurnedAwayReason) => void;
   /** Called when a known account has called a deprecated operation, whatever the response was. */

@@ -51,6 +51,11 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   timeoutsPlace = -1;
   #occupied: { readonly concurrency: ConcurrencyLimiter; readonly account: string } | undefined;
   #deciding: Promise<unknown> | undefined;
+  #askedMs = 0;
+  #forwardedMs: number | undefined;
+  /** How long the request waited for the store, and for an upstream if it was to go to one. */
+  storeMs = 0;
+  upstreamMs: number | undefined;
   /** Bytes of an ended response that the client had not taken at the last check. */
   #unread = -1;
   #stalled = false;
@@ -99,15 +104,22 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
    * If the client disconnects while we wait for the store, its log line is written after the
    * decision, so that it shows whether the request was charged (docs/reference/http.md#request-line).
    */
-  awaitDecision(deciding: Promise<unknown>): void {
+  awaitDecision(deciding: Promise<unknown>, nowMs: number): void {
     this.stage = "deciding";
+    this.#askedMs = nowMs;
     this.#deciding = deciding;
   }
 
   /** The decision has arrived, from the store or from the outage handler. */
-  endDecision(): void {
+  endDecision(nowMs: number): void {
+    this.storeMs += nowMs - this.#askedMs;
     this.#deciding = undefined;
     if (this.stage === "deciding") this.stage = "judging";
+  }
+
+  /** The request waited for the store without a decision. */
+  addStoreTime(ms: number): void {
+    this.storeMs += ms;
   }
 
   /**
@@ -168,6 +180,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   wait(waiting: WaitKind, nowMs: number): void {
+    if (waiting === "connection") this.#forwardedMs ??= nowMs;
     this.waiting = waiting;
     this.progressMs = nowMs;
   }
@@ -196,7 +209,8 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   // Ending.
 
   /** The forward has finished with the request, successfully or not. */
-  settle(): void {
+  settle(nowMs: number): void {
+    if (this.forwarding !== undefined) this.upstreamMs = nowMs - (this.#forwardedMs ?? nowMs);
     this.forwarding = undefined;
     this.waiting = "nothing";
   }

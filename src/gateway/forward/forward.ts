@@ -142,13 +142,13 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   onEnd(): void {
-    const { backend, exchange } = this.#admitted;
+    const { backend, exchange, gateway } = this.#admitted;
     this.#writePieces();
     this.#trace?.end();
     const { upstream, account } = this.#connection as UpstreamConnection;
     backend.upstreams.answered(upstream, account, exchange.response.status);
     this.#body?.stop();
-    exchange.settle();
+    exchange.settle(gateway.elapsed());
     this.#releaseConnection();
     endInBatch(exchange.response, this.#whole);
   }

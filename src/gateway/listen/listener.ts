@@ -206,7 +206,7 @@ export class Listener implements ServerHandler {
     const { elapsed, onRequest } = this.#gateway;
     const endedMs = elapsed();
     const line = accessLogEntry(exchange, endedMs);
-    onRequest(line);
+    onRequest(line, exchange);
     if (line.decision === "admitted") exchange.connection.usedMs = endedMs;
     const { served, found, caller, arrival, head } = exchange;
     arrival.trace?.end(line, {

@@ -1,7 +1,9 @@
 import type { Config } from "../../config/config.ts";
 import { formatHostPort } from "../../core/address.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import type { GatewayContext } from "../exchange/environment.ts";
+import type { CertificateEnd } from "../../telemetry/metrics/metric-readers.ts";
+import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import { certificateEndMs } from "../runtime/certificate.ts";
 import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
@@ -15,8 +17,11 @@ export class Listeners {
 
   constructor(gateway: GatewayContext) {
     this.#gateway = gateway;
-    const served = () => this.#listening.flatMap(({ serves }) => serves);
-    this.#upkeep = new PeriodicTasks(gateway, served, () => this.#tellListeners());
+    this.#upkeep = new PeriodicTasks(
+      gateway,
+      () => this.#serves(),
+      () => this.#tellListeners(),
+    );
   }
 
   /** The URL of each environment, by name. */
@@ -48,10 +53,29 @@ export class Listeners {
 
   /** Every upstream of every environment, and whether it is in service. */
   *upstreams() {
-    for (const { name, services: backends } of this.#listening.flatMap(({ serves }) => serves)) {
+    for (const { name, services: backends } of this.#serves()) {
       for (const { path: backend, upstreams } of backends) {
         for (const { origin, up } of upstreams.health()) {
           yield { environment: name, backend, origin, up };
+        }
+      }
+    }
+  }
+
+  /** When each certificate ends that a listener or an upstream is given. */
+  *certificates(): Generator<CertificateEnd> {
+    for (const { name: environment, certificate, services } of this.#serves()) {
+      if (certificate !== undefined) {
+        yield { environment, certificate: "listener", endsMs: certificate.endsMs };
+      }
+      for (const { upstreams } of services) {
+        const { ca, clientCertificate } = upstreams.options;
+        if (ca !== undefined) {
+          yield { environment, certificate: "upstream_ca", endsMs: endOf(ca) };
+        }
+        if (clientCertificate !== undefined) {
+          const endsMs = endOf(clientCertificate.cert);
+          yield { environment, certificate: "upstream_client", endsMs };
         }
       }
     }
@@ -79,14 +103,17 @@ export class Listeners {
   async close(deadlineMs: number): Promise<void> {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
     this.#upkeep.stop();
-    const served = this.#listening.flatMap(({ serves }) => serves);
-    const backends = served.flatMap((environment) => environment.services);
+    const backends = this.#serves().flatMap((environment) => environment.services);
     for (const { upstreams } of backends) upstreams.close();
   }
 
   /** Ends all exchanges in progress without waiting any longer. */
   cut(): void {
     for (const listener of this.#listeners.values()) listener.cut();
+  }
+
+  #serves(): readonly Environment[] {
+    return this.#listening.flatMap(({ serves }) => serves);
   }
 
   #tellListeners(): void {
@@ -113,6 +140,20 @@ export class Listeners {
     this.#listeners.delete(key);
     await listener?.close(0);
   }
+}
+
+const ends = new Map<string, number>();
+const ENDS_MAX = 100;
+
+/** The end of a PEM text, which is parsed once. */
+function endOf(pem: string): number {
+  let endsMs = ends.get(pem);
+  if (endsMs === undefined) {
+    endsMs = certificateEndMs(pem);
+    if (ends.size >= ENDS_MAX) ends.clear();
+    ends.set(pem, endsMs);
+  }
+  return endsMs;
 }
 
 /**

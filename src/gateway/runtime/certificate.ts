@@ -6,7 +6,11 @@ import type { CertificateFiles } from "../../config/config.ts";
 /** The outcome of a check of the files. `why` is for the log and quotes nothing from the files. */
 export type CertificateReload = "same" | "new" | { readonly why: string };
 
-type Pair = { readonly options: SecureContextOptions; readonly context: SecureContext };
+type Pair = {
+  readonly options: SecureContextOptions;
+  readonly context: SecureContext;
+  readonly endsMs: number;
+};
 
 /**
  * The certificate and key of a listener, read again when their files change. Both change together
@@ -24,6 +28,11 @@ export class Certificate {
     this.files = files;
     this.#print = printOf(files);
     this.#pair = readPair(files);
+  }
+
+  /** When the first of the file's certificates ends, in Unix milliseconds. */
+  get endsMs(): number {
+    return this.#pair.endsMs;
   }
 
   get context(): SecureContext {
@@ -80,7 +89,15 @@ function readPair({ cert, key }: CertificateFiles): Pair {
   }
   const options: SecureContextOptions = { ...texts, ...SECURE };
   const context = attempt(() => createSecureContext(options), `${cert} and ${key} make no TLS`);
-  return { options, context };
+  return { options, context, endsMs: certificateEndMs(texts.cert) };
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** When the first of the certificates in a PEM text ends, in Unix milliseconds. */
+export function certificateEndMs(pem: string): number {
+  const each = [...pem.matchAll(CERTIFICATE)].map(([one]) => new X509Certificate(one));
+  return Math.min(...each.map(({ validToDate }) => validToDate.getTime()));
 }
 
 function readText(file: string): string {

@@ -51,7 +51,6 @@ export function chargeQuota(
     return atOnce;
   }
   const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
-    exchange.endDecision();
     if (!("unavailable" in answer)) {
       if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
       gateway.onAnswer(consumer, answer, exchange.cost);
@@ -66,8 +65,11 @@ export function chargeQuota(
   const ask = { limits, bans, requests: 1, cost: exchange.cost, plan: consumer.plan };
   const answer = gateway.quotas.charge(consumer, ask);
   if (!(answer instanceof Promise)) return settle(answer);
-  const deciding = answer.then(settle);
-  exchange.awaitDecision(deciding);
+  const deciding = answer.then((late) => {
+    exchange.endDecision(gateway.elapsed());
+    return settle(late);
+  });
+  exchange.awaitDecision(deciding, gateway.elapsed());
   return deciding;
 }
 

@@ -56,7 +56,7 @@ export async function sendRefusal(
  * is a connection that ends too soon.
  */
 export function failExchange(gateway: GatewayContext, exchange: Exchange, failure: Refusal): void {
-  exchange.settle();
+  exchange.settle(gateway.elapsed());
   if (exchange.response.headWritten) {
     exchange.explain(failure.why);
     exchange.response.cut();

@@ -47,9 +47,11 @@ export async function sendStandingReport(
   const asked = mergeLimits(limits, { operation, observe, calendar: owner?.calendar });
   const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
   const peek = () => gateway.quotas.peek(caller, ask);
+  const askedMs = gateway.elapsed();
   const answer = await gateway.standings
-    .ask(reportId(caller), gateway.elapsed(), peek)
+    .ask(reportId(caller), askedMs, peek)
     .catch(() => undefined);
+  exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });

@@ -301,7 +301,8 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   #settle(): void {
     this.#settled = true;
-    this.#admitted.exchange.settle();
+    const { exchange, gateway } = this.#admitted;
+    exchange.settle(gateway.elapsed());
     this.#tunnels.leave(this);
     this.#release();
   }

@@ -67,7 +67,8 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       counting.banned(ban.name.environment);
       logLateBan(options.log, ban);
     };
-    const serving = { serves: true, onAdminEvent, onLateUsage, onLateBan };
+    const onCall = (tookMs: number) => counting.storeCall(tookMs);
+    const serving = { serves: true, onAdminEvent, onLateUsage, onLateBan, onCall };
     const quotas = await openQuotaStore(config, { now, report, ...serving });
     closers.push(() => quotas.close());
     const stores = {
@@ -218,8 +219,8 @@ function gatewayOf(
     style: config,
     log,
     telemetry,
-    onRequest: (line) => {
-      counting.request(line);
+    onRequest: (line, times) => {
+      counting.request(line, times);
       recall.add(line);
       notebook.request(line);
       log.request(line);

@@ -29,7 +29,7 @@ import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
-import { type ProcessStatus, readGauges } from "./status.ts";
+import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 
 /**
  * The result of rolling out a configuration. If `applied` is false, nothing changed, for these
@@ -40,7 +40,7 @@ export type Rollout = { readonly applied: boolean; readonly reasons: readonly st
 /** The part of a gateway that serves requests: listeners of this process, or other processes. */
 export type DataPlane = {
   readonly urls: Readonly<Record<string, string>>;
-  readonly watched: Omit<MetricSources, "version">;
+  readonly watched: ProcessSources & Pick<MetricSources, "workers">;
   /** Updates the counts of other processes, before a scrape. */
   readonly collectCounts?: () => Promise<void>;
   /** Makes other processes read the key records now. Never rejects. */
@@ -211,6 +211,8 @@ export class RunningGateway implements GatewayHandle {
     return {
       ...watched,
       version: GATEWAY_VERSION,
+      gateway: GATEWAY_ID,
+      checks: () => this.checks(),
       eventsDropped: () =>
         watched.eventsDropped() + this.#webhook.dropped + (this.#teller?.dropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,

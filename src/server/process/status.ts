@@ -15,91 +15,117 @@ export type ProcessStatus = {
   readonly checks: ReadinessChecks;
 };
 
+/** The sources of one process; the others belong to the gateway as a whole. */
+export type ProcessSources = Omit<MetricSources, "version" | "gateway" | "checks" | "workers">;
+
+/** The values of a process, as they are sent to its supervisor. */
 export type Gauges = {
-  readonly inFlight: number;
-  readonly connections: number;
-  readonly tunnels: number;
-  readonly upstreams: readonly UpstreamUp[];
-  readonly storeUp: boolean;
-  readonly storeUnsafePolicy: boolean;
-  readonly storeSplit: boolean;
-  readonly keysLost: number;
-  /** These only grow while the process lives. */
-  readonly storeCommands: number;
-  readonly chargesUncertain: number;
-  readonly chargesLost: number;
-  readonly logDropped: number;
-  readonly eventsDropped: number;
-  readonly telemetryDropped: number;
+  readonly [N in keyof ProcessSources]: ReturnType<ProcessSources[N]> extends Iterable<infer T>
+    ? readonly T[]
+    : ReturnType<ProcessSources[N]>;
 };
-type UpstreamUp = { readonly environment: string; readonly origin: string; readonly up: boolean };
 
 /** The facts about a gateway in this process that each scrape needs. */
 export function metricSources(
   serving: Listeners,
-  { quotas, keys }: { readonly quotas: StoreStatus; readonly keys: Pick<KeyStore, "lostCount"> },
-): Omit<MetricSources, "version" | "logDropped" | "eventsDropped" | "telemetryDropped"> {
+  { quotas, keys }: { readonly quotas: StoreStatus; readonly keys: KeyStore },
+): Omit<ProcessSources, "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
     inFlight: () => serving.active,
     connections: () => serving.connections,
     tunnels: () => serving.tunnels,
     upstreams: () => serving.upstreams(),
+    certificates: () => serving.certificates(),
     storeUp: () => quotas.health().ok,
     storeUnsafePolicy: () => quotas.unsafePolicy(),
     storeSplit: () => quotas.isSplit(),
-    keysLost: () => keys.lostCount(),
+    keys: () => keys.records().keys.length,
+    accounts: () => keys.records().accounts.length,
+    keysLost: () => keys.troubles().lost,
+    keysDamaged: () => keys.troubles().damaged,
+    keysUnreadable: () => keys.troubles().unreadable,
+    keysOlder: () => keys.troubles().older,
+    stateFileUnwritten: () => quotas.unwrittenCount(),
     storeCommands: () => quotas.commandCount(),
     chargesUncertain: () => quotas.charges().uncertainUnits,
     chargesLost: () => quotas.charges().lostUnits,
+    chargesOwed: () => quotas.charges().owedUnits,
   };
 }
 
-export function readGauges(watched: Omit<MetricSources, "version">): Gauges {
-  return {
-    inFlight: watched.inFlight(),
-    connections: watched.connections(),
-    tunnels: watched.tunnels(),
-    upstreams: [...watched.upstreams()],
-    storeUp: watched.storeUp(),
-    storeUnsafePolicy: watched.storeUnsafePolicy(),
-    storeSplit: watched.storeSplit(),
-    keysLost: watched.keysLost(),
-    storeCommands: watched.storeCommands(),
-    chargesUncertain: watched.chargesUncertain(),
-    chargesLost: watched.chargesLost(),
-    logDropped: watched.logDropped(),
-    eventsDropped: watched.eventsDropped(),
-    telemetryDropped: watched.telemetryDropped(),
-  };
+/** The value of all processes together, from those of each. */
+type Join<T> = (all: readonly T[]) => T;
+
+const sum: Join<number> = (all) => all.reduce((total, one) => total + one, 0);
+const most: Join<number> = (all) => Math.max(0, ...all);
+const every: Join<boolean> = (all) => all.every(Boolean);
+const any: Join<boolean> = (all) => all.some(Boolean);
+
+/** Counts are summed. Of everything else the worst value holds, of records the newest. */
+const JOINS: { readonly [N in keyof Gauges]: Join<Gauges[N]> } = {
+  inFlight: sum,
+  connections: sum,
+  tunnels: sum,
+  upstreams: (all) => {
+    const upstreams = new Map<string, Gauges["upstreams"][number]>();
+    for (const one of all.flat()) {
+      const id = `${one.environment} ${one.origin}`;
+      upstreams.set(id, { ...one, up: one.up && upstreams.get(id)?.up !== false });
+    }
+    return [...upstreams.values()];
+  },
+  // The reader takes the one that ends first.
+  certificates: (all) => all.flat(),
+  storeUp: every,
+  storeUnsafePolicy: any,
+  storeSplit: any,
+  keys: most,
+  accounts: most,
+  keysLost: most,
+  keysDamaged: most,
+  keysUnreadable: sum,
+  keysOlder: sum,
+  stateFileUnwritten: sum,
+  storeCommands: sum,
+  chargesUncertain: sum,
+  chargesLost: sum,
+  chargesOwed: sum,
+  logDropped: sum,
+  eventsDropped: sum,
+  telemetryDropped: sum,
+};
+
+/** Numbers that only grow while a process lives, and so must not fall when one ends. */
+export const GROWING = [
+  ...["keysUnreadable", "keysOlder", "stateFileUnwritten", "storeCommands"],
+  ...["chargesUncertain", "chargesLost", "logDropped", "eventsDropped", "telemetryDropped"],
+] as readonly GrowingName[];
+export type GrowingName = {
+  [N in keyof Gauges]: Gauges[N] extends number ? N : never;
+}[keyof Gauges];
+
+const NAMES = Object.keys(JOINS) as (keyof Gauges)[];
+
+function each<T>(read: (name: keyof Gauges) => unknown): T {
+  return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as T;
 }
 
-/** All processes as one gateway: counts are summed, and everything else is the worst value. */
-export function sumGauges(all: readonly Gauges[]): Gauges {
-  const sum = (read: (gauges: Gauges) => number) => {
-    return all.reduce((total, gauges) => total + read(gauges), 0);
-  };
-  const upstreams = new Map<string, UpstreamUp>();
-  for (const one of all.flatMap((gauges) => gauges.upstreams)) {
-    const id = `${one.environment} ${one.origin}`;
-    const up = one.up && upstreams.get(id)?.up !== false;
-    upstreams.set(id, { ...one, up });
-  }
-  return {
-    inFlight: sum(({ inFlight }) => inFlight),
-    connections: sum(({ connections }) => connections),
-    tunnels: sum(({ tunnels }) => tunnels),
-    upstreams: [...upstreams.values()],
-    storeUp: all.every(({ storeUp }) => storeUp),
-    storeUnsafePolicy: all.some(({ storeUnsafePolicy }) => storeUnsafePolicy),
-    storeSplit: all.some(({ storeSplit }) => storeSplit),
-    keysLost: Math.max(0, ...all.map(({ keysLost }) => keysLost)),
-    storeCommands: sum(({ storeCommands }) => storeCommands),
-    chargesUncertain: sum(({ chargesUncertain }) => chargesUncertain),
-    chargesLost: sum(({ chargesLost }) => chargesLost),
-    logDropped: sum(({ logDropped }) => logDropped),
-    eventsDropped: sum(({ eventsDropped }) => eventsDropped),
-    telemetryDropped: sum(({ telemetryDropped }) => telemetryDropped),
-  };
+/** The values now. */
+export function readGauges(watched: ProcessSources): Gauges {
+  return each((name) => {
+    const value = watched[name]();
+    return typeof value === "object" ? [...value] : value;
+  });
+}
+
+/** All processes as one gateway. */
+export function joinGauges(all: readonly Gauges[]): Gauges {
+  return each((name) => (JOINS[name] as Join<unknown>)(all.map((gauges) => gauges[name])));
+}
+
+/** Sources that are read from the values of `now`. */
+export function sourcesOf(now: () => Gauges): ProcessSources {
+  return each((name) => () => now()[name]);
 }
 
 /** The worst result of all processes in each check, and the number of processes that have it. */

@@ -17,7 +17,7 @@ import {
   type Rollout,
   RunningGateway,
 } from "../process/running-gateway.ts";
-import { worstReadinessCheck } from "../process/status.ts";
+import { sourcesOf, worstReadinessCheck } from "../process/status.ts";
 import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
 
 /** A scrape waits this long for a worker's reply, then uses its last status. */
@@ -94,20 +94,11 @@ class Supervisor implements DataPlane {
     this.#stores = stores;
     this.#cache = cache;
     this.watched = {
-      inFlight: () => team.gauges.inFlight,
-      connections: () => team.gauges.connections,
-      tunnels: () => team.gauges.tunnels,
-      upstreams: () => team.gauges.upstreams,
-      storeUp: () => team.gauges.storeUp,
-      storeUnsafePolicy: () => team.gauges.storeUnsafePolicy,
-      storeSplit: () => team.gauges.storeSplit,
-      keysLost: () => team.gauges.keysLost,
+      ...sourcesOf(() => team.gauges),
+      keys: () => stores.keys.records().keys.length,
+      accounts: () => stores.keys.records().accounts.length,
       storeCommands: () => team.gauges.storeCommands + stores.quotas.commandCount(),
-      chargesUncertain: () => team.gauges.chargesUncertain,
-      chargesLost: () => team.gauges.chargesLost,
       logDropped: () => team.gauges.logDropped + logDropped(),
-      eventsDropped: () => team.gauges.eventsDropped,
-      telemetryDropped: () => team.gauges.telemetryDropped,
       workers: () => ({ serving: team.serving, restarts: team.restarts }),
     };
   }

@@ -5,7 +5,13 @@ import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
 import type { Rollout } from "../process/running-gateway.ts";
-import { type Gauges, type ProcessStatus, sumGauges } from "../process/status.ts";
+import {
+  type Gauges,
+  GROWING,
+  type GrowingName,
+  joinGauges,
+  type ProcessStatus,
+} from "../process/status.ts";
 import type { DiagnosticsQuery, DiagnosticsReply } from "./messages.ts";
 import { StoreAvailability } from "./store-availability.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -48,15 +54,8 @@ export class WorkerPool {
   /** The times of the last minute at which a process was lost, on performance.now(). */
   #endsMs: number[] = [];
   #lastWhy = "";
-  /** The sums of counters of ended processes, because counters must only grow. */
-  #past = {
-    storeCommands: 0,
-    chargesUncertain: 0,
-    chargesLost: 0,
-    logDropped: 0,
-    eventsDropped: 0,
-    telemetryDropped: 0,
-  };
+  /** The last values of ended processes, because counters must only grow. */
+  readonly #past = new Map<GrowingName, number>();
   #restarts = 0;
   urls: Readonly<Record<string, string>> = {};
 
@@ -98,17 +97,11 @@ export class WorkerPool {
   }
 
   get gauges(): Gauges {
-    const now = sumGauges(this.#statuses().map(({ gauges }) => gauges));
+    const now = joinGauges(this.#statuses().map(({ gauges }) => gauges));
     const lost = [...this.#members].reduce((sum, member) => sum + member.lost, 0);
-    return {
-      ...now,
-      storeCommands: now.storeCommands + this.#past.storeCommands,
-      chargesUncertain: now.chargesUncertain + this.#past.chargesUncertain,
-      chargesLost: now.chargesLost + this.#past.chargesLost,
-      logDropped: now.logDropped + this.#past.logDropped + lost,
-      eventsDropped: now.eventsDropped + this.#past.eventsDropped,
-      telemetryDropped: now.telemetryDropped + this.#past.telemetryDropped,
-    };
+    const grown = GROWING.map((name) => [name, now[name] + (this.#past.get(name) ?? 0)] as const);
+    const all: Gauges = { ...now, ...Object.fromEntries(grown) };
+    return { ...all, logDropped: all.logDropped + lost };
   }
 
   /** The gateway is not ready if workers end again and again, or if none serves. */
@@ -225,13 +218,14 @@ export class WorkerPool {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
     this.#store.ended(member.number);
-    const gauges = member.status?.gauges;
-    this.#past.storeCommands += gauges?.storeCommands ?? 0;
-    this.#past.chargesUncertain += gauges?.chargesUncertain ?? 0;
-    this.#past.chargesLost += gauges?.chargesLost ?? 0;
-    this.#past.eventsDropped += gauges?.eventsDropped ?? 0;
-    this.#past.telemetryDropped += gauges?.telemetryDropped ?? 0;
-    this.#past.logDropped += (gauges?.logDropped ?? 0) + member.lost;
+    const last = member.status?.gauges;
+    const grow = (name: GrowingName, by = 0) => {
+      this.#past.set(name, (this.#past.get(name) ?? 0) + by);
+    };
+    for (const name of GROWING) grow(name, last?.[name]);
+    grow("logDropped", member.lost);
+    // The units that it owed to a store that is away go with it.
+    grow("chargesLost", last?.chargesOwed);
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;

@@ -190,7 +190,7 @@ class Service {
 function numbered(log: Log, { number: worker, send: tell }: SupervisorChannel): Log {
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
     // The supervisor has the same records, and logs it.
-    if (kind === "keys_lost") return true;
+    if (kind === "keys_lost" || kind === "keys_unreadable" || kind === "keys_older") return true;
     if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
     void tell({ store: { kind, details } });
     return true;

@@ -40,8 +40,8 @@ export interface KeyStore {
    * no secret.
    */
   health(): { readonly ok: boolean; readonly why?: string; readonly lost?: string };
-  /** The number of records that are lost in this way. */
-  lostCount(): number;
+  /** The trouble with the records, in numbers. */
+  troubles(): RecordTroubles;
   /**
    * Which set of records this is: two stores with the same `id` hold the same records. A gateway
    * gives the records an id when it is asked for one. `id` is undefined if the gateway has no right
@@ -51,6 +51,19 @@ export interface KeyStore {
   identity(): Promise<RecordsIdentity>;
   close(): Promise<void>;
 }
+
+/** Records that cannot be used now, and what happened since the start of this process. */
+export type RecordTroubles = {
+  /** Records that are gone from a shared store though no command deleted them. */
+  readonly lost: number;
+  readonly damaged: number;
+  /** How often the records could not be read although their store answers. */
+  readonly unreadable: number;
+  /** How often a shared store had older records than before. */
+  readonly older: number;
+};
+
+export const NO_TROUBLES: RecordTroubles = { lost: 0, damaged: 0, unreadable: 0, older: 0 };
 
 /** `place`: the file, or the address and prefix in Redis without its password. */
 export type RecordsIdentity = { readonly id: string | undefined; readonly place: string };

@@ -89,6 +89,8 @@ export interface OutageHandler extends CallObserver {
   reconfigure(policy: FailurePolicy): void;
   /** Units that were admitted without the store and will never be charged. */
   lostUnits(): number;
+  /** Units that were admitted without the store and are not charged yet. */
+  owedUnits(): number;
   /** Why the store is unreachable, for /readyz; undefined if this handler cannot tell. */
   health(): { readonly ok: boolean; readonly why?: string } | undefined;
   close(): Promise<void>;
@@ -143,6 +145,10 @@ export class DenyDuringOutage implements OutageHandler {
   reconfigure(): void {}
 
   lostUnits(): number {
+    return 0;
+  }
+
+  owedUnits(): number {
     return 0;
   }
 

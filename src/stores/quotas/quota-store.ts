@@ -289,10 +289,14 @@ export interface StoreStatus {
   commandCount(): number;
 
   /**
-   * Units that may have been charged twice, and units that were admitted and will never be charged
-   * (docs/reference/store.md#uncertain-charges).
+   * Units that may have been charged twice, units that were admitted and will never be charged
+   * (docs/reference/store.md#uncertain-charges), and units that were admitted and are not charged
+   * yet.
    */
-  charges(): { readonly uncertainUnits: number; readonly lostUnits: number };
+  charges(): OddCharges;
+
+  /** How often the state file could not be written. */
+  unwrittenCount(): number;
 
   /** Whether a shared store may evict counters to make room. */
   unsafePolicy(): boolean;
@@ -300,6 +304,8 @@ export interface StoreStatus {
   /** Whether a shared store may have more than one master, or none, according to its Sentinels. */
   isSplit(): boolean;
 }
+
+export type OddCharges = Readonly<Record<"uncertainUnits" | "lostUnits" | "owedUnits", number>>;
 
 /** The counters and bans that one configuration names. */
 export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {

@@ -78,6 +78,21 @@ export const EVENTS = {
     meaning:
       "Records that this gateway knew are [gone from Redis](../operations.md#records-that-are-gone), and no command deleted them; `why` has the line that brings them back, `file` is what it reads",
   },
+  keys_unreadable: {
+    level: "error",
+    members: ["path", "why"],
+    meaning: "The key records cannot be read: those read before stay in use",
+  },
+  keys_older: {
+    level: "error",
+    members: ["keys", "why"],
+    meaning: "Redis has [older key records](keys.md#copies) than before",
+  },
+  state_file_unwritten: {
+    level: "error",
+    members: ["stateFile", "why"],
+    meaning: "The state file cannot be written: serving goes on, a restart would forget",
+  },
   config_reloaded: {
     level: "info",
     members: ["hash"],

@@ -157,20 +157,10 @@ export const LOG_EVENTS = {
     members: ["accountsMax"],
     meaning: "The memory store holds as many accounts as it may: idle ones are forgotten",
   },
-  state_file_unwritten: {
-    level: "error",
-    members: ["stateFile", "why"],
-    meaning: "The state file cannot be written: serving goes on, a restart would forget",
-  },
   state_file_written: {
     level: "info",
     members: ["stateFile"],
     meaning: "The state file can be written again",
-  },
-  keys_unreadable: {
-    level: "error",
-    members: ["path", "why"],
-    meaning: "The key records cannot be read: those read before stay in use",
   },
   keys_readable: {
     level: "info",
@@ -186,11 +176,6 @@ export const LOG_EVENTS = {
     level: "info",
     members: ["path"],
     meaning: "No key record is damaged any more",
-  },
-  keys_older: {
-    level: "error",
-    members: ["keys", "why"],
-    meaning: "Redis has [older key records](keys.md#copies) than before",
   },
   keys_found: {
     level: "info",

@@ -1,11 +1,15 @@
-import type { CounterCell, LabelValue, MetricVec } from "./metric-vec.ts";
-import type { MetricName } from "./metrics.ts";
+import type { ReadinessChecks } from "../readiness.ts";
+import type { CounterCell, HistogramCell, LabelValue, MetricVec } from "./metric-vec.ts";
+import type { HistogramName, MetricName } from "./metrics.ts";
 import type { MetricsRecorder } from "./metrics-recorder.ts";
-import { SERIES_MAX } from "./request-metrics.ts";
+import { type MetricTables, SERIES_MAX } from "./request-metrics.ts";
 
 /** Functions that are called at each scrape. None of them may throw, block or do I/O. */
 export type MetricSources = {
   readonly version: string;
+  /** The name of the gateway in its events. */
+  readonly gateway: string;
+  readonly checks: () => ReadinessChecks;
   readonly inFlight: () => number;
   /** Connections of clients. */
   readonly connections: () => number;
@@ -21,6 +25,17 @@ export type MetricSources = {
   readonly storeUnsafePolicy: () => boolean;
   /** Whether the store may have more than one master, or none. */
   readonly storeSplit: () => boolean;
+  /** Records of keys and of accounts. */
+  readonly keys: () => number;
+  readonly accounts: () => number;
+  readonly keysDamaged: () => number;
+  /** How often the records could not be read, and how often a shared store had older ones. */
+  readonly keysUnreadable: () => number;
+  readonly keysOlder: () => number;
+  /** How often the state file could not be written. */
+  readonly stateFileUnwritten: () => number;
+  /** When each certificate ends, in Unix milliseconds. */
+  readonly certificates: () => Iterable<CertificateEnd>;
   /** Records that disappeared from the store although no command deleted them. */
   readonly keysLost: () => number;
   /** Commands sent to the store since the start. */
@@ -28,6 +43,7 @@ export type MetricSources = {
   /** The number of units. */
   readonly chargesUncertain: () => number;
   readonly chargesLost: () => number;
+  readonly chargesOwed: () => number;
   /** Log lines that were dropped because the pipe was stuck. */
   readonly logDropped: () => number;
   /** Events that no webhook accepted. */
@@ -38,9 +54,16 @@ export type MetricSources = {
   readonly workers?: () => { readonly serving: number; readonly restarts: number };
 };
 
+/** `certificate` says what it is for. */
+export type CertificateEnd = {
+  readonly environment: string;
+  readonly certificate: "listener" | "upstream_ca" | "upstream_client";
+  readonly endsMs: number;
+};
+
 type Sample = readonly [labels: Record<string, LabelValue>, value: number];
 export type MetricReader = () => Iterable<Sample>;
-export type ScalarMetricName = Exclude<MetricName, "http_request_duration_seconds">;
+export type ScalarMetricName = Exclude<MetricName, HistogramName>;
 
 export type MetricReaders = Readonly<Record<ScalarMetricName, MetricReader | undefined>>;
 
@@ -72,9 +95,18 @@ export function metricReaders(
     store_commands_total: one(watched.storeCommands),
     charges_uncertain_total: one(watched.chargesUncertain),
     charges_lost_total: one(watched.chargesLost),
+    charges_owed: () => [[{ gateway: watched.gateway }, watched.chargesOwed()]],
     store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
     store_split: one(() => (watched.storeSplit() ? 1 : 0)),
+    keys: one(watched.keys),
+    accounts: one(watched.accounts),
+    keys_damaged: one(watched.keysDamaged),
+    keys_unreadable_total: one(watched.keysUnreadable),
+    keys_older_total: one(watched.keysOlder),
+    state_file_unwritten_total: one(watched.stateFileUnwritten),
     keys_lost: one(watched.keysLost),
+    ready: () => Object.entries(watched.checks()).map(([check, { ok }]) => [{ check }, ok ? 1 : 0]),
+    certificate_expiry_timestamp_seconds: () => certificateEnds(watched),
     log_dropped_total: one(watched.logDropped),
     events_dropped_total: one(watched.eventsDropped),
     telemetry_dropped_total: one(watched.telemetryDropped),
@@ -84,6 +116,19 @@ export function metricReaders(
     build_info: () => [[{ version: watched.version }, 1]],
     workers: workers && one(() => workers().serving),
     worker_restarts_total: workers && one(() => workers().restarts),
+  };
+}
+
+/** The counts of each histogram. */
+export function histogramTables(
+  tallies: MetricTables,
+): Readonly<Record<HistogramName, MetricVec<HistogramCell>>> {
+  return {
+    http_request_duration_seconds: tallies.durations,
+    route_duration_seconds: tallies.routeDurations,
+    overhead_duration_seconds: tallies.overheads,
+    upstream_duration_seconds: tallies.upstreamDurations,
+    store_call_duration_seconds: tallies.storeCalls,
   };
 }
 
@@ -103,4 +148,17 @@ function* upstreamsUp({ upstreams }: MetricSources): Generator<Sample> {
     if (left-- === 0) return;
     yield [{ env: environment, upstream: new URL(origin).origin }, up ? 1 : 0];
   }
+}
+
+/** A sample for each set of labels: the certificate that ends first. */
+function certificateEnds({ certificates }: MetricSources): Sample[] {
+  const ends = new Map<string, Sample>();
+  for (const { environment: env, certificate, endsMs } of certificates()) {
+    const id = `${env} ${certificate}`;
+    const seconds = Math.floor(endsMs / 1000);
+    if ((ends.get(id)?.[1] ?? Number.POSITIVE_INFINITY) > seconds) {
+      ends.set(id, [{ env, certificate }, seconds]);
+    }
+  }
+  return [...ends.values()].slice(0, SERIES_MAX);
 }

@@ -11,7 +11,8 @@ const OVERFLOW = "overflow";
  */
 export class MetricVec<Cell> {
   readonly labelNames: readonly string[];
-  readonly #cellsMax: number;
+  /** A lower number takes effect for cells that do not exist yet. */
+  cellsMax: number;
   readonly #make: () => Cell;
   readonly #root: Branch<Cell> = new Map();
   readonly #cells: {
@@ -22,7 +23,7 @@ export class MetricVec<Cell> {
 
   constructor(labelNames: readonly string[], cellsMax: number, make: () => Cell) {
     this.labelNames = labelNames;
-    this.#cellsMax = cellsMax;
+    this.cellsMax = cellsMax;
     this.#make = make;
   }
 
@@ -30,15 +31,18 @@ export class MetricVec<Cell> {
    * The cell of these values, in the number and order of `labelNames`. It is created when first
    * used.
    */
-  cell(...labels: readonly LabelValue[]): Cell {
-    // Without labels there is one cell.
-    if (labels.length === 0) return this.#cells[0]?.cell ?? this.#add(labels);
+  cell(a?: LabelValue, b?: LabelValue, c?: LabelValue, d?: LabelValue, e?: LabelValue): Cell {
+    // A list of arguments would be an object for each request.
     let at: Branch<Cell> | Cell | undefined = this.#root;
-    for (let i = 0; i < labels.length; i++) {
-      at = (at as Branch<Cell>).get(labels[i] as LabelValue);
-      if (at === undefined) return this.#add(labels);
-    }
-    return at as Cell;
+    if (a !== undefined) at = (at as Branch<Cell>).get(a);
+    if (b !== undefined && at !== undefined) at = (at as Branch<Cell>).get(b);
+    if (c !== undefined && at !== undefined) at = (at as Branch<Cell>).get(c);
+    if (d !== undefined && at !== undefined) at = (at as Branch<Cell>).get(d);
+    if (e !== undefined && at !== undefined) at = (at as Branch<Cell>).get(e);
+    if (at !== undefined && a !== undefined) return at as Cell;
+    // Without labels there is one cell.
+    if (a === undefined && this.#cells[0] !== undefined) return this.#cells[0].cell;
+    return this.#add([a, b, c, d, e].filter((label) => label !== undefined));
   }
 
   /** The cell of all values that come after the table is full. It exists from its first use on. */
@@ -64,8 +68,8 @@ export class MetricVec<Cell> {
   }
 
   #add(labels: readonly LabelValue[]): Cell {
-    if (this.#overflow !== undefined) return this.#overflow;
-    if (this.#cells.length === this.#cellsMax - 1) return this.overflow();
+    const overflows = this.#overflow === undefined ? 0 : 1;
+    if (this.#cells.length - overflows >= this.cellsMax - 1) return this.overflow();
     const cell = this.#make();
     let at: Branch<Cell> = this.#root;
     for (const label of labels.slice(0, -1)) {
@@ -93,17 +97,30 @@ export const DURATION_BUCKETS: readonly number[] = [
   0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
 ];
 
-/** The number of durations in each bucket alone. The last bucket has all that were longer. */
-export type HistogramCell = { readonly counts: number[]; sum: number };
+/** The boundaries of what takes well below a millisecond when all is well, in seconds. */
+export const SHORT_DURATION_BUCKETS: readonly number[] = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
+];
 
-export function newHistogramCell(): HistogramCell {
-  return { counts: new Array<number>(DURATION_BUCKETS.length + 1).fill(0), sum: 0 };
+/**
+ * The number of durations in each bucket alone, by its boundary in `bounds`. The last bucket has
+ * all that were longer.
+ */
+export type HistogramCell = {
+  readonly bounds: readonly number[];
+  readonly counts: number[];
+  sum: number;
+};
+
+export function newHistogramCell(bounds: readonly number[] = DURATION_BUCKETS): HistogramCell {
+  return { bounds, counts: new Array<number>(bounds.length + 1).fill(0), sum: 0 };
 }
 
 /** Adds a duration. A boundary belongs to its bucket: `le` is "less or equal". */
 export function observeDuration(durations: HistogramCell, seconds: number): void {
+  const { bounds, counts } = durations;
   let i = 0;
-  while (i < DURATION_BUCKETS.length && seconds > (DURATION_BUCKETS[i] as number)) i++;
-  durations.counts[i] = (durations.counts[i] as number) + 1;
+  while (i < bounds.length && seconds > (bounds[i] as number)) i++;
+  counts[i] = (counts[i] as number) + 1;
   durations.sum += seconds;
 }

@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { AccessLogEntry } from "../log/log.ts";
-import type { LabelValue } from "./metric-vec.ts";
+import { type LabelValue, observeDuration } from "./metric-vec.ts";
 import {
   addToCell,
   type Cell,
@@ -11,6 +11,7 @@ import {
   increment,
   type MetricTables,
   newMetricTables,
+  type RequestTimes,
   type TurnedAwayReason,
 } from "./request-metrics.ts";
 
@@ -19,7 +20,9 @@ import {
  */
 export type MetricsRecorder = {
   /** Called once for each access log entry. Costs about a tenth of a microsecond. */
-  request(line: AccessLogEntry): void;
+  request(line: AccessLogEntry, times: RequestTimes): void;
+  /** Called when a call to the store has its answer, or has failed. */
+  storeCall(tookMs: number): void;
   /** Called when an account of this environment was banned. */
   banned(environment: string): void;
   /** Called when a new connection of a client was closed at once. */
@@ -29,12 +32,14 @@ export type MetricsRecorder = {
   /** Called when a request was refused only because this gateway's share of a limit is used up. */
   shareRefused(): void;
   /** Called when a configuration takes effect: at the start, and after each successful reload. */
-  configured(config: Pick<Config, "hash" | "environments">, nowMs: number): void;
+  configured(config: ConfiguredParts, nowMs: number): void;
   reloaded(result: "success" | "failure"): void;
   readonly tallies: MetricTables;
   /** The configuration in force, and since when, in Unix milliseconds. */
   configuration(): { readonly hash: string; readonly configuredMs: number };
 };
+
+type ConfiguredParts = Pick<Config, "hash" | "environments" | "metrics">;
 
 /**
  * Counts as plain data: for each metric, the labels of each cell and its numbers. Labels are
@@ -47,8 +52,10 @@ export function createMetricsRecorder(): MetricsRecorder {
   const tallies = newMetricTables();
   let deprecated: DeprecatedRoutes = new Map();
   let configuration = { hash: "", configuredMs: 0 };
+  const storeCalls = tallies.storeCalls.cell();
   return {
-    request: (line) => countRequest(tallies, deprecated, line),
+    request: (line, times) => countRequest(tallies, deprecated, line, times),
+    storeCall: (tookMs) => observeDuration(storeCalls, tookMs / 1000),
     banned: (environment) => increment(tallies.bans.cell(environment)),
     turnedAway: (why) => increment(tallies.turnedAway.cell(why)),
     decidedWithoutStore: (mode) => increment(tallies.withoutStore.cell(mode)),
@@ -56,6 +63,7 @@ export function createMetricsRecorder(): MetricsRecorder {
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };
       deprecated = deprecatedRoutes(config);
+      tallies.routeDurations.cellsMax = config.metrics.routes + 1;
       // A counter that appears with its first ban would hide that ban.
       for (const { name } of config.environments) tallies.bans.cell(name);
     },

@@ -1,9 +1,13 @@
+import { DURATION_BUCKETS, SHORT_DURATION_BUCKETS } from "./metric-vec.ts";
+
 /** One metric of the gateway; its name on the wire begins with `tollgate_`. */
 export type MetricRow = {
   readonly type: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
   /** The HELP line of the metric. */
   readonly help: string;
+  /** The boundaries of a histogram, in seconds. */
+  readonly buckets?: readonly number[];
   /** Further text for docs/reference/metrics.md. */
   readonly meaning?: string;
 };
@@ -22,7 +26,30 @@ export const METRICS = {
   http_request_duration_seconds: {
     type: "histogram",
     labels: ["env", "source"],
+    buckets: DURATION_BUCKETS,
     help: "Time from the first byte of a request's head to the end of its answer.",
+  },
+  route_duration_seconds: {
+    type: "histogram",
+    labels: ["env", "route"],
+    buckets: DURATION_BUCKETS,
+    help: "The same time of requests that were sent to a backend, by operation.",
+    meaning:
+      "`metrics.routes` is how many operations have a series each. Tunnels are not in it, nor in the two below",
+  },
+  overhead_duration_seconds: {
+    type: "histogram",
+    labels: ["env"],
+    buckets: SHORT_DURATION_BUCKETS,
+    help: "The same time of every request, less what the store and the backend took: the gateway's own.",
+    meaning: "What a slow client takes to send its head or to take the rest of an answer is in it",
+  },
+  upstream_duration_seconds: {
+    type: "histogram",
+    labels: ["env", "upstream"],
+    buckets: DURATION_BUCKETS,
+    help: "Time from the wait for a connection to a backend to the end of its answer.",
+    meaning: "Retries are in it; `upstream` is the one that was asked last",
   },
   http_requests_in_flight: { type: "gauge", labels: [], help: "Requests being served now." },
   decisions_total: {
@@ -102,6 +129,13 @@ export const METRICS = {
     labels: [],
     help: "Requests answered 503 because this gateway's share of a limit was used up, while the limit was not.",
   },
+  store_call_duration_seconds: {
+    type: "histogram",
+    labels: [],
+    buckets: SHORT_DURATION_BUCKETS,
+    help: "Time of a call to the store that decides requests, until its answer or its failure.",
+    meaning: "One call decides many requests. `store: memory` makes none",
+  },
   store_commands_total: { type: "counter", labels: [], help: "Commands sent to the store." },
   charges_uncertain_total: {
     type: "counter",
@@ -112,6 +146,13 @@ export const METRICS = {
     type: "counter",
     labels: [],
     help: "Units that were admitted while the store was away and will never be charged.",
+  },
+  charges_owed: {
+    type: "gauge",
+    labels: ["gateway"],
+    help: "Units that were admitted without the store and are not charged yet.",
+    meaning:
+      "They are lost if the gateway ends before the store is back. `gateway` is the name in its events: another one after a restart",
   },
   store_unsafe_policy: {
     type: "gauge",
@@ -124,11 +165,60 @@ export const METRICS = {
     help: "Whether the Sentinels of the store name more than one master, or none: 1, or 0.",
     meaning: "1 during a failover too",
   },
+  keys: {
+    type: "gauge",
+    labels: [],
+    help: "Records of keys that the gateway knows.",
+    meaning:
+      "Revoked and expired ones too: no command deletes a record, so it never falls by itself",
+  },
+  accounts: {
+    type: "gauge",
+    labels: [],
+    help: "Records of accounts that the gateway knows.",
+    meaning: "It never falls by itself either",
+  },
+  keys_damaged: {
+    type: "gauge",
+    labels: [],
+    help: "Records of keys and accounts that are damaged and not in use.",
+    meaning: "`keys_damaged` in the log names them",
+  },
+  keys_unreadable_total: {
+    type: "counter",
+    labels: [],
+    help: "Times that the key records could not be read: those read before stay in use.",
+    meaning: "It rises for as long as that lasts. A store that is away is not among them",
+  },
+  keys_older_total: {
+    type: "counter",
+    labels: [],
+    help: "Times that Redis had older key records than before.",
+  },
+  state_file_unwritten_total: {
+    type: "counter",
+    labels: [],
+    help: "Times that the state file could not be written.",
+    meaning: "It rises for as long as that lasts",
+  },
   keys_lost: {
     type: "gauge",
     labels: [],
     help: "Records of keys and accounts that are gone from the store though no command deleted them.",
     meaning: "0 again when they are back; see [operations](../operations.md#records-that-are-gone)",
+  },
+  ready: {
+    type: "gauge",
+    labels: ["check"],
+    help: "Whether a check of /readyz passes: 1, or 0.",
+    meaning: "`check` is its [name](admin.md#health)",
+  },
+  certificate_expiry_timestamp_seconds: {
+    type: "gauge",
+    labels: ["env", "certificate"],
+    help: "When a certificate ends, in Unix seconds; of several in one file the first that does.",
+    meaning:
+      "`certificate` is `listener`, `upstream_ca` or `upstream_client`; the days left are `(tollgate_certificate_expiry_timestamp_seconds - time()) / 86400`",
   },
   log_dropped_total: {
     type: "counter",
@@ -183,3 +273,8 @@ export const METRICS = {
 } as const satisfies Record<string, MetricRow>;
 
 export type MetricName = keyof typeof METRICS;
+
+/** The histograms among them. */
+export type HistogramName = {
+  [N in MetricName]: (typeof METRICS)[N]["type"] extends "histogram" ? N : never;
+}[MetricName];

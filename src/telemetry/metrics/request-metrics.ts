@@ -3,19 +3,18 @@ import { METHODS } from "../../core/http/route.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import {
   type CounterCell,
-  DURATION_BUCKETS,
   type HistogramCell,
   MetricVec,
   newCounterCell,
   newHistogramCell,
   observeDuration,
 } from "./metric-vec.ts";
-import { METRICS, type MetricName } from "./metrics.ts";
+import { type HistogramName, METRICS, type MetricName } from "./metrics.ts";
 
 /** The most series of a metric, including the overflow: clients must not fill a scrape. */
 export const SERIES_MAX = 1_000;
 /** A histogram has a series for each bucket, and +Inf, sum and count. */
-const HISTOGRAMS_MAX = Math.floor(SERIES_MAX / (DURATION_BUCKETS.length + 3));
+const SERIES_BESIDE_BUCKETS = 3;
 
 /**
  * Methods that have labels of their own: those that are served, and TRACE, which is refused by
@@ -42,10 +41,18 @@ export function newMetricTables() {
   const counts = (name: MetricName) => {
     return new MetricVec<CounterCell>(METRICS[name].labels, SERIES_MAX, newCounterCell);
   };
-  const durationLabels = METRICS.http_request_duration_seconds.labels;
+  const times = (name: HistogramName) => {
+    const { labels, buckets } = METRICS[name];
+    const cellsMax = Math.floor(SERIES_MAX / (buckets.length + SERIES_BESIDE_BUCKETS));
+    return new MetricVec<HistogramCell>(labels, cellsMax, () => newHistogramCell(buckets));
+  };
   const tallies = {
     requests: counts("http_requests_total"),
-    durations: new MetricVec<HistogramCell>(durationLabels, HISTOGRAMS_MAX, newHistogramCell),
+    durations: times("http_request_duration_seconds"),
+    routeDurations: times("route_duration_seconds"),
+    overheads: times("overhead_duration_seconds"),
+    upstreamDurations: times("upstream_duration_seconds"),
+    storeCalls: times("store_call_duration_seconds"),
     decisions: counts("decisions_total"),
     charged: counts("charged_total"),
     forwards: counts("forwards_total"),
@@ -63,30 +70,59 @@ export function newMetricTables() {
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
   for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
   tallies.shareRefusals.cell();
+  tallies.storeCalls.cell();
   for (const result of ["success", "failure"]) tallies.reloads.cell(result);
   return tallies;
 }
+
+/**
+ * The parts of a request's time that are not the gateway's own, in milliseconds. `upstreamMs` is
+ * undefined if it was not sent to a backend.
+ */
+export type RequestTimes = {
+  readonly storeMs: number;
+  readonly upstreamMs: number | undefined;
+};
 
 /** Counts one request, on the hot path. */
 export function countRequest(
   tallies: MetricTables,
   deprecated: DeprecatedRoutes,
   line: AccessLogEntry,
+  times: RequestTimes,
 ): void {
   const { env = "none", route = "none", plan = "none", status, source, decision } = line;
   const method = isLabelled(line.method) ? line.method : "OTHER";
   increment(tallies.requests.cell(env, route, method, status, source));
-  observeDuration(tallies.durations.cell(env, source), line.durationMs / 1000);
+  const seconds = line.durationMs / 1000;
+  observeDuration(tallies.durations.cell(env, source), seconds);
+  if (status !== SWITCHING_PROTOCOLS) {
+    const { storeMs, upstreamMs } = times;
+    const own = Math.max(0, line.durationMs - storeMs - (upstreamMs ?? 0));
+    observeDuration(tallies.overheads.cell(env), own / 1000);
+    if (upstreamMs !== undefined) {
+      const { upstream = "none" } = line;
+      observeDuration(tallies.upstreamDurations.cell(env, upstream), upstreamMs / 1000);
+      observeDuration(tallies.routeDurations.cell(env, route), seconds);
+    }
+  }
   increment(tallies.decisions.cell(env, plan, decision));
   tallies.charged.cell(env).value += line.charged;
   tallies.forwards.cell(env).value += line.forwards;
-  for (const window of line.observed ?? []) increment(tallies.observed.cell(env, plan, window));
-  if (line.code !== undefined) increment(tallies.refusals.cell(env, line.code));
-  if (line.code === "key_missing" || line.code === "key_invalid") {
-    increment(tallies.failures.cell(env, line.code));
+  if (line.observed !== undefined) {
+    for (const window of line.observed) increment(tallies.observed.cell(env, plan, window));
+  }
+  if (line.code !== undefined) {
+    increment(tallies.refusals.cell(env, line.code));
+    if (line.code === "key_missing" || line.code === "key_invalid") {
+      increment(tallies.failures.cell(env, line.code));
+    }
   }
   if (deprecated.get(env)?.get(route)?.has(method)) increment(tallies.deprecated.cell(env, route));
 }
+
+/** The status of a tunnel, which lasts as long as its client likes. */
+const SWITCHING_PROTOCOLS = 101;
 
 export function increment(cell: CounterCell): void {
   cell.value += 1;

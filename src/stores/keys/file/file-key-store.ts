@@ -6,9 +6,11 @@ import { takeLock } from "../../files/file-lock.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
 import {
   type KeyStore,
+  NO_TROUBLES,
   newRecordsId,
   type RecordEdit,
   type RecordsIdentity,
+  type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { checkedChanges } from "../records/record-changes.ts";
@@ -60,6 +62,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   #trouble: string | undefined;
   /** The trouble that was logged last, in full. */
   #told: string | undefined;
+  #unreadable = 0;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -94,6 +97,11 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const { length } = this.#reading.damaged;
     if (length === 0) return { ok: true };
     return { ok: false, why: `${length} records in the keys file are damaged: the log names them` };
+  }
+
+  troubles(): RecordTroubles {
+    const damaged = this.#reading.damaged.length;
+    return { ...NO_TROUBLES, damaged, unreadable: this.#unreadable };
   }
 
   refresh(): Promise<void> {
@@ -208,6 +216,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
       if (before !== undefined) report("info", "keys_readable", { path });
     } catch (cause) {
       const { message } = cause as Error;
+      this.#unreadable += 1;
       this.#trouble =
         cause instanceof DamagedFileError
           ? "the keys file is damaged: the log says where"

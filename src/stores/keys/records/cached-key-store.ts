@@ -1,6 +1,6 @@
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
-import type { RecordEdit } from "../key-store.ts";
+import type { RecordEdit, RecordTroubles } from "../key-store.ts";
 import { RecordSet } from "./record-set.ts";
 
 /**
@@ -33,9 +33,7 @@ export abstract class CachedKeyStore {
     return this.damageLines;
   }
 
-  lostCount(): number {
-    return 0;
-  }
+  abstract troubles(): RecordTroubles;
 
   change<T>(edit: RecordEdit<T>): Promise<T> {
     return this.queue.run(() => this.apply(edit));

@@ -12,6 +12,7 @@ import {
   newRecordsId,
   type RecordEdit,
   type RecordsIdentity,
+  type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
@@ -96,6 +97,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   #trouble: string | undefined;
   /** The trouble that was logged last. */
   #told: string | undefined;
+  #unreadable = 0;
+  #older = 0;
   #subscription: { restart(): void } | undefined;
   #missed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -143,8 +146,9 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
   }
 
-  override lostCount(): number {
-    return this.#lost.count;
+  troubles(): RecordTroubles {
+    const damaged = this.#seen?.damaged.length ?? 0;
+    return { lost: this.#lost.count, damaged, unreadable: this.#unreadable, older: this.#older };
   }
 
   async identity(): Promise<RecordsIdentity> {
@@ -278,6 +282,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   #tellOlder(before: Records): void {
+    this.#older += 1;
     this.#copy?.setAside(this.#lost.with(before));
     const why =
       "Redis has older key records than it had (restored from a backup, or lost in a failover): they are in use as they are";
@@ -322,6 +327,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     } catch (cause) {
       this.#trouble = wordsOf(cause);
       const isAway = !(cause instanceof LostRecordsError) && AWAY.has(toStoreFailure(cause).code);
+      if (!isAway) this.#unreadable += 1;
       if (isAway || this.#told === this.#trouble) return;
       this.#told = this.#trouble;
       const stay = "The keys read before stay in use, revoked ones too";

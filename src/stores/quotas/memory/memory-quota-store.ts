@@ -18,6 +18,7 @@ import {
   type ChargeResult,
   type ImposedBan,
   isAddressAccount,
+  type OddCharges,
   type QuotaStore,
   type ResetScope,
   type ResetWindow,
@@ -83,7 +84,7 @@ export async function createMemoryQuotaStore(
 }
 
 /** Every charge is made in this process, so none is uncertain. */
-const NO_CHARGES = { uncertainUnits: 0, lostUnits: 0 };
+const NO_CHARGES: OddCharges = { uncertainUnits: 0, lostUnits: 0, owedUnits: 0 };
 
 type Kept = {
   readonly days: DayCounts;
@@ -283,8 +284,12 @@ class MemoryStore implements QuotaStore {
     return 0;
   }
 
-  charges(): { readonly uncertainUnits: number; readonly lostUnits: number } {
+  charges(): OddCharges {
     return NO_CHARGES;
+  }
+
+  unwrittenCount(): number {
+    return this.#saver.failures;
   }
 
   unsafePolicy(): boolean {

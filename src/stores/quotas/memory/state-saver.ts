@@ -34,6 +34,9 @@ export class StateSaver {
     this.changed = options.changed;
   }
 
+  /** How often the files could not be written. */
+  failures = 0;
+
   /** Why the last write of the files failed. */
   get trouble(): string | undefined {
     return this.#trouble;
@@ -69,6 +72,7 @@ export class StateSaver {
       await notes.save();
     } catch (cause) {
       this.changed = true;
+      this.failures += 1;
       const trouble = `Cannot write the state file ${stateFile}: ${fileErrorMessage(cause)}`;
       const meaning = "Serving goes on, but a restart would forget what came since";
       if (this.#trouble === undefined) {

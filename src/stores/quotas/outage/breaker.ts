@@ -82,6 +82,10 @@ export class CircuitBreaker {
     return this.#accounts.debts.lostUnits;
   }
 
+  get owedUnits(): number {
+    return this.#accounts.debts.owedUnits;
+  }
+
   decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
     switch (this.#context.policy.onStoreFailure) {
       case "deny":

@@ -65,6 +65,7 @@ export class Debts {
   readonly #owed = new Map<string, AccountDebt>();
   readonly #accountsMax: number;
   #lostUnits = 0;
+  #owedUnits = 0;
 
   constructor(accountsMax: number) {
     this.#accountsMax = accountsMax;
@@ -77,6 +78,11 @@ export class Debts {
   /** The units that were dropped for lack of room, or for good. */
   get lostUnits(): number {
     return this.#lostUnits;
+  }
+
+  /** The units that are owed now. */
+  get owedUnits(): number {
+    return this.#owedUnits;
   }
 
   /**
@@ -136,6 +142,7 @@ export class Debts {
   take(): AccountDebt[] {
     const owed = [...this.#owed.values()];
     this.#owed.clear();
+    this.#owedUnits = 0;
     return owed;
   }
 
@@ -164,13 +171,16 @@ export class Debts {
       windows: windows.filter(({ units, untold }) => units !== 0 || untold),
       days: days.filter(({ requests, units }) => requests !== 0 || units !== 0),
     };
+    this.#owedUnits += debtUnits(all) - (before === undefined ? 0 : debtUnits(before));
     if (all.windows.length === 0 && all.days.length === 0) {
       this.#owed.delete(id);
     } else if (before !== undefined) {
       this.#owed.set(id, all);
     } else {
       const gone = keep(this.#owed, id, all, this.#accountsMax);
-      if (gone !== undefined) this.#lostUnits += debtUnits(gone);
+      const units = gone === undefined ? 0 : debtUnits(gone);
+      this.#lostUnits += units;
+      this.#owedUnits -= units;
     }
   }
 }

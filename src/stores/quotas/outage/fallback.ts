@@ -123,6 +123,10 @@ class StoreFallback implements Fallback {
     return this.#breakers.reduce((sum, { lostUnits }) => sum + lostUnits, 0);
   }
 
+  owedUnits(): number {
+    return this.#breakers.reduce((sum, { owedUnits }) => sum + owedUnits, 0);
+  }
+
   onCallEnd(bucket: number, failure: StoreFailure | undefined): void {
     if (failure !== undefined) this.#settleSoon();
     if (this.#breaker(bucket).onCallEnd(failure) && failure !== undefined)

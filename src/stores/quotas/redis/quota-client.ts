@@ -57,6 +57,8 @@ export type QuotaClientOptions = {
   readonly clock?: (() => number) | undefined;
   /** See SharedStore. */
   readonly historyMs?: number | undefined;
+  /** Called when a call that decides requests has ended, with or without an answer. */
+  readonly onCall?: ((tookMs: number) => void) | undefined;
 };
 
 export function createQuotaClient(
@@ -99,9 +101,11 @@ class RedisQuotaClient {
   /** When each unanswered decision was requested, on performance.now(): a few at most. */
   readonly unansweredMs: number[] = [];
   historyMs: number | undefined;
+  readonly #onCall: ((tookMs: number) => void) | undefined;
 
-  constructor(link: Link, prefix: string, { clock, historyMs }: QuotaClientOptions) {
+  constructor(link: Link, prefix: string, { clock, historyMs, onCall }: QuotaClientOptions) {
     this.#link = link;
+    this.#onCall = onCall;
     this.historyMs = historyMs;
     this.#prefix = prefix;
     this.#clock = clock;
@@ -131,6 +135,7 @@ class RedisQuotaClient {
     try {
       return await this.#decide(asks, giveUpMs);
     } finally {
+      this.#onCall?.(performance.now() - sentMs);
       this.unansweredMs.splice(this.unansweredMs.indexOf(sentMs), 1);
     }
   }

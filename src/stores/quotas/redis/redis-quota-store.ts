@@ -28,6 +28,7 @@ import {
   type ImposedBan,
   type LateBan,
   type LateUsage,
+  type OddCharges,
   type OnMissing,
   parseAccountId,
   type QuotaStore,
@@ -78,6 +79,8 @@ export type RedisQuotaStoreOptions = {
    * By default no request is decided then, as under `onStoreFailure: deny`.
    */
   readonly outage?: (store: FallbackInputs) => OutageHandler;
+  /** Called when a call that decides requests has ended, with or without an answer. */
+  readonly onCall?: ((tookMs: number) => void) | undefined;
   /** Called when counts rose by late charges. */
   readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
   /** Called with a ban that no request was told. */
@@ -141,10 +144,10 @@ class RedisQuotaStore implements QuotaStore {
   readonly #origin = randomUUID();
 
   constructor(link: CountedLink, options: RedisQuotaStoreOptions) {
-    const { address, prefix, report, now, timeoutMs, historyMs } = options;
+    const { address, prefix, report, now, timeoutMs, historyMs, onCall } = options;
     this.#link = link;
     this.#options = options;
-    const shared = createQuotaClient(link, prefix, { clock: now, historyMs });
+    const shared = createQuotaClient(link, prefix, { clock: now, historyMs, onCall });
     const answers = new DecisionCache(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#shared = shared;
@@ -315,8 +318,14 @@ class RedisQuotaStore implements QuotaStore {
     this.#outage.reconfigure(policy);
   }
 
-  charges(): { readonly uncertainUnits: number; readonly lostUnits: number } {
-    return { uncertainUnits: this.#uncertainUnits, lostUnits: this.#outage.lostUnits() };
+  charges(): OddCharges {
+    const [lostUnits, owedUnits] = [this.#outage.lostUnits(), this.#outage.owedUnits()];
+    return { uncertainUnits: this.#uncertainUnits, lostUnits, owedUnits };
+  }
+
+  /** This store has no file. */
+  unwrittenCount(): number {
+    return 0;
   }
 
   commandCount(): number {

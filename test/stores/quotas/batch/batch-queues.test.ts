@@ -73,6 +73,7 @@ function openBatch() {
     },
     reconfigure: () => undefined,
     lostUnits: () => 0,
+    owedUnits: () => 0,
     health: () => undefined,
     close: async () => undefined,
   };
