@@ -18,7 +18,7 @@ export function writePages(report: Report, say: (text: string) => void): void {
     writeFileSync(join(folder, `${name}.svg`), `${svg}\n`);
   }
   writeFileSync(join(ROOT, "docs/performance.md"), markdownPage(report));
-  say("wrote docs/performance.md");
+  say("wrote docs/performance.md: npm run generate adds its place among the pages");
   if (!isTrusted(report)) {
     say(
       "README.md keeps its table: copies of one variant lay too far apart, or the warm-up was short",

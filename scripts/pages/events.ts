@@ -8,32 +8,50 @@ export function eventsPage(): string {
 
 ${madeFrom("src/telemetry/log/events.ts and log-events.ts")}
 
+What the gateway reports beside requests: events, for people and alarms, and all other lines of the log. Every name on
+this page is stable, so an alarm can wait for it. [Troubleshooting](../troubleshooting.md#events-and-lines-of-the-log)
+says what to do about each.
+
 ## Kinds
 
-An event is a line of the [log](log.md) with \`"msg":"event"\`, its \`kind\` and the \`gateway\` that tells it. \`quota\` and \`ban\` are told by the
-gateway whose request crossed the line, so once over all gateways, without a command to the store. \`key_…\`,
-\`account_changed\` and \`sunset\` are told by the gateway that is the first to set a marker in the store, so once over
-all that share one, whether a command, the admin API or somebody else made the change; changes from before the
-start of every gateway are not told. \`upstream_…\`, \`store_…\` and \`config_…\` are told by each gateway that they
-concern. The kinds are stable: an alarm can wait for one.
+An event is a line of the [log](log.md) with \`"msg":"event"\`, its \`kind\`, and the \`gateway\` that reports it:
+
+\`\`\`json
+{"level":"info","time":1795204800123,"kind":"quota","gateway":"api-1","account":"acme","env":"production","plan":"free","window":"day","percent":80,"used":800,"limit":1000,"reset":1795305600,"msg":"event"}
+\`\`\`
+
+| kinds | reported by | how often |
+|---|---|---|
+| \`quota\`, \`overage\`, \`ban\` | the gateway whose request crossed the line | once over all gateways |
+| \`key_…\`, \`account_changed\`, \`sunset\` | the gateway that is first to set a marker in the store, whoever made the change | once over all gateways that share the store; changes from before the start of every gateway are not reported |
+| \`upstream_…\`, \`store_…\`, \`config_…\` | each gateway that is concerned | once by each |
 
 ${table(["kind", "level", "members", "meaning"], rowsOf(EVENTS))}
 
 ## Webhooks
 
-With \`events\` in the [configuration](../configuration.md) each event goes to a URL too, with POST and signed as
-[Standard Webhooks](https://www.standardwebhooks.com) say: \`webhook-id\`, \`webhook-timestamp\` and
-\`webhook-signature\` (\`v1\`, HMAC-SHA256). The body is
-\`{"type":"tollgate.events","timestamp":…,"data":{"events":[…]}}\` with up to 100 events, each with \`kind\`, \`time\` in
-Unix milliseconds, \`gateway\`, and the members above. A status of 2xx takes it; anything else is tried again
-after 1 s, then up to every 5 min, for 24 h, with the same id and the same body: at least once, so look at the id.
-10,000 events are held, and what comes on top is counted in \`tollgate_events_dropped_total\`. What is held is
-lost at a restart. No request waits for any of it.
+To send events to a URL as well, set \`events\` in the [configuration](../configuration.md#events):
+
+\`\`\`yaml
+events:
+  url: https://hooks.example.com/tollgate
+  secret: \${WEBHOOK_SECRET}
+  kinds: [ban, quota, upstream_down, store_away]
+\`\`\`
+
+- Events are sent with POST and signed as [Standard Webhooks](https://www.standardwebhooks.com) say, in \`webhook-id\`,
+  \`webhook-timestamp\` and \`webhook-signature\` (\`v1\`, HMAC-SHA256).
+- The body is \`{"type":"tollgate.events","timestamp":…,"data":{"events":[…]}}\` with up to 100 events. Each event has
+  \`kind\`, \`time\` in Unix milliseconds, \`gateway\`, and the members above.
+- Answer with 2xx to accept it. Any other answer is tried again after 1 s, then with longer pauses of up to 5 minutes,
+  for 24 hours. Repetitions have the same id and the same body, so use the id to skip what you have already seen.
+- At most 10,000 events wait. Further ones are counted in \`tollgate_events_dropped_total\`. Events that wait are lost at a
+  restart. No request waits for an event.
 
 ## Other lines
 
-Every line that is neither an event nor a [request](log.md), by its \`msg\`. These names are stable too. \`why\` is always
-words for people, and no line holds a key, a token or a password.
+Every line that is neither an event nor a [request](log.md), by its \`msg\`. \`why\` is always in words for people. No line
+holds a key, a token or a password.
 
 ${table(["msg", "level", "members", "meaning"], rowsOf(LOG_EVENTS))}
 `;

@@ -14,9 +14,20 @@ export function metricsPage(): string {
 
 ${madeFrom("src/telemetry/metrics/metrics.ts")}
 
-At \`/metrics\` of the [admin listener](admin.md#metrics), as Prometheus text. Labels hold names from the
-configuration and words of the gateway's own; a value that is unknown is \`none\`. A metric has at most
-${SERIES_MAX.toLocaleString("en")} series: what comes after that is counted with \`overflow\` in every label, so that sums stay true.
+Every metric that the gateway exposes for Prometheus, at \`/metrics\` of the [admin listener](admin.md#metrics):
+
+\`\`\`sh
+curl -s "$ADMIN_URL/metrics" | grep '^tollgate_store_up'
+\`\`\`
+
+\`\`\`text
+tollgate_store_up 1
+\`\`\`
+
+- [examples/prometheus](../../examples/prometheus) scrapes it and has alerts; [examples/grafana](../../examples/grafana) is a
+  dashboard.
+- Labels hold names from the configuration and words of the gateway. An unknown value is \`none\`.
+- A metric has at most ${SERIES_MAX.toLocaleString("en")} series. Everything above is counted with \`overflow\` in every label, so that sums stay true.
 
 ${table(["metric", "type", "labels", "meaning"], rows)}
 

@@ -18,10 +18,23 @@ export function refusalsPage(): string {
 
 ${madeFrom("src/core/refusal-table.ts")}
 
-Every code that the gateway itself answers with, in the [shape](http.md#refusals)
-\`{"code","message","status"}\`. Any refusal ends the connection too where a body is
-[left unread](edge.md#unread-bodies), where an address is past its
-[failure allowance](http.md#failure-allowance), and during a [drain](edge.md#drain).
+Every code with which the gateway itself answers, and when. [Troubleshooting](../troubleshooting.md#codes-that-clients-get) has the
+causes of each and what to do. A refusal is JSON with \`code\`, \`message\` and \`status\` ([shape](http.md#refusals)):
+
+\`\`\`text
+HTTP/1.1 429 Too Many Requests
+X-RateLimit-Limit: 60
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1795206360
+X-RateLimit-Window: minute
+Retry-After: 12
+
+{"code":"rate_limited","message":"The minute limit, 60 units, is used up: retry after the time in Retry-After","status":429}
+\`\`\`
+
+Each refusal with "yes" in its row ends the connection. Any other one ends it too if a body is
+[left unread](edge.md#unread-bodies), if the address is past its [failure allowance](http.md#failure-allowance), and during
+a [drain](edge.md#drain).
 
 ${table(["status", "code", "when", "fields beyond the usual", "ends the connection", "message"], rows)}
 `;

@@ -6,6 +6,8 @@ import { parse } from "yaml";
 import { parseArguments } from "../../src/cli/framework/parse.ts";
 import { VERBS } from "../../src/cli/run.ts";
 import { REFUSALS } from "../../src/core/refusal-table.ts";
+import { EVENTS } from "../../src/telemetry/log/events.ts";
+import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
 import { loadFiles, told } from "../config/folder.ts";
 import { Desk } from "./desk.ts";
 import {
@@ -96,6 +98,29 @@ async function mistakesInYaml(text: string): Promise<readonly string[]> {
   return told(await loadFiles(files, ENV));
 }
 
+/** Members of a line of the log that its table lacks, or that it always has and this line lacks. */
+function strangeMembers(line: Readonly<Record<string, unknown>>): string[] {
+  if (line.msg === "event") {
+    const row = Object.entries(EVENTS).find(([kind]) => kind === line.kind)?.[1];
+    const known: readonly string[] = [
+      "level",
+      "time",
+      "kind",
+      "gateway",
+      "msg",
+      ...(row?.members ?? []),
+    ];
+    return Object.keys(line).filter((name) => !known.includes(name));
+  }
+  const rows: Readonly<Record<string, { absent?: string }>> = ACCESS_LOG_FIELDS;
+  return [
+    ...Object.keys(line).filter((name) => rows[name] === undefined),
+    ...Object.entries(rows).flatMap(([name, { absent }]) => {
+      return absent === undefined && !(name in line) ? [name] : [];
+    }),
+  ];
+}
+
 describe("the blocks of the pages", () => {
   it("say their language, which is one that is run, checked or shown", () => {
     const known = [...LANGUAGES, ...SHOWN];
@@ -128,6 +153,19 @@ describe("the blocks of the pages", () => {
       bad.push(...(await mistakesInYaml(block.text)).map((one) => `${where(block)}: ${one}`));
     }
     assert.deepEqual(bad, []);
+  });
+
+  it("with lines of the log have members that the tables of the log have", () => {
+    const lines = BLOCKS.filter(({ language }) => language === "json").map((block) => {
+      return [block, JSON.parse(block.text) as Record<string, unknown>] as const;
+    });
+    const kinds: string[] = [];
+    for (const [block, line] of lines) {
+      if (typeof line.msg !== "string") continue;
+      kinds.push(line.msg);
+      assert.deepEqual(strangeMembers(line), [], where(block));
+    }
+    assert.deepEqual(kinds.toSorted(), ["event", "request"]);
   });
 
   it("with JSON can be read, and with an answer have the status of its code", () => {
