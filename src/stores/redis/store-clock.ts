@@ -29,6 +29,16 @@ export class StoreClock {
   }
 
   /**
+   * The store's time if its last answers were made as soon as their calls were sent; never behind
+   * the store's clock while that is known. A store that answers late leaves the two apart.
+   */
+  latestNow(): number {
+    if (!this.isKnown) return this.now();
+    const nowMs = performance.now();
+    return Math.ceil(nowMs + this.#highestMs + driftIn(nowMs - this.#learntMs));
+  }
+
+  /**
    * Called when the store said `nowMs`, at some time from `sentMs` to `receivedMs` on
    * performance.now().
    */

@@ -102,7 +102,7 @@ export const LOG_EVENTS = {
     level: "warn",
     members: ["store", "units", "accounts"],
     meaning:
-      "Calls may have run although their answers were lost: these accounts were charged [twice at most](store.md#uncertain-charges)",
+      "Calls may have run although their answers were lost: these accounts were charged [twice at most](store.md#uncertain-charges), or units were not taken back",
   },
   charges_lost: {
     level: "error",

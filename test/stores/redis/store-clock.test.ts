@@ -31,6 +31,17 @@ describe("the clock of the store", () => {
     assert.ok(latest <= 1_000_050 && latest > 1_000_040, `${latest}`);
   });
 
+  it("lies between two instants, which an answer that was held leaves apart and a quick one does not", () => {
+    const now = at();
+    const held = learnt([now - 250, now, 1_000_000]);
+    const apart = (clock: StoreClock) => clock.latestNow() - clock.now();
+    assert.ok(apart(held) >= 250 && apart(held) < 260, `${apart(held)}`);
+    held.learn(now, now, 1_000_001);
+    assert.ok(apart(held) >= 0 && apart(held) < 5, `${apart(held)}`);
+    held.forget();
+    assert.ok(apart(held) <= 1, "an unknown clock is taken for what it was");
+  });
+
   it("is measured best by the quickest answer: a slow one later makes it no worse", () => {
     const now = at();
     const quick = learnt([now - 1, now, 1_000_000]);

@@ -176,9 +176,14 @@ export class CircuitBreaker {
     this.#settlement.onCallTimeout(answered);
   }
 
-  /** Drops the debts for good; returns their units. */
+  /**
+   * Drops the debts for good; returns the units that are not charged. Those that are not taken back
+   * are reported as uncertain.
+   */
   drop(): number {
-    return this.#accounts.debts.drop();
+    const { lostUnits, takeBacks } = this.#accounts.debts.drop();
+    if (takeBacks.length > 0) this.#context.onUncertain(takeBacks);
+    return lostUnits;
   }
 
   /** Whether there are no debts, and requests can only be admitted by the store. */
@@ -275,8 +280,10 @@ export class CircuitBreaker {
 
   #outageContext(name: AccountRef): OutageContext {
     const { clock, shared, answers } = this.#context;
+    const storeClock = shared.clockOf(this.#bucket);
     return {
-      nowMs: clock?.() ?? shared.clockOf(this.#bucket).now(),
+      nowMs: clock?.() ?? storeClock.now(),
+      latestMs: clock?.() ?? storeClock.latestNow(),
       gateways: this.#gatewaysAtOutage,
       pending: this.#pendingBefore,
       knownCount: (counter, startMs) => answers.countOf(name, counter, startMs),

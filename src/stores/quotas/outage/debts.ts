@@ -1,6 +1,7 @@
 import { DAY_MS } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import type { UncertainCharge } from "../outage-handler.ts";
 import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
 
 /** Counts above `from`, up to `to`, that no quota event has reported. */
@@ -32,7 +33,7 @@ export type DayDebt = {
   readonly day: number;
   readonly requests: number;
   readonly units: number;
-  readonly plan?: string | undefined;
+  readonly plan?: string;
 };
 
 /**
@@ -101,7 +102,7 @@ export class Debts {
       windows: windows.map((standing, i) => {
         return { ...windowDebt(standing, cost), limit: request.limits[i] };
       }),
-      days: [{ day: Math.floor(atMs / DAY_MS), requests: 1, units: cost, plan: request.plan }],
+      days: [dayDebt(atMs, 1, cost, request.plan)],
     });
   }
 
@@ -127,8 +128,7 @@ export class Debts {
       const untold = to < standing.used ? { from: to, to: standing.used } : undefined;
       return { ...debt, chargedMs: nowMs, untold };
     });
-    const day = { day: Math.floor(nowMs / DAY_MS), requests: -granted, units: -units };
-    this.#put({ name, plan, windows: charged, days: [day] });
+    this.#put({ name, plan, windows: charged, days: [dayDebt(nowMs, -granted, -units)] });
     return counted;
   }
 
@@ -151,12 +151,15 @@ export class Debts {
     for (const debt of owed) this.#put(debt);
   }
 
-  /** Counts all debts as lost, because they will not be charged any more. Returns their units. */
-  drop(): number {
-    let units = 0;
-    for (const owed of this.take()) units += debtUnits(owed);
-    this.#lostUnits += units;
-    return units;
+  /**
+   * Counts all debts as lost, because they will not be charged any more. Returns their units, and
+   * those of each account that will not be taken back.
+   */
+  drop(): { readonly lostUnits: number; readonly takeBacks: readonly UncertainCharge[] } {
+    const owed = this.take();
+    const lostUnits = owed.reduce((sum, each) => sum + debtUnits(each), 0);
+    this.#lostUnits += lostUnits;
+    return { lostUnits, takeBacks: takeBackUnits(owed) };
   }
 
   #put(debt: AccountDebt): void {
@@ -213,13 +216,10 @@ function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
 
 function addDay(days: DayDebt[], { day, requests, units, plan }: DayDebt): void {
   const at = days.findIndex((one) => one.day === day);
-  const found = days[at] ?? { requests: 0, units: 0, plan: undefined };
-  days[at < 0 ? days.length : at] = {
-    day,
-    requests: found.requests + requests,
-    units: found.units + units,
-    plan: plan ?? found.plan,
-  };
+  const found: Omit<DayDebt, "day"> = days[at] ?? { requests: 0, units: 0 };
+  const sum = { day, requests: found.requests + requests, units: found.units + units };
+  const last = plan ?? found.plan;
+  days[at < 0 ? days.length : at] = last === undefined ? sum : { ...sum, plan: last };
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {
@@ -255,6 +255,11 @@ export function takeBacksOf(owed: readonly AccountDebt[]): AccountDebt[] {
     windows: debt.windows.filter(({ units }) => units <= 0),
     days: debt.days.filter(({ units }) => units <= 0),
   }));
+}
+
+function dayDebt(atMs: number, requests: number, units: number, plan?: string): DayDebt {
+  const debt = { day: Math.floor(atMs / DAY_MS), requests, units };
+  return plan === undefined ? debt : { ...debt, plan };
 }
 
 /** The debts with the opposite sign: together they cancel each other. */
@@ -296,6 +301,15 @@ function isSame(
  */
 export function debtUnits({ windows }: AccountDebt): number {
   return windows.reduce((most, one) => Math.max(most, one.units), 0);
+}
+
+/** The units that each account gives back: the most of any of its windows and days. */
+export function takeBackUnits(owed: readonly AccountDebt[]): UncertainCharge[] {
+  const charges = owed.map(({ name, windows, days }) => {
+    const units = [...windows, ...days].reduce((most, one) => Math.max(most, -one.units), 0);
+    return { name, units };
+  });
+  return charges.filter(({ units }) => units > 0);
 }
 
 /** Keeps the value as the newest. Beyond `max` the oldest is removed and returned. */

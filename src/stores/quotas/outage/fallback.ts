@@ -35,6 +35,8 @@ const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
+/** How long a gateway that ends tries to charge its debts to a store that was unreachable. */
+const SETTLE_AWAY_MS = 500;
 /** The pause between heartbeats while gateways wait for each other to charge their debts. */
 const SETTLE_MS = 100;
 /** The most accounts that are decided here, in all breakers together. */
@@ -145,8 +147,10 @@ class StoreFallback implements Fallback {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    const open = this.#breakers.filter(({ isTripped }) => !isTripped);
-    await Promise.allSettled(open.map((breaker) => breaker.settle()));
+    const settled = this.#breakers.map((breaker) => {
+      return breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
+    });
+    await Promise.allSettled(settled);
     const units = this.#breakers.reduce((sum, breaker) => sum + breaker.drop(), 0);
     if (units > 0) this.#options.report("error", "charges_lost", { units });
     await this.#heart.leave();

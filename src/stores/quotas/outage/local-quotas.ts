@@ -30,6 +30,8 @@ type Local = { outage: number; account: AccountState; readonly shares: Share[] }
 export type OutageContext = {
   /** The store's now, in Unix milliseconds, as far as it is known. */
   readonly nowMs: number;
+  /** The store's now at the latest. A window that ends before it may be over. */
+  readonly latestMs: number;
   /** The number of gateways that share a limit. */
   readonly gateways: number;
   /**
@@ -43,7 +45,8 @@ export type OutageContext = {
 
 /**
  * A decision from shares. `admitted`: the request fits, and is owed. `exhausted`: the counted units
- * use up a limit of the plan. `share`: only this gateway's share is used up.
+ * use up a limit of the plan. `share`: only this gateway's share is used up, or the window may be
+ * over.
  */
 export type LocalDecision = {
   readonly verdict: QuotaDecision;
@@ -96,7 +99,8 @@ export class LocalQuotas {
     const { account, verdict } = decide(local.account, asked, context.nowMs);
     local.account = account;
     if (verdict.granted > 0) this.debts.add(name, ask, verdict.windows, context.nowMs);
-    const isExhausted = rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined;
+    const refusal = rateLimitRefusal(verdict, verdict.nowMs, cost);
+    const isExhausted = refusal !== undefined && refusal.standing.resetMs > context.latestMs;
     const outcome =
       verdict.granted > 0 ? "admitted" : isExhausted ? "exhausted" : ("share" as const);
     const windows = verdict.windows.map((standing, i) => {

@@ -14,6 +14,7 @@ import {
   debtUnits,
   negated,
   takeBacksOf,
+  takeBackUnits,
   type WindowDebt,
   withoutTakeBacks,
 } from "./debts.ts";
@@ -98,8 +99,12 @@ export class DebtSettlement {
         const { code, executed } = toStoreFailure(later);
         // The script uses every other right before it charges anything.
         if (code === "NOPERM" || executed === "no") return;
-        debts.restore(negated(takeBacksOf(batch)));
-        this.#tellUncertain(withoutTakeBacks(batch).map(chargeOf));
+        const takeBacks = takeBacksOf(batch);
+        debts.restore(negated(takeBacks));
+        this.#tellUncertain([
+          ...withoutTakeBacks(batch).map(chargeOf),
+          ...takeBackUnits(takeBacks),
+        ]);
       };
       const onLate = (late: LateCharged) => {
         debts.restore(negated(batch));

@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
 import type { QuotaDecider } from "../../../../src/stores/quotas/quota-store.ts";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
-import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";
+import { openTcpProxy, type TcpProxy } from "../../../support/wire/tcp-proxy.ts";
 import { account, perDay } from "../redis/redis-kit.ts";
-import { counted, openFallback } from "./fallback-kit.ts";
+import { counted, type FallbackHouse, openFallback } from "./fallback-kit.ts";
 
 const { server, redis } = await useRedis();
 const ask = perDay(1_000_000, undefined);
@@ -118,4 +120,73 @@ it("tells the counts that a late charge brought, once, and not those that it tak
     return [plan, window, from, used, limit];
   });
   assert.deepEqual(told, [["free", "day", 1, 9, 10]]);
+});
+
+/** A request that was answered as unavailable, and that Redis has charged. */
+async function chargedForNothing(house: FallbackHouse, proxy: TcpProxy, id: string) {
+  await house.store.charge(account(id), ask);
+  proxy.behave({ answerLatencyMs: 200 });
+  assert.deepEqual(await house.store.charge(account(id), ask), { unavailable: true });
+}
+
+const uncertainOf = ({ told }: FallbackHouse) => {
+  return told
+    .filter(({ message }) => message === "charges_uncertain")
+    .map(({ details }) => details?.accounts);
+};
+
+it("tells the units that it does not take back, since the answer to that was lost", async () => {
+  await using proxy = await openTcpProxy(server);
+  let losses = 0;
+  await using house = await openFallback(proxy, {
+    policy: { onStoreFailure: "deny" },
+    through: (shared) => {
+      const runOn: QuotaClient["runOn"] = async (...call) => {
+        const reply = await shared.runOn(...call);
+        losses += 1;
+        if (losses > 1) return reply;
+        throw new StoreFailure("unreachable", "the connection was cut", "unknown");
+      };
+      return { ...shared, runOn };
+    },
+  });
+  await chargedForNothing(house, proxy, "lost");
+  proxy.behave({});
+  await eventually(() => assert.match(String(uncertainOf(house)), /production:lost 1/));
+  assert.equal((await counted(redis, "lost")).d, 1, "it gave them back");
+  await eventually(async () => {
+    assert.ok("verdict" in (await house.store.charge(account("lost"), ask)));
+  });
+  await eventually(async () => assert.equal((await counted(redis, "lost")).d, 2, "once"));
+});
+
+it("tells the units that it does not take back, since it ends", async () => {
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+  await chargedForNothing(house, proxy, "ended");
+  proxy.behave({ answerLatencyMs: 10_000 });
+  await sleep(250);
+  await house.store.close();
+  assert.match(String(uncertainOf(house)), /production:ended 1/);
+});
+
+it("charges what it owes when it ends, though the store is known to be slow", async () => {
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy);
+  const name = account("slow");
+  await house.store.charge(name, ask);
+  proxy.behave({ answerLatencyMs: 120 });
+  await eventually(async () => {
+    await house.store.charge(name, ask);
+    assert.ok(!house.gate.health().ok);
+  });
+  let admitted = 0;
+  for (let i = 0; i < 5; i++) {
+    const answer = await house.store.charge(name, ask);
+    if ("admitted" in answer && answer.admitted) admitted += 1;
+  }
+  assert.equal(admitted, 5);
+  const lost = house.store.charges().lostUnits;
+  await house.store.close();
+  assert.equal(house.store.charges().lostUnits, lost, "nothing is lost");
 });

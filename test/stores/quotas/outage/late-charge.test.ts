@@ -106,7 +106,8 @@ describe("a late charge", () => {
   it("keeps the plan of its day: of one that has none, of today, and of one that is over", async () => {
     const day = Math.floor(Date.UTC(2026, 6, 15) / DAY_MS);
     const late = (plan: string | undefined, of: number, at: number) => {
-      return chargeDay({ day: of, requests: 1, units: 1, plan }, at * DAY_MS + 60_000);
+      const debt = { day: of, requests: 1, units: 1, ...(plan !== undefined && { plan }) };
+      return chargeDay(debt, at * DAY_MS + 60_000);
     };
     await late("free", day, day);
     assert.deepEqual(await plansBy(day), ["free"]);

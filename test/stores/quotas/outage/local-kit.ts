@@ -35,5 +35,6 @@ export function terms({ last, ...more }: Terms = {}): OutageContext {
     const found = last?.windows.find((one) => counterName(one) === counter);
     return found?.resetMs === windowEnd(counterWindow(counter), startMs) ? found.used : 0;
   };
-  return { nowMs: NOON, gateways: 1, pending: 0, knownCount, ...more };
+  const { nowMs = NOON, latestMs = nowMs } = more;
+  return { gateways: 1, pending: 0, knownCount, ...more, nowMs, latestMs };
 }

@@ -54,6 +54,17 @@ describe("the share of a gateway", () => {
     assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: NOON + 2 * MINUTE })), 30);
   });
 
+  it("is what refuses while the clock leaves open whether the window is over, never the limit", () => {
+    const ask = asking({ window: "minute", limit: 60 });
+    const endMs = NOON + MINUTE;
+    const outcomeAt = (latestMs: number) => {
+      const given = terms({ last: toldBy(ask, 60, NOON), nowMs: endMs - 200, latestMs });
+      return new LocalQuotas().decide(name, ask, given).outcome;
+    };
+    assert.equal(outcomeAt(endMs - 1), "exhausted");
+    assert.equal(outcomeAt(endMs), "share");
+  });
+
   it("counts 0 as known of a window that the last answer does not tell of", () => {
     const ask = asking({ window: "minute", limit: 60 });
     const before = toldBy(ask, 41, NOON - 1);
@@ -205,13 +216,14 @@ describe("what is owed", () => {
     const accounts = new LocalQuotas();
     admitted(accounts, ask, terms({ nowMs: NOON + MINUTE - 1 }), 3);
     admitted(accounts, ask, terms({ nowMs: NOON + MINUTE }), 2);
+    const [minute, day] = ask.limits;
     assert.deepEqual(accounts.debts.take(), [
       {
-        ...{ name, limits: ask.limits, plan: undefined },
+        ...{ name, plan: undefined },
         windows: [
-          { counter: "minute", startMs: NOON, units: 3 },
-          { counter: "day", startMs: DAY_START, units: 5 },
-          { counter: "minute", startMs: NOON + MINUTE, units: 2 },
+          { counter: "minute", startMs: NOON, units: 3, limit: minute },
+          { counter: "day", startMs: DAY_START, units: 5, limit: day },
+          { counter: "minute", startMs: NOON + MINUTE, units: 2, limit: minute },
         ],
         days: [{ day: TODAY, requests: 5, units: 5 }],
       },
