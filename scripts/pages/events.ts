@@ -48,6 +48,8 @@ events:
 - At most 10,000 events wait. Further ones are counted in \`tollgate_events_dropped_total\`. Events that wait are lost at a
   restart. No request waits for an event.
 
+${USAGE_EVENTS}
+
 ## Other lines
 
 Every line that is neither an event nor a [request](log.md), by its \`msg\`. \`why\` is always in words for people. No line
@@ -56,6 +58,50 @@ holds a key, a token or a password.
 ${table(["msg", "level", "members", "meaning"], rowsOf(LOG_EVENTS))}
 `;
 }
+
+const USAGE_EVENTS = `## Usage events
+
+With \`history\` in the [configuration](../configuration.md) and the kind \`usage\` in \`events.kinds\`, or \`all\`, each
+account is told of once for each day that is [closed](history.md#days) and has any usage. These events go to the same URL,
+signed in the same way, in messages of their own: up to 100 [CloudEvents 1.0](https://cloudevents.io), as
+\`application/cloudevents-batch+json\`.
+
+\`\`\`json
+[
+  {
+    "specversion": "1.0",
+    "type": "tollgate.usage",
+    "source": "/tollgate/tg",
+    "id": "production:acme:2026-10-21",
+    "time": "2026-10-21T23:59:59Z",
+    "subject": "acme",
+    "datacontenttype": "application/json",
+    "data": {
+      "environment": "production", "account": "acme", "plan": "pro", "day": "2026-10-21",
+      "admitted": 1200, "units": 1450, "refused": 3, "overage": 450
+    }
+  }
+]
+\`\`\`
+
+- \`id\` is the environment, the account and the day, and the same day always makes the same event: a receiver that
+  remembers ids counts no unit twice. \`source\` ends with \`storePrefix\`, \`subject\` is the account, \`time\` the last second of
+  the day, and \`data\` a row of the [history](history.md#days).
+- \`overage\` is there where a plan includes units of a month: the units of the day above them, counted from the first
+  day of the month of the account, by the plan of that day. \`usage --month\` counts a whole month by the plan of its last day, which
+  differs where the plan changed.
+- They are read from the history when they are sent and held nowhere. What the receiver has acknowledged with a status of
+  2xx is marked in the store; the rest is sent again, after 1 s, then up to every 5 min, for as long as the history is
+  kept, whatever restarts meanwhile. The first time the whole history is sent.
+- A receiver that stores a message and dies before it answers gets it again, with the same \`webhook-id\` where it is
+  cut in the same way, and always with the same ids.
+- A message that is not acknowledged is sent again by halves, down to single events. An event that is refused alone is
+  set aside until the others are through, and its account and day are in the \`usage_unsent\` line. The days of an
+  account come in order.
+- Of several gateways on one Redis one sends at a time. Another goes on within 40 s where that one is gone.
+- \`refused\` is what was counted when the event was made: a gateway that was cut off from the store adds later.
+
+[Billing](../billing.md) makes events of Stripe and OpenMeter of them.`;
 
 function rowsOf(rows: Readonly<Record<string, LogEventRow>>): string[][] {
   return Object.entries(rows).map(([name, { level, members, meaning }]) => [

@@ -30,6 +30,12 @@ export class Findings {
     return valueAt(this.tree.value, path) !== undefined;
   }
 
+  /** Whether the file says `off` there, as YAML of either version writes it. */
+  isOff(path: ConfigPath): boolean {
+    const value = valueAt(this.tree.value, path);
+    return value === "off" || value === false;
+  }
+
   warning(path: ConfigPath, message: string): void {
     this.warnings.push(makeMistake(this.file, this.tree.placeOfKey(path), message));
   }

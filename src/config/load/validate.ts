@@ -29,6 +29,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   }
   checkPlans(draft, findings);
   checkBans(draft, findings);
+  checkEvents(draft, findings);
   checkExposure(draft, findings);
 }
 
@@ -109,6 +110,17 @@ function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findin
       `Cannot use workers: ${workers} with store: memory: processes share counters through a Redis only; set store, or workers: 1`,
     );
   }
+}
+
+/** Usage events are read from the history. */
+function checkEvents({ events, history }: Draft, findings: Findings): void {
+  const at = events?.kinds.indexOf("usage") ?? -1;
+  const isKept = findings.isGiven(["history"]) && !findings.isOff(["history"]);
+  if (at === -1 || history !== undefined || isKept) return;
+  findings.mistake(
+    ["events", "kinds", at],
+    "Cannot send usage events without history: they are read from it; set history: 400d, or leave usage out",
+  );
 }
 
 function isSameFile(one: string, other: string | undefined): boolean {

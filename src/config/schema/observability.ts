@@ -44,6 +44,7 @@ export const EVENT_KINDS = [
     "ban_lifted",
     "quota",
     "overage",
+    "usage",
     "key_issued",
     "key_rotated",
     "key_revoked",
@@ -75,7 +76,7 @@ export const events = z.strictObject(
         .min(1, "a list of at least one kind of event")
         .max(EVENT_KINDS.length, `a list of at most ${EVENT_KINDS.length} kinds of events`),
       ["all"],
-      "The kinds that are sent; the log has all of them.",
+      "The kinds that are sent; the log has all of them. `usage` needs `history`, without which `all` lacks it.",
     ),
     quota: optional(
       z

@@ -18,6 +18,14 @@ export type DayUsage = {
 /** Days from `from` to `to`, both included. */
 export type DaySpan = { readonly from: number; readonly to: number };
 
+/** How long after its end a day may still change (docs/reference/history.md#days). */
+const CLOSES_AFTER_MS = 900_000;
+
+/** The last day that is closed at `nowMs`: nothing is charged to it any more, or taken back. */
+export function lastClosedDay(nowMs: number): number {
+  return dayOf(nowMs - CLOSES_AFTER_MS) - 1;
+}
+
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }

@@ -26,6 +26,7 @@ import {
 import type { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { RecordChangeWatcher } from "../events/record-change-watcher.ts";
 import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
+import { UsageEventSender } from "../events/usage-event-sender.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
@@ -85,6 +86,7 @@ export class RunningGateway implements GatewayHandle {
   readonly #unwatch: () => void;
   /** Defined in only one of the processes that serve together. */
   readonly #teller: RecordChangeWatcher | undefined;
+  readonly #usageEvents: UsageEventSender | undefined;
   /** Undefined in processes that serve together: their supervisor announces the whole gateway. */
   readonly #announcer: GatewayAnnouncer | undefined;
 
@@ -97,6 +99,8 @@ export class RunningGateway implements GatewayHandle {
     stores.counting.configured(config, this.#now());
     this.#webhook = new Webhook(config.events, this.#now);
     options.log.onEvent((kind, details) => {
+      // Many at once, acknowledged already, and kept in the history.
+      if (kind === "usage") return;
       const event = { kind, time: this.#now(), gateway: GATEWAY_ID, ...details };
       this.#webhook.take(event);
       stores.recent.add(event);
@@ -104,10 +108,14 @@ export class RunningGateway implements GatewayHandle {
     this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
     if (options.supervised !== true) {
       this.#teller = new RecordChangeWatcher({ ...stores, log: options.log });
-      const { counting, quotas } = stores;
+      const { counting, quotas, keys } = stores;
       this.#announcer = new GatewayAnnouncer({
         ...{ gateways: quotas.gateways, counting },
         ...{ checks: () => this.checks(), now: this.#now },
+      });
+      this.#usageEvents = new UsageEventSender({
+        ...{ keys, quotas, log: options.log, now: this.#now },
+        config: () => this.#config,
       });
     }
   }
@@ -128,6 +136,7 @@ export class RunningGateway implements GatewayHandle {
     const { admin } = this.#config;
     if (admin !== undefined) this.#admin = await this.#listen(admin);
     this.#announcer?.start();
+    this.#usageEvents?.start();
   }
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
@@ -293,6 +302,7 @@ export class RunningGateway implements GatewayHandle {
     this.#unwatch();
     this.#teller?.stop();
     await this.#announcer?.close();
+    await this.#usageEvents?.close();
     const told = this.#stores.telemetry.close(
       this.#hurry.signal.aborted ? 0 : farewellMs(deadlineMs),
     );

@@ -158,13 +158,19 @@ function withOverage(
  */
 export function monthlyIncluded(
   period: Period,
-  { planBounds }: Pick<Config, "planBounds">,
+  config: Pick<Config, "planBounds">,
 ): HistoryFilter["includedOf"] {
+  return "month" in period ? includedOfMonth(config) : undefined;
+}
+
+/** The units of a month that are in the price of a plan; undefined if no plan includes any. */
+export function includedOfMonth({
+  planBounds,
+}: Pick<Config, "planBounds">): HistoryFilter["includedOf"] {
   const includedOf = (plan: string) => {
     return planBounds.get(plan)?.included.find(({ window }) => window === "month")?.limit;
   };
-  const isTold = "month" in period && [...planBounds.keys()].some((plan) => includedOf(plan));
-  return isTold ? includedOf : undefined;
+  return [...planBounds.keys()].some((plan) => includedOf(plan)) ? includedOf : undefined;
 }
 
 /** The store's clock may be ahead of the clock here, so its day is shown too. */

@@ -14,6 +14,7 @@ import type {
   DeprecatedCall,
   DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
+import type { UsageMarks } from "./usage-marks.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountRef = {
@@ -311,6 +312,7 @@ export type OddCharges = Readonly<Record<"uncertainUnits" | "lostUnits" | "owedU
 export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
   readonly activity: ActivityStore;
   readonly gateways: GatewayDirectory;
+  readonly usageMarks: UsageMarks;
 
   /** A reload may change how long history is kept, and the policy during an outage. */
   reconfigure(policy: StorePolicy): void;

@@ -27,6 +27,12 @@ export const EVENTS = {
     meaning:
       "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so",
   },
+  usage: {
+    level: "info",
+    members: ["account", "env", "plan", "day", "admitted", "units", "refused", "overage"],
+    meaning:
+      "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month",
+  },
   key_issued: {
     level: "info",
     members: ["key", "account", "env", "plan"],

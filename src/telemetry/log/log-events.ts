@@ -250,6 +250,17 @@ export const LOG_EVENTS = {
     members: ["why"],
     meaning: "The system refused a connection to the admin listener",
   },
+  usage_unsent: {
+    level: "warn",
+    members: ["env", "account", "day", "why"],
+    meaning:
+      "The receiver did not acknowledge [usage events](#usage-events): they are sent again until it does. With `account` and `day` it was the event of that day alone",
+  },
+  usage_sent: {
+    level: "info",
+    members: [],
+    meaning: "It acknowledges usage events again",
+  },
   telemetry_unsent: {
     level: "warn",
     members: ["otlp", "why"],

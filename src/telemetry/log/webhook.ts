@@ -1,5 +1,6 @@
-import { createHmac, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { EventKind } from "./events.ts";
+import { postSigned } from "./signed-post.ts";
 
 export type WebhookSettings = {
   readonly url: string;
@@ -19,7 +20,6 @@ const BATCH_MAX = 100;
 const HELD_MAX = 10_000;
 /** Events within this time of each other are sent together. */
 const GATHER_MS = 100;
-const ANSWER_MS_MAX = 10_000;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 300_000;
 const GIVE_UP_MS = 24 * 3_600_000;
@@ -104,7 +104,12 @@ export class Webhook {
     const message = this.#message;
     if (settings === undefined || message === undefined) return;
     this.#sending = true;
-    const taken = await post(settings, message, this.#now());
+    const failure = await postSigned(
+      settings,
+      { ...message, type: "application/json" },
+      this.#now(),
+    );
+    const taken = failure === undefined;
     this.#sending = false;
     if (this.#message !== message) return this.#wake(GATHER_MS);
     const late = this.#now() - message.madeMs > GIVE_UP_MS;
@@ -127,34 +132,4 @@ export class Webhook {
     const body = JSON.stringify({ type: "tollgate.events", timestamp, data: { events } });
     return { id: `msg_${randomUUID()}`, body, events: events.length, madeMs };
   }
-}
-
-/** Whether the receiver accepted the message: any response of 2xx. */
-async function post(settings: WebhookSettings, message: Message, nowMs: number): Promise<boolean> {
-  const { url, secret } = settings;
-  const { id, body } = message;
-  const timestamp = String(Math.floor(nowMs / 1000));
-  try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json",
-        "webhook-id": id,
-        "webhook-timestamp": timestamp,
-        "webhook-signature": sign(secret, `${id}.${timestamp}.${body}`),
-      },
-      body,
-      redirect: "error",
-      signal: AbortSignal.timeout(ANSWER_MS_MAX),
-    });
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
-}
-
-function sign(secret: string, text: string): string {
-  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  return `v1,${createHmac("sha256", key).update(text).digest("base64")}`;
 }

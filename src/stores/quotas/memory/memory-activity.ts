@@ -8,7 +8,9 @@ import {
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
 import type { ActivityStore, KeyUse, RefusalCount } from "../quota-store.ts";
+import type { AcknowledgedUsage } from "../usage-marks.ts";
 import type { DayCounts } from "./day-counts.ts";
+import { MemoryUsageMarks } from "./memory-usage-marks.ts";
 
 const VERSION = 1;
 
@@ -26,30 +28,39 @@ export class MemoryActivity implements ActivityStore {
   readonly #days: DayCounts;
   readonly #used = new Map<string, number>();
   readonly #called = new DeprecatedCalls();
-  isChanged = false;
+  readonly usageMarks: MemoryUsageMarks;
+  #isChanged = false;
   /** Whether there is a history that refused requests are added to. */
   keepsDays = false;
 
-  constructor(stateFile: string | undefined, days: DayCounts) {
+  /** `now` is the clock of the store, in Unix milliseconds. */
+  constructor(stateFile: string | undefined, days: DayCounts, now: () => number) {
     this.#file = stateFile === undefined ? undefined : notesFileOf(stateFile);
     this.#days = days;
+    this.usageMarks = new MemoryUsageMarks(now);
+  }
+
+  get isChanged(): boolean {
+    return this.#isChanged || this.usageMarks.isChanged;
   }
 
   /** Loads the notes that an earlier gateway wrote. Rejects with DamagedFileError. */
   async load(): Promise<void> {
     if (this.#file === undefined) return;
-    const { used, called } = await readNotes(this.#file);
+    const { used, called, acknowledged } = await readNotes(this.#file);
     for (const { key, day } of used) this.#used.set(key, day);
     for (const call of called) this.#called.set(call);
+    this.usageMarks.load(acknowledged);
   }
 
   async save(): Promise<void> {
     if (this.#file === undefined || !this.isChanged) return;
-    this.isChanged = false;
+    this.#isChanged = false;
     const used = [...this.#used].map(([key, day]) => ({ key, day }));
-    const text = JSON.stringify({ version: VERSION, used, called: this.#called.list() });
+    const notes = { used, called: this.#called.list(), acknowledged: this.usageMarks.take() };
+    const text = JSON.stringify({ version: VERSION, ...notes });
     await replaceFile(this.#file, [`${text}\n`]).catch((cause: unknown) => {
-      this.isChanged = true;
+      this.#isChanged = true;
       throw cause;
     });
   }
@@ -64,12 +75,12 @@ export class MemoryActivity implements ActivityStore {
     for (const { key, day } of used) {
       if (day <= (this.#used.get(key) ?? 0)) continue;
       this.#used.set(key, day);
-      this.isChanged = true;
+      this.#isChanged = true;
     }
   }
 
   async addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
-    if (calls.length > 0) this.isChanged = true;
+    if (calls.length > 0) this.#isChanged = true;
     return calls.map((call) => this.#called.add(call));
   }
 
@@ -105,7 +116,14 @@ function nameOf({ environment, method, route }: DeprecatedOperation): string {
   return `${environment} ${method} ${route}`;
 }
 
-type Read = { readonly used: readonly KeyUse[]; readonly called: readonly DeprecatedCall[] };
+type Read = {
+  readonly used: readonly KeyUse[];
+  readonly called: readonly DeprecatedCall[];
+  /** Usage events; earlier versions wrote none. */
+  readonly acknowledged: readonly AcknowledgedUsage[];
+};
+
+const NO_NOTES: Read = { used: [], called: [], acknowledged: [] };
 
 /** Rejects with DamagedFileError, which names the places. A missing file is empty. */
 async function readNotes(file: string): Promise<Read> {
@@ -114,7 +132,7 @@ async function readNotes(file: string): Promise<Read> {
     text = await readFile(file, "utf8");
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
-      return { used: [], called: [] };
+      return NO_NOTES;
     }
     throw new Error(`Cannot read the notes ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
@@ -126,10 +144,10 @@ async function readNotes(file: string): Promise<Read> {
 
 class NotesReader extends JsonMemberReader {
   file(value: unknown): Read {
-    const { version, used, called } = this.object(value, []);
+    const { version, used, called, acknowledged = [] } = this.object(value, []);
     if (version !== VERSION) {
       this.note(["version"], `this gateway reads version ${VERSION}`, version);
-      return { used: [], called: [] };
+      return NO_NOTES;
     }
     return {
       used: this.list(used, ["used"]).map((item, i) => {
@@ -140,6 +158,19 @@ class NotesReader extends JsonMemberReader {
         };
       }),
       called: this.list(called, ["called"]).map((item, i) => this.#call(item, i)),
+      acknowledged: this.list(acknowledged, ["acknowledged"]).map((item, i) => {
+        const { environment, account, day } = this.object(item, ["acknowledged", i]);
+        const text = (value: unknown, name: string) => {
+          return this.text(value, ["acknowledged", i, name], /./, "a name");
+        };
+        return {
+          name: {
+            environment: text(environment, "environment"),
+            account: text(account, "account"),
+          },
+          day: this.integer(day, ["acknowledged", i, "day"]),
+        };
+      }),
     };
   }
 

@@ -24,6 +24,7 @@ import {
   type ResetWindow,
   type StorePolicy,
 } from "../quota-store.ts";
+import type { UsageMarks } from "../usage-marks.ts";
 import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
@@ -62,7 +63,7 @@ export async function createMemoryQuotaStore(
   const { stateFile, now } = options;
   if (stateFile === undefined) {
     const days = new DayCounts(undefined);
-    return new MemoryStore(options, [], { days, notes: new MemoryActivity(undefined, days) });
+    return new MemoryStore(options, [], { days, notes: new MemoryActivity(undefined, days, now) });
   }
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
@@ -73,7 +74,7 @@ export async function createMemoryQuotaStore(
   try {
     const days = new DayCounts(new DayFiles(stateFile));
     await days.load(now());
-    const notes = new MemoryActivity(stateFile, days);
+    const notes = new MemoryActivity(stateFile, days, now);
     await notes.load();
     const { release } = lock;
     return new MemoryStore(options, await readState(stateFile), { days, notes, release });
@@ -101,6 +102,7 @@ class MemoryStore implements QuotaStore {
   readonly #days: DayCounts;
   readonly activity: MemoryActivity;
   readonly gateways = new MemoryGateways();
+  readonly usageMarks: UsageMarks;
   #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
@@ -122,6 +124,7 @@ class MemoryStore implements QuotaStore {
     this.#release = release;
     this.#days = days;
     this.activity = notes;
+    this.usageMarks = notes.usageMarks;
     this.#historyMs = options.historyMs;
     notes.keepsDays = options.historyMs !== undefined;
     let overflowed = false;

@@ -53,6 +53,7 @@ import { PendingEvents } from "./pending-events.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
 import { RedisActivity } from "./redis-activity.ts";
 import { RedisGateways } from "./redis-gateways.ts";
+import { RedisUsageMarks } from "./redis-usage-marks.ts";
 import {
   type EvictionWatcher,
   lostCountReporter,
@@ -138,6 +139,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #outage: OutageHandler;
   readonly activity: RedisActivity;
   readonly gateways: RedisGateways;
+  readonly usageMarks: RedisUsageMarks;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
   /** Names this gateway in its markers. */
@@ -153,6 +155,7 @@ class RedisQuotaStore implements QuotaStore {
     this.#shared = shared;
     this.activity = new RedisActivity(shared, prefix);
     this.gateways = new RedisGateways(shared, prefix);
+    this.usageMarks = new RedisUsageMarks(shared, prefix);
     this.#answers = answers;
     this.#outage =
       options.outage?.({ shared, answers, onUncertain, corrections: this.#corrections() }) ??

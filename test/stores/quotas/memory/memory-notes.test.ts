@@ -12,7 +12,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-const open = () => new MemoryActivity(join(folder, "state.json"), new DayCounts(undefined));
+const open = () =>
+  new MemoryActivity(join(folder, "state.json"), new DayCounts(undefined), Date.now);
 
 describe("the file of notes", () => {
   it("is written when they have changed, and else left alone", async () => {

@@ -4,6 +4,7 @@ import { describeQuotaStore } from "../quota-store.ts";
 import { describeHistory } from "../quota-store-history.ts";
 import { DAY, type OpenQuotaStore } from "../quota-store-kit.ts";
 import { describeNotes } from "../quota-store-notes.ts";
+import { describeUsageMarks } from "../quota-store-usage-marks.ts";
 import { open } from "./redis-kit.ts";
 
 let server: TestRedis;
@@ -19,3 +20,4 @@ const withDays: OpenQuotaStore = async (now) => {
 };
 describeHistory("The Redis store", withDays);
 describeNotes("The Redis store", withDays);
+describeUsageMarks("The Redis store", withDays);

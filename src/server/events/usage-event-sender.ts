@@ -1,0 +1,191 @@
+import type { Config } from "../../config/config.ts";
+import { formatDay, lastClosedDay } from "../../core/quota/days.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import { includedOfMonth } from "../../stores/queries/read-history.ts";
+import { readUntoldUsage, type UntoldUsage } from "../../stores/queries/untold-usage.ts";
+import { accountId, type QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { Log } from "../../telemetry/log/log.ts";
+import { postSigned } from "../../telemetry/log/signed-post.ts";
+import { type AccountDay, usageMessage } from "./usage-event.ts";
+
+export type UsageEventSources = {
+  readonly config: () => Pick<Config, "events" | "historyMs" | "planBounds" | "storePrefix">;
+  readonly keys: Pick<KeyStore, "records" | "ready">;
+  readonly quotas: Pick<QuotaStore, "history" | "partOf" | "usageMarks">;
+  readonly log: Log;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** How often it looks for a day that has closed. */
+  readonly everyMs?: number;
+  /** The pause after the first failure; each further one doubles it. */
+  readonly retryMs?: number;
+};
+
+const EVERY_MS = 10_000;
+const FIRST_MS = 1_000;
+const BATCH_MAX = 100;
+const RETRY_MS = 1_000;
+const RETRY_MS_MAX = 300_000;
+/** Longer than a message and its mark may take, so that two gateways never send at once. */
+const CLAIM_MS = 30_000;
+
+/**
+ * `done`: every day that is closed was acknowledged. `left`: some days were not, because their part
+ * of the store or another gateway's claim was in the way, or their day is not closed there yet.
+ */
+type Outcome = "done" | "left" | "failed";
+
+type Settings = NonNullable<Config["events"]>;
+type Due = AccountDay & { readonly throughDay: number };
+
+/**
+ * Sends the usage of each closed day to the receiver of events, read from the history and marked
+ * when the receiver has acknowledged it (docs/reference/events.md#usage-events). Holds one page of the
+ * history at most, and nothing between two attempts.
+ */
+export class UsageEventSender {
+  readonly #sources: UsageEventSources;
+  readonly #closing = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  /** The last day that was acknowledged for all accounts. */
+  #doneDay = Number.NEGATIVE_INFINITY;
+  #failures = 0;
+  /** Halved by each failure, so that an event that the receiver never accepts is soon alone. */
+  #batchMax = BATCH_MAX;
+  /** Accounts whose event failed alone. The others come first. */
+  readonly #setAside = new Set<string>();
+  #isTroubled = false;
+
+  constructor(sources: UsageEventSources) {
+    this.#sources = sources;
+  }
+
+  start(): void {
+    this.#wake(Math.min(this.#everyMs, FIRST_MS));
+  }
+
+  /** Cuts a message under way: without a mark it is sent again. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  get #everyMs(): number {
+    return this.#sources.everyMs ?? EVERY_MS;
+  }
+
+  #wake(afterMs: number): void {
+    if (this.#closing.signal.aborted) return;
+    this.#timer = setTimeout(() => {
+      this.#running = this.#look().then((pauseMs) => this.#wake(pauseMs));
+    }, afterMs).unref();
+  }
+
+  /** Sends what is to be sent. Resolves with the pause until the next look; never rejects. */
+  async #look(): Promise<number> {
+    const { config, keys, now, retryMs = RETRY_MS } = this.#sources;
+    const { events, historyMs } = config();
+    const closedDay = lastClosedDay(now());
+    if (events === undefined || historyMs === undefined || !isWanted(events)) return this.#everyMs;
+    if (closedDay <= this.#doneDay || !keys.ready) return this.#everyMs;
+    const outcome = await this.#send(events, historyMs, closedDay);
+    if (outcome === "done") this.#doneDay = closedDay;
+    if (outcome !== "failed") return this.#everyMs;
+    const pauseMs = Math.min(retryMs * 2 ** this.#failures, RETRY_MS_MAX);
+    this.#failures += 1;
+    return pauseMs;
+  }
+
+  async #send(settings: Settings, historyMs: number, closedDay: number): Promise<Outcome> {
+    const { config, keys, quotas } = this.#sources;
+    const options = { historyMs, includedOf: includedOfMonth(config()) };
+    let isComplete = true;
+    try {
+      if (!(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
+      const pages = readUntoldUsage(quotas, keys.records().accounts, options);
+      for await (const page of pages) {
+        if (page.missing > 0 || page.closedDay < closedDay) isComplete = false;
+        const accounts = page.accounts.filter(({ name }) => !this.#setAside.has(accountId(name)));
+        const unused = accounts.filter(({ days }) => days.length === 0);
+        await quotas.usageMarks.raise(unused.map(markOf));
+        const outcome = await this.#sendAll(settings, accounts.flatMap(dueDays));
+        if (outcome !== "done") return outcome;
+      }
+    } catch {
+      // The store is unreachable, which has a line of its own.
+      return "left";
+    } finally {
+      await quotas.usageMarks.release();
+    }
+    if (this.#setAside.size === 0) return isComplete ? "done" : "left";
+    this.#setAside.clear();
+    return "failed";
+  }
+
+  /** Rejects if the store is unreachable. */
+  async #sendAll(settings: Settings, due: readonly Due[]): Promise<Outcome> {
+    const { config, quotas, now } = this.#sources;
+    const { signal } = this.#closing;
+    for (let at = 0; at < due.length; ) {
+      const some = due.slice(at, at + this.#batchMax);
+      if (signal.aborted || !(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
+      const message = usageMessage(some, `/tollgate/${config().storePrefix}`);
+      const why = await postSigned(settings, message, now(), signal);
+      if (signal.aborted) return "left";
+      if (why !== undefined) {
+        this.#noteFailure(some, why);
+        return "failed";
+      }
+      await quotas.usageMarks.raise(some.map(markOf));
+      this.#noteSuccess(some);
+      at += some.length;
+    }
+    return "done";
+  }
+
+  #noteFailure(some: readonly AccountDay[], why: string): void {
+    const { log } = this.#sources;
+    const [{ name, usage }] = some as [AccountDay];
+    const { environment: env, account } = name;
+    const isAlone = some.length === 1;
+    if (isAlone) this.#setAside.add(accountId(name));
+    this.#batchMax = Math.max(1, Math.floor(some.length / 2));
+    if (this.#isTroubled && !isAlone) return;
+    this.#isTroubled = true;
+    const which = isAlone ? { env, account, day: formatDay(usage.day) } : {};
+    log.warn("usage_unsent", { ...which, why });
+  }
+
+  #noteSuccess(some: readonly AccountDay[]): void {
+    const { log } = this.#sources;
+    for (const { name, usage } of some) {
+      const { environment: env, account } = name;
+      const { plan, day, admitted, units, refused, overage } = usage;
+      const told = { env, account, plan, day: formatDay(day), admitted, units, refused };
+      log.info("usage", overage === undefined ? told : { ...told, overage });
+    }
+    this.#failures = 0;
+    this.#batchMax = Math.min(BATCH_MAX, this.#batchMax * 2);
+    if (this.#setAside.size === 0 && this.#isTroubled) {
+      this.#isTroubled = false;
+      log.info("usage_sent", {});
+    }
+  }
+}
+
+function isWanted({ kinds }: Settings): boolean {
+  return kinds.includes("usage") || kinds.includes("all");
+}
+
+/** The mark that the acknowledgement of one day allows. */
+function dueDays({ name, days, throughDay }: UntoldUsage): Due[] {
+  return days.map((usage, i) => {
+    return { name, usage, throughDay: i === days.length - 1 ? throughDay : usage.day };
+  });
+}
+
+function markOf({ name, throughDay }: Pick<UntoldUsage, "name" | "throughDay">) {
+  return { name, day: throughDay };
+}

@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto";
+import { DAY_MS, lastClosedDay } from "../../../core/quota/days.ts";
+import { defineScript } from "../../redis/script.ts";
+import { withTimeout } from "../../redis/store-failure.ts";
+import { type AccountRef, accountId } from "../quota-store.ts";
+import type { AcknowledgedUsage, UsageMark, UsageMarks } from "../usage-marks.ts";
+import { bucketOf } from "./account-key.ts";
+import { accountScript } from "./account-scripts.ts";
+import type { QuotaClient } from "./quota-client.ts";
+
+const LATE_MS = 2_000;
+/** Marks in one command. */
+const PAGE = 1_000;
+/** A month of history is kept up to a month longer than its days; no mark may leave before it. */
+const SPARE_MS = 62 * DAY_MS;
+
+const READ = accountScript("usage-marks");
+
+/** KEYS: a hash of days by account. ARGV: its life in ms, then account and day of each. */
+const RAISE = defineScript(`
+for i = 2, #ARGV, 2 do
+  local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or nil)
+  if not known or tonumber(ARGV[i + 1]) > known then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return 1`);
+
+/** KEYS: the claim. ARGV: this gateway, and the life in ms. Returns 1 if the claim is this gateway's. */
+const CLAIM = defineScript(`
+local by = redis.call('HGET', KEYS[1], 'by')
+if by and by ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'by', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1`);
+
+/** KEYS: the claim. ARGV: this gateway. */
+const RELEASE = defineScript(`
+if redis.call('HGET', KEYS[1], 'by') == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1`);
+
+/**
+ * The marks in Redis: a hash for each bucket, so that on a Cluster the marks of an account are on the
+ * node that has its history, and its days close by the clock of that node.
+ */
+export class RedisUsageMarks implements UsageMarks {
+  readonly #shared: QuotaClient;
+  readonly #prefix: string;
+  /** Names this gateway in its claim. */
+  readonly #origin = randomUUID();
+
+  constructor(shared: QuotaClient, prefix: string) {
+    this.#shared = shared;
+    this.#prefix = prefix;
+  }
+
+  async read(names: readonly AccountRef[]): Promise<readonly (UsageMark | undefined)[]> {
+    const found = new Map<AccountRef, UsageMark>();
+    const failures: unknown[] = [];
+    const pages = [...this.#pages(names, (name) => name)];
+    await Promise.all(
+      pages.map(async ({ key, some }) => {
+        const run = this.#shared.runOn(READ, [key], some.map(accountId));
+        try {
+          const [nowMs, ...days] = (await withTimeout(run, LATE_MS)) as (string | null)[];
+          const closedDay = lastClosedDay(Number(nowMs));
+          for (const [i, name] of some.entries()) {
+            found.set(name, { day: parseDay(days[i]), closedDay });
+          }
+        } catch (failure) {
+          failures.push(failure);
+        }
+      }),
+    );
+    if (pages.length > 0 && failures.length === pages.length) throw failures[0];
+    return names.map((name) => found.get(name));
+  }
+
+  async raise(acknowledged: readonly AcknowledgedUsage[]): Promise<void> {
+    const lifeMs = Math.ceil((this.#shared.historyMs ?? 0) + SPARE_MS);
+    for (const { key, some } of this.#pages(acknowledged, ({ name }) => name)) {
+      const each = some.flatMap(({ name, day }) => [accountId(name), day]);
+      await withTimeout(this.#shared.run(RAISE, key, [lifeMs, ...each]), LATE_MS);
+    }
+  }
+
+  async claim(lifeMs: number): Promise<boolean> {
+    const run = this.#shared.run(CLAIM, this.#claimKey, [this.#origin, Math.ceil(lifeMs)]);
+    return (await withTimeout(run, LATE_MS)) === 1;
+  }
+
+  async release(): Promise<void> {
+    const run = this.#shared.run(RELEASE, this.#claimKey, [this.#origin]);
+    await withTimeout(run, LATE_MS).catch(() => undefined);
+  }
+
+  *#pages<T>(all: readonly T[], nameOf: (one: T) => AccountRef) {
+    for (const [bucket, group] of Map.groupBy(all, (one) => bucketOf(nameOf(one)))) {
+      const key = `${this.#prefix}:{${bucket}}:usage-acknowledged`;
+      for (let from = 0; from < group.length; from += PAGE) {
+        yield { key, some: group.slice(from, from + PAGE) };
+      }
+    }
+  }
+
+  get #claimKey(): string {
+    return `${this.#prefix}:{0}:usage-sender`;
+  }
+}
+
+/** A field that is not a number is damaged: its days are sent once more. */
+function parseDay(text: string | null | undefined): number | undefined {
+  const day = Number(text ?? Number.NaN);
+  return Number.isSafeInteger(day) ? day : undefined;
+}
