@@ -37,6 +37,8 @@ export class Desk implements AsyncDisposable {
   readonly #left: string;
   readonly #admin: number;
   #refused = "";
+  /** The key of a customer who has not asked yet: `$KEY` of the pages. */
+  #key = "";
 
   private constructor(gateway: TestGateway, admin: number) {
     this.#gateway = gateway;
@@ -57,7 +59,6 @@ export class Desk implements AsyncDisposable {
       keys: {
         [KEY]: { id: "k_4fPqX1mZ0aBc", account: "acme", plan: "free", meta: { tenant: "42" } },
         pets_live_another: { id: "k_9sTuV2wX3yZ4", account: "a_8LwVnVUvnqzT", plan: "pro" },
-        pets_live_third: { id: "k_1aBcD2eF3gH4", account: "ada", plan: "free" },
       },
       files: { "key.txt": KEY, "new-plans.yaml": NEW_PLANS },
     });
@@ -76,6 +77,10 @@ export class Desk implements AsyncDisposable {
       if (answer.status === 429) this.#refused = answer.headers.get("x-request-id") ?? "";
     }
     assert.ok(this.#refused, "a request is refused");
+    const body = JSON.stringify({ environment: "production", plan: "free", account: "ada" });
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    const issued = await this.#gateway.admin("/api/keys", { method: "POST", headers, body });
+    this.#key = ((await issued.json()) as { key: string }).key;
   }
 
   /** The log, in the files that the pages name. */
@@ -91,7 +96,7 @@ export class Desk implements AsyncDisposable {
   /** The environment of the commands. */
   get env(): Readonly<Record<string, string>> {
     return {
-      KEY,
+      KEY: this.#key,
       TOLLGATE_ADMIN_TOKEN: TOKEN,
       TOKEN,
       ADMIN_URL: this.#gateway.adminUrl,
