@@ -11,7 +11,7 @@ const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 /** A refusal fails a line, except where the page shows the head of the answer. */
 const CURL = `curl() {
   case " $* " in
-    *" -i "*) command curl "$@" ;;
+    *" -i "* | *" -is "*) command curl "$@" ;;
     *) command curl --fail-with-body "$@" ;;
   esac
 }`;
