@@ -4,14 +4,7 @@ import type { TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
-import {
-  askTimed,
-  dayUsed,
-  isReady,
-  openHouseBehind,
-  openRedisHouse,
-  readyWithin,
-} from "./redis-house.ts";
+import { askTimed, dayUsed, isReady, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 const LIMIT = 60;
 const GATEWAYS = 3;
@@ -22,7 +15,7 @@ const { server, redis, proxy } = await useProxiedRedis();
 async function openThree() {
   const houses: TestGateway[] = [];
   for (let i = 0; i < GATEWAYS; i++) {
-    houses.push(await openHouseBehind(proxy, { keys: { [KEY]: { id: "shared" } } }));
+    houses.push(await openRedisHouse(proxy, { keys: { [KEY]: { id: "shared" } } }));
   }
   const there = () => redis.zcard("tg:{0}:gateways");
   await eventually(async () => assert.equal(await there(), GATEWAYS));

@@ -30,3 +30,29 @@ export async function expectDuration(
   }
   assert.fail(`${tookMs.map(Math.round)} ms, at most ${wantedMs + lateMs} wanted`);
 }
+
+const LOOK_EVERY_MS = 2;
+
+/**
+ * Does work, and gives with its value for how long this process stood still meanwhile, in
+ * milliseconds: a timer that should end each 2 ms was that much late, the machine being busy.
+ */
+export async function watchStalls<T>(
+  work: () => Promise<T>,
+): Promise<{ readonly value: T; readonly stalledMs: number }> {
+  let lastMs = performance.now();
+  let stalledMs = 0;
+  const look = () => {
+    const nowMs = performance.now();
+    stalledMs += Math.max(0, nowMs - lastMs - LOOK_EVERY_MS);
+    lastMs = nowMs;
+  };
+  const timer = setInterval(look, LOOK_EVERY_MS);
+  try {
+    const value = await work();
+    look();
+    return { value, stalledMs };
+  } finally {
+    clearInterval(timer);
+  }
+}
