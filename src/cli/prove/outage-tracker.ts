@@ -5,10 +5,11 @@ import type { TimeSpan } from "./promises.ts";
 /** A gateway reports an outage at most this long after it began; its windows may begin before. */
 const NOTICED_MS_MAX = 1_000;
 const LOOK_EVERY_MS = 200;
+/** A gateway renders its metrics at most once a second, so an answer may be this old. */
+const METRICS_MS_MAX = 1_000;
 /** The Unix milliseconds of two processes of one machine differ by less than this. */
 const SLACK_MS = 60;
 const DECIDED = /^tollgate_store_unavailable_decisions_total(?:\{.*\})? (\d+)/gm;
-const UNCERTAIN = /^tollgate_charges_uncertain_total(?:\{.*\})? (\d+)/gm;
 
 type OwnSpan = { readonly gateway: string; readonly fromMs: number; toMs: number };
 
@@ -52,28 +53,31 @@ export class OutageTracker {
     if (name === "store_back" && open !== undefined) open.toMs = Number(line.time);
   }
 
-  /** Polls the metrics of a gateway until it ends, or until `stop`. */
+  /** Polls the metrics of a gateway until it ends, or until `stop`, which polls it once more. */
   watch(gateway: GatewayChild): void {
     const goOn = async () => {
       while (!this.#stopped) {
         await this.poll(gateway);
         await sleep(LOOK_EVERY_MS);
       }
+      // After this the metrics include the last decision before `stop`.
+      await sleep(METRICS_MS_MAX);
+      await this.poll(gateway);
     };
     this.#looking.push(goOn().catch(() => undefined));
   }
 
-  /** Polls once; returns the units that the gateway reports as possibly charged twice. */
-  async poll({ adminUrl }: GatewayChild): Promise<number> {
+  /** Polls once. */
+  async poll({ adminUrl }: GatewayChild): Promise<void> {
     const atMs = Date.now();
     const text = await (await fetch(`${adminUrl}/metrics`)).text();
     const count = sumOf(text, DECIDED);
     const before = this.#decided.get(adminUrl) ?? { count: 0, atMs };
     if (count > before.count) {
-      this.#spans.push({ gateway: "late", fromMs: before.atMs - SLACK_MS, toMs: Date.now() });
+      const fromMs = before.atMs - METRICS_MS_MAX - SLACK_MS;
+      this.#spans.push({ gateway: "late", fromMs, toMs: Date.now() });
     }
     this.#decided.set(adminUrl, { count, atMs });
-    return sumOf(text, UNCERTAIN);
   }
 
   /** Called when a process was killed, because its last lines are lost. */

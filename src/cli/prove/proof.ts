@@ -96,6 +96,7 @@ class Trial {
   readonly #stops: (() => Promise<unknown>)[];
   readonly #gateways: GatewayChild[] = [];
   readonly #away = new OutageTracker();
+  /** Units that gateways reported in their logs as possibly charged twice. */
   #uncertain = 0;
   #redis: (ChildHandle & { url: string }) | undefined;
   #proxy: StoreProxy | undefined;
@@ -192,8 +193,9 @@ class Trial {
   }
 
   /** The line names accounts as `proof:a_… 3, proof:a_… 1`. */
-  #hearUncertain({ msg, accounts }: LogLine): void {
+  #hearUncertain({ msg, units: sum, accounts }: LogLine): void {
     if (msg !== "charges_uncertain") return;
+    this.#uncertain += Number(sum);
     for (const [, account = "", units] of String(accounts).matchAll(/proof:(\S+) (\d+)/g)) {
       this.#uncertainBy.set(account, (this.#uncertainBy.get(account) ?? 0) + Number(units));
     }
@@ -250,7 +252,6 @@ class Trial {
       // A gateway that is killed during an outage loses what it has not charged yet.
       await this.#untilBack(pause);
       tell("Killing a gateway");
-      await this.#noteUncertain(alive.at(-1) as GatewayChild);
       this.#away.killed();
       alive.pop()?.process.kill("SIGKILL");
       killed = 1;
@@ -262,7 +263,6 @@ class Trial {
     await load.stop();
     await this.#away.stop();
     signal.throwIfAborted();
-    for (const gateway of alive) await this.#noteUncertain(gateway);
     return { storeAwayMs, killed, failover };
   }
 
@@ -287,11 +287,6 @@ class Trial {
     const untilMs = Date.now() + SETTLE_MS_MAX;
     await pause(100);
     while (this.#away.isOpen && Date.now() < untilMs) await pause(20);
-  }
-
-  /** Adds the units that a gateway itself reports as possibly charged twice. */
-  async #noteUncertain(gateway: GatewayChild): Promise<void> {
-    this.#uncertain += await this.#away.poll(gateway);
   }
 
   /**
