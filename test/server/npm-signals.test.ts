@@ -12,6 +12,23 @@ import { eventually } from "../support/poll.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
+function startNpm(args: readonly string[]) {
+  return spawn("npm", ["run", "-s", "tollgate", "--", ...args], {
+    cwd: ROOT,
+    detached: true,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}
+
+/** The text that a child has written so far. */
+function output(child: ReturnType<typeof startNpm>): () => string {
+  let said = "";
+  child.stdout.on("data", (piece) => {
+    said += piece;
+  });
+  return () => said;
+}
+
 /** `npm run tollgate -- …` as a terminal starts it: npm, its shell and node in one process group. */
 async function startUnderNpm(upstream: string) {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-npm-"));
@@ -27,19 +44,7 @@ stateFile: ./state.json
 limits: { drain: 20s }
 `,
   );
-  const npm = (args: readonly string[]) =>
-    spawn("npm", ["run", "-s", "tollgate", "--", ...args, "--config", file], {
-      cwd: ROOT,
-      detached: true,
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-  const output = (child: ReturnType<typeof npm>) => {
-    let said = "";
-    child.stdout.on("data", (piece) => {
-      said += piece;
-    });
-    return () => said;
-  };
+  const npm = (args: readonly string[]) => startNpm([...args, "--config", file]);
   const issuing = npm(["keys", "create", "--env", "production", "--plan", "free", "--json"]);
   const issued = output(issuing);
   await new Promise((resolve) => issuing.once("close", resolve));

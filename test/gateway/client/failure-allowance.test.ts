@@ -226,8 +226,7 @@ describe("100,000 wrong keys of any shape", () => {
     const grown = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     const idle = (name: string) => (idleAfter.get(name) ?? 0) - (idleBefore.get(name) ?? 0);
     for (const name of ["evalsha", "eval", "get", "hget", "hset", "hgetall"]) {
-      // As many a second as in the control; a beat or two may fall on either side of an edge, and
-      // one that runs for the first time sends its script.
+      // As many a second as in the control, and a beat or two at the edges, or its script at first.
       const usual = (idle(name) / idleSeconds) * seconds + 4;
       assert.ok(
         grown(name) <= usual,
