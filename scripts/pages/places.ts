@@ -18,7 +18,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: "Guides",
     index: `${MAP}#guides`,
-    pages: ["install", "tasks", "for-your-users", "moving"],
+    pages: ["install", "tasks", "billing", "for-your-users", "moving"],
   },
   {
     title: "Operations",

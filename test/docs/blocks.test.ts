@@ -24,6 +24,7 @@ import {
 /** Pages whose commands and programs another test runs, in the place where the page says. */
 const FOLLOWED: Readonly<Record<string, string>> = {
   "README.md": "test/readme.test.ts",
+  "docs/billing.md": "test/docs/billing.test.ts",
   "docs/for-your-users.md": "test/docs/for-your-users.test.ts",
   "docs/tasks.md": "test/docs/tasks.test.ts",
   "docs/tutorials/first-429.md": "test/tutorials.test.ts",
@@ -180,6 +181,14 @@ describe("the blocks of the pages", () => {
       assert.equal(String(row?.status), status, where(block));
     }
     assert.ok(read >= 3, `${read} answers`);
+  });
+
+  it("with a program are on pages that another test follows", () => {
+    const programs = BLOCKS.filter(({ language }) =>
+      ["js", "ts", "python", "go"].includes(language),
+    );
+    assert.ok(programs.length >= 6, `${programs.length} programs`);
+    assert.deepEqual(programs.filter(({ page }) => FOLLOWED[page] === undefined).map(where), []);
   });
 
   it("have no command that is left out for a reason that fits none", () => {
