@@ -196,8 +196,9 @@ export const RESPONSE_SCHEMAS = {
       units: COUNT,
       refused: COUNT,
       overage: { ...COUNT, description: "Of a month: units above those in its price" },
+      meters: { ...mapOf(COUNT), description: "Units of each meter that it used" },
     },
-    ["overage"],
+    ["overage", "meters"],
   ),
   Reset: objectOf({
     account: STRING,

@@ -17,6 +17,7 @@ export async function drawDays({ api, id, days }) {
   if (days.dataset.shown === text && days.firstChild) return;
   days.dataset.shown = text;
   const most = Math.max(1, ...rows.map(({ units }) => units));
+  const meters = [...new Set(rows.flatMap((row) => Object.keys(row.meters ?? {})))];
   fill(
     days,
     table({
@@ -27,15 +28,16 @@ export async function drawDays({ api, id, days }) {
         { name: "Of the busiest day", class: "wide bar" },
         { name: "Admitted", class: "number" },
         { name: "Refused", class: "number" },
+        ...meters.map((name) => ({ name, class: "number" })),
         { name: "Plan", class: "wide" },
       ],
-      rows: rows.toReversed().map((row) => rowOf(row, most)),
+      rows: rows.toReversed().map((row) => rowOf(row, most, meters)),
       empty: "Nothing was used in the last 30 days.",
     }),
   );
 }
 
-function rowOf({ day, units, admitted, refused, plan }, most) {
+function rowOf({ day, units, admitted, refused, plan, meters: used = {} }, most, meters) {
   const label = `${count(units)} units on ${day}`;
   return [
     day,
@@ -43,6 +45,7 @@ function rowOf({ day, units, admitted, refused, plan }, most) {
     el("meter", { min: 0, max: most, value: units, "aria-label": label }),
     count(admitted),
     count(refused),
+    ...meters.map((name) => count(used[name] ?? 0)),
     plan,
   ];
 }

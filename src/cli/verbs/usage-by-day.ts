@@ -12,15 +12,22 @@ export const PERIODS: readonly Option[] = [
 
 const COLUMNS = ["account", "environment", "plan", "day", "admitted", "units", "refused"] as const;
 
+type Column = (typeof COLUMNS)[number];
+
 export function isByDay(call: Invocation): boolean {
   return PERIODS.some(({ name }) => call.text(name) !== undefined);
 }
 
 /**
- * `usage --days` and `usage --month`: one row for each account and day. Rows are printed as they
- * are read, so any number of accounts takes the same memory (docs/reference/history.md).
+ * `usage --days` and `usage --month`: one row for each account and day, with a column for each of the
+ * meters. Rows are printed as they are read, so any number of accounts takes the same memory
+ * (docs/reference/history.md).
  */
-export async function usageByDay(call: Invocation, terminal: Terminal): Promise<number> {
+export async function usageByDay(
+  call: Invocation,
+  terminal: Terminal,
+  meters: readonly string[],
+): Promise<number> {
   const period = parsePeriod({ days: call.text("days"), month: call.text("month") }, (name) => {
     return `--${name}`;
   });
@@ -34,7 +41,7 @@ export async function usageByDay(call: Invocation, terminal: Terminal): Promise<
     return fail(terminal, EXIT_USAGE, message);
   }
   const asked = { id, environment: call.text("env"), plan: call.text("plan"), period };
-  const printer = call.flag("json") ? asJson(terminal) : asRows(call, terminal);
+  const printer = call.flag("json") ? asJson(terminal) : asRows(call, terminal, meters);
   return withAccounts(call, terminal, {
     ask: (accounts) => accounts.history(asked, printer.rows),
     say: () => {
@@ -59,22 +66,22 @@ function asJson(terminal: Terminal): Printer {
   };
 }
 
-function asRows(call: Invocation, terminal: Terminal): Printer {
+function asRows(call: Invocation, terminal: Terminal, meters: readonly string[]): Printer {
   const asCsv = call.flag("csv");
   let isFirst = true;
-  let columns: readonly (keyof DayReport)[] = COLUMNS;
+  let columns: readonly (Column | "overage")[] = COLUMNS;
   const print = (rows: readonly DayReport[]) => {
     if (rows[0]?.overage !== undefined) columns = [...COLUMNS, "overage"];
-    const cells = rows.map((row) => columns.map((name) => row[name] ?? 0));
-    if (asCsv) terminal.out(isFirst ? formatCsv(columns, cells) : formatCsvRows(cells));
-    else
-      terminal.out(
-        formatTable(
-          terminal,
-          columns.map((name) => name.toUpperCase()),
-          cells,
-        ),
-      );
+    const names = [...columns, ...meters];
+    const cells = rows.map((row) => [
+      ...columns.map((name) => row[name] ?? 0),
+      ...meters.map((name) => row.meters?.[name] ?? 0),
+    ]);
+    if (asCsv) terminal.out(isFirst ? formatCsv(names, cells) : formatCsvRows(cells));
+    else {
+      const heads = names.map((name) => name.toUpperCase());
+      terminal.out(formatTable(terminal, heads, cells));
+    }
     isFirst = false;
   };
   return {

@@ -1,3 +1,4 @@
+import { meterNames } from "../../config/queries/meter-names.ts";
 import type { UsageReport, WindowReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
@@ -45,7 +46,7 @@ export const usage: Verb = {
     if (typeof reached === "number") return reached;
     const filter = readFilter(call, reached.config);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
-    if (isByDay(call)) return usageByDay(call, terminal);
+    if (isByDay(call)) return usageByDay(call, terminal, meterNames(reached.config));
     if (id !== undefined) return usageOfOne(id, call, terminal);
     return withAccounts(call, terminal, {
       ask: (accounts) => accounts.usageOfAll(filter),

@@ -162,9 +162,13 @@ export class UsageEventSender {
     const { log } = this.#sources;
     for (const { name, usage } of some) {
       const { environment: env, account } = name;
-      const { plan, day, admitted, units, refused, overage } = usage;
+      const { plan, day, admitted, units, refused, overage, meters } = usage;
       const told = { env, account, plan, day: formatDay(day), admitted, units, refused };
-      log.info("usage", overage === undefined ? told : { ...told, overage });
+      log.info("usage", {
+        ...told,
+        ...(overage !== undefined && { overage }),
+        ...(meters && { meters }),
+      });
     }
     this.#failures = 0;
     this.#batchMax = Math.min(BATCH_MAX, this.#batchMax * 2);

@@ -25,7 +25,7 @@ export function usageMessage(days: readonly AccountDay[], source: string): Signe
 function cloudEvent({ name, usage }: AccountDay, source: string) {
   const { environment, account } = name;
   const day = formatDay(usage.day);
-  const { plan, admitted, units, refused, overage } = usage;
+  const { plan, admitted, units, refused, overage, meters } = usage;
   return {
     specversion: "1.0",
     type: "tollgate.usage",
@@ -36,6 +36,6 @@ function cloudEvent({ name, usage }: AccountDay, source: string) {
     time: `${day}T23:59:59Z`,
     subject: account,
     datacontenttype: "application/json",
-    data: { environment, account, plan, day, admitted, units, refused, overage },
+    data: { environment, account, plan, day, admitted, units, refused, overage, meters },
   };
 }

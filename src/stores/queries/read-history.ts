@@ -26,6 +26,8 @@ export type DayReport = {
    * month.
    */
   readonly overage?: number;
+  /** Units of each meter; absent if the account used none. */
+  readonly meters?: Readonly<Record<string, number>>;
 };
 
 /** The last `days` days including today, or a month such as `2026-10`. */
@@ -187,7 +189,8 @@ export function spansOf(period: Period, nowMs: number): AccountSpans {
 
 function reportOf(
   { id, environment, plan: planNow }: AccountRecord,
-  { day, plan = planNow, admitted, units, refused }: DayUsage,
+  { day, plan = planNow, admitted, units, refused, meters }: DayUsage,
 ): DayReport {
-  return { account: id, environment, plan, day: formatDay(day), admitted, units, refused };
+  const report = { account: id, environment, plan, day: formatDay(day), admitted, units, refused };
+  return meters === undefined ? report : { ...report, meters };
 }

@@ -29,9 +29,9 @@ export const EVENTS = {
   },
   usage: {
     level: "info",
-    members: ["account", "env", "plan", "day", "admitted", "units", "refused", "overage"],
+    members: ["account", "env", "plan", "day", "admitted", "units", "refused", "overage", "meters"],
     meaning:
-      "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month",
+      "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month, `meters` where it used any",
   },
   key_issued: {
     level: "info",
