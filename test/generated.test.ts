@@ -43,6 +43,7 @@ describe("the rows", () => {
     cost: 1,
     strikes: 0,
     config: "01234567",
+    meters: { tokens: { hold: 2000, used: 137 } },
     observed: ["hour"],
     windows: [["minute", 60, 60, 2]],
     by: "memory",

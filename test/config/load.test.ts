@@ -49,7 +49,9 @@ describe("loadConfig fills in", () => {
         maxMs: DAY,
         forgetAfterMs: DAY,
       },
-      planBounds: new Map([["free", { concurrent: undefined, observe: [], included: [] }]]),
+      planBounds: new Map([
+        ["free", { concurrent: undefined, observe: [], included: [], meters: [] }],
+      ]),
       unauthenticated: { window: "minute", limit: 60 },
       keyPrefix: "pets",
       rateLimitFields: "off",
@@ -96,6 +98,7 @@ describe("loadConfig fills in", () => {
           bodyBytes: 1024 ** 2,
           connections: 20_000,
           connectionsPerAddress: 0,
+          meteredBytes: 1024 ** 2,
           upstreamConnections: 256,
           headersTimeoutMs: 10 * SECOND,
           requestTimeoutMs: 30 * SECOND,

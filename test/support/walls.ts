@@ -9,7 +9,7 @@ export type Sources = ReadonlyMap<string, string>;
  */
 const ROOMS: readonly string[] = [
   "base",
-  ...["core", "core/quota", "core/keys", "core/http"],
+  ...["core", "core/quota", "core/keys", "core/http", "core/meters"],
   ...["config/file", "config/schema", "config", "config/description", "config/load"],
   "config/queries",
   ...["http1/parse", "http1/write", "http1/client", "http1/server"],

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake } from "../../config/file/mistake.ts";
+import type { MeterBound } from "../../config/queries/meter-bounds.ts";
 import { EXIT_CONFIG, EXIT_OK } from "../../server/process/process-context.ts";
 import { readRecords } from "../access/with-keys.ts";
 import { configFileOf } from "../framework/config-file.ts";
@@ -34,8 +35,10 @@ export const check: Verb = {
       terminal.err(`${formatMistake({ ...warning, message: `warning: ${warning.message}` })}\n`);
     }
     for (const mistake of mistakes) terminal.err(`${formatMistake(mistake)}\n`);
-    if (call.flag("json")) printJson(terminal, { ok: loaded.ok, mistakes, warnings });
-    else if (loaded.ok) sayFine(file, loaded.config, terminal);
+    const bounds = loaded.ok ? await boundsOf(loaded.config) : [];
+    const metered = bounds.length === 0 ? {} : { bounds };
+    if (call.flag("json")) printJson(terminal, { ok: loaded.ok, mistakes, warnings, ...metered });
+    else if (loaded.ok) sayFine(file, loaded.config, bounds, terminal);
     return loaded.ok ? EXIT_OK : EXIT_CONFIG;
   },
 };
@@ -51,9 +54,30 @@ async function scopeWarnings(config: Config, terminal: Terminal): Promise<Mistak
   });
 }
 
-function sayFine(file: string, { environments, plans }: Config, terminal: Terminal): void {
+async function boundsOf(config: Config): Promise<readonly MeterBound[]> {
+  const { meterBounds } = await import("../../config/queries/meter-bounds.ts");
+  return meterBounds(config);
+}
+
+function sayFine(
+  file: string,
+  { environments, plans }: Config,
+  bounds: readonly MeterBound[],
+  terminal: Terminal,
+): void {
   const names = environments.map(({ name }) => name).join(", ");
   terminal.out(`${file} is fine: ${names}; plans ${[...plans.keys()].join(", ")}\n`);
+  for (const { plan, meter, window, limit, ...bound } of bounds) {
+    const which = `plan ${plan}: ${meter}.${window}, limit ${limit}`;
+    terminal.out(`${which}, ${boundText(bound)}\n`);
+  }
+}
+
+function boundText({ over, overEach }: Pick<MeterBound, "over" | "overEach">): string {
+  if (over === 0) return "is never passed";
+  if (over !== null) return `is passed by at most ${over}`;
+  if (overEach === null) return "is taken from by no operation";
+  return `is passed by at most ${overEach} for each request under way, as a hold is 0`;
 }
 
 /** Prints always one JSON value; --json and --config are accepted and have no effect. */

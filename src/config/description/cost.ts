@@ -3,17 +3,17 @@ import { COST_MAX } from "../../core/quota/decide.ts";
 import { type Limit, type OperationLimits, WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
 import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
-import { limitsByLength, windowKeys } from "../schema/plans.ts";
+import { limitsByLength, windowKeys } from "../schema/plan-windows.ts";
 import { cost } from "../schema/value-types.ts";
-
-/** The operations of an environment by their names, across all of its descriptions. */
-export type OperationNames = Map<string, { readonly where: string; readonly isLimited: boolean }>;
+import type { PlanMeters } from "./meters.ts";
+import type { OperationNames } from "./operation-names.ts";
 
 export type CostContext = {
   readonly environment: string;
   readonly names: OperationNames;
   /** The smallest limit of each plan that has one. */
   readonly leastLimits: ReadonlyMap<string, number>;
+  readonly planMeters: PlanMeters;
 };
 
 export type OperationCost = {
@@ -92,6 +92,14 @@ function claimName(
     findings.mistake(
       at,
       `Cannot use the operationId ${operationId} twice in one environment where one has x-limits: ${other.where} has it; rename one`,
+    );
+    return undefined;
+  }
+  const meter = names.meterAt(operationId);
+  if (meter !== undefined) {
+    findings.mistake(
+      at,
+      `Cannot use the operationId ${operationId}: it is the name of a meter, at ${meter}; rename one`,
     );
     return undefined;
   }

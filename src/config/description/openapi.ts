@@ -6,6 +6,7 @@ import { type AccessRules, ANY_KEY, readAccess } from "./access.ts";
 import type { CostContext } from "./cost.ts";
 import { DescriptionFiles, type ReadDescriptionFile } from "./description-files.ts";
 import type { DescriptionDefaults, PathTemplate, PlacedOperation } from "./operation.ts";
+import { OperationNames } from "./operation-names.ts";
 import { readPathItem } from "./path-item.ts";
 import { mistakeInTemplate } from "./path-template.ts";
 import { warnOfSpellings } from "./spellings.ts";
@@ -139,7 +140,8 @@ const KEYS_ONLY: AccessRules = { hasPublicPlan: false, keyHeaders: ["authorizati
  * known.
  */
 function alone(): CostContext {
-  return { environment: "", names: new Map(), leastLimits: new Map() };
+  const names = new OperationNames();
+  return { environment: "", names, leastLimits: new Map(), planMeters: new Map() };
 }
 
 /**

@@ -6,6 +6,7 @@ import { type AccessRules, type OperationAccess, readAccess } from "./access.ts"
 import { type CostContext, readOperationCost } from "./cost.ts";
 import type { DescriptionPlace } from "./description-files.ts";
 import { readLifecycle } from "./lifecycle.ts";
+import { readOperationMeters } from "./meters.ts";
 
 /** The path that an operation belongs to, and the settings of all operations of its description. */
 export type PathTemplate = Pick<Operation, "template" | "segments">;
@@ -37,6 +38,7 @@ export function readOperation(
       ? inherited
       : readAccess(security, [...path, "security"], { findings, main, rules, unmet });
   const lifecycle = readLifecycle(operation, path, findings);
+  const meters = readOperationMeters(operation, path, findings, charging);
   warnOfMisspeltExtensions(operation, path, findings);
   const read: Operation = {
     ...matched,
@@ -46,6 +48,7 @@ export function readOperation(
     requiresScope: readRequiresScope(operation, path, findings, { access, lifecycle }),
     ...access,
     ...readOperationCost(operation, path, findings, charging),
+    ...(meters.length === 0 ? {} : { meters }),
     lifecycle,
   };
   return { operation: read, findings, path };
@@ -53,7 +56,7 @@ export function readOperation(
 
 /** The keys of an operation that only the gateway reads. */
 export const EXTENSIONS: readonly string[] = [
-  ...["x-cost", "x-limits", "x-requires-scope", "x-stability", "x-stability-level"],
+  ...["x-cost", "x-limits", "x-meters", "x-requires-scope", "x-stability", "x-stability-level"],
   ...["x-deprecated-since", "x-sunset", "x-deprecated-sunset", "x-successor", "x-brownouts"],
 ];
 

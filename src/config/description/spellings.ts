@@ -1,5 +1,6 @@
 import { fitsSegment, isLiteral, type PatternSegment } from "../../core/http/path-pattern.ts";
 import type { Operation } from "../../core/http/route.ts";
+import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { AccessRules } from "./access.ts";
 import type { PlacedOperation } from "./operation.ts";
 
@@ -92,7 +93,7 @@ function coversSegment(wide: PatternSegment, narrow: PatternSegment): boolean {
 
 type Demands = Pick<
   Operation,
-  "isPublic" | "requiresScope" | "scopes" | "cost" | "limits" | "lifecycle"
+  "isPublic" | "requiresScope" | "scopes" | "cost" | "limits" | "meters" | "lifecycle"
 >;
 
 function whatItAsksMore(one: Demands, other: Demands, hasPublicPlan: boolean): string | undefined {
@@ -104,6 +105,8 @@ function whatItAsksMore(one: Demands, other: Demands, hasPublicPlan: boolean): s
   if (!areMetWith(one.scopes, other.scopes)) return "a scope";
   if (one.cost > other.cost) return `a cost of ${one.cost}`;
   if (!areLimitedAs(one, other)) return "a limit of its own";
+  const metered = one.meters?.find((meter) => !isMeteredAs(meter, other));
+  if (metered !== undefined) return `the meter ${metered.name}`;
   if (sunset(one) < sunset(other)) return "its sunset";
   if (one.lifecycle.brownouts !== undefined) return "its brownouts";
   return undefined;
@@ -114,6 +117,10 @@ function areMetWith(scopes: Operation["scopes"], others: Operation["scopes"]): b
   if (scopes.length === 0) return true;
   if (others.length === 0) return false;
   return others.every((has) => scopes.some((all) => all.every((one) => has.includes(one))));
+}
+
+function isMeteredAs({ name, hold, max }: OperationMeter, { meters = [] }: Demands): boolean {
+  return meters.some((other) => other.name === name && other.hold >= hold && other.max >= max);
 }
 
 function areLimitedAs({ limits }: Demands, other: Demands): boolean {

@@ -7,8 +7,9 @@ import type { BanPolicy } from "../../core/quota/decide.ts";
 import type { Limit, PlanOptions, WindowName } from "../../core/quota/windows.ts";
 import type { CertificateFiles, Config, EnvironmentConfig, PathServiceConfig } from "../config.ts";
 import type { LimitOverrides } from "../schema/limits.ts";
+import { buildOperationMeters, buildPlanMeters } from "../schema/meters.ts";
 import { QUOTA_WINDOWS } from "../schema/observability.ts";
-import { limitsByLength } from "../schema/plans.ts";
+import { limitsByLength } from "../schema/plan-windows.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { UpstreamPems } from "./pem.ts";
 import { type BackendDraft, serviceKey } from "./service-drafts.ts";
@@ -163,7 +164,9 @@ function routesOf(
   return {
     ...of,
     operations,
-    costs: costs.map(({ match, cost }) => ({ ...ruleOf(match), cost })),
+    costs: costs.map(({ match, cost = 1, meters }) => {
+      return { ...ruleOf(match), cost, ...(meters && { meters: buildOperationMeters(meters) }) };
+    }),
     publicRoutes: publicRoutes.map(ruleOf),
   };
 }
@@ -198,6 +201,7 @@ function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
     bodyBytes: limits.bodyBytes,
     connections: limits.connections,
     connectionsPerAddress: limits.connectionsPerAddress,
+    meteredBytes: limits.meteredBytes,
     upstreamConnections: limits.upstreamConnections,
     // A head cannot take longer than the whole request. node:http refuses such a pair of timeouts.
     headersTimeoutMs: Math.min(limits.headersTimeout, limits.requestTimeout),
@@ -236,12 +240,12 @@ function windowsOf(plan: PlanDraft): readonly Limit[] | "custom" {
 
 function boundsOf(plan: PlanDraft): PlanOptions {
   if (plan === "custom") return { concurrent: undefined, observe: [], included: [], meters: [] };
-  const { concurrent, observe, included } = plan;
+  const { concurrent, observe, included, meters } = plan;
   return {
     concurrent,
     observe: limitsByLength(observe),
     included: limitsByLength(included),
-    meters: [],
+    meters: buildPlanMeters(meters),
   };
 }
 

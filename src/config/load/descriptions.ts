@@ -2,8 +2,9 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { isTemplateUnder } from "../../core/http/path-pattern.ts";
 import { findRoute, type Operation } from "../../core/http/route.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
-import type { OperationNames } from "../description/cost.ts";
+import type { PlanMeters } from "../description/meters.ts";
 import { readDescription } from "../description/openapi.ts";
+import { OperationNames } from "../description/operation-names.ts";
 import type { Findings } from "../file/findings.ts";
 import { formatPath, type Mistake } from "../file/mistake.ts";
 import { readTextFile, type TextFileResult } from "../file/text-file.ts";
@@ -22,7 +23,11 @@ export type Descriptions = {
 };
 
 /** Reads the descriptions of all services. A file that several share is read once. */
-export async function readDescriptions(draft: Draft, findings: Findings): Promise<Descriptions> {
+export async function readDescriptions(
+  draft: Draft,
+  findings: Findings,
+  planMeters: PlanMeters,
+): Promise<Descriptions> {
   const operations = new Map<string, readonly Operation[]>();
   const sources = new Map<string, TextFileResult>();
   const readFile = async (file: string) => {
@@ -43,7 +48,7 @@ export async function readDescriptions(draft: Draft, findings: Findings): Promis
       noteUnread(service, `${file} `, source.why, findings);
       continue;
     }
-    const ofEnvironment = names.get(environment) ?? new Map();
+    const ofEnvironment = names.get(environment) ?? namesOf(environment, draft, planMeters);
     names.set(environment, ofEnvironment);
     const read = await readDescription(source.text, {
       file,
@@ -52,7 +57,7 @@ export async function readDescriptions(draft: Draft, findings: Findings): Promis
       ...(service.backend === undefined || start === undefined
         ? {}
         : { under: service.backend.path }),
-      charging: { environment, names: ofEnvironment, leastLimits },
+      charging: { environment, names: ofEnvironment, leastLimits, planMeters },
       rules: {
         hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
         keyHeaders: draft.keyHeaders ?? ["authorization"],
@@ -68,6 +73,22 @@ export async function readDescriptions(draft: Draft, findings: Findings): Promis
   const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));
   const files = [...sources.keys()].map((file) => resolve(file));
   return { operations, texts, files, mistakes, warnings };
+}
+
+function namesOf(
+  environment: string,
+  { environments }: Draft,
+  planMeters: PlanMeters,
+): OperationNames {
+  const names = new OperationNames();
+  environments.get(environment)?.costs?.forEach(({ meters = {} }, i) => {
+    const where = formatPath(["environments", environment, "costs", i]);
+    for (const name of Object.keys(meters)) names.claimMeter(name, where);
+  });
+  for (const [plan, meters] of planMeters) {
+    for (const { name } of meters) names.claimMeter(name, formatPath(["plans", plan, "meters"]));
+  }
+  return names;
 }
 
 function noteUnread(

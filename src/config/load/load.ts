@@ -12,6 +12,7 @@ import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { readPemFiles } from "./pem.ts";
 import { validateDraft } from "./validate.ts";
+import { planMetersOf, validateMeters } from "./validate-meters.ts";
 import { validateServices } from "./validate-services.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
@@ -66,8 +67,10 @@ export async function loadTree(
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   validateDraft(draft, findings);
   validateServices(draft, findings);
+  const planMeters = planMetersOf(draft);
+  validateMeters(draft, findings, planMeters);
   const telemetry = resolveTelemetry(draft, findings, env);
-  const described = await readDescriptions(draft, findings);
+  const described = await readDescriptions(draft, findings, planMeters);
   const pems = await readPemFiles(draft, findings, dirname(resolve(file)));
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];

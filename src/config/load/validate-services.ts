@@ -3,9 +3,10 @@ import {
   isTemplateUnder,
   type PathMatching,
 } from "../../core/http/path-pattern.ts";
-import { WINDOW_ROWS, type WindowRow } from "../../core/quota/windows.ts";
+import { WINDOW_ROWS, type WindowRow, windowRow } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
+import { buildPlanMeters } from "../schema/meters.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { BackendDraft } from "./service-drafts.ts";
 
@@ -116,13 +117,19 @@ function checkPublicPlan(
     return;
   }
   const fits = (row: WindowRow) => row.lengthMs <= PUBLIC_WINDOW_MS_MAX;
-  const long = WINDOW_ROWS.find((row) => plan[row.name] !== undefined && !fits(row));
-  if (long === undefined) return;
   const short = WINDOW_ROWS.filter(fits).map((row) => row.name);
-  findings.mistake(
-    path,
-    `Cannot use the plan ${name} for public operations: it has a ${long.name} window, and theirs are an hour at most (${short.join(", ")}); name another plan`,
-  );
+  const refuse = (what: string) => {
+    findings.mistake(
+      path,
+      `Cannot use the plan ${name} for public operations: it has ${what}, and theirs are an hour at most (${short.join(", ")}); name another plan`,
+    );
+  };
+  const long = WINDOW_ROWS.find((row) => plan[row.name] !== undefined && !fits(row));
+  if (long !== undefined) refuse(`a ${long.name} window`);
+  for (const { name: meter, limits } of buildPlanMeters(plan.meters)) {
+    const longMeter = limits.find(({ window }) => !fits(windowRow(window)));
+    if (longMeter !== undefined) refuse(`a ${longMeter.window} window of the meter ${meter}`);
+  }
 }
 
 /**

@@ -2,7 +2,7 @@ import { normalize } from "node:path";
 import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
-import { limitsByLength } from "../schema/plans.ts";
+import { limitsByLength } from "../schema/plan-windows.ts";
 import { checkExposure } from "./check-exposure.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 

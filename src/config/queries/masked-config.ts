@@ -1,6 +1,8 @@
 import { formatHostPort } from "../../core/address.ts";
-import type { RouteRule } from "../../core/http/route.ts";
-import type { Limit } from "../../core/quota/windows.ts";
+import type { RouteRule, RouteTable } from "../../core/http/route.ts";
+import { formatMeterSource } from "../../core/meters/meter-source.ts";
+import type { OperationMeter } from "../../core/quota/meters.ts";
+import type { Limit, PlanMeter } from "../../core/quota/windows.ts";
 import type { Config, EnvironmentConfig, ServiceConfig } from "../config.ts";
 
 /**
@@ -50,14 +52,33 @@ function shownTelemetry({ telemetry }: Config): unknown {
 
 function shownPlan({ plans, planBounds }: Config, name: string): unknown {
   const windows: readonly Limit[] | "custom" = plans.get(name) ?? [];
-  const { concurrent, observe = [], included = [] } = planBounds.get(name) ?? {};
+  const { concurrent, observe = [], included = [], meters = [] } = planBounds.get(name) ?? {};
   const beside = {
     ...(concurrent === undefined ? {} : { concurrent }),
     ...(observe.length === 0 ? {} : { observe: shownLimits(observe) }),
     ...(included.length === 0 ? {} : { included: shownLimits(included) }),
+    ...(meters.length === 0 ? {} : { meters: shownPlanMeters(meters) }),
   };
   if (windows !== "custom") return { ...shownLimits(windows), ...beside };
   return Object.keys(beside).length === 0 ? windows : { custom: true, ...beside };
+}
+
+function shownPlanMeters(meters: readonly PlanMeter[]): object {
+  return Object.fromEntries(
+    meters.map(({ name, limits }) => {
+      const isUnlimited = limits.some(({ observed }) => observed);
+      return [name, isUnlimited ? "unlimited" : shownLimits(limits)];
+    }),
+  );
+}
+
+/** The meters of a route in the form of the file. */
+function shownMeters(meters: readonly OperationMeter[] = []): object {
+  if (meters.length === 0) return {};
+  const shown = meters.map(({ name, used, ...units }) => {
+    return [name, { ...units, used: used.map(formatMeterSource) }];
+  });
+  return { meters: Object.fromEntries(shown) };
 }
 
 function shownLimits(limits: readonly Limit[]): object {
@@ -97,12 +118,17 @@ function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): obje
       key: upstreamTls.clientCertificate?.key.path,
     },
     healthCheck: healthCheck ?? "off",
-    operations: operations?.map(({ segments: _, ...operation }) => operation) ?? "all",
-    ...(costs.length === 0
-      ? {}
-      : { costs: costs.map((one) => ({ match: matchOf(one), cost: one.cost })) }),
+    operations:
+      operations?.map(({ segments: _, meters, ...operation }) => {
+        return { ...operation, ...shownMeters(meters) };
+      }) ?? "all",
+    ...(costs.length === 0 ? {} : { costs: costs.map(shownCost) }),
     ...(publicRoutes.length === 0 ? {} : { publicRoutes: publicRoutes.map(matchOf) }),
   };
+}
+
+function shownCost(rule: NonNullable<RouteTable["costs"]>[number]): object {
+  return { match: matchOf(rule), cost: rule.cost, ...shownMeters(rule.meters) };
 }
 
 function matchOf({ method, template }: RouteRule): string {

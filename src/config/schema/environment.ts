@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { cors, healthCheck, tls, upstreamTls } from "./edges.ts";
 import { backendLimits, overrides } from "./limits.ts";
+import { operationMeters } from "./meters.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 
@@ -41,13 +42,25 @@ const backend = z.strictObject(
   "a map that describes a backend",
 );
 
-const routeCost = z.strictObject(
-  {
-    match: required(kind.route, "A method and a whole path, as in `POST /v1/reports`."),
-    cost: required(kind.cost, "Units of one such request."),
-  },
-  "a map with match and cost",
-);
+const routeCost = z
+  .strictObject(
+    {
+      match: required(kind.route, "A method and a whole path, as in `POST /v1/reports`."),
+      cost: kind.cost.optional().meta({
+        description: "Units of one such request; 1 where only `meters` are said.",
+      }),
+      meters: operationMeters.optional().meta({
+        description: "What the answer to it costs, by the names of meters of the plans.",
+      }),
+    },
+    "a map with match and cost",
+  )
+  .refine(({ cost, meters }) => cost !== undefined || meters !== undefined, {
+    path: ["cost"],
+    message: String(kind.cost.meta()?.title),
+  })
+  // The refinement above, in a form that editors understand.
+  .meta({ oneOf: [{ required: ["cost"] }, { required: ["meters"], not: { required: ["cost"] } }] });
 
 const maintenance = z.strictObject(
   {

@@ -37,6 +37,11 @@ export const limits = z.strictObject(
       0,
       "Connections of one client address (IPv6: a /64) to a listener at once, trustedProxies excepted; 0: no limit.",
     ),
+    meteredBytes: optional(
+      kind.size({ from: "1B", to: "64MiB" }),
+      "1MiB",
+      "How much of an answer is read for what it used: of a JSON body, or of each event of a stream. All of it passes at once, whatever is read.",
+    ),
     upstreamConnections: optional(
       kind.integer({ from: 1, to: 65_535 }),
       256,

@@ -1,29 +1,11 @@
 import { z } from "zod";
-import {
-  type Limit,
-  WINDOW_NAMES,
-  WINDOW_ROWS,
-  type WindowName,
-} from "../../core/quota/windows.ts";
+import { WINDOW_NAMES } from "../../core/quota/windows.ts";
+import { planMeters } from "./meters.ts";
+import { eachWindow, windowKeys } from "./plan-windows.ts";
 import * as kind from "./value-types.ts";
 import { optional } from "./value-types.ts";
 
 const NAMES = WINDOW_NAMES.join(", ");
-
-/** Windows are aligned to UTC (docs/reference/http.md#windows). */
-function eachWindow(counted: string) {
-  const keys = WINDOW_ROWS.map(({ name, begins }) => {
-    const description = `${counted} in each ${name}${begins}.`;
-    return [name, kind.requestLimit.optional().meta({ description })];
-  });
-  return Object.fromEntries(keys) as Record<WindowName, z.ZodOptional<typeof kind.requestLimit>>;
-}
-
-/** `counted` names for people the things that the window counts, such as requests. */
-export function windowKeys(counted: string) {
-  return z.strictObject(eachWindow(counted), `a map of ${NAMES} to limits`);
-}
-
 const PLAN = `custom, or a map with at least one of ${NAMES}`;
 
 /** `{ custom: true }` is `custom`, together with the other keys that a plan may have. */
@@ -53,6 +35,11 @@ export const plan = z
               {},
               "How much of a window is in the price: above it is overage, up to the limit, which usage tells, and an event when it begins.",
             ),
+            meters: optional(
+              planMeters,
+              {},
+              "Counts of what answers cost, in units of their own, by name; `unlimited` counts without a limit.",
+            ),
           },
           PLAN,
         )
@@ -74,14 +61,4 @@ function required(window: string) {
 
 function hasWindows(value: object): boolean {
   return WINDOW_NAMES.some((window) => window in value);
-}
-
-/** From the shortest window to the longest, whatever the order in the file. */
-export function limitsByLength(
-  windows: { readonly [W in WindowName]?: number | undefined },
-): Limit[] {
-  return WINDOW_NAMES.flatMap((window) => {
-    const limit = windows[window];
-    return limit === undefined ? [] : [{ window, limit }];
-  });
 }

@@ -80,6 +80,7 @@ const DESCRIPTION_NOTES = `## The API description
 | \`x-requires-scope: true\` | with a stability: only keys with that scope |
 | \`security\`, of the operation or the file | the [scopes](reference/plans.md#scopes) that a key needs; \`[]\` or \`{}\`: [public](reference/plans.md#public-operations) |
 | \`x-cost\` | the units of one request, from 0 to 1000000, 1 without it: [cost](reference/plans.md#cost) |
+| \`x-meters\` | what the answer costs, as in \`{ tokens: { hold: 2000, max: 16000, used: [json /usage/total_tokens] } }\`: [meters](reference/meters.md) |
 | \`x-limits\` | windows of each account [for this operation](reference/plans.md#limits-of-an-operation), as in \`{ minute: 10 }\`; needs an \`operationId\` |
 
 Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not

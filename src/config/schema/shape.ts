@@ -4,7 +4,8 @@ import { environmentShape } from "./environment.ts";
 import { foreignKeys, keyHeaders } from "./keys.ts";
 import { limits } from "./limits.ts";
 import { events, log, metrics, telemetry } from "./observability.ts";
-import { plan, windowKeys } from "./plans.ts";
+import { windowKeys } from "./plan-windows.ts";
+import { plan } from "./plans.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 

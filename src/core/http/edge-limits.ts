@@ -10,6 +10,8 @@ export type EdgeLimits = {
   readonly connections: number;
   /** 0: no limit. */
   readonly connectionsPerAddress: number;
+  /** How much of a JSON answer, or of each event of a stream, is read for what it used. */
+  readonly meteredBytes: number;
   readonly upstreamConnections: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;

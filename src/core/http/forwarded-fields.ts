@@ -64,6 +64,8 @@ export type ForwardedIdentity = {
   readonly scheme: "http" | "https";
   /** The path prefix that is hidden from the backend, or "". */
   readonly prefix: string;
+  /** Whether the gateway reads the answer: then the backend must not code it. */
+  readonly readsAnswer?: boolean;
   /** The trace that the gateway continues or begins; undefined if it sends none. */
   readonly trace?: TraceFields | undefined;
 };
@@ -133,6 +135,7 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
     const value = rawHeaders[2 * i + 1] as string;
     if (HOP_BY_HOP.has(name) || dropped.has(name) || name.includes("_") || isOurs(name)) continue;
     if (identity.keyHeaders.includes(name)) continue;
+    if (identity.readsAnswer && name === "accept-encoding") continue;
     if (NOT_FORWARDED.has(name)) {
       if (name === "traceparent") traceparents.push(value);
       else if (name === "tracestate") tracestates.push(value);
@@ -153,6 +156,7 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
   const received = { parents: traceparents, states: tracestates };
   const trace = identity.trace ?? parseTraceContext(received);
   pushConsumer(fields, identity);
+  if (identity.readsAnswer) fields.push("Accept-Encoding", "identity");
   fields.push("X-Request-Id", identity.requestId);
   if (clientRequestId !== undefined && isPlain(clientRequestId)) {
     fields.push("X-Client-Request-Id", clientRequestId);

@@ -1,3 +1,4 @@
+import type { OperationMeter } from "../quota/meters.ts";
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
 import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
 import type { StandardRateLimit } from "./rate-limit-fields.ts";
@@ -11,7 +12,12 @@ export type ResponseFacts = {
   readonly cost: number;
   /** The standard fields, if the configuration asks for them. */
   readonly rateLimit: StandardRateLimit | undefined;
-  readonly found: { readonly operation: { readonly lifecycle: Lifecycle } | undefined } | undefined;
+  readonly found:
+    | {
+        readonly operation: { readonly lifecycle: Lifecycle } | undefined;
+        readonly meters?: readonly OperationMeter[];
+      }
+    | undefined;
   readonly cors: CorsPolicy | undefined;
   /** The origin of the page that sent the request, if a page did. */
   readonly origin: string | undefined;
@@ -124,8 +130,9 @@ export function gatewayFields(answered: ResponseFacts): string[] {
 }
 
 /**
- * The backend's fields that the gateway's fields replace, in lower case. They are the same for
- * every kind of response: final, interim, a 101 or a declined upgrade.
+ * The backend's fields that clients do not get, in lower case: those that the gateway's fields
+ * replace, and those that tell what a request used. They are the same for every kind of response:
+ * final, interim, a 101 or a declined upgrade.
  */
 export function replacedFields({
   found,
@@ -136,7 +143,27 @@ export function replacedFields({
   const stability = lifecycle?.stability !== undefined;
   const place = (end ? 1 : 0) + (stability ? 2 : 0) + (cors === undefined ? 0 : 4);
   REPLACED[place] ??= replacedWhere({ end, stability }, cors !== undefined);
-  return REPLACED[place];
+  const meters = found?.meters;
+  if (meters === undefined || meters.length === 0) return REPLACED[place];
+  return withMeterFields(REPLACED[place], meters);
+}
+
+const metered = new WeakMap<readonly OperationMeter[], Map<ReadonlySet<string>, Set<string>>>();
+
+function withMeterFields(
+  replaced: ReadonlySet<string>,
+  meters: readonly OperationMeter[],
+): ReadonlySet<string> {
+  const sets = metered.get(meters) ?? new Map<ReadonlySet<string>, Set<string>>();
+  metered.set(meters, sets);
+  let all = sets.get(replaced);
+  if (all === undefined) {
+    const sources = meters.flatMap(({ used }) => used);
+    const names = sources.flatMap((source) => (source.from === "header" ? [source.name] : []));
+    all = new Set([...replaced, ...names]);
+    sets.set(replaced, all);
+  }
+  return all;
 }
 
 /** One set for each combination of subjects that the gateway covers. */

@@ -29,6 +29,8 @@ export type Operation = {
   readonly cost: number;
   /** Windows of each account for this operation, in addition to those of its plan. */
   readonly limits: OperationLimits | undefined;
+  /** The meters that the answer to a request is counted by; absent: none. */
+  readonly meters?: readonly OperationMeter[];
   readonly lifecycle: Lifecycle;
 };
 
@@ -40,8 +42,8 @@ export type RouteTable = {
   /** How paths are compared; absent: "exact". */
   readonly paths?: PathMatching;
   readonly operations: readonly Operation[] | undefined;
-  /** Without a description: the cost of a request is that of the first rule that matches it. */
-  readonly costs?: readonly (RouteRule & { readonly cost: number })[];
+  /** Without a description: cost and meters of a request are those of the first rule that matches. */
+  readonly costs?: readonly (RouteRule & Pick<Operation, "cost" | "meters">)[];
   /** Without a description: the routes that need no credentials. */
   readonly publicRoutes?: readonly RouteRule[];
 };
@@ -98,13 +100,14 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
     if (!isUnder(comparablePath(basePath, paths), path) || path.includes("//")) return NO_ROUTE;
   } else if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
+    const rule = ruleFor(table.costs, method, path);
     return {
       operation: undefined,
       template: `${basePath === "/" ? "" : basePath}/*`,
       allowedMethods: METHODS,
       isPublic: ruleFor(table.publicRoutes, method, path) !== undefined,
-      cost: ruleFor(table.costs, method, path)?.cost ?? COST,
-      meters: NO_METERS,
+      cost: rule?.cost ?? COST,
+      meters: rule?.meters ?? NO_METERS,
     };
   }
   const { literal, templated } = indexOf(operations);
@@ -112,8 +115,8 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
   if (found === undefined) return NO_ROUTE;
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
-  const { isPublic = false, cost = COST } = operation ?? {};
-  return { operation, template, allowedMethods: allow, isPublic, cost, meters: NO_METERS };
+  const { isPublic = false, cost = COST, meters = NO_METERS } = operation ?? {};
+  return { operation, template, allowedMethods: allow, isPublic, cost, meters };
 }
 
 /** The first rule that matches the request. A rule for GET also applies to HEAD. */

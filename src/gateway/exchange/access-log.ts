@@ -1,12 +1,20 @@
 import { traceIdOf } from "../../core/http/trace-context.ts";
 import { maskKeys } from "../../core/keys/key.ts";
+import { loggedMeter, type MeterCharge } from "../../core/meters/meter-charge.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { Exchange } from "./exchange.ts";
 
 const PATH_LOGGED_MAX = 2_048;
 
-/** The access log entry of an exchange that ended at `endedMs`, on the clock of its arrival. */
-export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEntry {
+/**
+ * The access log entry of an exchange that ended at `endedMs`, on the clock of its arrival.
+ * `charges` are those of its meters.
+ */
+export function accessLogEntry(
+  exchange: Exchange,
+  endedMs: number,
+  charges: readonly MeterCharge[] = [],
+): AccessLogEntry {
   const { served, route, caller, decision, arrival } = exchange;
   return {
     id: exchange.id,
@@ -33,6 +41,7 @@ export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEn
     cost: exchange.outcome === "none" ? undefined : exchange.cost,
     strikes: decision?.strikes,
     config: served?.config,
+    meters: charges.length === 0 ? undefined : metersOf(charges),
     observed: decision?.observed,
     windows: decision?.refusal?.windows,
     monthFrom: decision?.refusal?.monthFrom,
@@ -40,6 +49,10 @@ export function accessLogEntry(exchange: Exchange, endedMs: number): AccessLogEn
     ban: decision?.refusal?.ban,
     why: exchange.why,
   };
+}
+
+function metersOf(charges: readonly MeterCharge[]): AccessLogEntry["meters"] {
+  return Object.fromEntries(charges.map((charge) => [charge.name, loggedMeter(charge)]));
 }
 
 /** The trace id that the gateway continues or begins, or else the client's. */

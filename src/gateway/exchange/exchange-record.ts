@@ -3,6 +3,8 @@ import { fieldValues, type RequestHead } from "../../core/http/head.ts";
 import type { StandardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
+import type { AnswerReader } from "../../core/meters/answer-reader.ts";
+import { NO_METERS, type OperationMeter } from "../../core/quota/meters.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { isDecision, type Refusal, type RefusalCode } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
@@ -56,6 +58,10 @@ export class ExchangeRecord {
   caller: CallerIdentity | undefined;
   decision: DecisionFacts | undefined;
   answer: AnswerFacts | undefined;
+  /** Whether all of the upstream's answer has arrived. */
+  isAnswerWhole = false;
+  /** Reads from the upstream's answer what the request used, if it is metered. */
+  told: AnswerReader | undefined;
   /** The RateLimit-Policy field, if the configuration asks for it. */
   rateLimit: StandardRateLimit | undefined;
   code: RefusalCode | undefined;
@@ -89,6 +95,12 @@ export class ExchangeRecord {
   /** The cost of the request in units. */
   get cost(): number {
     return this.route?.match.cost ?? 1;
+  }
+
+  /** The meters that the request has taken from. */
+  get meters(): readonly OperationMeter[] {
+    const isAdmitted = this.decision?.outcome === "admitted";
+    return isAdmitted ? (this.route?.match.meters ?? NO_METERS) : NO_METERS;
   }
 
   /** If a listener has one environment, its policy holds even if the head cannot be read. */
@@ -138,6 +150,11 @@ export class ExchangeRecord {
   /** The same for the standard fields. */
   announce(rateLimit: StandardRateLimit): void {
     this.rateLimit = rateLimit;
+  }
+
+  /** The head of the answer has come. The answer may tell what the request used. */
+  readAnswer(told: AnswerReader): void {
+    this.told = told;
   }
 
   decide(decision: DecisionFacts): void {

@@ -165,6 +165,11 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.wait("download", nowMs);
   }
 
+  /** All of the upstream's answer has arrived. */
+  completeAnswer(): void {
+    this.isAnswerWhole = true;
+  }
+
   /** The upstream's head turned out to be useless before any of it was sent. */
   revertToForwarding(): void {
     if (this.socket.destroyed || !this.response.discardHead()) return;

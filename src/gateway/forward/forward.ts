@@ -1,6 +1,7 @@
 import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
 import { gatewayFields, replacedFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
+import type { AnswerReader } from "../../core/meters/answer-reader.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import { recycleBuffer } from "../../http1/client/buffer-pool.ts";
 import type { ClientConnection, ResponseHandler } from "../../http1/client/client-connection.ts";
@@ -10,6 +11,7 @@ import type { ParsedResponseHead } from "../../http1/parse/response-head-parser.
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
+import { readAnswerHead } from "../exchange/metered-answer.ts";
 import { countForwardedBytes } from "../runtime/memory.ts";
 import { failExchange } from "../stages/reply.ts";
 import type { UpstreamConnection } from "../upstreams/upstream.ts";
@@ -36,6 +38,8 @@ class Forward implements ForwardHandler, ResponseHandler {
   #connection: UpstreamConnection | undefined;
   #trace: UpstreamSpan | undefined;
   #body: RequestBody | undefined;
+  /** Reads from the answer what the request used. */
+  #told: AnswerReader | undefined;
   #stopWaiting: () => void = nothing;
   #answering = false;
   /** A small body that arrives in one piece is sent in one write with its head. */
@@ -128,6 +132,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   onData(piece: Buffer): void {
     const { gateway, exchange } = this.#admitted;
     exchange.addBodyBytes(piece.length, gateway.elapsed());
+    this.#told?.read(piece);
     if (piece.length === this.#wholeBytes) this.#whole = piece;
     else this.#pieces.push(piece);
   }
@@ -148,6 +153,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const { upstream, account } = this.#connection as UpstreamConnection;
     backend.upstreams.answered(upstream, account, exchange.response.status);
     this.#body?.stop();
+    exchange.completeAnswer();
     exchange.settle(gateway.elapsed());
     this.#releaseConnection();
     endInBatch(exchange.response, this.#whole);
@@ -250,8 +256,9 @@ class Forward implements ForwardHandler, ResponseHandler {
    * (docs/reference/edge.md#response-fields).
    */
   #sendHead({ status, rawHeaders, framing }: ResponseHead): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange, backend } = this.#admitted;
     const { response, request } = exchange;
+    this.#told = readAnswerHead(exchange, { status, rawHeaders }, backend.limits.meteredBytes);
     if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
     const theirs = clientResponseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     const promisedBytes = typeof framing === "number" ? framing : -1;

@@ -1,6 +1,7 @@
 import { upstreamRequestFields } from "../../core/http/forwarded-fields.ts";
 import type { RequestHead } from "../../core/http/head.ts";
 import type { TraceFields } from "../../core/http/trace-context.ts";
+import { readsBody } from "../../core/meters/answer-reader.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import type { OutgoingRequest } from "../../http1/client/outgoing-request.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
@@ -83,6 +84,7 @@ export function upstreamFields(admitted: ForwardContext, trace: TraceFields | un
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
     scheme: schemeOf(served),
     prefix: backend.stripPrefix,
+    readsAnswer: readsBody(exchange.meters),
     trace,
   });
 }

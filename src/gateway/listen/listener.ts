@@ -16,6 +16,7 @@ import {
 import { accessLogEntry } from "../exchange/access-log.ts";
 import { type Environment, type GatewayContext, schemeOf } from "../exchange/environment.ts";
 import { Exchange } from "../exchange/exchange.ts";
+import { meterCharges } from "../exchange/metered-answer.ts";
 import type { TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
@@ -205,7 +206,7 @@ export class Listener implements ServerHandler {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
     const endedMs = elapsed();
-    const line = accessLogEntry(exchange, endedMs);
+    const line = accessLogEntry(exchange, endedMs, meterCharges(exchange));
     onRequest(line, exchange);
     if (line.decision === "admitted") exchange.connection.usedMs = endedMs;
     const { served, found, caller, arrival, head } = exchange;

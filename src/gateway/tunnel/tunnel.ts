@@ -10,6 +10,7 @@ import { keepSession } from "../../http1/client/socket.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
+import { readAnswerHead } from "../exchange/metered-answer.ts";
 import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { RetryPolicy } from "../forward/retry-policy.ts";
 import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-request.ts";
@@ -168,6 +169,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#reports(101);
     this.#traced(101);
     exchange.startTunnel(gateway.elapsed());
+    readAnswerHead(exchange, { status: 101, rawHeaders }, 0);
     this.#client?.open(exchange.connection.detachSocket());
     answer.headers = switchingFields(this.#admitted, rawHeaders, this.#nonce);
   }
@@ -190,6 +192,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#tunnels.leave(this);
     const promisedBytes = Number(answer.headers["content-length"] ?? -1);
     exchange.startResponse(promisedBytes, gateway.elapsed());
+    readAnswerHead(exchange, { status, rawHeaders }, 0);
     const { response } = exchange;
     response.writeHead(status, declinedFields(this.#admitted, rawHeaders, status));
     response.flush();
@@ -201,6 +204,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       exchange.wait("reader", gateway.elapsed());
     });
     answer.once("end", () => {
+      exchange.completeAnswer();
       this.#settle();
       response.end();
     });

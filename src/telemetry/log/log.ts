@@ -1,4 +1,5 @@
 import { type DestinationStream, pino } from "pino";
+import type { LoggedMeter } from "../../core/meters/meter-charge.ts";
 import { type EVENTS, type EventKind, isEvent } from "./events.ts";
 import type { LOG_EVENTS } from "./log-events.ts";
 
@@ -34,6 +35,8 @@ export type AccessLogEntry = {
   readonly cost?: number | undefined;
   readonly strikes?: number | undefined;
   readonly config?: string | undefined;
+  /** The use of each meter of the route by an admitted request. */
+  readonly meters?: Readonly<Record<string, LoggedMeter>> | undefined;
   readonly observed?: readonly string[] | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
   readonly monthFrom?: number | undefined;
@@ -88,6 +91,11 @@ export const ACCESS_LOG_FIELDS: Readonly<
   cost: { meaning: "Units that the request costs", absent: "nothing was decided" },
   strikes: { meaning: "Strikes of the account after it", absent: "nothing was decided" },
   config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
+  meters: {
+    meaning:
+      "By meter: `hold`, what it took when it was admitted; `used`, what the answer told, absent where it told nothing; `charged`, only where that is neither `used` nor, without `used`, `hold`",
+    absent: "it took from no meter",
+  },
   observed: {
     meaning: "Windows whose observed limits it crossed",
     absent: "it crossed none",
@@ -205,6 +213,7 @@ function requestText(line: AccessLogEntry): string {
     text += `,"decidedAt":${line.decidedAt},"cost":${line.cost},"strikes":${line.strikes}`;
   }
   if (line.config !== undefined) text += `,"config":"${line.config}"`;
+  if (line.meters !== undefined) text += `,"meters":${JSON.stringify(line.meters)}`;
   if (line.observed !== undefined) text += `,"observed":${JSON.stringify(line.observed)}`;
   if (line.windows !== undefined) {
     text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;

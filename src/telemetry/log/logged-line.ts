@@ -58,6 +58,12 @@ const isWindow: Check = (value) => {
 };
 const isMeta: Check = (value) => isObject(value) && Object.values(value).every(isText);
 
+const isMeter: Check = (value) => {
+  if (!isObject(value) || !isUnits(value.hold)) return false;
+  return isAbsentOr(isUnits)(value.used) && isAbsentOr(isUnits)(value.charged);
+};
+const isMeters: Check = (value) => isObject(value) && Object.values(value).every(isMeter);
+
 /**
  * The type of each member of a request line. Members that are always present are not `isAbsentOr`.
  */
@@ -87,6 +93,7 @@ const REQUEST_MEMBERS: Readonly<Record<keyof LoggedRequest, Check>> = {
   cost: isAbsentOr(isUnits),
   strikes: isAbsentOr(isUnits),
   config: isAbsentOr(isText),
+  meters: isAbsentOr(isMeters),
   observed: isAbsentOr(isListOf(isText)),
   windows: isAbsentOr(isListOf(isWindow)),
   monthFrom: isAbsentOr(isInstant),

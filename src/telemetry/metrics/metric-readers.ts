@@ -92,6 +92,8 @@ export function metricReaders(
     store_up: one(() => (watched.storeUp() ? 1 : 0)),
     store_unavailable_decisions_total: counted(tallies.withoutStore),
     share_refusals_total: counted(tallies.shareRefusals),
+    meter_units_total: counted(tallies.meterUnits),
+    meter_over_max_total: counted(tallies.metersOverMax),
     store_commands_total: one(watched.storeCommands),
     charges_uncertain_total: one(watched.chargesUncertain),
     charges_lost_total: one(watched.chargesLost),

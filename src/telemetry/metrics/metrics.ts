@@ -136,6 +136,17 @@ export const METRICS = {
     help: "Time of a call to the store that decides requests, until its answer or its failure.",
     meaning: "One call decides many requests. `store: memory` makes none",
   },
+  meter_units_total: {
+    type: "counter",
+    labels: ["meter"],
+    help: "Units that answers were charged, by meter.",
+    meaning: "What was told, up to `max`; where nothing was told, what `untold` says",
+  },
+  meter_over_max_total: {
+    type: "counter",
+    labels: [],
+    help: "Answers that told more of a meter than `max`, and were charged `max`.",
+  },
   store_commands_total: { type: "counter", labels: [], help: "Commands sent to the store." },
   charges_uncertain_total: {
     type: "counter",

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { METHODS } from "../../core/http/route.ts";
+import { loggedUnits } from "../../core/meters/meter-charge.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import {
   type CounterCell,
@@ -65,12 +66,15 @@ export function newMetricTables() {
     withoutStore: counts("store_unavailable_decisions_total"),
     shareRefusals: counts("share_refusals_total"),
     reloads: counts("config_reloads_total"),
+    meterUnits: counts("meter_units_total"),
+    metersOverMax: counts("meter_over_max_total"),
   };
   // A counter that starts at 0 shows its first increase; a counter that appears with 1 hides it.
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
   for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
   tallies.shareRefusals.cell();
   tallies.storeCalls.cell();
+  tallies.metersOverMax.cell();
   for (const result of ["success", "failure"]) tallies.reloads.cell(result);
   return tallies;
 }
@@ -112,6 +116,7 @@ export function countRequest(
   if (line.observed !== undefined) {
     for (const window of line.observed) increment(tallies.observed.cell(env, plan, window));
   }
+  if (line.meters !== undefined) countMeters(tallies, line.meters);
   if (line.code !== undefined) {
     increment(tallies.refusals.cell(env, line.code));
     if (line.code === "key_missing" || line.code === "key_invalid") {
@@ -119,6 +124,14 @@ export function countRequest(
     }
   }
   if (deprecated.get(env)?.get(route)?.has(method)) increment(tallies.deprecated.cell(env, route));
+}
+
+function countMeters(tallies: MetricTables, meters: NonNullable<AccessLogEntry["meters"]>): void {
+  for (const [name, meter] of Object.entries(meters)) {
+    const units = loggedUnits(meter);
+    tallies.meterUnits.cell(name).value += units;
+    if (meter.used !== undefined && meter.used > units) increment(tallies.metersOverMax.cell());
+  }
 }
 
 /** The status of a tunnel, which lasts as long as its client likes. */

@@ -15,6 +15,41 @@ describe("check", () => {
     assert.deepEqual(jsonOf({ out }), { ok: true, mistakes: [], warnings: [] });
   });
 
+  it("prints by how much each window of a meter can be passed", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "tollgate.yaml");
+    await writeFile(
+      file,
+      `environments:
+  production:
+    listen: 127.0.0.1:0
+    keyTag: live
+    upstreams: [http://127.0.0.1:1]
+    costs:
+      - { match: GET /v1/a, meters: { tokens: { hold: 2000, max: 16000, used: [header a] } } }
+      - { match: GET /v1/b, meters: { rows: { hold: 9, max: 9, used: [header a] } } }
+      - { match: GET /v1/c, meters: { bytes: { hold: 0, max: 70, used: [header a] } } }
+plans:
+  pro: { minute: 5, meters: { tokens: { minute: 90000, month: 5000000 }, rows: { day: 3 }, bytes: { day: 4 }, idle: { day: 5 } } }
+`,
+    );
+    const { out, status } = await runVerb(["check", "--config", file]);
+    assert.equal(status, 0);
+    assert.deepEqual(out.trimEnd().split("\n").slice(1), [
+      "plan pro: tokens.minute, limit 90000, is passed by at most 630000",
+      "plan pro: tokens.month, limit 5000000, is passed by at most 35000000",
+      "plan pro: rows.day, limit 3, is never passed",
+      "plan pro: bytes.day, limit 4, is passed by at most 70 for each request under way, as a hold is 0",
+      "plan pro: idle.day, limit 5, is taken from by no operation",
+    ]);
+    const { bounds } = jsonOf<{ bounds: readonly unknown[] }>(
+      await runVerb(["check", "--config", file, "--json"]),
+    );
+    const first = { plan: "pro", meter: "tokens", window: "minute", limit: 90_000 };
+    assert.deepEqual(bounds[0], { ...first, over: 630_000, overEach: null });
+    assert.equal(bounds.length, 5);
+  });
+
   it("says every mistake at once as FILE:LINE:COL: message, with 78", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "broken.yaml");

@@ -49,7 +49,7 @@ const OPERATIONS = [
 ];
 const TABLE: RouteTable = { basePath: "/v1", operations: OPERATIONS };
 const ANY: RouteTable = { basePath: "/v1", operations: undefined };
-const PLAIN = { isPublic: false, cost: 1 };
+const PLAIN = { isPublic: false, cost: 1, meters: [] };
 const NOTHING = { operation: undefined, template: undefined, allowedMethods: undefined, ...PLAIN };
 
 const idOf = (method: string, path: string, table = TABLE) =>
