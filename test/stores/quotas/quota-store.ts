@@ -6,6 +6,7 @@ import {
   retryAfterSeconds,
 } from "../../../src/core/quota/rate-limit-info.ts";
 import { eventually } from "../../support/poll.ts";
+import { describeAnchors } from "./quota-store-anchors.ts";
 import { describeAsks } from "./quota-store-asks.ts";
 import { describeBans } from "./quota-store-bans.ts";
 import { describeCaps } from "./quota-store-caps.ts";
@@ -194,6 +195,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
     });
   });
 
+  describeAnchors(engine, bench);
   describeAsks(engine, bench);
   describeBans(engine, bench);
   describeCaps(engine, bench);

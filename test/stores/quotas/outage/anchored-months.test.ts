@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "vitest";
+import type { Calendar } from "../../../../src/core/quota/calendar.ts";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { mergeLimits } from "../../../../src/core/quota/windows.ts";
+import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import {
+  createInvalidations,
+  type Invalidations,
+} from "../../../../src/stores/quotas/redis/invalidations.ts";
+import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../../support/poll.ts";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { account } from "../redis/redis-kit.ts";
+
+const { server } = await useRedis();
+const at = (text: string) => Date.parse(text);
+const CALENDAR: Calendar = [{ day: 15, fromMs: 0 }];
+const MAY_15 = at("2026-05-15");
+const JUNE_15 = at("2026-06-15");
+const asking = (limit: number): QuotaRequest => {
+  const limits = mergeLimits([{ window: "month", limit }], { calendar: CALENDAR });
+  return { limits, bans: undefined, requests: 1 };
+};
+const name = account("a");
+let open: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const each of open) await each.close();
+  open = [];
+});
+
+describe("while the store is unreachable, a month from an anchor", () => {
+  it("has its share from the 15th on, and is charged late to the month of its requests", async () => {
+    const link = connectRedis({ address: server.address });
+    open.push(link);
+    await link.tried;
+    let nowMs = JUNE_15 - 2;
+    const shared = createQuotaClient(link, "anchored", { clock: () => nowMs });
+    const decided = await shared.decide([{ name, ask: { ...asking(6), requests: 2 } }]);
+    assert.ok("windows" in (decided[0] ?? {}));
+    const answers = new DecisionCache(() => nowMs);
+    answers.learnCounts(
+      name,
+      [{ counter: "month", startMs: MAY_15, endMs: JUNE_15, used: 2 }],
+      nowMs,
+    );
+    const local = new LocalQuotas();
+    const admit = (atMs: number) => {
+      const knownCount = (counter: string, startMs: number) => {
+        return answers.countOf(name, counter, startMs);
+      };
+      const context = { nowMs: atMs, gateways: 2, pending: 0, knownCount };
+      let admitted = 0;
+      for (let i = 0; i < 9; i++) {
+        admitted += local.decide(name, asking(6), context).verdict.granted;
+      }
+      return admitted;
+    };
+    assert.equal(admit(JUNE_15 - 1), 2, "half of what the last count leaves");
+    assert.equal(admit(JUNE_15), 3, "half of the limit");
+    const owed = local.debts.take();
+    const told = owed[0]?.windows.map(({ startMs, endMs, units }) => [startMs, endMs, units]);
+    assert.deepEqual(told, [
+      [MAY_15, JUNE_15, 2],
+      [JUNE_15, at("2026-07-15"), 3],
+    ]);
+    nowMs = at("2026-07-10");
+    const charged = await chargeLate(shared, owed, performance.now() + 5_000);
+    assert.deepEqual(
+      charged.accounts[0]?.windows.map((window) => window?.used),
+      [undefined, 3],
+      "the month that is over is not charged, the running one is, though July has begun",
+    );
+    const [after] = await shared.decide([{ name, ask: { ...asking(6), requests: 0 } }]);
+    assert.ok(after !== undefined && "windows" in after);
+    assert.deepEqual([after.windows[0]?.used, after.windows[0]?.resetMs], [3, at("2026-07-15")]);
+  });
+
+  it("is refused from memory until its end by counts that another gateway told", async () => {
+    const link = connectRedis({ address: server.address });
+    open.push(link);
+    await link.tried;
+    const nowMs = at("2026-07-10");
+    const shared = createQuotaClient(link, "told", { clock: () => nowMs });
+    const answers = new DecisionCache(() => nowMs);
+    const start = (learn: Parameters<typeof createInvalidations>[0]["learn"]): Invalidations => {
+      const nothing = () => undefined;
+      const more = { forget: nothing, pending: nothing, probed: nothing };
+      const events = createInvalidations({ shared, prefix: "told", learn, ...more });
+      open.push(events);
+      return events;
+    };
+    start((id, totals, toldMs) => {
+      const [environment = "", named = ""] = id.split(":");
+      answers.learnCounts({ environment, account: named }, totals, toldMs);
+    });
+    const other = start(() => undefined);
+    const known = await eventually(
+      () => {
+        const total = { counter: "month", startMs: JUNE_15, endMs: at("2026-07-15"), used: 6 };
+        other.tellCounts("production:a", [total], nowMs);
+        const told = answers.get("production:a");
+        assert.ok(told !== undefined);
+        return told;
+      },
+      { withinMs: 20_000 },
+    );
+    assert.equal(answers.refuses(known, asking(6)), "surely");
+    assert.equal(answers.refuses(known, asking(7)), "no");
+    const { verdict } = answers.refused(known, asking(6));
+    assert.deepEqual(
+      [verdict.windows[0]?.used, verdict.windows[0]?.resetMs],
+      [6, at("2026-07-15")],
+    );
+    assert.equal(answers.countOf(name, "month", JUNE_15), 6);
+  });
+});
