@@ -97,8 +97,10 @@ export function describeAnchors(engine: string, bench: Bench): void {
       const operation = [{ window: "month", limit: 9, part: { id: "1z1", name: "list" } }] as const;
       const limits = mergeLimits(own, { operation, calendar: FROM_15 });
       bench.nowMs = at("2026-07-20T10:00:00Z");
-      await spendTimes(store, name, limits, 2);
+      await spend(store, name, limits);
+      const { verdict } = await spend(store, name, limits);
       const named = (await store.peek(name, { limits, bans: BANS })).windows;
+      assert.deepEqual(verdict.windows, named);
       assert.deepEqual(
         named.map(({ window, part, used, resetMs }) => {
           return [part?.name, window, used, new Date(resetMs).toISOString().slice(0, 10)];

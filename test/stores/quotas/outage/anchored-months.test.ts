@@ -3,9 +3,12 @@ import { afterEach, describe, it } from "vitest";
 import type { Calendar } from "../../../../src/core/quota/calendar.ts";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { mergeLimits } from "../../../../src/core/quota/windows.ts";
+import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import { canMerge } from "../../../../src/stores/quotas/batch/mergeable.ts";
 import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import { encodeDecide } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import {
   createInvalidations,
   type Invalidations,
@@ -32,6 +35,19 @@ afterEach(async () => {
   open = [];
 });
 
+it("requests of one anchor are merged into one call, and of different ones are not", () => {
+  const twin = mergeLimits([{ window: "month", limit: 6 }], { calendar: [{ day: 15, fromMs: 0 }] });
+  const other = mergeLimits([{ window: "month", limit: 6 }], {
+    calendar: [{ day: 16, fromMs: 0 }],
+  });
+  assert.ok(canMerge(asking(6), { ...asking(6), limits: twin }));
+  assert.ok(!canMerge(asking(6), { ...asking(6), limits: other }));
+  assert.ok(!canMerge(asking(6), { ...asking(6), limits: [{ window: "month", limit: 6 }] }));
+  const asks = [asking(6), { ...asking(6), limits: twin }].map((ask, i) => ({ key: `k${i}`, ask }));
+  // Keys, clock, policy, lengths, the number of plans.
+  assert.equal(encodeDecide(asks, 0)[1 + 2 + 3], 1, "both share the windows of one plan");
+});
+
 describe("while the store is unreachable, a month from an anchor", () => {
   it("has its share from the 15th on, and is charged late to the month of its requests", async () => {
     const link = connectRedis({ address: server.address });
@@ -39,14 +55,12 @@ describe("while the store is unreachable, a month from an anchor", () => {
     await link.tried;
     let nowMs = JUNE_15 - 2;
     const shared = createQuotaClient(link, "anchored", { clock: () => nowMs });
-    const decided = await shared.decide([{ name, ask: { ...asking(6), requests: 2 } }]);
-    assert.ok("windows" in (decided[0] ?? {}));
+    const ask = { ...asking(6), requests: 2 };
+    const [decided] = await shared.decide([{ name, ask }]);
+    assert.ok(decided !== undefined && "windows" in decided);
     const answers = new DecisionCache(() => nowMs);
-    answers.learnCounts(
-      name,
-      [{ counter: "month", startMs: MAY_15, endMs: JUNE_15, used: 2 }],
-      nowMs,
-    );
+    const trip = { sentMs: 0, receivedMs: 1, nowMs };
+    answers.put("production:a", cacheDecision(ask, decided, trip), answers.beginCall());
     const local = new LocalQuotas();
     const admit = (atMs: number) => {
       const knownCount = (counter: string, startMs: number) => {

@@ -142,8 +142,15 @@ class Days {
   }
 }
 
-/** The calendar after a change of the anchor, which the running month may refuse. */
+/**
+ * The calendar after a change of the anchor, which the running month may refuse. Every seventh change
+ * is one that no command makes: it begins in the middle of a month.
+ */
 function withAnchor(calendar: Calendar | undefined, day: number, nowMs: number) {
+  const fromMs = DAY * (Math.floor(nowMs / DAY) + day);
+  if (day % 7 === 0 && fromMs > (calendar?.at(-1)?.fromMs ?? 0)) {
+    return [...(calendar ?? []), { day: (day % 31) + 1, fromMs }];
+  }
   const changed = changeAnchor(calendar, day, nowMs);
   return "calendar" in changed && changed.calendar.length > 0 ? changed.calendar : calendar;
 }
