@@ -66,7 +66,7 @@ describe("while the store is unreachable, a month from an anchor", () => {
       const knownCount = (counter: string, startMs: number) => {
         return answers.countOf(name, counter, startMs);
       };
-      const context = { nowMs: atMs, gateways: 2, pending: 0, knownCount };
+      const context = { nowMs: atMs, latestMs: atMs, gateways: 2, pending: 0, knownCount };
       let admitted = 0;
       for (let i = 0; i < 9; i++) {
         admitted += local.decide(name, asking(6), context).verdict.granted;
