@@ -1,20 +1,9 @@
-import { createKey, works } from "./accounts.js";
+import { createKey } from "./accounts.js";
 import { drawDays } from "./days.js";
-import { ask, showKey } from "./dialogs.js";
-import {
-  badge,
-  button,
-  el,
-  failure,
-  fill,
-  fillKept,
-  heading,
-  note,
-  section,
-  table,
-} from "./elements.js";
-import { limits, parseLimits, time } from "./format.js";
-import { pagedList } from "./lists.js";
+import { ask } from "./dialogs.js";
+import { badge, button, el, failure, fill, fillKept, heading, note, section } from "./elements.js";
+import { limits, limitsText, parseLimits, time } from "./format.js";
+import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
 const USAGE_EVERY_MS = 2_000;
@@ -85,12 +74,15 @@ function drawHead({ api, account, head, reload }) {
   );
 }
 
-function leadOf({ plan, environment, limits: own, suspended }) {
+function leadOf({ plan, environment, limits: own, anchor, anchorFrom, suspended }) {
   const text = Object.keys(own).length > 0 ? `, by agreement ${limits(own)}` : "";
+  const months = anchor === 1 && anchorFrom === null ? "" : `, months from day ${anchor}`;
   return el(
     "span",
     {},
-    `${plan} in ${environment}${text} `,
+    `${plan} in ${environment}${text}${months}`,
+    anchorFrom !== null && [" from ", time(anchorFrom), " on"],
+    " ",
     suspended && badge("suspended", "bad"),
     suspended?.reason && ` ${suspended.reason}`,
     suspended?.until && [" until ", time(suspended.until)],
@@ -118,14 +110,28 @@ const ACTS = [
       {
         name: "limits",
         label: "Limits of its own",
-        value: Object.entries(own)
-          .map(([window, limit]) => `${window}=${limit}`)
-          .join(", "),
+        value: limitsText(own),
         placeholder: "minute=500, day=20000",
         hint: "Empty: those of the plan alone.",
       },
     ],
     body: ({ limits: text = "" }) => ({ limits: parseLimits(text), dropLimits: true }),
+  },
+  {
+    route: "PATCH /api/accounts/:id",
+    title: "Change anchor",
+    text: "The day on which its months begin, at 00:00 UTC. The running month stays; the next one ends on the first such day, with the whole limit. One change a month.",
+    when: () => true,
+    fields: ({ anchor }) => [
+      {
+        name: "anchor",
+        label: "Day of the month",
+        value: String(anchor),
+        required: true,
+        hint: "1 to 31; in a shorter month its last day.",
+      },
+    ],
+    body: ({ anchor }) => ({ anchor: Number(anchor) }),
   },
   {
     route: "POST /api/accounts/:id/reset",
@@ -183,90 +189,5 @@ async function perform(api, account, { route, title, text, danger, fields, body 
   });
   if (done === undefined) return;
   note(`${title}: done`);
-  await reload();
-}
-
-/** The keys of an account, the newest first. */
-function keysOf(api, { account }, reload) {
-  const query = new URLSearchParams({ account, order: "newest" });
-  const draw = (keys) => keysTable({ api, keys, reload });
-  return pagedList({ api, path: `/api/keys?${query}`, draw });
-}
-
-function keysTable({ api, keys, reload }) {
-  const tellsUse = keys.some(({ lastUsed }) => lastUsed !== undefined);
-  const columns = [
-    { name: "Key" },
-    { name: "State" },
-    { name: "Scopes", class: "wide" },
-    { name: "Created", class: "wide" },
-    tellsUse && { name: "Last used", class: "wide" },
-    { name: "Actions" },
-  ].filter(Boolean);
-  const rows = keys.map((key) =>
-    [
-      el(
-        "div",
-        {},
-        el("span", { class: "id" }, key.id),
-        key.name && el("div", { class: "names" }, key.name),
-      ),
-      stateOf(key),
-      key.scopes.join(", ") || "–",
-      time(key.created),
-      tellsUse && (key.lastUsed ?? "–"),
-      works(key) ? actsOf({ api, key, reload }) : "–",
-    ].filter((cell) => cell !== false),
-  );
-  return table({ label: "Keys", columns, rows, empty: "This account has no key." });
-}
-
-function actsOf({ api, key, reload }) {
-  return el(
-    "div",
-    { class: "buttons" },
-    button("Rotate", () => rotate(api, key, reload), "", `rotate ${key.id}`),
-    button("Revoke", () => revoke(api, key, reload), "danger", `revoke ${key.id}`),
-  );
-}
-
-function stateOf(key) {
-  if (key.revoked !== null) return el("span", {}, badge("revoked"), " ", time(key.revoked));
-  if (!works(key)) return el("span", {}, badge("expired"), " ", time(key.expires));
-  if (key.expires === null) return badge("works", "good");
-  return el("span", {}, badge("works", "good"), " ends ", time(key.expires));
-}
-
-async function rotate(api, { id, account }, reload) {
-  const issued = await ask({
-    title: `Rotate key ${id}?`,
-    text: `A new key takes its place, for the same account ${account}. The old one works on for the grace.`,
-    fields: [
-      {
-        name: "grace",
-        label: "Grace",
-        value: "24h",
-        required: true,
-        hint: "Such as 0s, 1h or 7d.",
-      },
-    ],
-    verb: "Rotate",
-    run: ({ grace }) => api.send("POST", `/api/keys/${id}/rotate`, { grace }),
-  });
-  if (issued === undefined) return;
-  await showKey(issued);
-  await reload();
-}
-
-async function revoke(api, { id, name }, reload) {
-  const done = await ask({
-    title: `Revoke key ${id}?`,
-    text: `${name ? `“${name}”. ` : ""}Every request with it is refused within a second. A revoked key never works again.`,
-    verb: "Revoke",
-    danger: true,
-    run: () => api.send("POST", `/api/keys/${id}/revoke`),
-  });
-  if (done === undefined) return;
-  note(`Key ${id} is revoked`);
   await reload();
 }

@@ -111,6 +111,12 @@ export async function createKey(api, { account, environment, plan } = {}) {
       hint: "Empty: never. Such as 24h or 90d.",
     },
     { name: "scopes", label: "Scopes", hint: "Separated by commas." },
+    {
+      name: "caps",
+      label: "Limits of this key",
+      placeholder: "day=500",
+      hint: "Of this key alone, inside its account.",
+    },
     !joins && {
       name: "limits",
       label: "Limits of its own",
@@ -130,7 +136,7 @@ export async function createKey(api, { account, environment, plan } = {}) {
 }
 
 /** The body of POST /api/keys; empty fields are left out. */
-function wanted({ scopes, limits, ...rest }) {
+function wanted({ scopes, limits, caps, ...rest }) {
   const texts = Object.entries(rest).filter(([, value]) => value !== undefined && value !== "");
   const list = (text = "") =>
     text
@@ -141,5 +147,7 @@ function wanted({ scopes, limits, ...rest }) {
   if (list(scopes).length > 0) body.scopes = list(scopes);
   const own = parseLimits(limits ?? "");
   if (Object.keys(own).length > 0) body.limits = own;
+  const ofKey = parseLimits(caps ?? "");
+  if (Object.keys(ofKey).length > 0) body.caps = ofKey;
   return body;
 }

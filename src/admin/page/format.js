@@ -100,6 +100,12 @@ export function parseLimits(text) {
   return Object.fromEntries(pairs.map(([window, limit]) => [window, Number(limit)]));
 }
 
+/** The text that `parseLimits` reads. */
+export function limitsText(own) {
+  const pairs = Object.entries(own).map(([window, limit]) => `${window}=${limit}`);
+  return pairs.join(", ");
+}
+
 /** Formats limits as "60 a minute, 1,000 a day", with the windows in the order of the response. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";

@@ -35,7 +35,7 @@ export async function drawUsage({ api, id, usage, reload }) {
   );
 }
 
-function meterOf({ window, limit, used, remaining, reset }) {
+function meterOf({ window, limit, used, remaining, reset, included, overage }) {
   const label = `${count(used)} of ${count(limit)} used in this ${window}`;
   const share = limit === 0 ? 0 : used / limit;
   return el(
@@ -55,6 +55,8 @@ function meterOf({ window, limit, used, remaining, reset }) {
       class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
     }),
     el("p", { class: "hint" }, `${count(remaining)} left. Resets `, time(reset)),
+    included !== undefined &&
+      el("p", { class: "hint" }, `Included: ${count(included)}, overage: ${count(overage)}`),
   );
 }
 

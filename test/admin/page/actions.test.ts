@@ -162,6 +162,51 @@ describe("by keyboard alone", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("an account gets another anchor, once a month, and a key limits of its own", async () => {
+    await using house = await startTestGateway();
+    const { id, account } = await house.issue();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await press(page, "Change anchor");
+    await page.getByLabel("Day of the month").waitFor();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("15");
+    await confirm(page, "Change anchor");
+    await closed(page);
+    await page.getByText(/months from day 15/).waitFor();
+    const told = await read<{ anchor: number; anchorFrom: number }>(
+      house,
+      `/api/accounts/${account}`,
+    );
+    assert.equal(told.anchor, 15);
+    assert.ok(told.anchorFrom > Date.now() / 1_000);
+    await press(page, "Change anchor");
+    await page.getByLabel("Day of the month").waitFor();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("16");
+    await confirm(page, "Change anchor");
+    const said = page.getByRole("dialog").getByRole("alert");
+    await eventually(async () => assert.match(await textOf(said), /again in this month/));
+    await page.keyboard.press("Escape");
+    await closed(page);
+    const caps = async () => (await read<{ caps: object }>(house, `/api/keys/${id}`)).caps;
+    await press(page, "Limits");
+    await page.getByLabel("Limits of this key").waitFor();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("day=5, minute=2");
+    await confirm(page, "Change limits");
+    await closed(page);
+    assert.deepEqual(await caps(), { minute: 2, day: 5 });
+    await page.getByText("2 a minute, 5 a day").waitFor();
+    await press(page, "Limits");
+    await page.getByLabel("Limits of this key").waitFor();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.press("Delete");
+    await confirm(page, "Change limits");
+    await closed(page);
+    assert.deepEqual(await caps(), {});
+    assert.equal(complaints.filter((text) => !text.includes("409")).length, 0);
+  });
+
   it("an account changes its plan, is suspended and resumed", async () => {
     await using house = await startTestGateway();
     const { key, account } = await house.issue();

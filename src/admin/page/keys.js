@@ -1,0 +1,116 @@
+import { works } from "./accounts.js";
+import { ask, showKey } from "./dialogs.js";
+import { badge, button, el, note, table } from "./elements.js";
+import { limits, limitsText, parseLimits, time } from "./format.js";
+import { pagedList } from "./lists.js";
+
+/** The keys of an account, the newest first. */
+export function keysOf(api, { account }, reload) {
+  const query = new URLSearchParams({ account, order: "newest" });
+  const draw = (keys) => keysTable({ api, keys, reload });
+  return pagedList({ api, path: `/api/keys?${query}`, draw });
+}
+
+function keysTable({ api, keys, reload }) {
+  const tellsUse = keys.some(({ lastUsed }) => lastUsed !== undefined);
+  const columns = [
+    { name: "Key" },
+    { name: "State" },
+    { name: "Scopes", class: "wide" },
+    { name: "Limits of its own", class: "wide" },
+    { name: "Created", class: "wide" },
+    tellsUse && { name: "Last used", class: "wide" },
+    { name: "Actions" },
+  ].filter(Boolean);
+  const rows = keys.map((key) =>
+    [
+      el(
+        "div",
+        {},
+        el("span", { class: "id" }, key.id),
+        key.name && el("div", { class: "names" }, key.name),
+      ),
+      stateOf(key),
+      key.scopes.join(", ") || "–",
+      limits(key.caps) || "–",
+      time(key.created),
+      tellsUse && (key.lastUsed ?? "–"),
+      works(key) ? actsOf({ api, key, reload }) : "–",
+    ].filter((cell) => cell !== false),
+  );
+  return table({ label: "Keys", columns, rows, empty: "This account has no key." });
+}
+
+function actsOf({ api, key, reload }) {
+  return el(
+    "div",
+    { class: "buttons" },
+    button("Limits", () => changeCaps(api, key, reload), "", `limits of ${key.id}`),
+    button("Rotate", () => rotate(api, key, reload), "", `rotate ${key.id}`),
+    button("Revoke", () => revoke(api, key, reload), "danger", `revoke ${key.id}`),
+  );
+}
+
+function stateOf(key) {
+  if (key.revoked !== null) return el("span", {}, badge("revoked"), " ", time(key.revoked));
+  if (!works(key)) return el("span", {}, badge("expired"), " ", time(key.expires));
+  if (key.expires === null) return badge("works", "good");
+  return el("span", {}, badge("works", "good"), " ends ", time(key.expires));
+}
+
+async function changeCaps(api, { id, caps }, reload) {
+  const done = await ask({
+    title: `Limits of key ${id}`,
+    text: "Of this key alone, inside its account, at once. What it has counted stays.",
+    fields: [
+      {
+        name: "caps",
+        label: "Limits of this key",
+        value: limitsText(caps),
+        placeholder: "day=500",
+        hint: "Empty: those of the account alone.",
+      },
+    ],
+    verb: "Change limits",
+    run: ({ caps: text = "" }) => {
+      return api.send("PATCH", `/api/keys/${id}`, { caps: parseLimits(text), dropCaps: true });
+    },
+  });
+  if (done === undefined) return;
+  note(`Limits of key ${id}: changed`);
+  await reload();
+}
+
+async function rotate(api, { id, account }, reload) {
+  const issued = await ask({
+    title: `Rotate key ${id}?`,
+    text: `A new key takes its place, for the same account ${account}. The old one works on for the grace.`,
+    fields: [
+      {
+        name: "grace",
+        label: "Grace",
+        value: "24h",
+        required: true,
+        hint: "Such as 0s, 1h or 7d.",
+      },
+    ],
+    verb: "Rotate",
+    run: ({ grace }) => api.send("POST", `/api/keys/${id}/rotate`, { grace }),
+  });
+  if (issued === undefined) return;
+  await showKey(issued);
+  await reload();
+}
+
+async function revoke(api, { id, name }, reload) {
+  const done = await ask({
+    title: `Revoke key ${id}?`,
+    text: `${name ? `“${name}”. ` : ""}Every request with it is refused within a second. A revoked key never works again.`,
+    verb: "Revoke",
+    danger: true,
+    run: () => api.send("POST", `/api/keys/${id}/revoke`),
+  });
+  if (done === undefined) return;
+  note(`Key ${id} is revoked`);
+  await reload();
+}
