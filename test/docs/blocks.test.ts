@@ -63,7 +63,9 @@ const BLOCKS = PAGES.flatMap(blocksOf);
 const where = ({ page, line }: Block) => `${page}:${line}`;
 
 /** The mistake in a command by the table of verbs; undefined if there is none. */
-function mistakeIn({ words }: TollgateCommand): string | undefined {
+function mistakeIn(command: TollgateCommand): string | undefined {
+  const isHelp = command.words[0] === "help";
+  const words = isHelp ? [...command.words.slice(1), "--help"] : command.words;
   const verb = VERBS.find(({ name }) => name === words[0] || name === `${words[0]} ${words[1]}`);
   if (words.length === 1 && ["--help", "--version"].includes(words[0] ?? "")) return undefined;
   if (verb === undefined) return `there is no verb ${words.slice(0, 2).join(" ")}`;

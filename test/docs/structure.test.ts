@@ -4,7 +4,7 @@ import { posix } from "node:path";
 import { describe, it } from "vitest";
 import { PLACED } from "../../scripts/pages/places.ts";
 import { linksIn } from "../support/citations.ts";
-import { ROOT, readPage } from "./markdown.ts";
+import { blocksOf, ROOT, readPage } from "./markdown.ts";
 
 const PAGES = globSync("docs/**/*.md", { cwd: ROOT }).toSorted();
 const MAP = "docs/README.md";
@@ -44,5 +44,14 @@ describe("every page of the documentation", () => {
         .flatMap((index) => linksIn(index, readPage(index)).map((link) => link.page));
       assert.ok(linked.includes(page), page);
     }
+  });
+
+  it("of the reference has a block of code", () => {
+    const pages = PAGES.filter((page) => page.startsWith("docs/reference/"));
+    assert.ok(pages.length >= 15);
+    assert.deepEqual(
+      pages.filter((page) => blocksOf(page).length === 0),
+      [],
+    );
   });
 });
