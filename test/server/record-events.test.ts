@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load/load.ts";
+import { makeKey } from "../../src/core/keys/key.ts";
 import type { GatewayHandle } from "../../src/server/process/gateway-handle.ts";
 import { startGateway } from "../../src/server/start.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
@@ -190,6 +192,95 @@ describe("Of four gateways that share a store one tells", () => {
     await eventually(() => assert.ok(told("key_issued").length >= before + 200), WAIT);
     await stays({ key_issued: before + 200 });
     assert.equal(new Set(told("key_issued").map(({ key }) => key)).size, before + 200);
+  });
+});
+
+/** Lines for `keys import --plain`: keys of accounts that have two each. */
+function plainLines(start: string, count: number): string {
+  return Array.from({ length: count }, (_, i) => {
+    const account = `${start}-${Math.floor(i / 2)}`;
+    const key = makeKey("pets", "live", (max) => randomInt(max));
+    return `${JSON.stringify({ key, account, plan: "free", environment: "production" })}\n`;
+  }).join("");
+}
+
+describe("An import of many keys is one event with its numbers", () => {
+  const MANY = 10_000;
+  const OF_KEYS = ["key_issued", "key_revoked", "key_rotated", "account_changed", "keys_imported"];
+
+  /** Imports, again, with a mistake, after a rotation, and to end keys; each told as it should be. */
+  async function play(file: string, events: readonly Event[]): Promise<void> {
+    const kinds = () => {
+      const told = events.map(({ kind }) => kind as string);
+      return told.filter((kind) => OF_KEYS.includes(kind));
+    };
+    const last = async (count: number) => {
+      await eventually(() => assert.ok(kinds().length >= count, `${kinds()}`), WAIT);
+      await delay(SEEN_MS);
+      assert.equal(kinds().length, count, `${kinds()}`);
+      const { kind, keys, accounts, ended } = events.filter((event) => {
+        return OF_KEYS.includes(event.kind as string);
+      })[count - 1] as Event;
+      return [kind, keys, accounts, ended];
+    };
+    const add = async (lines: string, ...more: string[]) => {
+      const args = ["keys", "import", "-", ...more, "--config", file];
+      return runTollgate(args, { stdin: lines });
+    };
+    const lines = plainLines("many", MANY);
+    assert.equal((await add(lines, "--plain")).code, 0);
+    assert.deepEqual(await last(1), ["keys_imported", MANY, MANY / 2, 0]);
+
+    assert.equal((await add(lines, "--plain")).code, 0, "again: nothing is new");
+    const half = `${plainLines("half", 10)}${plainLines("half", 1).replace("free", "none")}`;
+    assert.equal((await add(half, "--plain")).code, 1, "half of it is wrong: nothing is taken");
+    await last(1);
+
+    const exported = await runTollgate(["keys", "export", "--config", file]);
+    const ids = [...exported.stdout.matchAll(/"record":"key".*?"id":"(k_\w+)"/g)];
+    await runJson(file, ["keys", "rotate", ids[0]?.[1] ?? ""]);
+    assert.deepEqual((await last(2))[0], "key_rotated");
+
+    // The same keys, revoked elsewhere: they end here too.
+    const revoked = exported.stdout
+      .split("\n")
+      .slice(-4_001)
+      .map((line) => line.replace('"created"', '"revoked":"2026-01-01T00:00:00.000Z","created"'));
+    assert.equal((await add(revoked.join("\n"))).code, 0);
+    assert.deepEqual(await last(3), ["keys_imported", 0, 0, 4_000]);
+  }
+
+  async function withGateways(
+    count: number,
+    house: Omit<House, "directory" | "events">,
+    use: (file: string, events: readonly Event[]) => Promise<void>,
+  ): Promise<void> {
+    const directory = await mkdtemp(join(tmpdir(), "tollgate-imports-"));
+    await writeFile(join(directory, "api.json"), JSON.stringify(API));
+    const events: Event[] = [];
+    const gateways: Awaited<ReturnType<typeof openGateway>>[] = [];
+    try {
+      for (let i = 1; i <= count; i++) {
+        gateways.push(await openGateway({ ...house, directory, events }, i));
+      }
+      await use(gateways[0]?.file ?? "", events);
+    } finally {
+      for (const { started } of gateways) await started.stop({ atOnce: true });
+      await rm(directory, { recursive: true, force: true });
+    }
+  }
+
+  it("of all gateways that share a Redis", async () => {
+    const redis = await startRedis();
+    try {
+      await withGateways(3, { store: redis.url }, play);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("of a gateway with a key file", async () => {
+    await withGateways(1, { store: "memory", keys: "./keys.json" }, play);
   });
 });
 

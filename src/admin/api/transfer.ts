@@ -1,5 +1,5 @@
 import { inSlices } from "../../base/event-loop.ts";
-import { exportLines } from "../../stores/keys/file/export-records.ts";
+import { recordLines } from "../../stores/keys/file/export-records.ts";
 import { prepareImport } from "../../stores/keys/file/import-records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse } from "../http/response.ts";
@@ -9,7 +9,7 @@ import { parseImport } from "./request-bodies.ts";
 /** All accounts and keys as lines of JSON, as `keys export` prints them. */
 export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
   let body = "";
-  await inSlices(exportLines(deps.keys.records()), (line) => {
+  await inSlices(recordLines(deps.keys.records()), (line) => {
     body += `${line}\n`;
   });
   return { status: 200, type: "application/jsonl; charset=utf-8", body, fields: [] };
@@ -31,8 +31,6 @@ export async function importKeys({ deps, body: members }: ApiRequest): Promise<A
   }
   const edited = await applyEdit(deps, await prepareImport(deps.keys.records(), lines, options));
   if (!edited.ok) return edited.answer;
-  const { keys, accounts } = edited.value;
-  deps.log.info("keys_imported", { keys, accounts });
   return jsonResponse(200, counts(edited.value));
 }
 

@@ -49,6 +49,7 @@ export const EVENT_KINDS = [
     "key_rotated",
     "key_revoked",
     "key_elsewhere",
+    "keys_imported",
   ],
   ...["account_changed", "upstream_down", "upstream_up", "store_away", "store_back", "keys_lost"],
   ...["keys_unreadable", "keys_older", "state_file_unwritten"],

@@ -170,7 +170,7 @@ export function rotateKey(
     );
   }
   const account = findById(records.accounts, old.account) as AccountRecord;
-  const { id: _, digest: __, ...kept } = old;
+  const { id: _, digest: __, importId: ___, ...kept } = old;
   const made = make({ ...kept, createdMs: nowMs }, tag, options, takenIds(records, 1));
   const previous: KeyRecord = {
     ...old,

@@ -29,7 +29,7 @@ export function takenIds({ keys, accounts }: Records, count: number): TakenIds {
 
 /** 12 base62 characters: 71 random bits, so ids reveal nothing and do not collide. */
 export function freshId(
-  start: "k_" | "a_",
+  start: "k_" | "a_" | "i_",
   { random }: Pick<KeyContext, "random">,
   taken: TakenIds,
 ): string {

@@ -6,14 +6,19 @@ import type { AccountRecord, KeyRecord } from "./records.ts";
  * same change compute the same `marker`, which decides the one that announces it.
  */
 export type RecordEvent = {
-  readonly kind: "key_issued" | "key_rotated" | "key_revoked" | "account_changed";
+  readonly kind: "key_issued" | "key_rotated" | "key_revoked" | "account_changed" | "keys_imported";
   readonly marker: string;
-  readonly details: Readonly<Record<"account" | "env", string>> & {
-    readonly key?: string;
-    readonly plan?: string;
-    readonly successor?: string;
-  };
+  readonly details: ChangeDetails | ImportDetails;
 };
+
+type ChangeDetails = Readonly<Record<"account" | "env", string>> & {
+  readonly key?: string;
+  readonly plan?: string;
+  readonly successor?: string;
+};
+type ImportDetails = { readonly import: string } & Readonly<
+  Record<"keys" | "accounts" | "ended", number>
+>;
 
 /** A record, and the one with the same id that it replaces. */
 export type BeforeAfter<T> = readonly [was: T | undefined, is: T];
@@ -36,6 +41,33 @@ export function keyEvent(
   if (successor === undefined || successor === was.replacedBy) return undefined;
   const marker = `rotated ${key} ${successor}`;
   return { kind: "key_rotated", marker, details: { key, successor, account, env } };
+}
+
+/**
+ * The imports among changes: an import is one event, whatever it brings. Each counts its new keys,
+ * its new accounts, and the keys that it ended sooner.
+ */
+export class ImportEvents {
+  readonly #imports = new Map<string, Record<"keys" | "accounts" | "ended", number>>();
+
+  /** Returns whether the change is one of an import, which has no event of its own. */
+  take([was, is]: BeforeAfter<KeyRecord | AccountRecord>): boolean {
+    const { importId } = is;
+    if (importId === undefined || importId === was?.importId) return false;
+    const counts = this.#imports.get(importId) ?? { keys: 0, accounts: 0, ended: 0 };
+    this.#imports.set(importId, counts);
+    if (was !== undefined) counts.ended += 1;
+    else if ("digest" in is) counts.keys += 1;
+    else counts.accounts += 1;
+    return true;
+  }
+
+  events(): RecordEvent[] {
+    return [...this.#imports].map(([id, counts]) => {
+      const details = { import: id, ...counts };
+      return { kind: "keys_imported", marker: `imported ${id}`, details };
+    });
+  }
 }
 
 /** The event of an existing account. A new account is announced with its first key. */

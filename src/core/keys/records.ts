@@ -25,6 +25,8 @@ export type KeyRecord = {
   readonly caps?: KeyCaps;
   /** The id of the key that replaced this one in a rotation. This one works until `expiresMs`. */
   readonly replacedBy?: string;
+  /** The id of the import that brought this record, or that last ended it sooner. */
+  readonly importId?: string;
 };
 
 /** A limit of one key inside its account (docs/reference/keys.md#caps). */
@@ -51,6 +53,8 @@ export type AccountRecord = {
   readonly meta: Readonly<Record<string, string>>;
   readonly createdMs: number;
   readonly suspended?: Suspension;
+  /** The id of the import that brought this record. */
+  readonly importId?: string;
   /** The days on which its months begin; undefined if that is the first day. */
   readonly calendar?: Calendar;
 };

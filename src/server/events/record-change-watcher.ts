@@ -4,6 +4,7 @@ import { SerialQueue } from "../../base/serial-queue.ts";
 import {
   accountEvent,
   type BeforeAfter,
+  ImportEvents,
   keyEvent,
   type RecordEvent,
 } from "../../core/keys/record-events.ts";
@@ -103,15 +104,17 @@ export class RecordChangeWatcher {
   }
 }
 
-/** Calls `take` with all changes of the records, keys first, in their order. */
+/** Calls `take` with all changes of the records, keys first, in their order, imports last. */
 async function eachNews(
   before: Records,
   after: Records,
   take: (news: RecordEvent) => void,
 ): Promise<void> {
+  const imports = new ImportEvents();
   const keys = await findChangedRecords(before.keys, after.keys);
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
   await inSlices(keys, (pair) => {
+    if (imports.take(pair)) return;
     const [was, { id, account }] = pair;
     // A new key is logged with its plan. Its account is found by index, because there may be
     // 100,000.
@@ -122,9 +125,11 @@ async function eachNews(
   });
   const accounts = await findChangedRecords(before.accounts, after.accounts);
   await inSlices(accounts, (pair) => {
+    if (imports.take(pair)) return;
     const news = accountEvent(pair);
     if (news !== undefined) take(news);
   });
+  for (const news of imports.events()) take(news);
 }
 
 /**

@@ -53,6 +53,12 @@ export const EVENTS = {
     members: ["key", "account", "env", "usedIn"],
     meaning: "A working key of `env` was used in another environment; once a day for each key",
   },
+  keys_imported: {
+    level: "info",
+    members: ["import", "keys", "accounts", "ended"],
+    meaning:
+      "An import brought so many new `keys` and `accounts`, and `ended` so many known keys sooner; none of them has an event of its own",
+  },
   account_changed: {
     level: "info",
     members: ["account", "env", "plan"],

@@ -203,11 +203,6 @@ export const LOG_EVENTS = {
     meaning: "The copy of the key records is written again",
   },
   key_changed: { level: "info", members: ["key"], meaning: "The admin API changed a key" },
-  keys_imported: {
-    level: "info",
-    members: ["keys", "accounts"],
-    meaning: "The admin API imported records; `keys` and `accounts` count them",
-  },
   records_changed: {
     level: "info",
     members: ["changed"],

@@ -96,6 +96,33 @@ describe("a verb on a running gateway, with a mistake in its file", () => {
     });
   }
 
+  it("changes imported records through --admin, and exports them without their import", async () => {
+    const running = await openRunning({});
+    try {
+      const exported = await runVerb(["keys", "export", "--config", running.file]);
+      const digest = /"digest":"(\w+)"/.exec(exported.out)?.[1] ?? "";
+      const lines = exported.out
+        .replaceAll("acme", "umbrella")
+        .replaceAll(running.id, "k_other")
+        .replace(
+          digest,
+          digest.replace(/^./, (first) => (first === "0" ? "1" : "0")),
+        );
+      const put = ["keys", "import", "-", "--config", running.file];
+      assert.equal((await runVerb(put, { stdin: lines })).status, 0);
+      const where = ["--admin", running.admin];
+      const revoked = await runVerb(["keys", "revoke", "k_other", ...where]);
+      assert.equal(revoked.status, 0, revoked.err);
+      const changed = await runVerb(["accounts", "set", "umbrella", "--plan", "pro", ...where]);
+      assert.equal(changed.status, 0, changed.err);
+      const after = await runVerb(["keys", "export", ...where]);
+      assert.match(after.out, /"umbrella".*"pro"/);
+      assert.doesNotMatch(after.out, /import/);
+    } finally {
+      await running.close();
+    }
+  });
+
   it("takes plans and environments from the gateway, not from the broken file", async () => {
     const running = await openRunning({});
     try {

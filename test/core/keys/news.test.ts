@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { accountEvent, keyEvent } from "../../../src/core/keys/record-events.ts";
+import { accountEvent, ImportEvents, keyEvent } from "../../../src/core/keys/record-events.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
 
 const KEY: KeyRecord = {
@@ -43,7 +43,9 @@ describe("Of an account", () => {
   it("a change is news, and a new object with the same content or a new account is not", () => {
     assert.equal(accountEvent([undefined, ACCOUNT]), undefined);
     assert.equal(accountEvent([ACCOUNT, { ...ACCOUNT }]), undefined);
-    assert.equal(accountEvent([ACCOUNT, { ...ACCOUNT, plan: "pro" }])?.details.plan, "pro");
+    assert.deepEqual(accountEvent([ACCOUNT, { ...ACCOUNT, plan: "pro" }])?.details, {
+      ...{ account: "a1", env: "production", plan: "pro" },
+    });
   });
 
   it("gateways that saw other states before give the same change the same marker", () => {
@@ -52,5 +54,26 @@ describe("Of an account", () => {
     const [one, other] = [accountEvent([ACCOUNT, business]), accountEvent([pro, business])];
     assert.equal(one?.marker, other?.marker);
     assert.notEqual(one?.marker, accountEvent([ACCOUNT, pro])?.marker);
+  });
+});
+
+describe("Of imports", () => {
+  it("each is one event with its numbers, and what has the same import as before is none of it", () => {
+    const imports = new ImportEvents();
+    const one = { importId: "i_1" };
+    assert.equal(imports.take([undefined, { ...ACCOUNT, ...one }]), true);
+    assert.equal(imports.take([undefined, { ...KEY, ...one }]), true);
+    assert.equal(imports.take([undefined, { ...KEY, id: "k2", ...one }]), true);
+    assert.equal(imports.take([KEY, { ...KEY, revokedMs: 5, importId: "i_2" }]), true);
+    const known = { ...KEY, ...one };
+    assert.equal(imports.take([known, { ...known, revokedMs: 5 }]), false);
+    assert.equal(imports.take([undefined, KEY]), false);
+    assert.deepEqual(
+      imports.events().map(({ kind, details }) => [kind, details]),
+      [
+        ["keys_imported", { import: "i_1", keys: 2, accounts: 1, ended: 0 }],
+        ["keys_imported", { import: "i_2", keys: 0, accounts: 0, ended: 1 }],
+      ],
+    );
   });
 });

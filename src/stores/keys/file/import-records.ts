@@ -85,6 +85,7 @@ class Importing {
   readonly #byDigest = new Map<string, KeyRecord>();
   /** Ids of keys and accounts. The first key of an older account has the id of that account. */
   readonly #taken: TakenIds = new Set<string>();
+  readonly #importId: string;
   readonly #keyIds = new Set<string>();
   /** By account and number: the number that imported keys get if their own is taken here. */
   readonly #capNumbers = new Map<string, number>();
@@ -95,6 +96,7 @@ class Importing {
   constructor(records: Records, options: ImportOptions) {
     this.#records = records;
     this.#options = options;
+    this.#importId = freshId("i_", options.ring, new Set());
   }
 
   /** Takes in the lines until there are too many mistakes. Yields after each line. */
@@ -197,7 +199,7 @@ class Importing {
     }
     const mistake = planError(plan, ring) ?? missingLimitsError(plan, limits, ring);
     if (mistake !== undefined) return mistake;
-    this.#accounts.set(id, account);
+    this.#accounts.set(id, { ...account, importId: this.#importId });
     this.#taken.add(id);
     return undefined;
   }
@@ -210,7 +212,8 @@ class Importing {
       const ended = earliestEnd(known, key);
       this.#known += 1;
       if (ended !== known) this.#ended += 1;
-      this.#byDigest.set(digest, ended);
+      const importId = this.#importId;
+      this.#byDigest.set(digest, ended === known ? known : { ...ended, importId });
       return undefined;
     }
     const owner = this.#accounts.get(account);
@@ -227,7 +230,8 @@ class Importing {
     }
     const caps = this.#capsHere(key);
     if (caps === "too many") return `too many keys of account ${account} have caps`;
-    this.#byDigest.set(digest, caps === undefined ? key : { ...key, caps });
+    const importId = this.#importId;
+    this.#byDigest.set(digest, { ...key, ...(caps && { caps }), importId });
     this.#taken.add(id);
     this.#keyIds.add(id);
     return undefined;

@@ -37,17 +37,18 @@ const INSTANT_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
 const LEGACY_MEMBERS = ["plan", "limits"];
 const KEY_MEMBERS = [
   ...["version", "id", "digest", "name", "environment", "account", "scopes", "from"],
-  ...["created", "expires", "revoked", "caps", "replacedBy"],
+  ...["created", "expires", "revoked", "caps", "replacedBy", "import"],
 ];
 const ACCOUNT_MEMBERS = [
   ...["version", "id", "environment", "plan", "limits", "meta", "created", "suspended"],
   "anchors",
+  "import",
 ];
 
 /** One key as it is kept in a file or in Redis: one line of JSON, instants in a readable form. */
 export function encodeKey(record: KeyRecord): string {
   const { id, digest, name, environment, account, scopes, from } = record;
-  const { createdMs, expiresMs, revokedMs, caps, replacedBy } = record;
+  const { createdMs, expiresMs, revokedMs, caps, replacedBy, importId } = record;
   return JSON.stringify({
     version: RECORD_VERSION,
     id,
@@ -62,12 +63,13 @@ export function encodeKey(record: KeyRecord): string {
     revoked: instant(revokedMs),
     caps: caps && { number: caps.number, ...limitMap(caps.limits) },
     replacedBy,
+    import: importId,
   });
 }
 
 /** One account, in the same form. */
 export function encodeAccount(record: AccountRecord): string {
-  const { id, environment, plan, limits, meta, createdMs, suspended, calendar } = record;
+  const { id, environment, plan, limits, meta, createdMs, suspended, calendar, importId } = record;
   return JSON.stringify({
     version: RECORD_VERSION,
     id,
@@ -81,6 +83,7 @@ export function encodeAccount(record: AccountRecord): string {
       until: instant(suspended.untilMs),
       reason: suspended.reason,
     },
+    import: importId,
     anchors: calendar?.map(({ day, fromMs }) => ({ day, from: instant(fromMs) })),
   });
 }
@@ -129,6 +132,7 @@ export class RecordReader extends JsonMemberReader {
       ...(revoked === undefined ? {} : { revokedMs: this.#instant(revoked, at("revoked")) }),
       ...(caps === undefined ? {} : { caps: this.#caps(caps, at("caps")) }),
       ...(replacedBy === undefined ? {} : { replacedBy: this.#id(replacedBy, at("replacedBy")) }),
+      ...this.#import(found.import, at("import")),
     };
     if (found.version !== undefined) return { record, legacy: undefined };
     const plan = this.#common(found.plan, at("plan"));
@@ -149,6 +153,7 @@ export class RecordReader extends JsonMemberReader {
       ...(suspended === undefined
         ? {}
         : { suspended: this.#suspension(suspended, at("suspended")) }),
+      ...this.#import(found.import, at("import")),
       ...(anchors === undefined ? {} : { calendar: this.#calendar(anchors, at("anchors")) }),
     };
   }
@@ -172,9 +177,17 @@ export class RecordReader extends JsonMemberReader {
     return this.text(value, path, ID_PATTERN, "1 to 64 of A-Z a-z 0-9 . _ -");
   }
 
+  /** Many records have the same one. */
+  #import(value: unknown, path: JsonPath): { importId?: string } {
+    return value === undefined ? {} : { importId: this.#shared(this.#id(value, path)) };
+  }
+
   /** The name of an environment or a plan. */
   #common(value: unknown, path: JsonPath): string {
-    const text = this.text(value, path, /^.{1,200}$/su, "a name of 1 to 200 characters");
+    return this.#shared(this.text(value, path, /^.{1,200}$/su, "a name of 1 to 200 characters"));
+  }
+
+  #shared(text: string): string {
     const known = this.#names.get(text);
     if (known !== undefined) return known;
     this.#names.set(text, text);
