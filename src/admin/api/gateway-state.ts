@@ -5,8 +5,8 @@ import { type AdminResponse, jsonResponse, problemResponse } from "../http/respo
 import { openApiDocument, type RouteSpec } from "../openapi/document.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
+import { storeOr503 } from "./reachable-store.ts";
 import { parseEmptyBody } from "./request-bodies.ts";
-import { storeOr503 } from "./usage.ts";
 
 /** The configuration in force, by the keys of its file, with every secret masked, and its hash. */
 export function showConfig({ deps }: ApiRequest): AdminResponse {

@@ -15,7 +15,7 @@ import {
 } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { parsePageLimit, withNextLink } from "./pagination.ts";
-import { storeOr503 } from "./usage.ts";
+import { fromReachableStore } from "./reachable-store.ts";
 
 /**
  * The usage of all accounts, or of one, by UTC day (docs/reference/history.md). Each page is a read
@@ -42,17 +42,19 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
     after: readAfter(given("after")),
     includedOf: monthlyIncluded(period, deps.config()),
   };
-  return storeOr503(deps, async () => {
+  return fromReachableStore(deps, async (onMissing) => {
     if (filter.after === undefined) await deps.recall.flushToStore();
     const spans = spansOf(period, deps.now());
     const page: DayReport[] = [];
-    for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter)) {
+    // Of one account there is no rest to tell.
+    const missing = holder === undefined ? onMissing : undefined;
+    for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter, missing)) {
       page.push(...rows);
       if (page.length > limit.value) break;
     }
-    const told = page.slice(0, limit.value);
-    const last = told.at(-1);
-    const answer = jsonResponse(200, told);
+    const rows = page.slice(0, limit.value);
+    const last = rows.at(-1);
+    const answer = jsonResponse(200, rows);
     if (last === undefined || page.length <= limit.value) return answer;
     return withNextLink(answer, { path: "/api/history", query }, `${last.account} ${last.day}`);
   });

@@ -1,4 +1,3 @@
-import { errorMessage } from "../../base/messages.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
@@ -9,17 +8,17 @@ import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
-  RETRY_AFTER_1,
   unknownIdResponse,
 } from "../http/response.ts";
 import type { ApiDeps, ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
+import { fromReachableStore, storeOr503 } from "./reachable-store.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
 
 /** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
-  return storeOr503(deps, async () => {
-    const bans = bansReport(await deps.quotas.bans());
+  return fromReachableStore(deps, async (onMissing) => {
+    const bans = bansReport(await deps.quotas.bans(onMissing));
     const named = bans.map((ban) => ({ id: `${ban.environment} ${ban.account}`, ban }));
     return pageResponse(named, { path: "/api/bans", query }, (page) => page.map(({ ban }) => ban));
   });
@@ -45,9 +44,9 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
     over: over === null ? undefined : Number(over),
     top: top === null ? undefined : Number(top),
   };
-  return storeOr503(deps, async () => {
+  return fromReachableStore(deps, async (onMissing) => {
     const { accounts } = deps.keys.records();
-    const reports = await readUsage(deps.quotas, accounts, deps.config(), filter);
+    const reports = await readUsage(deps.quotas, accounts, deps.config(), filter, onMissing);
     const named = reports.map((report) => ({ id: report.account, report }));
     return pageResponse(named, { path: "/api/usage", query }, (page) =>
       page.map(({ report }) => report),
@@ -57,9 +56,9 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
 
 /** The counts of all accounts as the store has them now, for an audit. */
 export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResponse> {
-  return storeOr503(deps, async () => {
+  return fromReachableStore(deps, async (onMissing) => {
     const { accounts } = deps.keys.records();
-    const reports = await readAllCounts(deps.quotas, deps.config(), accounts);
+    const reports = await readAllCounts(deps.quotas, deps.config(), accounts, onMissing);
     const named = reports.map((report) => ({ id: report.account, report }));
     return pageResponse(named, { path: "/api/counts", query }, (page) =>
       page.map(({ report }) => report),
@@ -172,21 +171,4 @@ export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
 
 async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountRef | undefined> {
   return (await deps.quotas.bans()).find(({ account }) => account === id);
-}
-
-/** Responds with 503 if the store is unreachable: that is not a fault of the gateway. */
-export async function storeOr503(
-  deps: ApiDeps,
-  asked: () => Promise<AdminResponse>,
-): Promise<AdminResponse> {
-  try {
-    return await asked();
-  } catch (error) {
-    deps.log.error("store_no_answer", { why: errorMessage(error) });
-    return problemResponse(
-      "store_unavailable",
-      "The rate limit store is unavailable: retry shortly",
-      RETRY_AFTER_1,
-    );
-  }
 }

@@ -179,10 +179,14 @@ function answerOf({ summary: description, answers, query = [] }: RouteContract):
     typeof answers === "object" && "type" in answers
       ? { [answers.type]: { schema: { type: "string" } } }
       : { "application/json": { schema: answerSchema(answers) } };
-  return { description, content, ...(query.includes("after") && { headers: PAGE_FIELDS }) };
+  return { description, content, ...(query.includes("after") && { headers: LIST_FIELDS }) };
 }
 
-const PAGE_FIELDS = {
+const LIST_FIELDS = {
+  "X-Tollgate-Missing": {
+    description: "The buckets and nodes of a Cluster that cannot be reached; absent without any",
+    schema: { type: "string" },
+  },
   Link: {
     description: 'The way to the next page, with rel="next"; absent on the last',
     schema: { type: "string" },

@@ -34,11 +34,15 @@ export class Api {
     return (await this.#json("GET", path)).value;
   }
 
-  /** One page of a list, the number of all entries, and the way to the next page (RFC 8288). */
+  /**
+   * One page of a list, the number of all entries, the parts of the store that are missing in it,
+   * and the way to the next page (RFC 8288).
+   */
   async page(path) {
     const { value: items, response } = await this.#json("GET", path);
     const total = Number(response.headers.get("x-total-count"));
-    return { items, total, next: nextLink(response.headers.get("link"), path) };
+    const missing = response.headers.get("x-tollgate-missing");
+    return { items, total, missing, next: nextLink(response.headers.get("link"), path) };
   }
 
   async send(method, path, body = {}) {

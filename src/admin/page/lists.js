@@ -1,6 +1,9 @@
 import { el, failure, fill, fillKept } from "./elements.js";
 import { count } from "./format.js";
 
+const without = (missing) =>
+  el("p", { class: "empty" }, `The store cannot be reached in part: without ${missing}`);
+
 /**
  * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
  * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
@@ -31,13 +34,14 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
       fill(element, failure(error, load));
     }
   };
-  const place = ({ items, next, total }, { turned = 0 }) => {
+  const place = ({ items, next, total, missing }, { turned = 0 }) => {
     onTotal(total);
-    const text = JSON.stringify([at, items, total]);
+    const text = JSON.stringify([at, items, total, missing]);
     if (text === shown) return;
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
-    fillKept(element, draw(items, total), (next !== undefined || at > 0) && pager(items, total));
+    const pages = (next !== undefined || at > 0) && pager(items, total);
+    fillKept(element, draw(items, total), pages, missing !== null && without(missing));
     if (turned !== 0) element.querySelector(turned > 0 ? ".next" : ".previous")?.focus();
   };
   const pager = (items, total) => {

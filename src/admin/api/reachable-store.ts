@@ -1,0 +1,47 @@
+import { errorMessage } from "../../base/messages.ts";
+import type { OnMissing } from "../../stores/quotas/quota-store.ts";
+import { BUCKET_COUNT } from "../../stores/redis/hash-slots.ts";
+import { type AdminResponse, problemResponse, RETRY_AFTER_1 } from "../http/response.ts";
+import type { ApiDeps } from "./api-request.ts";
+
+/** Responds with 503 if the store is unreachable: that is not a fault of the gateway. */
+export async function storeOr503(
+  deps: ApiDeps,
+  asked: () => Promise<AdminResponse>,
+): Promise<AdminResponse> {
+  try {
+    return await asked();
+  } catch (error) {
+    deps.log.error("store_no_answer", { why: errorMessage(error) });
+    return problemResponse(
+      "store_unavailable",
+      "The rate limit store is unavailable: retry shortly",
+      RETRY_AFTER_1,
+    );
+  }
+}
+
+/**
+ * Responds with what `asked` finds in the parts of the store that can be reached. The field
+ * X-Tollgate-Missing names the buckets and nodes of a Cluster that cannot
+ * (docs/reference/admin.md#missing-parts). Without any part the response is 503.
+ */
+export function fromReachableStore(
+  deps: ApiDeps,
+  asked: (onMissing: OnMissing) => Promise<AdminResponse>,
+): Promise<AdminResponse> {
+  return storeOr503(deps, async () => {
+    const parts = new Map<string, readonly number[]>();
+    const answer = await asked(({ node, buckets, why }) => {
+      if (!parts.has(node)) deps.log.error("store_no_answer", { why });
+      parts.set(node, buckets);
+    });
+    if (parts.size === 0) return answer;
+    if ([...parts.values()].flat().length >= BUCKET_COUNT)
+      throw new Error("no part can be reached");
+    const named = [...parts].map(([node, buckets]) => {
+      return `${buckets.length === 1 ? "bucket" : "buckets"} ${buckets.join(" ")} at ${node}`;
+    });
+    return { ...answer, fields: [...answer.fields, "X-Tollgate-Missing", named.join(", ")] };
+  });
+}
