@@ -46,7 +46,7 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
     if (filter.after === undefined) await deps.recall.flushToStore();
     const spans = spansOf(period, deps.now());
     const page: DayReport[] = [];
-    // Of one account there is no rest to tell.
+    // One account has no rest to tell.
     const missing = holder === undefined ? onMissing : undefined;
     for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter, missing)) {
       page.push(...rows);

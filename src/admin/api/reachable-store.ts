@@ -1,6 +1,5 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { OnMissing } from "../../stores/quotas/quota-store.ts";
-import { BUCKET_COUNT } from "../../stores/redis/hash-slots.ts";
 import { type AdminResponse, problemResponse, RETRY_AFTER_1 } from "../http/response.ts";
 import type { ApiDeps } from "./api-request.ts";
 
@@ -24,7 +23,7 @@ export async function storeOr503(
 /**
  * Responds with what `asked` finds in the parts of the store that can be reached. The field
  * X-Tollgate-Missing names the buckets and nodes of a Cluster that cannot
- * (docs/reference/admin.md#missing-parts). Without any part the response is 503.
+ * (docs/reference/admin.md#missing-parts). If nothing was found in the others, the response is 503.
  */
 export function fromReachableStore(
   deps: ApiDeps,
@@ -37,8 +36,9 @@ export function fromReachableStore(
       parts.set(node, buckets);
     });
     if (parts.size === 0) return answer;
-    if ([...parts.values()].flat().length >= BUCKET_COUNT)
-      throw new Error("no part can be reached");
+    if (answer.body === "[]") {
+      throw new Error("the parts that can be reached have nothing to tell");
+    }
     const named = [...parts].map(([node, buckets]) => {
       return `${buckets.length === 1 ? "bucket" : "buckets"} ${buckets.join(" ")} at ${node}`;
     });

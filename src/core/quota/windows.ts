@@ -98,7 +98,9 @@ export function windowStart(window: WindowName, nowMs: number, calendar?: Calend
   const row = ROW_OF[window];
   if (row.months === undefined) {
     const sinceMs = (nowMs - row.alignMs) % row.lengthMs;
-    return nowMs - (sinceMs < 0 ? sinceMs + row.lengthMs : sinceMs);
+    const startMs = nowMs - (sinceMs < 0 ? sinceMs + row.lengthMs : sinceMs);
+    // The stores keep no instant below 0, so the first week of 1970 starts with the year.
+    return nowMs < 0 ? startMs : Math.max(0, startMs);
   }
   const date = new Date(nowMs);
   const month = date.getUTCMonth();
@@ -107,8 +109,8 @@ export function windowStart(window: WindowName, nowMs: number, calendar?: Calend
 
 /** The first millisecond after the window that starts at `startMs`. */
 export function windowEnd(window: WindowName, startMs: number, calendar?: Calendar): number {
-  const { months, lengthMs } = ROW_OF[window];
-  if (months === undefined) return startMs + lengthMs;
+  const { months, lengthMs, alignMs = 0 } = ROW_OF[window];
+  if (months === undefined) return startMs === 0 && alignMs > 0 ? alignMs : startMs + lengthMs;
   const date = new Date(startMs);
   const endMs =
     calendar !== undefined && window === "month"

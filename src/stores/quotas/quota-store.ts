@@ -45,6 +45,11 @@ export function isAddressAccount({ account }: AccountRef): boolean {
   return isAddressName(account);
 }
 
+/** As `isAddressAccount`, for the text that `accountId` made. No other account has a colon in it. */
+export function isAddressId(id: string): boolean {
+  return id.startsWith("addr:", id.indexOf(":") + 1);
+}
+
 /**
  * The names under which requests without a key are counted: `addr:192.0.2.1`, `addr:2001:db8:0:0::/64`,
  * `addr:other` (docs/reference/plans.md#public-operations).

@@ -2,7 +2,7 @@ import { AgingMap } from "../../../base/aging-map.ts";
 import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { type AccountRef, accountId, type ChargeResult } from "../quota-store.ts";
+import { type AccountRef, accountId, type ChargeResult, isAddressId } from "../quota-store.ts";
 import {
   type CachedDecision,
   couldCauseBan,
@@ -18,6 +18,8 @@ export type InvalidatedAccounts = ReadonlySet<string>;
 
 /** Means every account; no account has this name. */
 const ALL = "*";
+/** The fewest addresses remembered. */
+const ADDRESSES = 10_000;
 /** The era of an answer that arrived too late for its refusals to hold. */
 const STALE = -1;
 
@@ -27,7 +29,9 @@ const STALE = -1;
  */
 export class DecisionCache {
   readonly #clock: (() => number) | undefined;
-  readonly #last = new AgingMap<CachedDecision>();
+  readonly #accounts = new AgingMap<CachedDecision>();
+  /** Client addresses have a place of their own, so that no number of them drops an account. */
+  readonly #addresses = new AgingMap<CachedDecision>(ADDRESSES);
   readonly #underWay = new Set<Set<string>>();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
@@ -38,7 +42,7 @@ export class DecisionCache {
 
   /** The last answer, unless it is outdated. */
   get(id: string): CachedDecision | undefined {
-    const known = this.#last.get(id);
+    const known = this.#mapOf(id).get(id);
     return known?.era === this.#era ? known : undefined;
   }
 
@@ -55,10 +59,10 @@ export class DecisionCache {
 
   /** Keeps an answer of the call that `forgotten` was collected for, unless it is outdated. */
   put(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
-    if (forgotten.has(id)) this.#last.delete(id);
+    if (forgotten.has(id)) this.#delete(id);
     else {
       answer.era = forgotten.has(ALL) ? STALE : this.#era;
-      this.#last.set(id, answer);
+      this.#mapOf(id).set(id, answer);
     }
   }
 
@@ -76,7 +80,7 @@ export class DecisionCache {
   invalidate(name?: AccountRef): void {
     for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
     if (name === undefined) this.#era += 1;
-    else this.#last.delete(accountId(name));
+    else this.#delete(accountId(name));
   }
 
   /**
@@ -92,7 +96,8 @@ export class DecisionCache {
    * were dropped since; 0 if there is none.
    */
   countOf(name: AccountRef, counter: string, startMs: number): number {
-    const known = this.#last.get(accountId(name));
+    const id = accountId(name);
+    const known = this.#mapOf(id).get(id);
     return known === undefined ? 0 : countIn(known, counter, startMs);
   }
 
@@ -102,18 +107,18 @@ export class DecisionCache {
    */
   learnCounts(name: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
     const id = accountId(name);
-    const known = this.#last.get(id);
+    const known = this.#mapOf(id).get(id);
     if (counts.length === 0 || (known !== undefined && known.trip.nowMs > nowMs)) return;
     const era = known?.era ?? this.#era;
-    this.#last.set(id, { ...withCounts(known, counts, nowMs), era });
+    this.#mapOf(id).set(id, { ...withCounts(known, counts, nowMs), era });
   }
 
   /** Keeps a ban that a late decision made at `nowMs` of the store's clock. */
   learnBan(name: AccountRef, ban: Ban, nowMs: number): void {
     const id = accountId(name);
-    const known = this.#last.get(id);
+    const known = this.#mapOf(id).get(id);
     if (known !== undefined && known.trip.nowMs > nowMs) return;
-    this.#last.set(id, { ...withBan(known, ban, nowMs), era: known?.era ?? this.#era });
+    this.#mapOf(id).set(id, { ...withBan(known, ban, nowMs), era: known?.era ?? this.#era });
   }
 
   /**
@@ -137,6 +142,14 @@ export class DecisionCache {
     if (known.refusal === undefined || earned === undefined) return answer;
     known.refusal.unreportedBan = undefined;
     return { ...answer, earned };
+  }
+
+  #delete(id: string): void {
+    this.#mapOf(id).delete(id);
+  }
+
+  #mapOf(id: string): AgingMap<CachedDecision> {
+    return isAddressId(id) ? this.#addresses : this.#accounts;
   }
 
   /** The store's now or a little later: its answer was made after the call was sent. */

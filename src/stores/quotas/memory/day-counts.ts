@@ -17,13 +17,22 @@ export class DayCounts {
     this.#files = files;
   }
 
-  /** Loads the current day, if an earlier gateway saved it. */
+  /**
+   * Loads the current day, if an earlier gateway saved it, and the days after it: the clock may have
+   * gone back since, and their files must not be replaced. The next day goes on as the current one;
+   * days further ahead are damage, and only kept.
+   */
   async load(nowMs: number): Promise<void> {
-    this.#latest = dayOf(nowMs);
-    const counts = this.#day(this.#latest);
-    for await (const line of this.#files?.read(this.#latest) ?? []) {
-      const { environment: _, account: __, ...counted } = line;
-      counts.set(accountId(line), counted);
+    const today = dayOf(nowMs);
+    this.#latest = today;
+    this.#day(today);
+    for (const day of (await this.#files?.daysFrom(today)) ?? []) {
+      if (day <= today + 1) this.#latest = Math.max(this.#latest, day);
+      const counts = this.#day(day);
+      for await (const line of this.#files?.read(day) ?? []) {
+        const { environment: _, account: __, ...counted } = line;
+        counts.set(accountId(line), counted);
+      }
     }
   }
 

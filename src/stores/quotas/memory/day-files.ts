@@ -54,13 +54,23 @@ export class DayFiles {
     }
   }
 
+  /** The days that have a file, from this one on. */
+  async daysFrom(day: number): Promise<readonly number[]> {
+    return (await this.#days()).filter((one) => one >= day);
+  }
+
   /** Removes the files of all days before this one. */
   async removeBefore(day: number): Promise<void> {
+    for (const one of await this.#days()) if (one < day) await rm(this.#path(one));
+  }
+
+  async #days(): Promise<readonly number[]> {
     const names = await readdir(this.#folder).catch(() => []);
-    for (const name of names) {
-      const of = /^(\d{4}-\d\d-\d\d)\.jsonl$/.exec(name)?.[1];
-      if (of !== undefined && dayOf(Date.parse(of)) < day) await rm(join(this.#folder, name));
-    }
+    const found = names.map((name) => /^(\d{4}-\d\d-\d\d)\.jsonl$/.exec(name)?.[1]);
+    return found.flatMap((text) => {
+      const atMs = Date.parse(text ?? "");
+      return Number.isNaN(atMs) ? [] : [dayOf(atMs)];
+    });
   }
 
   #path(day: number): string {

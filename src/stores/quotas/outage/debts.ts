@@ -3,6 +3,7 @@ import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quo
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
 import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
+import { BoundedAccounts } from "./bounded-accounts.ts";
 
 /** Counts above `from`, up to `to`, that no quota event has reported. */
 type UntoldRange = { readonly from: number; readonly to: number };
@@ -63,13 +64,12 @@ const OWED_OF_A_KIND = 2;
  * nothing.
  */
 export class Debts {
-  readonly #owed = new Map<string, AccountDebt>();
-  readonly #accountsMax: number;
+  readonly #owed: BoundedAccounts<AccountDebt>;
   #lostUnits = 0;
   #owedUnits = 0;
 
   constructor(accountsMax: number) {
-    this.#accountsMax = accountsMax;
+    this.#owed = new BoundedAccounts(accountsMax);
   }
 
   get any(): boolean {
@@ -140,7 +140,7 @@ export class Debts {
 
   /** Takes out all debts, to charge them. */
   take(): AccountDebt[] {
-    const owed = [...this.#owed.values()];
+    const owed = this.#owed.values();
     this.#owed.clear();
     this.#owedUnits = 0;
     return owed;
@@ -178,9 +178,9 @@ export class Debts {
     if (all.windows.length === 0 && all.days.length === 0) {
       this.#owed.delete(id);
     } else if (before !== undefined) {
-      this.#owed.set(id, all);
+      this.#owed.replace(id, all);
     } else {
-      const gone = keep(this.#owed, id, all, this.#accountsMax);
+      const gone = this.#owed.add(id, all);
       const units = gone === undefined ? 0 : debtUnits(gone);
       this.#lostUnits += units;
       this.#owedUnits -= units;
@@ -310,19 +310,4 @@ export function takeBackUnits(owed: readonly AccountDebt[]): UncertainCharge[] {
     return { name, units };
   });
   return charges.filter(({ units }) => units > 0);
-}
-
-/** Keeps the value as the newest. Beyond `max` the oldest is removed and returned. */
-export function keep<T>(map: Map<string, T>, id: string, value: T, max: number): T | undefined {
-  map.delete(id);
-  let gone: T | undefined;
-  if (map.size >= max) {
-    const [oldest] = map.keys();
-    if (oldest !== undefined) {
-      gone = map.get(oldest);
-      map.delete(oldest);
-    }
-  }
-  map.set(id, value);
-  return gone;
 }

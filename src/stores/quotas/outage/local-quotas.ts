@@ -9,7 +9,8 @@ import {
 import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../quota-store.ts";
-import { Debts, keep } from "./debts.ts";
+import { BoundedAccounts } from "./bounded-accounts.ts";
+import { Debts } from "./debts.ts";
 
 /**
  * A part of a limit, in the window that starts at `startMs`. `of` is the whole limit at that time.
@@ -72,12 +73,11 @@ export function shareOf(limit: number, known: number, gateways: number): number 
  */
 export class LocalQuotas {
   readonly debts: Debts;
-  readonly #accounts = new Map<string, Local>();
-  readonly #accountsMax: number;
+  readonly #accounts: BoundedAccounts<Local>;
   #outage = 0;
 
   constructor(accountsMax = 100_000) {
-    this.#accountsMax = accountsMax;
+    this.#accounts = new BoundedAccounts(accountsMax);
     this.debts = new Debts(accountsMax);
   }
 
@@ -167,7 +167,7 @@ export class LocalQuotas {
     let local = this.#accounts.get(id);
     if (local === undefined) {
       local = { outage: this.#outage, account: NEW_ACCOUNT_STATE, shares: [] };
-      keep(this.#accounts, id, local, this.#accountsMax);
+      this.#accounts.add(id, local);
     }
     if (local.outage !== this.#outage) {
       const { strikesMs, ban } = local.account;

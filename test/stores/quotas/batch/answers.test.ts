@@ -93,6 +93,18 @@ describe("a ban that was earned while no request waited", () => {
   });
 });
 
+describe("answers about client addresses", () => {
+  it("take the place of no account, however many they are", () => {
+    const answers = new DecisionCache(() => NOON);
+    const call = answers.beginCall();
+    answers.put(id, last, call);
+    for (let i = 0; i < 250_000; i++) answers.put(`production:addr:${i}`, last, call);
+    assert.equal(answers.get(id), last);
+    assert.equal(answers.get("production:addr:249999"), last);
+    assert.equal(answers.get("production:addr:0"), undefined, "they take each other's");
+  });
+});
+
 describe("a ban policy that a reload changed", () => {
   it("leaves the next refusal to the store, which knows when a strike is due by it", () => {
     assert.equal(refusalKind(last, ask, NOON), "surely");

@@ -64,6 +64,18 @@ describe("counts that the store has lost", () => {
     });
   }
 
+  it("are none where units were taken back, in that window alone", () => {
+    const lowered = (index: number) => {
+      const { windows, ...rest } = verdict(NOON + 1, [6, 39]);
+      const marked = windows.map((one, i) => (i === index ? { ...one, loweredFrom: 40 } : one));
+      return { ...rest, windows: marked };
+    };
+    for (const [, known, asked] of WAYS) {
+      assert.deepEqual(lostOf(lowered(0), known, asked), { window: "day", used: 39, was: 40 });
+      assert.deepEqual(lostOf(lowered(1), known, asked), { window: "minute", used: 6, was: 7 });
+    }
+  });
+
   it("are none where nothing was known, or of a window that was not", () => {
     assert.equal(findLostCount(undefined, ask(), verdict(NOON + 1, [0, 0])), undefined);
     const month: Limit = { window: "month", limit: 9 };

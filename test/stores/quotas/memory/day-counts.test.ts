@@ -41,6 +41,23 @@ describe("counts by day that were saved", () => {
     assert.deepEqual(await rows(again), [[0, 15, 0]]);
   });
 
+  it("are not replaced by those of a start after the clock went back a day", async () => {
+    const files = new DayFiles(join(folder, "state.json"));
+    const before = new DayCounts(files);
+    before.admit(name, MIDNIGHT, 1, 5);
+    before.admit({ ...name, account: "far" }, MIDNIGHT + 400 * DAY_MS, 1, 3);
+    await before.save(MIDNIGHT, KEPT_MS);
+    const days = new DayCounts(files);
+    await days.load(MIDNIGHT - 1);
+    days.admit(name, MIDNIGHT - 1, 1, 1);
+    days.admit(name, MIDNIGHT, 1, 1);
+    await days.save(MIDNIGHT, KEPT_MS);
+    assert.deepEqual(await rows(days), [[0, 7, 0]], "the day does not go back either");
+    const later = new DayCounts(files);
+    await later.load(MIDNIGHT);
+    assert.deepEqual(await rows(later), [[0, 7, 0]]);
+  });
+
   it("take what is counted while they are written, though their day is over by then", async () => {
     const days = new DayCounts(new DayFiles(join(folder, "state.json")));
     days.admit(name, MIDNIGHT, 1, 1);

@@ -25,6 +25,19 @@ describe("keys in Redis that are not ours", () => {
   });
 });
 
+describe("a Redis whose clock begins in 1970", () => {
+  it("counts a week that began before the year, to its end", async (t) => {
+    let nowMs = 2 * 86_400_000;
+    const { store } = await open(server.address, { now: () => nowMs });
+    t.onTestFinished(() => store.close());
+    const ask = { ...perDay(9), limits: [{ window: "week", limit: 9 }] as const };
+    const used = async () => (await spend(store, account("week"), ask)).verdict.windows[0]?.used;
+    assert.deepEqual([await used(), await used()], [1, 2]);
+    nowMs = 4 * 86_400_000;
+    assert.equal(await used(), 1, "the next week");
+  });
+});
+
 describe("an answer that is none of the script's", () => {
   const ask = perDay(1);
 

@@ -83,7 +83,7 @@ end
 -- an account with a calendar is one of that calendar.
 local function window_start(field, now, calendar)
   local row = WINDOW[sub(field, -1)]
-  if row.length then return now - (now - row.align) % row.length end
+  if row.length then return now < row.align and 0 or now - (now - row.align) % row.length end
   local month = month_of(now)
   if not calendar or row.months > 1 then return month_start(month - month % row.months) end
   local day, from = anchor_at(calendar, now)
@@ -93,7 +93,7 @@ end
 
 local function window_end(field, start, calendar)
   local row = WINDOW[sub(field, -1)]
-  if row.length then return start + row.length end
+  if row.length then return start < row.align and row.align or start + row.length end
   local month = month_of(start)
   if not calendar or row.months > 1 then return month_start(month + row.months) end
   local day, _, changes = anchor_at(calendar, start)
