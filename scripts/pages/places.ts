@@ -29,7 +29,18 @@ const SECTIONS: readonly Section[] = [
     title: "Reference",
     index: "docs/reference/README.md",
     pages: [
-      ...["README", "http", "edge", "keys", "plans", "store", "history", "commands", "verbs"],
+      ...[
+        "README",
+        "http",
+        "edge",
+        "keys",
+        "plans",
+        "meters",
+        "store",
+        "history",
+        "commands",
+        "verbs",
+      ],
       ...["admin", "refusals", "log", "events", "metrics", "telemetry"],
     ]
       .map((name) => `reference/${name}`)

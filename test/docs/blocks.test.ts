@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "vitest";
+import { afterAll, describe, it } from "vitest";
 import { parse } from "yaml";
 import { parseArguments } from "../../src/cli/framework/parse.ts";
 import { VERBS } from "../../src/cli/run.ts";
@@ -9,6 +9,7 @@ import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { EVENTS } from "../../src/telemetry/log/events.ts";
 import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
 import { loadFiles, told } from "../config/folder.ts";
+import { openAuthority } from "../support/wire/certificates.ts";
 import { Desk } from "./desk.ts";
 import {
   type Block,
@@ -85,6 +86,16 @@ const ENV = {
   WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString("base64")}`,
 };
 
+/** The environments of a block; `production` has what the least one has, where the block does not say. */
+function environmentsOf({ environments }: Record<string, unknown>): Record<string, unknown> {
+  const given = (environments ?? {}) as Record<string, Record<string, unknown>>;
+  const { production } = LEAST.environments;
+  return { ...given, production: { ...production, ...given.production } };
+}
+
+const AUTHORITY = openAuthority();
+afterAll(() => AUTHORITY[Symbol.dispose]());
+
 /** Every mistake that the loader finds in a block, put into the least configuration. */
 async function mistakesInYaml(text: string): Promise<readonly string[]> {
   const value = parse(text) as Record<string, unknown> | null;
@@ -95,9 +106,15 @@ async function mistakesInYaml(text: string): Promise<readonly string[]> {
     const files = { "tollgate.yaml": JSON.stringify({ ...LEAST, environments }), "api.yaml": text };
     return told(await loadFiles(files));
   }
-  const whole = JSON.stringify({ ...LEAST, ...value });
+  const whole = JSON.stringify({ ...LEAST, ...value, environments: environmentsOf(value) });
   const described = /"api":"\.\/([\w.-]+)"/.exec(whole)?.[1] ?? "api.yaml";
-  const files = { "tollgate.yaml": whole, [described]: readPage("config/pets.openapi.yaml") };
+  const { cert, key } = AUTHORITY.issue(["DNS:api.example.com"]);
+  const files = {
+    "tollgate.yaml": whole,
+    [described]: readPage("config/pets.openapi.yaml"),
+    "tls/cert.pem": cert,
+    "tls/key.pem": key,
+  };
   return told(await loadFiles(files, ENV));
 }
 
