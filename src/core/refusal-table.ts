@@ -66,6 +66,14 @@ export const REFUSALS = {
     message: "This operation costs more than the whole limit of a window",
     when: "The operation's cost is above the limit of one of the windows, so that it would never fit",
   },
+  meter_missing: {
+    status: 403,
+    closes: false,
+    decides: true,
+    fields: [],
+    message: "The plan of the account does not include what this operation uses",
+    when: "The operation has a meter that the account's plan lacks; the message names it",
+  },
   scope_required: {
     status: 403,
     closes: false,
@@ -142,6 +150,14 @@ export const REFUSALS = {
     fields: ["Retry-After"],
     message: "Rate limit exceeded: retry after the time in Retry-After",
     when: "A window has no room for the request; the message names it: `The day limit, 1000 units, is used up: …`",
+  },
+  meter_held: {
+    status: 429,
+    closes: false,
+    fields: ["Retry-After"],
+    message:
+      "Requests of the account that are under way hold what is left: retry when one has ended",
+    when: "A meter has no room, and requests of the account that this process has under way hold at least what is missing",
   },
   key_banned: {
     status: 429,

@@ -21,6 +21,7 @@ const STATUSES: Readonly<Record<RefusalCode, number>> = {
   account_suspended: 403,
   address_refused: 403,
   cost_over_limit: 403,
+  meter_missing: 403,
   scope_required: 403,
   not_found: 404,
   method_not_allowed: 405,
@@ -32,6 +33,7 @@ const STATUSES: Readonly<Record<RefusalCode, number>> = {
   expectation_failed: 417,
   misdirected: 421,
   rate_limited: 429,
+  meter_held: 429,
   key_banned: 429,
   too_concurrent: 429,
   headers_too_large: 431,
@@ -78,11 +80,12 @@ describe("A refusal", () => {
     ]);
   });
 
-  it("stands in place of the store's decision in three rows, and blames the upstream in three", () => {
+  it("stands in place of the store's decision in four rows, and blames the upstream in three", () => {
     const codes = Object.keys(REFUSALS) as RefusalCode[];
     assert.deepEqual(codes.filter(isDecision), [
       "account_suspended",
       "cost_over_limit",
+      "meter_missing",
       "too_concurrent",
     ]);
     assert.deepEqual(codes.filter(isUpstreamFault), [

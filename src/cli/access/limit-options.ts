@@ -1,4 +1,4 @@
-import { LIMITED } from "../../core/keys/edit-rules.ts";
+import { isLimited, LIMITED_WORDS } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import { ANCHOR_DAY_MAX } from "../../core/quota/calendar.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
@@ -33,10 +33,9 @@ export function parseAnchorOption(call: Invocation): number | string | undefined
 }
 
 function readLimit(text: string): AccountLimit | string {
-  const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
-  const window = LIMITED.find((known) => known === name);
-  if (window === undefined || digits === undefined) {
-    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED.join(", ")}: the value is ${JSON.stringify(text)}`;
+  const [, window = "", digits] = /^([a-z0-9.-]+)=(\d{1,15})$/.exec(text) ?? [];
+  if (!isLimited(window)) {
+    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED_WORDS}: the value is ${JSON.stringify(text)}`;
   }
   return { window, limit: Number(digits) };
 }

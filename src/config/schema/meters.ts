@@ -1,6 +1,11 @@
 import { z } from "zod";
 import { parseMeterSource } from "../../core/meters/meter-source.ts";
-import type { MeterSource, OperationMeter } from "../../core/quota/meters.ts";
+import {
+  type MeterSource,
+  meterPart,
+  type OperationMeter,
+  PLAN_METERS_MAX,
+} from "../../core/quota/meters.ts";
 import { type PlanMeter, WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
 import { limitsByLength, windowKeys } from "./plan-windows.ts";
 import * as kind from "./value-types.ts";
@@ -9,7 +14,7 @@ import { optional, required } from "./value-types.ts";
 /** The keys of meters, which count the cost of answers (docs/reference/meters.md). */
 
 const HOLD_MAX = 1e9;
-const METERS_MAX = 4;
+const METERS_MAX = PLAN_METERS_MAX;
 const SOURCES_MAX = 8;
 
 const NAME_TITLE =
@@ -119,7 +124,7 @@ export function buildOperationMeters(
 /** The meters of a plan as they are counted. One without a limit is counted by the month. */
 export function buildPlanMeters(meters: z.output<typeof planMeters>): readonly PlanMeter[] {
   return Object.entries(meters).map(([name, windows]) => {
-    const part = { id: `#${name}`, name };
+    const part = meterPart(name);
     if (windows !== "unlimited") {
       return { name, limits: limitsByLength(windows).map((limit) => ({ ...limit, part })) };
     }

@@ -1,5 +1,10 @@
 import type { Ban, WindowUsage } from "../quota/decide.ts";
-import { type RateLimitInfo, windowLabel } from "../quota/rate-limit-info.ts";
+import {
+  type DecidedRequest,
+  type RateLimitInfo,
+  remainingIn,
+  windowLabel,
+} from "../quota/rate-limit-info.ts";
 import { windowStart } from "../quota/windows.ts";
 
 /**
@@ -19,20 +24,19 @@ type Item = {
 
 /**
  * The windows of a decision in the standard fields, without observed ones, and the ban in force.
- * `unspent` units had not been used yet when this request was admitted. `nowMs` is the store's
- * clock.
+ * `nowMs` is the store's clock.
  */
 export function standardRateLimit(
   { windows, ban }: { readonly windows: readonly WindowUsage[]; readonly ban?: Ban | undefined },
   nowMs: number,
-  unspent = 0,
+  request: DecidedRequest = {},
 ): StandardRateLimit {
   const items = windows
     .filter(({ observed }) => !observed)
     .map((usage): Item => {
-      const { window, calendar, limit, used, resetMs } = usage;
+      const { window, calendar, limit, resetMs } = usage;
       const length = (resetMs - windowStart(window, resetMs - 1, calendar)) / 1_000;
-      const remaining = Math.max(0, limit - used + unspent);
+      const remaining = remainingIn(usage, request);
       return { name: windowLabel(usage), quota: limit, length, remaining, resetMs };
     });
   if (ban !== undefined && ban.untilMs > nowMs) {

@@ -2,6 +2,7 @@ import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
 import { ANCHOR_DAY_MAX, anchorDays } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
+import { isMeterWindow, PLAN_METERS_MAX } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES } from "../quota/windows.ts";
 import { capsError } from "./caps.ts";
 import { findById } from "./record-index.ts";
@@ -112,16 +113,28 @@ export function missingLimitsError(
   limits: readonly AccountLimit[],
   { plans }: KeyContext,
 ): string | undefined {
-  const isAgreed = limits.some(({ window }) => window !== "concurrent");
+  const isAgreed = limits.some(({ window }) => WINDOW_NAMES.some((name) => name === window));
   if (plans.get(plan) !== "custom" || isAgreed) return undefined;
   return `Cannot use plan ${plan} without a limit, as its limits are agreed for each account: give at least one, as in --limit minute=500`;
 }
 
-/** The windows in their order, followed by the number of concurrent requests. */
+/** The windows in their order, followed by the number of concurrent requests. Meters come last. */
 export const LIMITED: readonly AccountLimit["window"][] = [...WINDOW_NAMES, "concurrent"];
+/** The names of an account's own limits, in words. */
+export const LIMITED_WORDS = `${LIMITED.join(", ")}, or a window of a meter such as tokens.month`;
+
+/** Whether an account may have a limit of this name. */
+export function isLimited(text: string): text is AccountLimit["window"] {
+  return LIMITED.some((known) => known === text) || isMeterWindow(text);
+}
 
 export function limitsError(limits: readonly AccountLimit[]): string | undefined {
-  return windowLimitsError(limits, { verb: "limit", noun: "limit", windows: LIMITED });
+  const meters = new Set(limits.flatMap(({ window }) => window.match(/^.+(?=\.)/) ?? []));
+  if (meters.size > PLAN_METERS_MAX) {
+    return `Cannot limit ${meters.size} meters of an account: at most ${PLAN_METERS_MAX}`;
+  }
+  const windows = [...LIMITED, ...limits.map(({ window }) => window).filter(isMeterWindow)];
+  return windowLimitsError(limits, { verb: "limit", noun: "limit", windows });
 }
 
 export function anchorError(anchor: number | undefined): string | undefined {
@@ -222,7 +235,12 @@ export function limitsText(limits: readonly AccountLimit[]): string {
 export function sortLimits(limits: readonly AccountLimit[]): AccountLimit[] {
   return limits
     .map(({ window, limit }) => ({ window, limit }))
-    .sort((a, b) => LIMITED.indexOf(a.window) - LIMITED.indexOf(b.window));
+    .sort((a, b) => placeOf(a) - placeOf(b) || (a.window < b.window ? -1 : 1));
+}
+
+function placeOf({ window }: AccountLimit): number {
+  const place = LIMITED.indexOf(window);
+  return place < 0 ? LIMITED.length : place;
 }
 
 /** Whether a length of time is in the range that may be asked for. */

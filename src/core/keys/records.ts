@@ -1,5 +1,6 @@
 import { type AddressMatcher, addressMatcher } from "../address.ts";
 import type { Calendar } from "../quota/calendar.ts";
+import type { MeterWindow } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 
@@ -59,8 +60,14 @@ export type AccountRecord = {
   readonly calendar?: Calendar;
 };
 
-/** A limit of an account's own: of a window, or of its concurrent requests. */
-export type AccountLimit = { readonly window: WindowName | "concurrent"; readonly limit: number };
+/**
+ * A limit of an account's own: of a window, of its concurrent requests, or of a window of a meter,
+ * such as `tokens.month`.
+ */
+export type AccountLimit = {
+  readonly window: WindowName | "concurrent" | MeterWindow;
+  readonly limit: number;
+};
 
 /** Without `untilMs` a suspension lasts until the account is resumed. */
 export type Suspension = {
@@ -134,7 +141,10 @@ export function effectiveLimits(
 ): Limit[] {
   const base = plan === "custom" ? [] : plan;
   const kept = base.filter(({ window }) => !own.some((mine) => mine.window === window));
-  const windows = own.filter((limit) => limit.window !== "concurrent") as readonly Limit[];
+  const windows = own.flatMap(({ window: text, limit }) => {
+    const window = WINDOW_NAMES.find((name) => name === text);
+    return window === undefined ? [] : [{ window, limit }];
+  });
   return [...kept, ...windows].sort(
     (a, b) => WINDOW_NAMES.indexOf(a.window) - WINDOW_NAMES.indexOf(b.window),
   );

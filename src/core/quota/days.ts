@@ -30,6 +30,11 @@ export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
 
+/** A day is closed a quarter of an hour after its end: nothing is taken back from it any more. */
+export function closesMs(day: number): number {
+  return (day + 1) * DAY_MS + 900_000;
+}
+
 /** Formats a day as `2026-10-21`. */
 export function formatDay(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);

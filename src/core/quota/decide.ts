@@ -1,9 +1,12 @@
+import { markMeters, type WindowCount, withoutMarks } from "./window-count.ts";
 import {
+  costIn,
   counterName,
   counterWindow,
-  isCap,
+  fitsLimit,
   type Limit,
   latestEnd,
+  mayStrike,
   type WindowName,
   windowEnd,
   windowStart,
@@ -23,16 +26,6 @@ export type BanPolicy = {
   readonly forgetAfterMs: number;
   /** An earned ban is announced and counted and clears the strikes, but is not kept. */
   readonly observe?: boolean;
-};
-
-/**
- * One window of an account. `refusedMs` is the instant of its first refusal, or 0 if there is none
- * yet.
- */
-export type WindowCount = {
-  readonly startMs: number;
-  readonly count: number;
-  readonly refusedMs: number;
 };
 
 /**
@@ -64,8 +57,8 @@ export const NEW_ACCOUNT_STATE: AccountState = { usage: {}, strikesMs: [], ban: 
 
 /**
  * `requests` at once, each with the cost `cost` (default 1; 0 to COST_MAX). Zero requests are a
- * peek, which changes nothing that is not damaged. A cost of 0 asks for the ban alone. `limits` are
- * those of `mergeLimits`.
+ * peek, which changes nothing that is not damaged. A cost of 0 asks for the ban and the meters
+ * alone. `limits` are those of `mergeLimits`.
  */
 export type QuotaRequest = {
   readonly limits: readonly Limit[];
@@ -122,11 +115,6 @@ export type QuotaDecision = {
 
 export type DecideResult = { readonly account: AccountState; readonly verdict: QuotaDecision };
 
-/** Whether a request fits below a limit. A cost of 0 always fits. */
-export function fitsLimit(used: number, cost: number, limit: number): boolean {
-  return cost === 0 || used + cost <= limit;
-}
-
 /**
  * The reference rule of bans and quotas (docs/reference/http.md#quotas): the ban first, then every
  * window, charged all or none, with strikes and new bans. Asking for n requests equals asking n
@@ -141,9 +129,10 @@ export function decide(account: AccountState, ask: QuotaRequest, nowMs: number):
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
   const room = banned || strikesOnly ? 0 : roomFor(ask, usage);
   const granted = Math.max(0, Math.min(requests, room));
-  charge(usage, limits, granted * cost);
+  charge(usage, limits, granted, cost);
 
   const refused = requests - granted;
+  if (refused > 0 && !banned) markMeters(usage, limits, nowMs);
   const window = refused > 0 && !banned ? lastExhausted(usage, ask) : undefined;
   const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
   const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
@@ -151,7 +140,7 @@ export function decide(account: AccountState, ask: QuotaRequest, nowMs: number):
   const verdict = verdictOf(next, ask, nowMs, granted, past.repaired);
   const earned = "earned" in struck ? struck.earned : undefined;
   return {
-    account: next,
+    account: granted > 0 ? { ...next, usage: withoutMarks(next.usage, limits) } : next,
     verdict: earned === undefined ? verdict : { ...verdict, newBan: earned },
   };
 }
@@ -161,11 +150,12 @@ function roomFor(
   { limits, reserved, cost = 1 }: QuotaRequest,
   usage: AccountState["usage"],
 ): number {
-  if (cost === 0) return Number.POSITIVE_INFINITY;
   return Math.min(
     ...limits.map((limit, i) => {
+      const units = costIn(limit, cost);
       const left = limit.limit - (reserved?.[i] ?? 0) - held(usage, limit).count;
-      return Math.floor(left / cost);
+      if (units > 0) return Math.floor(left / units);
+      return limit.hold === undefined || left > 0 ? Number.POSITIVE_INFINITY : 0;
     }),
   );
 }
@@ -257,11 +247,13 @@ function held(usage: AccountState["usage"], limit: Limit): WindowCount {
 function charge(
   usage: Partial<Record<string, WindowCount>>,
   limits: readonly Limit[],
-  units: number,
+  granted: number,
+  cost: number,
 ): void {
   for (const limit of limits) {
     const stored = held(usage, limit);
-    usage[counterName(limit)] = { ...stored, count: stored.count + units };
+    const count = stored.count + granted * costIn(limit, cost);
+    usage[counterName(limit)] = { ...stored, count };
   }
 }
 
@@ -330,7 +322,7 @@ export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: nu
 
 /**
  * The window that resets last among those in which the cost does not fit; on a tie the longer one.
- * Caps of keys are left out, because a refusal by a cap alone is no strike.
+ * Caps of keys and meters are left out, because a refusal by these alone is no strike.
  */
 function lastExhausted(
   usage: AccountState["usage"],
@@ -340,7 +332,7 @@ function lastExhausted(
   let lastMs = 0;
   for (const limit of limits) {
     const stored = held(usage, limit);
-    if (isCap(limit) || fitsLimit(stored.count, cost, limit.limit)) continue;
+    if (!mayStrike(limit) || fitsLimit(limit, stored.count, cost)) continue;
     const endMs = windowEnd(limit.window, stored.startMs, limit.calendar);
     if (endMs >= lastMs) [last, lastMs] = [limit, endMs];
   }
@@ -356,8 +348,10 @@ function verdictOf(
 ): QuotaDecision {
   const { limits, bans } = ask;
   const windows = limits.map((limit) => {
-    const { startMs, count } = held(account.usage, limit);
-    return { ...limit, used: count, resetMs: windowEnd(limit.window, startMs, limit.calendar) };
+    const { startMs, count, loweredFrom } = held(account.usage, limit);
+    const resetMs = windowEnd(limit.window, startMs, limit.calendar);
+    const usage = { ...limit, used: count, resetMs };
+    return loweredFrom === undefined ? usage : { ...usage, loweredFrom };
   });
   const inForce = bans !== undefined && account.ban !== undefined && account.ban.untilMs > nowMs;
   const last = lastExhausted(account.usage, ask);

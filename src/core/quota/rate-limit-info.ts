@@ -1,5 +1,25 @@
-import { type Ban, fitsLimit, type QuotaDecision, type WindowUsage } from "./decide.ts";
-import { currentEnd, type Limit, type WindowName } from "./windows.ts";
+import type { Ban, QuotaDecision, WindowUsage } from "./decide.ts";
+import { costIn, currentEnd, fitsLimit, isMeter, type Limit, type WindowName } from "./windows.ts";
+
+/** The request that windows decided: its share of a decision for several. */
+export type DecidedRequest = {
+  /** Its cost in units; default 1. */
+  readonly cost?: number;
+  /** The requests of the same decision that were admitted after it. */
+  readonly unspent?: number;
+};
+
+/**
+ * The units that were left of a window for the requests that came after this one. Those that were
+ * admitted together with it had not used theirs yet.
+ */
+export function remainingIn(
+  standing: WindowUsage,
+  { cost = 1, unspent = 0 }: DecidedRequest,
+): number {
+  const { limit, used } = standing;
+  return Math.max(0, limit - used + unspent * costIn(standing, cost));
+}
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
 export type RateLimitInfo = {
@@ -8,6 +28,8 @@ export type RateLimitInfo = {
   readonly limit: number;
   readonly remaining: number;
   readonly resetMs: number;
+  /** Whether the window is that of a meter. */
+  readonly metered?: true;
 };
 
 export type RateLimitRefusal = {
@@ -16,30 +38,31 @@ export type RateLimitRefusal = {
 };
 
 /**
- * The window that an admitted request reports: the one that will refuse soonest, which has the
- * least remaining. On a tie it is the one that resets later
- * (docs/reference/http.md#rate-limit-fields). `unspent` units of the same decision belong to
- * requests that were admitted after this one. They had not been used when this one was admitted.
+ * The window that an admitted request reports: the one that will refuse soonest, in which the least
+ * requests like it are left. On a tie it is the one that resets later
+ * (docs/reference/http.md#rate-limit-fields).
  */
 export function admittedRateLimit(
   { windows }: Pick<QuotaDecision, "windows">,
-  unspent = 0,
+  request: DecidedRequest = {},
 ): RateLimitInfo {
-  let told: RateLimitInfo | undefined;
+  let told: WindowUsage | undefined;
+  let least = Number.POSITIVE_INFINITY;
   for (const standing of windows) {
-    const { limit, used, resetMs } = standing;
     if (standing.observed) continue;
-    const remaining = Math.max(0, limit - used + unspent);
-    if (
-      told === undefined ||
-      remaining < told.remaining ||
-      (remaining === told.remaining && resetMs > told.resetMs)
-    ) {
-      told = { window: windowLabel(standing), limit, remaining, resetMs };
+    const left = remainingIn(standing, request) / Math.max(1, costIn(standing, request.cost ?? 1));
+    if (told === undefined || left < least || (left === least && standing.resetMs > told.resetMs)) {
+      [told, least] = [standing, left];
     }
   }
   if (told === undefined) throw new RangeError("Cannot tell a standing: a plan has windows");
-  return told;
+  return rateLimitInfo(told, remainingIn(told, request));
+}
+
+function rateLimitInfo(standing: WindowUsage, remaining: number): RateLimitInfo {
+  const { limit, resetMs } = standing;
+  const info = { window: windowLabel(standing), limit, remaining, resetMs };
+  return isMeter(standing) ? { ...info, metered: true } : info;
 }
 
 /**
@@ -72,7 +95,7 @@ export function rateLimitRefusal(
 ): RateLimitRefusal | undefined {
   let last: WindowUsage | undefined;
   for (const window of verdict.windows) {
-    if (fitsLimit(window.used, cost, window.limit) || window.resetMs <= nowMs) continue;
+    if (fitsLimit(window, window.used, cost) || window.resetMs <= nowMs) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
   const { ban } = verdict;
@@ -86,49 +109,52 @@ export function rateLimitRefusal(
     const { limit } = struck ?? last ?? shown ?? { limit: 0 };
     return { code, standing: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
   }
-  const { limit, used, resetMs } = last as WindowUsage;
-  const window = windowLabel(last as WindowUsage);
-  return { code, standing: { window, limit, remaining: Math.max(0, limit - used), resetMs } };
+  return {
+    code,
+    standing: rateLimitInfo(last as WindowUsage, remainingIn(last as WindowUsage, {})),
+  };
 }
 
 /**
  * The observed limits that an admitted request exceeded. It would have been refused if they were
- * limits of its plan. `unspent` is as for `admittedRateLimit`.
+ * limits of its plan.
  */
 export function crossedLimits(
   { windows }: Pick<QuotaDecision, "windows">,
   observe: readonly Limit[],
-  unspent = 0,
+  { cost = 1, unspent = 0 }: DecidedRequest,
 ): readonly WindowName[] {
   return observe.flatMap(({ window, limit }) => {
     const counted = windows.find((one) => one.window === window && one.part === undefined);
-    return counted !== undefined && counted.used - unspent > limit ? [window] : [];
+    return counted !== undefined && counted.used - unspent * cost > limit ? [window] : [];
   });
 }
 
 /**
  * The message of a 429 for a window without room, which names the limit
- * (docs/reference/http.md#refusals). The window of an operation is named `createPet.minute`.
+ * (docs/reference/http.md#refusals). The window of an operation is named `createPet.minute`, that of
+ * a meter `tokens.month`.
  */
-export function limitExceededMessage({ window = "", limit }: RateLimitInfo): string {
-  return `The ${limitName(window)}, ${limit} units, is used up: retry after the time in Retry-After`;
+export function limitExceededMessage(standing: RateLimitInfo): string {
+  return `The ${limitName(standing)}, ${standing.limit} units, is used up: retry after the time in Retry-After`;
 }
 
-function limitName(window: string): string {
+function limitName({ window = "", metered }: RateLimitInfo): string {
   const dot = window.lastIndexOf(".");
-  return dot === -1
-    ? `${window} limit`
-    : `${window.slice(dot + 1)} limit of ${window.slice(0, dot)}`;
+  if (dot === -1) return `${window} limit`;
+  const [part, name] = [window.slice(0, dot), window.slice(dot + 1)];
+  if (metered) return `${part} limit of ${name === "hour" ? "an" : "a"} ${name}`;
+  return `${name} limit of ${part}`;
 }
 
 /** The message of a 503 if only this gateway's share of a limit is used up. */
-export function shareExceededMessage({ window = "", limit }: RateLimitInfo): string {
-  return `This gateway's share of the ${limitName(window)}, ${limit} units, is used up, and the limit is not: retry after the time in Retry-After`;
+export function shareExceededMessage(standing: RateLimitInfo): string {
+  return `This gateway's share of the ${limitName(standing)}, ${standing.limit} units, is used up, and the limit is not: retry after the time in Retry-After`;
 }
 
 /** The same for the log. */
-export function shareWhy({ window = "", limit }: RateLimitInfo): string {
-  return `the share of the ${limitName(window)}, ${limit} units, leaves no room, though the limit does`;
+export function shareWhy(standing: RateLimitInfo): string {
+  return `the share of the ${limitName(standing)}, ${standing.limit} units, leaves no room, though the limit does`;
 }
 
 const SHARE_RETRY_S_MAX = 5;

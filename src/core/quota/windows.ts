@@ -80,11 +80,33 @@ export function counterName({ window, part }: Pick<Limit, "window" | "part">): s
   return part === undefined ? window : `${part.id}.${window}`;
 }
 
-/**
- * Whether a limit is that of one key. A refusal by it is no strike (docs/reference/keys.md#caps).
- */
+/** Whether a limit is that of one key (docs/reference/keys.md#caps). */
 export function isCap({ part }: Pick<Limit, "part">): boolean {
   return part?.id.startsWith("@") ?? false;
+}
+
+/** Whether a limit is that of a meter. */
+export function isMeter({ part }: Pick<Limit, "part">): boolean {
+  return part?.id.startsWith("#") ?? false;
+}
+
+/** Whether a refusal by a limit may be a strike: one by caps or meters alone is none. */
+export function mayStrike(limit: Pick<Limit, "part">): boolean {
+  return limit.part === undefined || !(isCap(limit) || isMeter(limit));
+}
+
+/** The units that a request with this cost takes from a window. */
+export function costIn({ hold }: Pick<Limit, "hold">, cost: number): number {
+  return hold ?? cost;
+}
+
+/**
+ * Whether a request with this cost fits into a window. A cost of 0 always fits, a hold of 0 until
+ * the limit is reached.
+ */
+export function fitsLimit({ limit, hold }: Limit, used: number, cost: number): boolean {
+  if (hold !== undefined) return used + Math.max(hold, 1) <= limit;
+  return cost === 0 || used + cost <= limit;
 }
 
 /** The window that a counter counts in. */

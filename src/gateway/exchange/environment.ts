@@ -24,6 +24,7 @@ import type { AnonymousClients, PublicPlan } from "../client/anonymous-clients.t
 import type { AuthFailureLimiter } from "../client/auth-failure-limiter.ts";
 import type { TrustedProxyMatcher } from "../client/client-address.ts";
 import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
+import type { OpenHolds } from "../client/open-holds.ts";
 import type { UsageReportCache } from "../client/usage-report-cache.ts";
 import type { WrongEnvironmentKeys } from "../client/wrong-environment-keys.ts";
 import type { Certificate } from "../runtime/certificate.ts";
@@ -96,6 +97,7 @@ export type GatewayContext = {
   /** Called with tokens that were refused; absent if nothing listens. */
   readonly strays?: WrongEnvironmentKeys;
   readonly concurrency: ConcurrencyLimiter;
+  readonly holds: OpenHolds;
   isTrusted: TrustedProxyMatcher;
   /** The form of the gateway's own responses. */
   style: ResponseStyle;

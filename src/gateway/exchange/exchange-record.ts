@@ -4,10 +4,11 @@ import type { StandardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { AnswerReader } from "../../core/meters/answer-reader.ts";
-import { NO_METERS, type OperationMeter } from "../../core/quota/meters.ts";
+import { type Holds, NO_METERS, type OperationMeter } from "../../core/quota/meters.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { isDecision, type Refusal, type RefusalCode } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
+import type { AccountRef } from "../../stores/quotas/quota-store.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { Environment, Service } from "./environment.ts";
 import type { RequestContext } from "./open-tunnel.ts";
@@ -36,9 +37,14 @@ export type DecisionFacts = {
   readonly strikes: number;
   /** Windows whose observed limits an admitted request crossed. */
   readonly observed?: AccessLogEntry["observed"];
+  /** The holds of the request; absent if it has no meters. */
+  readonly held?: TakenHolds;
   /** The state that led to a refusal: enough to decide it again. */
   readonly refusal?: Pick<AccessLogEntry, "windows" | "monthFrom" | "by" | "ban">;
 };
+
+/** The holds of an admitted request, and the account that they are counted for. */
+export type TakenHolds = { readonly name: AccountRef; readonly holds: Holds };
 
 /** The upstream's answer: a 101, or a head that announces `promisedBytes` (-1: no length). */
 export type AnswerFacts = { readonly isTunnel: boolean; readonly promisedBytes: number };
@@ -70,6 +76,7 @@ export class ExchangeRecord {
   /** Set if the rest of the client's request is malformed and no forward was in progress. */
   broken: Refusal | undefined;
   #standing: RateLimitInfo | undefined;
+  #isSettled = false;
 
   constructor(request: IncomingRequest, arrival: RequestContext) {
     this.request = request;
@@ -159,6 +166,13 @@ export class ExchangeRecord {
 
   decide(decision: DecisionFacts): void {
     this.decision = decision;
+  }
+
+  /** Returns the holds of the request to settle them: only once. */
+  takeHolds(): TakenHolds | undefined {
+    if (this.#isSettled) return undefined;
+    this.#isSettled = true;
+    return this.decision?.held;
   }
 
   /** The gateway refuses. Records the code, and the reason unless there is one already. */

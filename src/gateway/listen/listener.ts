@@ -20,6 +20,7 @@ import { meterCharges } from "../exchange/metered-answer.ts";
 import type { TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { handle } from "../handle.ts";
 import { sendRefusal } from "../stages/reply.ts";
+import { settleMeters } from "../stages/settle.ts";
 import { OpenTunnels } from "../tunnel/open-tunnels.ts";
 import { ConnectionTable, type OpenConnection } from "./connection-table.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";
@@ -206,8 +207,10 @@ export class Listener implements ServerHandler {
     this.#timeouts.delete(exchange);
     const { elapsed, onRequest } = this.#gateway;
     const endedMs = elapsed();
-    const line = accessLogEntry(exchange, endedMs, meterCharges(exchange));
+    const charges = meterCharges(exchange);
+    const line = accessLogEntry(exchange, endedMs, charges);
     onRequest(line, exchange);
+    settleMeters(this.#gateway, exchange, charges);
     if (line.decision === "admitted") exchange.connection.usedMs = endedMs;
     const { served, found, caller, arrival, head } = exchange;
     arrival.trace?.end(line, {

@@ -1,9 +1,11 @@
 import { standardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
 import type { QuotaDecision } from "../../core/quota/decide.ts";
+import { type Holds, isHeldByOthers, withMeters } from "../../core/quota/meters.ts";
 import {
   admittedRateLimit,
   crossedLimits,
+  type DecidedRequest,
   limitExceededMessage,
   type RateLimitInfo,
   type RateLimitRefusal,
@@ -15,6 +17,8 @@ import {
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
 import {
+  costIn,
+  isMeter,
   type Limit,
   mergeLimits,
   type PlanOptions,
@@ -40,12 +44,14 @@ export function chargeQuota(
   if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
   const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
-  const limits = mergeLimits(consumer.limits, {
+  const own = mergeLimits(consumer.limits, {
     ...{ operation, observe: bounds.observe },
     calendar: consumer.owner?.calendar,
   });
+  const metered = limitsOf(own, consumer, bounds, exchange);
+  const limits = typeof metered === "string" ? own : metered;
 
-  const atOnce = judgeAtOnce(gateway, exchange, { bounds, limits, consumer });
+  const atOnce = judgeAtOnce(gateway, exchange, { bounds, metered, consumer });
   if (!atOnce.ok) {
     standAsKnown(gateway, exchange, { consumer, limits });
     return atOnce;
@@ -54,8 +60,9 @@ export function chargeQuota(
     if (!("unavailable" in answer)) {
       if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
       gateway.onAnswer(consumer, answer, exchange.cost);
-      announceRateLimit(gateway.style, exchange, answer.verdict, answer.unspent);
-      return judgeAnswer(answer, exchange, bounds);
+      const { cost } = exchange;
+      announceRateLimit(gateway.style, exchange, answer.verdict, { cost, unspent: answer.unspent });
+      return judgeAnswer(gateway, answer, exchange, { bounds, consumer });
     }
     gateway.onWithoutStore("unavailable");
     standAsKnown(gateway, exchange, { consumer, limits });
@@ -76,30 +83,49 @@ export function chargeQuota(
 const UNBOUNDED: PlanOptions = { concurrent: undefined, observe: [], included: [], meters: [] };
 const NONE: readonly Limit[] = [];
 
+/** The windows with those of the operation's meters, or the name of a meter that is missing. */
+function limitsOf(
+  limits: readonly Limit[],
+  { owner }: Caller,
+  { meters: plan }: PlanOptions,
+  { found }: Exchange,
+): readonly Limit[] | string {
+  const meters = found?.meters ?? [];
+  return meters.length === 0
+    ? limits
+    : withMeters(limits, meters, { plan, own: owner?.limits ?? [], calendar: owner?.calendar });
+}
+
 type Asked = {
   readonly bounds: PlanOptions;
-  readonly limits: readonly Limit[];
+  readonly metered: readonly Limit[] | string;
   readonly consumer: Caller;
 };
 
 /**
- * Refuses without asking the store: a suspended account, too many requests at once, and a cost that
- * can never fit. The exchange counts as in progress from here to its end.
+ * Refuses without asking the store: a suspended account, too many requests at once, a meter that the
+ * account lacks, and a cost or hold that can never fit. The exchange counts as in progress from here
+ * to its end.
  */
 function judgeAtOnce(
   { concurrency, now }: GatewayContext,
   exchange: Exchange,
-  { bounds: { concurrent }, limits, consumer }: Asked,
+  { bounds: { concurrent }, metered, consumer }: Asked,
 ): Result<void> {
   if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
   const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
   if (atOnce !== undefined && !exchange.acquireConcurrency(concurrency, consumer.id, atOnce)) {
     return refuse("too_concurrent", `${atOnce} under way`);
   }
+  if (typeof metered === "string") {
+    const message = `The plan ${consumer.plan} does not include ${metered}, which this operation uses`;
+    return refuse("meter_missing", `plan ${consumer.plan} lacks the meter ${metered}`, { message });
+  }
   const { cost } = exchange;
-  const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);
+  const tooSmall = metered.find((limit) => costIn(limit, cost) > limit.limit && !limit.observed);
   if (tooSmall === undefined) return accept(undefined);
-  const why = `costs ${cost}, over the limit of ${windowLabel(tooSmall)}, ${tooSmall.limit}`;
+  const taken = tooSmall.hold === undefined ? `costs ${cost}` : `holds ${tooSmall.hold}`;
+  const why = `${taken}, over the limit of ${windowLabel(tooSmall)}, ${tooSmall.limit}`;
   return refuse("cost_over_limit", why);
 }
 
@@ -116,18 +142,23 @@ function standAsKnown(
 }
 
 function judgeAnswer(
+  { holds: open }: GatewayContext,
   { verdict, admitted, unspent, by }: ChargeResult,
   exchange: Exchange,
-  { observe }: PlanOptions,
+  { bounds: { observe }, consumer }: Pick<Asked, "bounds" | "consumer">,
 ): Result<RateLimitInfo> {
   const { strikes, nowMs: decidedMs } = verdict;
   const { cost } = exchange;
   if (admitted) {
-    const standing = admittedRateLimit(verdict, unspent);
-    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, unspent);
+    const request = { cost, unspent };
+    const standing = admittedRateLimit(verdict, request);
+    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, request);
+    const holds = holdsOf(exchange, consumer, verdict);
+    if (holds !== undefined) open.add(consumer, holds, 1);
     exchange.decide({
       ...{ outcome: "admitted", charged: cost, standing, decidedMs, strikes },
       ...(crossed.length > 0 ? { observed: crossed } : {}),
+      ...(holds === undefined ? {} : { held: { name: consumer, holds } }),
     });
     return accept(standing);
   }
@@ -153,6 +184,9 @@ function judgeAnswer(
     return refuse("store_unavailable", shareWhy(standing), { message, retryAfterSeconds });
   }
   if (refusal.code === "key_banned") return refuse(refusal.code);
+  if (isHeldByOthers(verdict, cost, (one) => open.unitsIn(consumer, one))) {
+    return refuse("meter_held", undefined, { retryAfterSeconds: 1 });
+  }
   return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
 }
 
@@ -165,6 +199,17 @@ function monthFrom({ windows }: QuotaDecision): number | undefined {
 
 const NONE_CROSSED: readonly WindowName[] = [];
 
+/** The holds of an admitted request; undefined if it has no meters. */
+function holdsOf(
+  { id, found }: Exchange,
+  { plan }: Caller,
+  { windows, nowMs: decidedMs }: QuotaDecision,
+): Holds | undefined {
+  const meters = found?.meters ?? [];
+  if (meters.length === 0) return undefined;
+  return { id, plan, meters, windows: windows.filter(isMeter), decidedMs };
+}
+
 type Announced = Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>;
 
 /** Announces every window in the standard fields, if the configuration asks for it. */
@@ -172,8 +217,8 @@ export function announceRateLimit(
   { rateLimitFields }: ResponseStyle,
   exchange: Exchange,
   decision: Announced,
-  unspent = 0,
+  request: DecidedRequest = {},
 ): void {
   if (rateLimitFields === "off") return;
-  exchange.announce(standardRateLimit(decision, decision.nowMs, unspent));
+  exchange.announce(standardRateLimit(decision, decision.nowMs, request));
 }

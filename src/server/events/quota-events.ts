@@ -3,7 +3,7 @@ import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { includedOf } from "../../core/keys/reports.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
-import { isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
+import { costIn, isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import {
   type AdminEvent,
@@ -82,16 +82,17 @@ export function logQuotaEvents(
   const { environment: env, account, plan } = owner;
   const { verdict, admitted, unspent, by } = answer;
   // During an outage a share is not a limit of the account. Addresses are too many to log.
-  if (owner.key === undefined || !admitted || by !== "store" || cost === 0) return;
+  if (owner.key === undefined || !admitted || by !== "store") return;
   for (const counted of verdict.windows) {
     const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
-    const used = usedByAll - unspent;
+    const units = costIn(counted, cost);
+    const used = usedByAll - unspent * units;
     // Units that were taken back were logged already.
-    const was = Math.max(used - cost, loweredFrom);
+    const was = Math.max(used - units, loweredFrom);
     if (included.length > 0 && !observed && counted.part === undefined) {
-      const units = includedOf(included, counted.window) ?? used;
-      if (used > units && was <= units) {
-        const told = { window: counted.window, included: units, used, limit };
+      const free = includedOf(included, counted.window) ?? used;
+      if (used > free && was <= free) {
+        const told = { window: counted.window, included: free, used, limit };
         log.info("overage", { account, env, plan, ...told, reset: Math.ceil(resetMs / 1000) });
       }
     }
@@ -114,7 +115,8 @@ export function lateQuotaLogger(
   inForce: () => Pick<Config, "quotaEventWindows" | "planBounds">,
 ) {
   return ({ name, plan = "", usage }: LateUsage): void => {
-    const { from, ...standing } = usage;
+    // The units were counted already: a hold would be taken for them.
+    const { from, hold: _, ...standing } = usage;
     const verdict = { ...NOTHING_DECIDED, windows: [standing] };
     const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
     const { environment, account } = name;

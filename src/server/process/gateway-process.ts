@@ -6,6 +6,7 @@ import { AnonymousClients } from "../../gateway/client/anonymous-clients.ts";
 import { createAuthFailureLimiter } from "../../gateway/client/auth-failure-limiter.ts";
 import { trustedProxyMatcher } from "../../gateway/client/client-address.ts";
 import { ConcurrencyLimiter } from "../../gateway/client/concurrency-limiter.ts";
+import { OpenHolds } from "../../gateway/client/open-holds.ts";
 import { UsageReportCache } from "../../gateway/client/usage-report-cache.ts";
 import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-keys.ts";
 import type { GatewayContext } from "../../gateway/exchange/environment.ts";
@@ -213,6 +214,7 @@ function gatewayOf(
       onFound: (key, usedIn, day) => void logKeyElsewhere({ log, quotas }, key, { usedIn, day }),
     }),
     concurrency: new ConcurrencyLimiter(),
+    holds: new OpenHolds(),
     visitors: new AnonymousClients(),
     standings: new UsageReportCache(),
     isTrusted: trustedProxyMatcher(config.trustedProxies),

@@ -1,4 +1,5 @@
 import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
+import type { Holds, MeterChange, MeterUse } from "../../core/quota/meters.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { StoreFailure } from "../redis/store-failure.ts";
 import type {
@@ -10,11 +11,16 @@ import type {
   LateUsage,
   StoreUnavailable,
 } from "./quota-store.ts";
+import type { LostSettlement } from "./settlement-lost.ts";
 
 /**
  * Units that the store may have charged without a reply that says so, or may have charged twice.
  */
-export type UncertainCharge = { readonly name: AccountRef; readonly units: number };
+export type UncertainCharge = {
+  readonly name: AccountRef;
+  readonly units: number;
+  readonly meters?: readonly MeterUse[];
+};
 
 /**
  * The count of the window of a counter that starts at `startMs`. `endMs` is its end; undefined if it
@@ -37,7 +43,12 @@ export type CountCorrections = {
   readonly onCounted: (usage: LateUsage) => void;
   /** Called with units that stay on a closed day, although their requests were not admitted. */
   readonly onDayClosed: (name: AccountRef, units: number) => void;
+  /** Called with what requests used of a meter, beyond their holds or less, and no count has. */
+  readonly onSettlementLost: OnSettlementLost;
 };
+
+/** Called with units of a meter that will never be counted. */
+export type OnSettlementLost = (name: AccountRef, lost: LostSettlement) => void;
 
 /** Follows the calls to the store. A queue is the unit that can fail on its own: see OutageHandler. */
 export interface CallObserver {
@@ -83,6 +94,12 @@ export interface OutageHandler extends CallObserver {
     name: AccountRef,
     limits: readonly Limit[],
   ): readonly number[] | undefined;
+  /** Settles what a request used of its meters, soon and in one call with others. */
+  settle(
+    name: AccountRef,
+    holds: Pick<Holds, "id" | "plan" | "decidedMs">,
+    changes: readonly MeterChange[],
+  ): void;
   /** Decides one request without the store. */
   decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable;
   /** The parts of the configuration that a reload may change. */
@@ -134,6 +151,9 @@ export class DenyDuringOutage implements OutageHandler {
   decide(): StoreUnavailable {
     return { unavailable: true };
   }
+
+  /** Does nothing: a store with this handler serves no requests, and the holds stand. */
+  settle(): void {}
 
   onCallEnd(_queue: number, _failure: StoreFailure | undefined): void {}
 

@@ -8,6 +8,7 @@ import type {
   QuotaRequest,
   WindowUsage,
 } from "../../core/quota/decide.ts";
+import type { Holds, MeterUse } from "../../core/quota/meters.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
 import type { GatewayNews } from "../../telemetry/gateway-status.ts";
 import type {
@@ -74,9 +75,7 @@ export type ChargeResult = {
    * earlier refusal that had its answer already.
    */
   readonly earned?: NewBan;
-  /**
-   * Units of the same decision that were admitted after this request: it was merged with others.
-   */
+  /** Requests of the same decision that were admitted after this one: it was merged with others. */
   readonly unspent: number;
   readonly admitted: boolean;
   readonly by: "store" | "memory" | "local" | "share";
@@ -205,6 +204,13 @@ export interface QuotaDecider {
     name: AccountRef,
     ask: QuotaRequest,
   ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable>;
+
+  /**
+   * Adds the difference between what an admitted request used and what it holds to each window that
+   * took the hold, is still running and was not reset since, and to the history of the day. To be
+   * called once for a request. Returns at once: what is not settled in the end is logged.
+   */
+  settle(name: AccountRef, holds: Holds, used: readonly MeterUse[]): void;
 
   /**
    * The account according to earlier answers, in the windows of `limits` or in all known windows;

@@ -98,6 +98,12 @@ export const LOG_EVENTS = {
     members: ["why"],
     meaning: "Something could not be closed on the way out",
   },
+  settlement_lost: {
+    level: "warn",
+    members: ["environment", "account", "id", "meter", "units", "day"],
+    meaning:
+      "What these requests used beyond their holds, below 0 for less, is in their lines and will be in no count",
+  },
   charges_uncertain: {
     level: "warn",
     members: ["store", "units", "accounts"],

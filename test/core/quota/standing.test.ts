@@ -85,7 +85,7 @@ describe("An admitted request is told", () => {
     ],
   ];
   for (const [claim, windows, unspent, expected] of cases) {
-    it(claim, () => assert.deepEqual(admittedRateLimit(verdict(windows), unspent), expected));
+    it(claim, () => assert.deepEqual(admittedRateLimit(verdict(windows), { unspent }), expected));
   }
 
   it("nothing where there is no window: that is no plan", () => {

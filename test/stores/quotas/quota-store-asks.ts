@@ -83,8 +83,9 @@ export function describeAsks(engine: string, bench: Bench): void {
               answers.map(({ admitted }) => admitted),
               expected,
             );
-            const left = answers.map(({ admitted, verdict, unspent }) => {
-              return admitted ? 10 - (verdict.windows[0]?.used ?? 0) + unspent : undefined;
+            const left = answers.map(({ admitted, verdict, unspent }, i) => {
+              const after = unspent * (costs[i] ?? 0);
+              return admitted ? 10 - (verdict.windows[0]?.used ?? 0) + after : undefined;
             });
             let spent = 0;
             costs.forEach((cost, i) => {
@@ -169,7 +170,7 @@ export function describeAsks(engine: string, bench: Bench): void {
       for (let i = 0; i < 3; i++) {
         const { admitted, verdict, unspent } = await ask(store, name, { limits });
         assert.equal(admitted, true);
-        crossed.push(crossedLimits(verdict, observe, unspent));
+        crossed.push(crossedLimits(verdict, observe, { unspent }));
       }
       assert.deepEqual(crossed, [[], ["minute"], ["minute", "day"]]);
       const inPlan = [{ window: "minute", limit: 3 }, ...plan] as const;

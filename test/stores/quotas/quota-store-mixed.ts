@@ -109,7 +109,8 @@ export function describeMixed(engine: string, bench: Bench, runs: number): void 
               if (answer.by === "memory") seen.memory += 1;
               if (answer.admitted) {
                 seen.admitted += 1;
-                const used = answer.verdict.windows.map((each) => each.used - answer.unspent);
+                const after = answer.unspent * (ask.cost ?? 1);
+                const used = answer.verdict.windows.map((each) => each.used - after);
                 assert.deepEqual(
                   used,
                   verdict.windows.map((each) => each.used),

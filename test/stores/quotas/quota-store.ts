@@ -141,7 +141,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       const { store, name } = await bench.start();
       const asks = [1, 2].map(() => spend(store, name, MINUTE_2_DAY_5));
       const told = (await Promise.all(asks)).map(({ verdict, unspent }) => {
-        return admittedRateLimit(verdict, unspent);
+        return admittedRateLimit(verdict, { unspent });
       });
       const resetMs = Date.UTC(2026, 6, 15, 12, 31);
       assert.deepEqual(told, [

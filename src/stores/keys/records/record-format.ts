@@ -1,10 +1,12 @@
 import { isCidr } from "../../../core/address.ts";
 import {
-  LIMITED,
+  isLimited,
+  LIMITED_WORDS,
   META_NAME_PATTERN,
   META_VALUE_PATTERN,
   NAME_PATTERN,
   SCOPE_PATTERN,
+  sortLimits,
 } from "../../../core/keys/edit-rules.ts";
 import { maskKeys } from "../../../core/keys/key.ts";
 import {
@@ -214,18 +216,22 @@ export class RecordReader extends JsonMemberReader {
     const members = Object.keys(found);
     if (members.length === 0) return NONE;
     for (const member of members) {
-      if (LIMITED.some((window) => window === member)) continue;
-      this.note([...path, member], `it must be one of ${LIMITED.join(", ")}`, found[member]);
+      if (isLimited(member)) continue;
+      this.note([...path, member], `it must be one of ${LIMITED_WORDS}`, found[member]);
     }
-    return LIMITED.filter((window) => found[window] !== undefined).map((window) => {
+    const limits = members.filter(isLimited).map((window) => {
       return { window, limit: this.integer(found[window], [...path, window], 1, LIMIT_MAX) };
     });
+    return sortLimits(limits);
   }
 
   #caps(value: unknown, path: JsonPath): KeyCaps {
     const { number, ...windows } = this.object(value, path);
     const limits = this.#limits(windows, path);
-    if (limits.length === 0 || limits.some(({ window }) => window === "concurrent")) {
+    if (
+      limits.length === 0 ||
+      limits.some(({ window }) => !WINDOW_NAMES.some((name) => name === window))
+    ) {
       this.note(path, `it must have windows of ${WINDOW_NAMES.join(", ")}`, value);
     }
     return {

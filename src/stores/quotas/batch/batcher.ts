@@ -1,4 +1,5 @@
 import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import { heldUnits } from "../../../core/quota/meters.ts";
 import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts";
 import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
@@ -285,7 +286,7 @@ export class Batcher {
         waiting[i]?.(share);
         continue;
       }
-      const unspent = admitted ? (granted - 1 - i) * cost : 0;
+      const unspent = admitted ? granted - 1 - i : 0;
       // Reported to only one of the refused requests: a ban is earned once.
       const first = i === granted && verdict.newBan !== undefined;
       const answer = { verdict, unspent, admitted, by: "store" } as const;
@@ -315,9 +316,14 @@ export class Batcher {
 
   /** Requests whose call may have run count as not run, and may be charged twice. */
   #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    const charges = call.asks.flatMap(({ name, known, ask: { cost = 1 }, waiting }, i) => {
+    const charges = call.asks.flatMap(({ name, known, ask: { cost = 1, limits }, waiting }, i) => {
       const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
-      return lost && cost > 0 ? [{ name, units: waiting.length * cost }] : [];
+      const meters = lost ? heldUnits(limits) : [];
+      if (!lost || (cost === 0 && meters.length === 0)) return [];
+      const times = (units: number) => waiting.length * units;
+      if (meters.length === 0) return [{ name, units: times(cost) }];
+      const held = meters.map((one) => ({ name: one.name, units: times(one.units) }));
+      return [{ name, units: times(cost), meters: held }];
     });
     if (charges.length > 0) this.#options.onUncertain(charges);
   }

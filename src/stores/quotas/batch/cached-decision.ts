@@ -1,18 +1,19 @@
-import {
-  type Ban,
-  type BanPolicy,
-  fitsLimit,
-  type NewBan,
-  type QuotaDecision,
-  type QuotaRequest,
-  type WindowUsage,
+import type {
+  Ban,
+  BanPolicy,
+  NewBan,
+  QuotaDecision,
+  QuotaRequest,
+  WindowUsage,
 } from "../../../core/quota/decide.ts";
 import {
+  costIn,
   counterName,
   counterWindow,
   currentEnd,
-  isCap,
+  fitsLimit,
   type Limit,
+  mayStrike,
   type WindowName,
   windowEnd,
   windowStart,
@@ -147,8 +148,8 @@ function lastStriking<T extends WindowUsage>(
 ): T | undefined {
   let last: T | undefined;
   for (const window of windows) {
-    if (window.resetMs <= nowMs || isCap(window)) continue;
-    if (fitsLimit(window.used, cost, window.limit)) continue;
+    if (window.resetMs <= nowMs || !mayStrike(window)) continue;
+    if (fitsLimit(window, window.used, cost)) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
   return last;
@@ -275,7 +276,7 @@ function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: numbe
   if (ban !== undefined || strikes > 0) return false;
   for (const standing of windows) {
     const { limit, used, resetMs } = standing;
-    if (used + cost > limit || used >= limit) return false;
+    if (used + costIn(standing, cost) > limit || used >= limit) return false;
     if (resetMs !== currentEnd(standing, nowMs)) return false;
   }
   return true;
@@ -297,13 +298,14 @@ export function decisionAfter(
     const counter = counterName(limit);
     const one = held.find((each) => each.counter === counter);
     const running = one !== undefined && one.resetMs > nowMs;
-    const { window, limit: most, calendar, part, observed } = limit;
+    const { window, limit: most, calendar, part, observed, hold } = limit;
     return {
       window,
       limit: most,
       ...(calendar === undefined ? {} : { calendar }),
       ...(part === undefined ? {} : { part }),
       ...(observed === undefined ? {} : { observed }),
+      ...(hold === undefined ? {} : { hold }),
       used: running ? one.used : 0,
       resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
     };
@@ -341,10 +343,10 @@ export function refusalKind(
     const known = whole.windows.find((one) => one.counter === counter);
     if (known === undefined) {
       unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
-    } else if (known.resetMs > nowMs && !fitsLimit(known.used, cost, limit.limit)) {
+    } else if (known.resetMs > nowMs && !fitsLimit(limit, known.used, cost)) {
       if (last === undefined || known.resetMs >= last.resetMs) last = known;
       const ends = striking?.resetMs ?? 0;
-      if (!isCap(limit) && known.resetMs >= ends) striking = known;
+      if (mayStrike(limit) && known.resetMs >= ends) striking = known;
     }
   }
   // An unknown window may refuse for longer, and then it is the one to report.

@@ -22,6 +22,7 @@ function sameLimit(a: Limit, b: Limit): boolean {
   return (
     a.window === b.window &&
     a.limit === b.limit &&
+    a.hold === b.hold &&
     a.part?.id === b.part?.id &&
     a.observed === b.observed &&
     sameCalendar(a.calendar, b.calendar)

@@ -2,10 +2,10 @@ import type {
   AccountState,
   QuotaDecision,
   QuotaRequest,
-  WindowCount,
   WindowUsage,
 } from "../../../core/quota/decide.ts";
-import { counterName, windowEnd } from "../../../core/quota/windows.ts";
+import type { WindowCount } from "../../../core/quota/window-count.ts";
+import { costIn, counterName, fitsLimit, windowEnd } from "../../../core/quota/windows.ts";
 
 type Counter = { -readonly [member in keyof WindowCount]: WindowCount[member] };
 
@@ -29,19 +29,21 @@ export function chargeInPlace(
   for (const each of limits) {
     const { window, limit } = each;
     const stored = usage[counterName(each)];
-    if (stored === undefined || stored.count + cost > limit || stored.refusedMs !== 0) {
+    const units = each.hold ?? cost;
+    if (stored === undefined || stored.count + units > limit || stored.refusedMs !== 0) {
       return undefined;
     }
+    if (stored.loweredFrom !== undefined || !fitsLimit(each, stored.count, cost)) return undefined;
     const resetMs = windowEnd(window, stored.startMs, each.calendar);
     if (nowMs < stored.startMs || nowMs >= resetMs) return undefined;
-    const used = stored.count + cost;
+    const used = stored.count + units;
     if (each.part === undefined && !each.observed && each.calendar === undefined) {
       windows.push({ window, limit, used, resetMs });
     } else windows.push({ ...each, used, resetMs });
   }
   for (const limit of limits) {
     const stored: Counter | undefined = usage[counterName(limit)];
-    if (stored !== undefined) stored.count += cost;
+    if (stored !== undefined) stored.count += costIn(limit, cost);
   }
   return {
     nowMs,

@@ -1,4 +1,4 @@
-import { DAY_MS, type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
+import { closesMs, DAY_MS, type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
 import { type AccountRef, accountId, parseAccountId } from "../quota-store.ts";
 import type { AccountDayCount, DayCount, DayFiles } from "./day-files.ts";
 
@@ -52,6 +52,20 @@ export class DayCounts {
     if (plan !== undefined) counted.plan = plan;
   }
 
+  /**
+   * Adds units of a meter to a day; they may be below 0. A closed day takes none: a raise goes to the
+   * current day. Returns false if nothing was added.
+   */
+  addMetered(name: AccountRef, day: number, meter: string, units: number, nowMs: number): boolean {
+    this.#latest = Math.max(this.#latest, dayOf(nowMs));
+    const isOpen = this.#days.has(day) && nowMs < closesMs(day);
+    if (!isOpen && units < 0) return false;
+    const counted = this.#counted(name, isOpen ? day : this.#latest);
+    const before = counted.meters?.[meter] ?? 0;
+    counted.meters = { ...counted.meters, [meter]: Math.max(0, before + units) };
+    return true;
+  }
+
   /** Counts refused requests. If the day is no longer in memory, they go to the current day. */
   refuse(name: AccountRef, day: number, requests: number): void {
     this.#latest = Math.max(this.#latest, day);
@@ -75,7 +89,7 @@ export class DayCounts {
     }
     const oldest = today - Math.ceil(keptMs / DAY_MS);
     for (const day of this.#days.keys()) {
-      const isDone = this.#files !== undefined && day < today && !this.#changed.has(day);
+      const isDone = this.#files !== undefined && nowMs >= closesMs(day) && !this.#changed.has(day);
       if (isDone || day < oldest) this.#days.delete(day);
     }
     if (this.#pruned === today) return;

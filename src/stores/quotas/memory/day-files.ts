@@ -5,11 +5,18 @@ import { createInterface } from "node:readline";
 import { quoteValue } from "../../../base/messages.ts";
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
+import { METER_NAME } from "../../../core/quota/meters.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
 import type { AccountRef } from "../quota-store.ts";
 
 /** The counts of one account on one day, and the plan of its last request of that day. */
-export type DayCount = { admitted: number; units: number; refused: number; plan?: string };
+export type DayCount = {
+  admitted: number;
+  units: number;
+  refused: number;
+  plan?: string;
+  meters?: Record<string, number>;
+};
 export type AccountDayCount = AccountRef & DayCount;
 
 /** Accounts per chunk of a file: about a millisecond of work. */
@@ -81,8 +88,8 @@ export class DayFiles {
 function* dayFileText(accounts: Iterable<AccountDayCount>): Generator<string> {
   let piece = "";
   let count = 0;
-  for (const { environment, account, admitted, units, refused, plan } of accounts) {
-    piece += `${JSON.stringify({ environment, account, admitted, units, refused, plan })}\n`;
+  for (const { environment, account, admitted, units, refused, plan, meters } of accounts) {
+    piece += `${JSON.stringify({ environment, account, admitted, units, refused, plan, meters })}\n`;
     count += 1;
     if (count % PIECE_ACCOUNTS !== 0) continue;
     yield piece;
@@ -98,13 +105,14 @@ function readLine(line: string, place: string): AccountDayCount {
   } catch {
     // Reported below, with the place.
   }
-  const { environment, account, admitted, units, refused, plan, ...others } = value ?? {};
-  const counts = [admitted, units, refused];
+  const { environment, account, admitted, units, refused, plan, meters, ...others } = value ?? {};
+  const counts = [admitted, units, refused, ...Object.values(meters ?? {})];
   const isNamed = typeof environment === "string" && typeof account === "string";
   const hasPlan = plan === undefined || (typeof plan === "string" && ID_PATTERN.test(plan));
   if (
     !isNamed ||
     !hasPlan ||
+    !Object.keys(meters ?? {}).every((name) => METER_NAME.test(name)) ||
     !counts.every((count) => Number.isSafeInteger(count) && Number(count) >= 0)
   ) {
     throw new Error(`Cannot read the history: ${place} is damaged. Repair the line, or remove it`);
@@ -116,5 +124,7 @@ function readLine(line: string, place: string): AccountDayCount {
     );
   }
   const read = { environment, account, admitted, units, refused } as AccountDayCount;
-  return plan === undefined ? read : { ...read, plan };
+  if (plan !== undefined) read.plan = plan;
+  if (meters !== undefined) read.meters = meters;
+  return read;
 }

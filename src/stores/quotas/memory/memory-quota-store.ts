@@ -1,5 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
+import { type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
 import {
   type Ban,
   type BanPolicy,
@@ -8,6 +8,7 @@ import {
   type QuotaDecision,
   type QuotaRequest,
 } from "../../../core/quota/decide.ts";
+import { type Holds, heldUnits, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
@@ -18,12 +19,14 @@ import {
   type ChargeResult,
   type ImposedBan,
   isAddressAccount,
+  type LateUsage,
   type OddCharges,
   type QuotaStore,
   type ResetScope,
   type ResetWindow,
   type StorePolicy,
 } from "../quota-store.ts";
+import { reportLost } from "../settlement-lost.ts";
 import type { UsageMarks } from "../usage-marks.ts";
 import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
@@ -31,6 +34,7 @@ import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
 import { MemoryActivity } from "./memory-activity.ts";
 import { MemoryGateways } from "./memory-gateways.ts";
+import { settleStanding } from "./settle-standing.ts";
 import { readState, type SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
 
@@ -42,6 +46,8 @@ export type MemoryQuotaStoreOptions = {
   readonly report: Reporter;
   /** How long the usage of each account is kept by day; by default it is not kept. */
   readonly historyMs?: number | undefined;
+  /** Called when counts rose by what requests used beyond their holds. */
+  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
   /** The most accounts that are kept. Beyond it the accounts that were idle longest are dropped. */
   readonly accountsMax?: number;
   /** The interval between two writes of the state file, and between two sweeps. */
@@ -158,6 +164,9 @@ class MemoryStore implements QuotaStore {
       const { granted: requests } = verdict;
       const { cost = 1, plan } = ask;
       this.#days.admit(name, nowMs, requests, requests * cost, plan);
+      for (const { name: meter, units } of heldUnits(ask.limits)) {
+        this.#days.addMetered(name, dayOf(nowMs), meter, requests * units, nowMs);
+      }
     }
     const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
     return verdict.newBan === undefined ? answer : { ...answer, earned: verdict.newBan };
@@ -174,6 +183,24 @@ class MemoryStore implements QuotaStore {
     }
     if (verdict.repaired) this.#tellRepair(name);
     return verdict;
+  }
+
+  /** The counts change at once, because they are in this process. */
+  settle(name: AccountRef, holds: Holds, used: readonly MeterUse[]): void {
+    const nowMs = this.#now();
+    const entry = this.#accounts.find(name);
+    const { id, plan, decidedMs: chargedMs } = holds;
+    for (const { meter, units, windows } of meterChanges(holds, used)) {
+      for (const standing of entry === undefined ? [] : windows) {
+        const usage = settleStanding(entry, standing, { units, chargedMs, nowMs });
+        if (usage !== undefined) this.#options.onLateUsage?.({ name, plan, usage });
+      }
+      if (this.#historyMs === undefined || isAddressAccount(name)) continue;
+      const day = dayOf(chargedMs);
+      if (this.#days.addMetered(name, day, meter, units, nowMs)) continue;
+      reportLost(this.#options.report, name, { day, meter, units, ids: [id] });
+    }
+    this.#saver.changed = true;
   }
 
   /**
@@ -246,7 +273,7 @@ class MemoryStore implements QuotaStore {
       if (stored === undefined || counters?.includes(counter) === false) continue;
       const endMs = windowEnd(counterWindow(counter), stored.startMs, calendar);
       if (endMs <= this.#now()) continue;
-      usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0 };
+      usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0, zeroedMs: this.#now() };
       reset.push({ counter, units: stored.count });
     }
     entry.usage = usage;

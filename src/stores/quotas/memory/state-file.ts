@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { NAME_PATTERN } from "../../../core/keys/edit-rules.ts";
-import type { AccountState, Ban, WindowCount } from "../../../core/quota/decide.ts";
+import type { AccountState, Ban } from "../../../core/quota/decide.ts";
+import { METER_NAME } from "../../../core/quota/meters.ts";
+import type { WindowCount } from "../../../core/quota/window-count.ts";
 import { CAP_ID, OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
@@ -39,7 +41,8 @@ function line({ environment, account, state, cause }: SavedAccount): string {
   for (const counter in state.usage) {
     const usage = state.usage[counter];
     if (usage === undefined) continue;
-    text += `,"${counter}":[${usage.startMs},${usage.count},${usage.refusedMs}]`;
+    const mark = usage.loweredFrom === undefined ? "" : `,${usage.loweredFrom}`;
+    text += `,"${counter}":[${usage.startMs},${usage.count},${usage.refusedMs}${mark}]`;
   }
   if (state.strikesMs.length > 0) text += `,"strikesMs":[${state.strikesMs.join()}]`;
   if (state.ban !== undefined) text += `,"ban":${JSON.stringify({ ...state.ban, cause })}`;
@@ -74,11 +77,17 @@ function isKeysCopy(text: string): boolean {
   return /^\{"version":\d+,"keys":/.test(text);
 }
 
-/** `minute`; `1z141z3.minute` for a window of an operation; `@17.minute` for a window of a key. */
+/**
+ * `minute`; `1z141z3.minute` for a window of an operation; `@17.minute` for a window of a key;
+ * `#tokens.minute` for a window of a meter.
+ */
 function isCounter(name: string): boolean {
   const dot = name.indexOf(".");
   const part = dot === -1 ? undefined : name.slice(0, dot);
-  if (part !== undefined && !OPERATION_ID.test(part) && !CAP_ID.test(part)) return false;
+  const isMetered = part?.startsWith("#") && METER_NAME.test(part.slice(1));
+  if (part !== undefined && !OPERATION_ID.test(part) && !CAP_ID.test(part) && !isMetered) {
+    return false;
+  }
   return WINDOW_NAMES.some((window) => window === name.slice(dot + 1));
 }
 
@@ -141,11 +150,14 @@ class StateReader extends JsonMemberReader {
 
   #usage(value: unknown, path: JsonPath): WindowCount {
     const parts = this.list(value, path);
-    if (parts.length !== 3) this.note(path, "it must be [startMs, count, refusedMs]", value);
-    const [startMs = 0, count = 0, refusedMs = 0] = parts.map((part, index) =>
+    if (parts.length !== 3 && parts.length !== 4) {
+      this.note(path, "it must be [startMs, count, refusedMs]", value);
+    }
+    const [startMs = 0, count = 0, refusedMs = 0, loweredFrom] = parts.map((part, index) =>
       this.integer(part, [...path, index]),
     );
-    return { startMs, count, refusedMs };
+    const counted = { startMs, count, refusedMs };
+    return loweredFrom === undefined ? counted : { ...counted, loweredFrom };
   }
 
   #ban(value: unknown, path: JsonPath): Ban {

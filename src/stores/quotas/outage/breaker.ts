@@ -1,5 +1,5 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import type { Limit } from "../../../core/quota/windows.ts";
+import { costIn, type Limit } from "../../../core/quota/windows.ts";
 import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
@@ -11,7 +11,7 @@ import type {
   StoreUnavailable,
 } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
-import { windowDebt } from "./debts.ts";
+import { type AccountDebt, windowDebt } from "./debts.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
 import { PendingPeers } from "./pending-peers.ts";
@@ -64,8 +64,8 @@ export class CircuitBreaker {
   constructor(context: BreakerContext, bucket: number, accountsMax: number) {
     this.#context = context;
     this.#bucket = bucket;
-    this.#accounts = new LocalQuotas(accountsMax);
     const { shared, answers, onUncertain, corrections } = context;
+    this.#accounts = new LocalQuotas(accountsMax, corrections.onSettlementLost);
     const { debts } = this.#accounts;
     this.#settlement = new DebtSettlement({ shared, debts, answers, onUncertain, ...corrections });
   }
@@ -171,6 +171,20 @@ export class CircuitBreaker {
     return this.#settlement.settle(timeoutMs);
   }
 
+  /**
+   * Settles what requests used of their meters. While the store is unreachable, and if the holds
+   * themselves are still owed, the settlements go with the other debts.
+   */
+  async settleMeters(batch: readonly AccountDebt[]): Promise<void> {
+    const { debts } = this.#accounts;
+    const isKept = (debt: AccountDebt) => this.isTripped || debts.owesTo(debt);
+    debts.restore(batch.filter(isKept));
+    const others = batch.filter((debt) => !isKept(debt));
+    // Debts of a call that fails are kept, and charged before the next decision.
+    if (others.length > 0)
+      await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);
+  }
+
   /** See CallObserver.onCallTimeout. */
   onCallTimeout(answered: Promise<void>): void {
     this.#settlement.onCallTimeout(answered);
@@ -215,13 +229,14 @@ export class CircuitBreaker {
     const { debts } = this.#accounts;
     const { answers, corrections } = this.#context;
     this.#learnBan(name, ask, verdict);
-    const units = verdict.granted * (ask.cost ?? 1);
-    if (units === 0) return;
-    for (const usage of debts.subtract(name, ask, verdict, units)) {
+    if (verdict.granted === 0 || verdict.windows.every((one) => costIn(one, ask.cost ?? 1) === 0)) {
+      return;
+    }
+    for (const usage of debts.subtract(name, ask, verdict)) {
       corrections.onCounted({ name, plan: ask.plan, usage });
     }
     const counts = verdict.windows.map((standing) => {
-      const { counter, startMs, endMs } = windowDebt(standing, units);
+      const { counter, startMs, endMs } = windowDebt(standing, 0);
       const takenBack = Math.max(0, -debts.unitsIn(name, counter, startMs));
       return { counter, startMs, endMs, used: Math.max(0, standing.used - takenBack) };
     });

@@ -1,9 +1,10 @@
-import { DAY_MS } from "../../../core/quota/days.ts";
+import { DAY_MS, dayOf } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
-import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import { costIn, counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import type { OnSettlementLost, UncertainCharge } from "../outage-handler.ts";
 import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
 import { BoundedAccounts } from "./bounded-accounts.ts";
+import { addMeter, type MeterDebt, metersOf } from "./meter-debts.ts";
 
 /** Counts above `from`, up to `to`, that no quota event has reported. */
 type UntoldRange = { readonly from: number; readonly to: number };
@@ -47,6 +48,7 @@ export type AccountDebt = {
   readonly plan: string | undefined;
   readonly windows: readonly WindowDebt[];
   readonly days: readonly DayDebt[];
+  readonly meters: readonly MeterDebt[];
 };
 
 /** The part of a request that a debt is reported with. */
@@ -65,11 +67,13 @@ const OWED_OF_A_KIND = 2;
  */
 export class Debts {
   readonly #owed: BoundedAccounts<AccountDebt>;
+  readonly #onMeterLost: OnSettlementLost;
   #lostUnits = 0;
   #owedUnits = 0;
 
-  constructor(accountsMax: number) {
+  constructor(accountsMax: number, onMeterLost: OnSettlementLost = () => undefined) {
     this.#owed = new BoundedAccounts(accountsMax);
+    this.#onMeterLost = onMeterLost;
   }
 
   get any(): boolean {
@@ -95,31 +99,31 @@ export class Debts {
     windows: readonly WindowUsage[],
     atMs: number,
   ): void {
-    const { cost = 1 } = request;
-    if (cost === 0) return;
+    const { cost = 1, limits, plan } = request;
     this.#put({
-      ...{ name, plan: request.plan },
+      ...{ name, plan },
       windows: windows.map((standing, i) => {
-        return { ...windowDebt(standing, cost), limit: request.limits[i] };
+        return { ...windowDebt(standing, costIn(standing, cost)), limit: limits[i] };
       }),
-      days: [dayDebt(atMs, 1, cost, request.plan)],
+      days: cost === 0 ? [] : [dayDebt(atMs, 1, cost, plan)],
+      meters: metersOf(limits, dayOf(atMs), 1),
     });
   }
 
   /**
-   * Subtracts `units` that the store charged for requests that were decided here. Returns the
-   * windows that were owed as many, with the counts that these brought: `from` and `used`. Units
-   * that were not owed are taken back later. If they stay after all, their counts are reported.
+   * Subtracts what the store charged for requests that were decided here. Returns the windows that
+   * were owed as many, with the counts that these brought: `from` and `used`. Units that were not
+   * owed are taken back later. If they stay after all, their counts are reported.
    */
   subtract(
     name: AccountRef,
-    request: OwedRequest,
+    request: OwedRequest & { readonly cost?: number },
     { windows, granted, nowMs }: Pick<QuotaDecision, "windows" | "granted" | "nowMs">,
-    units: number,
   ): readonly CountedUsage[] {
+    const { limits, plan, cost = 1 } = request;
     const counted: CountedUsage[] = [];
-    const { limits, plan } = request;
     const charged = windows.map((standing, i) => {
+      const units = granted * costIn(standing, cost);
       const debt = { ...windowDebt(standing, -units), limit: limits[i] };
       const owed = Math.max(0, this.unitsIn(name, debt.counter, debt.startMs));
       const from = standing.used - units;
@@ -128,7 +132,11 @@ export class Debts {
       const untold = to < standing.used ? { from: to, to: standing.used } : undefined;
       return { ...debt, chargedMs: nowMs, untold };
     });
-    this.#put({ name, plan, windows: charged, days: [dayDebt(nowMs, -granted, -units)] });
+    this.#put({
+      ...{ name, plan, windows: charged },
+      days: cost === 0 ? [] : [dayDebt(nowMs, -granted, -granted * cost)],
+      meters: metersOf(limits, dayOf(nowMs), -granted),
+    });
     return counted;
   }
 
@@ -136,6 +144,11 @@ export class Debts {
   unitsIn(name: AccountRef, counter: string, startMs: number): number {
     const owed = this.#owed.get(accountId(name));
     return owed?.windows.find((one) => isSame(one, { counter, startMs }))?.units ?? 0;
+  }
+
+  /** Whether units are owed to a window that the debt is about. */
+  owesTo({ name, windows }: AccountDebt): boolean {
+    return windows.some(({ counter, startMs }) => this.unitsIn(name, counter, startMs) > 0);
   }
 
   /** Takes out all debts, to charge them. */
@@ -157,7 +170,7 @@ export class Debts {
    */
   drop(): { readonly lostUnits: number; readonly takeBacks: readonly UncertainCharge[] } {
     const owed = this.take();
-    const lostUnits = owed.reduce((sum, each) => sum + debtUnits(each), 0);
+    const lostUnits = owed.reduce((sum, each) => sum + this.#lose(each), 0);
     this.#lostUnits += lostUnits;
     return { lostUnits, takeBacks: takeBackUnits(owed) };
   }
@@ -169,22 +182,30 @@ export class Debts {
     for (const each of debt.windows) addWindow(windows, each);
     const days = [...(before?.days ?? [])];
     for (const each of debt.days) addDay(days, each);
+    const meters = [...(before?.meters ?? [])];
+    for (const each of debt.meters) addMeter(meters, each);
     const all = {
       ...debt,
       windows: windows.filter(({ units, untold }) => units !== 0 || untold),
       days: days.filter(({ requests, units }) => requests !== 0 || units !== 0),
+      meters: meters.filter(({ units }) => units !== 0),
     };
     this.#owedUnits += debtUnits(all) - (before === undefined ? 0 : debtUnits(before));
-    if (all.windows.length === 0 && all.days.length === 0) {
+    if (all.windows.length + all.days.length + all.meters.length === 0) {
       this.#owed.delete(id);
     } else if (before !== undefined) {
       this.#owed.replace(id, all);
     } else {
       const gone = this.#owed.add(id, all);
-      const units = gone === undefined ? 0 : debtUnits(gone);
+      const units = gone === undefined ? 0 : this.#lose(gone);
       this.#lostUnits += units;
       this.#owedUnits -= units;
     }
+  }
+
+  #lose(owed: AccountDebt): number {
+    for (const each of owed.meters) this.#onMeterLost(owed.name, each);
+    return debtUnits(owed);
   }
 }
 
@@ -198,11 +219,13 @@ function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
     const units = found.units + debt.units;
     const chargedMs = earliest(found.chargedMs, debt.chargedMs);
     const untold = joined(found.untold, debt.untold);
+    // Settlements that raise a count have an instant too, unless new units are owed beside them.
+    const isCharged = found.chargedMs !== undefined && debt.chargedMs !== undefined;
     windows[at] = {
       ...{ counter: debt.counter, startMs: debt.startMs, units },
       ...(debt.endMs === undefined ? {} : { endMs: debt.endMs }),
       limit: debt.limit ?? found.limit,
-      ...(units < 0 ? { chargedMs } : {}),
+      ...(units < 0 || isCharged ? { chargedMs } : {}),
       ...(untold ? { untold } : {}),
     };
     return;
@@ -245,6 +268,7 @@ export function withoutTakeBacks(owed: readonly AccountDebt[]): AccountDebt[] {
     ...debt,
     windows: debt.windows.filter(({ units }) => units > 0),
     days: debt.days.filter(({ units }) => units > 0),
+    meters: debt.meters.filter(({ units }) => units > 0),
   }));
 }
 
@@ -254,6 +278,7 @@ export function takeBacksOf(owed: readonly AccountDebt[]): AccountDebt[] {
     ...debt,
     windows: debt.windows.filter(({ units }) => units <= 0),
     days: debt.days.filter(({ units }) => units <= 0),
+    meters: debt.meters.filter(({ units }) => units <= 0),
   }));
 }
 
@@ -277,6 +302,9 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
       requests: -requests,
       units: -units,
     })),
+    meters: debt.meters.map(({ units, ids, ...each }) => {
+      return { ...each, units: -units, ids: [], cancelled: ids };
+    }),
   }));
 }
 
@@ -297,16 +325,19 @@ function isSame(
 
 /**
  * The units that an account owes: the most of any of its windows, because each window counts the
- * same requests.
+ * same requests. Meters have units of their own.
  */
 export function debtUnits({ windows }: AccountDebt): number {
-  return windows.reduce((most, one) => Math.max(most, one.units), 0);
+  return windows.reduce((most, { counter, units }) => {
+    return counter.startsWith("#") ? most : Math.max(most, units);
+  }, 0);
 }
 
 /** The units that each account gives back: the most of any of its windows and days. */
 export function takeBackUnits(owed: readonly AccountDebt[]): UncertainCharge[] {
   const charges = owed.map(({ name, windows, days }) => {
-    const units = [...windows, ...days].reduce((most, one) => Math.max(most, -one.units), 0);
+    const counted = windows.filter(({ counter }) => !counter.startsWith("#"));
+    const units = [...counted, ...days].reduce((most, one) => Math.max(most, -one.units), 0);
     return { name, units };
   });
   return charges.filter(({ units }) => units > 0);

@@ -16,6 +16,7 @@ import type { QuotaClient } from "../redis/quota-client.ts";
 import type { FallbackInputs } from "../redis/redis-quota-store.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
+import { SettlementQueues, settlementDebt } from "./settlement-queues.ts";
 
 /** An outage handler that always knows whether the store is unreachable. */
 export interface Fallback extends OutageHandler {
@@ -61,6 +62,9 @@ class StoreFallback implements Fallback {
   readonly #context: BreakerContext;
   /** By bucket. Without a Cluster there is only the one of bucket 0. */
   readonly #breakers: readonly CircuitBreaker[];
+  readonly #settlements = new SettlementQueues((batch, bucket) => {
+    return this.#breaker(bucket).settleMeters(batch);
+  });
   /** The buckets that just tripped, while other buckets are probed for the same outage. */
   #tripping: Set<number> | undefined;
   #beatsMissed = 0;
@@ -113,6 +117,12 @@ class StoreFallback implements Fallback {
     return this.#breakerOf(name).decide(name, ask);
   }
 
+  settle(...settlement: Parameters<OutageHandler["settle"]>): void {
+    if (settlement[2].length === 0) return;
+    const bucket = this.#shared.link.clustered ? bucketOf(settlement[0]) : 0;
+    this.#settlements.add(bucket, settlementDebt(...settlement));
+  }
+
   onCallTimeout(bucket: number, answered: Promise<void>): void {
     this.#breaker(bucket).onCallTimeout(answered);
   }
@@ -147,6 +157,7 @@ class StoreFallback implements Fallback {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+    await this.#settlements.finish();
     const settled = this.#breakers.map((breaker) => {
       return breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
     });

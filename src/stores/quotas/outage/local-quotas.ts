@@ -8,6 +8,7 @@ import {
 } from "../../../core/quota/decide.ts";
 import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import type { OnSettlementLost } from "../outage-handler.ts";
 import { type AccountRef, accountId } from "../quota-store.ts";
 import { BoundedAccounts } from "./bounded-accounts.ts";
 import { Debts } from "./debts.ts";
@@ -76,9 +77,9 @@ export class LocalQuotas {
   readonly #accounts: BoundedAccounts<Local>;
   #outage = 0;
 
-  constructor(accountsMax = 100_000) {
+  constructor(accountsMax = 100_000, onMeterLost?: OnSettlementLost) {
     this.#accounts = new BoundedAccounts(accountsMax);
-    this.debts = new Debts(accountsMax);
+    this.debts = new Debts(accountsMax, onMeterLost);
   }
 
   /**

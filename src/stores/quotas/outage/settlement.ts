@@ -1,3 +1,4 @@
+import { closesMs } from "../../../core/quota/days.ts";
 import { windowEnd } from "../../../core/quota/windows.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
@@ -67,6 +68,14 @@ export class DebtSettlement {
     return this.#settling;
   }
 
+  /**
+   * Charges debts that are not among those kept here, in one call. They are kept if it fails, and then
+   * it rejects.
+   */
+  charge(batch: readonly AccountDebt[], timeoutMs: number): Promise<void> {
+    return this.#charge(batch, performance.now() + timeoutMs);
+  }
+
   /** Charges as many accounts in one call as fit. */
   async #chargeAll(giveUpMs: number): Promise<number> {
     while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
@@ -101,6 +110,9 @@ export class DebtSettlement {
         if (code === "NOPERM" || executed === "no") return;
         const takeBacks = takeBacksOf(batch);
         debts.restore(negated(takeBacks));
+        for (const { name, meters } of takeBacks) {
+          for (const each of meters) this.#options.onSettlementLost(name, each);
+        }
         this.#tellUncertain([
           ...withoutTakeBacks(batch).map(chargeOf),
           ...takeBackUnits(takeBacks),
@@ -118,7 +130,7 @@ export class DebtSettlement {
 
   /** Reports the counts that the charge brought. */
   #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateCharged): void {
-    const { answers, onLowered, onCounted, onDayClosed } = this.#options;
+    const { shared, answers, onLowered, onCounted, onDayClosed, onSettlementLost } = this.#options;
     for (const [i, debt] of batch.entries()) {
       const { lostOfDay, windows } = accounts[i] as ChargedAccount;
       const totals: WindowTotal[] = [];
@@ -137,11 +149,15 @@ export class DebtSettlement {
       answers.learnCounts(debt.name, totals, nowMs);
       if (isLowered) onLowered(debt.name, totals, nowMs);
       if (lostOfDay > 0) onDayClosed(debt.name, lostOfDay);
+      const isKept = shared.historyMs !== undefined && !isAddressAccount(debt.name);
+      for (const each of isKept ? debt.meters : []) {
+        if (each.units < 0 && nowMs >= closesMs(each.day)) onSettlementLost(debt.name, each);
+      }
     }
   }
 
   #tellUncertain(charges: readonly UncertainCharge[]): void {
-    const some = charges.filter(({ units }) => units > 0);
+    const some = charges.filter(({ units, meters = [] }) => units > 0 || meters.length > 0);
     if (some.length > 0) this.#options.onUncertain(some);
   }
 }
@@ -169,7 +185,8 @@ function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
 }
 
 function chargeOf(owed: AccountDebt): UncertainCharge {
-  return { name: owed.name, units: debtUnits(owed) };
+  const meters = owed.meters.map(({ meter, units }) => ({ name: meter, units }));
+  return { name: owed.name, units: debtUnits(owed), ...(meters.length > 0 ? { meters } : {}) };
 }
 
 /** The reply to a late charge: what each account's windows count now; undefined if one is over. */
@@ -212,15 +229,18 @@ export async function chargeLate(
 }
 
 /** See late-charge.lua. */
-function debtText({ name, windows, days }: AccountDebt): string {
-  const dayTexts = isAddressAccount(name)
-    ? []
-    : days.map(({ day, requests, units, plan }) => {
-        return `${day} ${requests} ${units}${plan === undefined ? "" : `p${plan}`}`;
-      });
-  const windowTexts = windows.map(({ counter, startMs, endMs, units, chargedMs = 0 }) => {
-    const end = endMs === undefined ? "" : `>${endMs}`;
-    return `${counterField(counter)} ${startMs}${end} ${units}${units < 0 ? `~${chargedMs}` : ""}`;
+function debtText({ name, windows, days, meters }: AccountDebt): string {
+  const isKept = !isAddressAccount(name);
+  const dayTexts = days.map(({ day, requests, units, plan }) => {
+    return `${day} ${requests} ${units}${plan === undefined ? "" : `p${plan}`}`;
   });
-  return `${dayTexts.join(" ")};${windowTexts.join(" ")}`;
+  const meterTexts = meters.map(({ meter, day, units }) => `#${meter} ${day} ${units}`);
+  const windowTexts = windows.map(({ counter, startMs, endMs, units, chargedMs }) => {
+    const end = endMs === undefined ? "" : `>${endMs}`;
+    const atMs = chargedMs ?? (units < 0 ? 0 : undefined);
+    const since = atMs === undefined ? "" : `~${atMs}`;
+    return `${counterField(counter)} ${startMs}${end} ${units}${since}`;
+  });
+  const kept = isKept ? [dayTexts, meterTexts] : [[], []];
+  return [...kept, windowTexts].map((texts) => texts.join(" ")).join(";");
 }

@@ -10,11 +10,22 @@ import type { QuotaClient } from "./quota-client.ts";
 const TOGETHER = 200;
 const LATE_MS = 2_000;
 
-type Counted = { admitted: number; beyond: number; refused: number; plan?: string };
+type Counted = {
+  admitted: number;
+  beyond: number;
+  refused: number;
+  plan?: string;
+  meters?: Record<string, number>;
+};
 
 /** The hash of a month whose first day is `month`: see lua/history.lua. */
 function historyKey(accountKey: string, month: number): string {
   return `${accountKey.replace(":{", ":h{")}:${month}`;
+}
+
+/** The hash of the meters of an account: see lua/account.lua. */
+function metersKey(accountKey: string): string {
+  return `${accountKey.replace(":{", ":c{")}:m`;
 }
 
 /**
@@ -55,8 +66,9 @@ async function readOne(
   const ask = (command: string, of: string, ...args: string[]) => {
     return withTimeout(link.send(of, command, [of, ...args]), LATE_MS);
   };
-  const [waiting, ...hashes] = await Promise.all([
+  const [waiting, metered, ...hashes] = await Promise.all([
     ask("hget", key, "y"),
+    ask("hget", metersKey(key), "y"),
     ...months.map((month) => ask("hgetall", historyKey(key, month))),
   ]);
   const days = new Map<number, Counted>();
@@ -65,12 +77,14 @@ async function readOne(
     addHash(days, months[i] as number, hash as Record<string, string>);
   }
   addWaiting(days, waiting as string | null);
+  addWaitingMeters(days, metered as string | null);
   return [...days]
     .filter(([day]) => day >= from && day <= to)
     .sort(([a], [b]) => a - b)
-    .map(([day, { admitted, beyond, refused, plan }]) => {
+    .map(([day, { admitted, beyond, refused, plan, meters }]) => {
       const counted = { day, admitted, units: admitted + beyond, refused };
-      return plan === undefined ? counted : { ...counted, plan };
+      const planned = plan === undefined ? counted : { ...counted, plan };
+      return meters === undefined ? planned : { ...planned, meters };
     });
 }
 
@@ -78,10 +92,18 @@ const COLUMNS = ["admitted", "beyond", "refused"] as const;
 
 function addHash(days: Map<number, Counted>, month: number, hash: Record<string, string>): void {
   const planOf = readPlans(hash);
+  const meterOf = (number: number) => {
+    return Object.keys(hash)
+      .find((name) => name.length > 1 && name.startsWith("#") && Number(hash[name]) === number)
+      ?.slice(1);
+  };
   for (const [name, text] of Object.entries(hash)) {
     const [field, count] = [Number(name), Number(text)];
     // A field that is not a number is damaged and is skipped.
     if (!Number.isSafeInteger(field) || !Number.isSafeInteger(count) || field < 0) continue;
+    const meter = meterOf(Math.floor(field / 100));
+    if (meter !== undefined) addMeter(dayIn(days, month + (field % 100)), meter, count);
+    if (field >= 100) continue;
     const dayOfMonth = Math.floor(field / 3);
     const counted = dayIn(days, month + dayOfMonth);
     const plan = planOf(dayOfMonth);
@@ -109,6 +131,17 @@ function addWaiting(days: Map<number, Counted>, text: string | null): void {
     counted.admitted += Number(admitted);
     counted.beyond += Number(beyond);
   }
+}
+
+function addWaitingMeters(days: Map<number, Counted>, text: string | null): void {
+  for (const [, meter, day, units] of text?.matchAll(/#([a-z0-9-]+) (\d+) (-?\d+)/g) ?? []) {
+    addMeter(dayIn(days, Number(day)), meter as string, Number(units));
+  }
+}
+
+function addMeter(counted: Counted, meter: string, units: number): void {
+  const before = counted.meters?.[meter] ?? 0;
+  counted.meters = { ...counted.meters, [meter]: Math.max(0, before + units) };
 }
 
 function dayIn(days: Map<number, Counted>, day: number): Counted {

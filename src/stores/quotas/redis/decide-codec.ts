@@ -51,7 +51,8 @@ function limitsText(limits: readonly Limit[], reserved?: readonly number[]): str
   const calendar = calendarOf(limits);
   const texts = limits.map((each, i) => {
     const kept = reserved?.[i] ?? 0;
-    return `${windowField(each)} ${each.limit}${kept > 0 ? `-${kept}` : ""}`;
+    const hold = each.hold === undefined ? "" : `*${each.hold}`;
+    return `${windowField(each)} ${each.limit}${kept > 0 ? `-${kept}` : ""}${hold}`;
   });
   return `${calendar === undefined ? "" : `!${calendarText(calendar)} `}${texts.join(" ")}`;
 }

@@ -4,6 +4,7 @@ import { errorMessage } from "../../../base/messages.ts";
 import { calendarText } from "../../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
@@ -37,6 +38,7 @@ import {
   type StorePart,
   type StorePolicy,
 } from "../quota-store.ts";
+import { reportLost } from "../settlement-lost.ts";
 import { bucketOf } from "./account-key.ts";
 import {
   BAN_SCRIPT,
@@ -57,6 +59,7 @@ import { RedisUsageMarks } from "./redis-usage-marks.ts";
 import {
   type EvictionWatcher,
   lostCountReporter,
+  reportUncertain,
   watchEviction,
   watchSplit,
 } from "./store-warnings.ts";
@@ -189,6 +192,10 @@ class RedisQuotaStore implements QuotaStore {
 
   charge(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["charge"]> {
     return this.#batch.charge(name, ask);
+  }
+
+  settle(name: AccountRef, holds: Holds, used: readonly MeterUse[]): void {
+    this.#outage.settle(name, holds, meterChanges(holds, used));
   }
 
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
@@ -374,25 +381,20 @@ class RedisQuotaStore implements QuotaStore {
       onDayClosed: ({ environment, account }, units) => {
         report("warn", "day_closed", { store: address.shown, environment, account, units });
       },
+      onSettlementLost: (name, lost) => reportLost(report, name, lost),
     };
   }
 
   #tellUncertain(charges: readonly UncertainCharge[]): void {
-    const units = charges.reduce((sum, one) => sum + one.units, 0);
-    this.#uncertainUnits += units;
-    const accounts = charges.map(({ name, units: of }) => `${accountId(name)} ${of}`).join(", ");
-    const store = this.#options.address.shown;
-    this.#options.report("warn", "charges_uncertain", { store, units, accounts });
+    const { address, report } = this.#options;
+    this.#uncertainUnits += reportUncertain(report, address.shown, charges);
   }
 
   #told(name: AccountRef, verdict: QuotaDecision, lost: LostCount | undefined): void {
-    const { address, report } = this.#options;
-    if (verdict.repaired) {
-      const { environment, account } = name;
-      report("warn", "counter_repaired", { environment, account, store: address.shown });
-    }
+    const { environment, account } = name;
+    const told = { environment, account, store: this.#options.address.shown };
+    if (verdict.repaired) this.#options.report("warn", "counter_repaired", told);
     if (lost !== undefined) this.#tellLoss(name, lost);
-    if (verdict.ban !== undefined && verdict.newBan !== undefined)
-      this.#events.publishSoon(accountId(name));
+    if (verdict.ban && verdict.newBan) this.#events.publishSoon(accountId(name));
   }
 }

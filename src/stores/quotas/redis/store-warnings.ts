@@ -2,7 +2,8 @@ import type { Reporter } from "../../../telemetry/log/log.ts";
 import type { Link } from "../../redis/link.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
-import type { AccountRef } from "../quota-store.ts";
+import type { UncertainCharge } from "../outage-handler.ts";
+import { type AccountRef, accountId } from "../quota-store.ts";
 
 export type EvictionWatcher = {
   /** Whether Redis may evict counters to make room, as far as it is known. */
@@ -122,4 +123,22 @@ export function lostCountReporter(shown: string, report: Reporter) {
     const why = "the store has lost charges of a window that is not over";
     report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
   };
+}
+
+/**
+ * Logs charges that are uncertain, named as `production:acme 3, production:acme#tokens 2000`. Returns
+ * their units, without those of meters.
+ */
+export function reportUncertain(
+  report: Reporter,
+  store: string,
+  charges: readonly UncertainCharge[],
+): number {
+  const texts = charges.flatMap(({ name, units, meters = [] }) => [
+    ...(units > 0 ? [`${accountId(name)} ${units}`] : []),
+    ...meters.map((each) => `${accountId(name)}#${each.name} ${each.units}`),
+  ]);
+  const sum = charges.reduce((before, { units }) => before + units, 0);
+  report("warn", "charges_uncertain", { store, units: sum, accounts: texts.join(", ") });
+  return sum;
 }

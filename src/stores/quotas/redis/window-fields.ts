@@ -13,7 +13,10 @@ const LETTER = Object.fromEntries(
 ) as Readonly<Record<WindowName, string>>;
 const NAME = new Map(WINDOW_ROWS.map(({ name, letter }) => [letter, name]));
 
-/** The field that a limit is counted in: `m`, `1z141z3m` for an operation, `@17m` for a key. */
+/**
+ * The field that a limit is counted in: `m`, `1z141z3m` for an operation, `@17m` for a key,
+ * `#tokensm` for a meter.
+ */
 export function windowField({ window, part }: Pick<Limit, "window" | "part">): string {
   return part === undefined ? LETTER[window] : part.id + LETTER[window];
 }
@@ -42,7 +45,7 @@ export function fieldCounter(field: string): string {
 /** The rows of all windows as the scripts read them, by letter. A calendar window has `months`. */
 export const WINDOWS_IN_LUA = `local WINDOW = { ${WINDOW_ROWS.map(luaRow).join(", ")} }
 local CAP_HASHES = ${Math.ceil((CAP_NUMBER_MAX + 1) / 16)}
-local WINDOW_FIELD = '^%w*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
+local WINDOW_FIELD = '^[%w-]*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
 `;
 
 function luaRow({ letter, lengthMs, alignMs, months }: WindowRow): string {

@@ -62,6 +62,7 @@ function openBatch() {
     isAway: () => gate.isShut,
     prepare: () => undefined,
     reservedFor: () => undefined,
+    settle: () => undefined,
     decide: (name) => {
       gate.decided.push(name.account);
       return { unavailable: true };

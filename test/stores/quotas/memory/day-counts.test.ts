@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
-import { dayOf } from "../../../../src/core/quota/days.ts";
+import { closesMs, dayOf } from "../../../../src/core/quota/days.ts";
 import { DayCounts } from "../../../../src/stores/quotas/memory/day-counts.ts";
 import { DayFiles } from "../../../../src/stores/quotas/memory/day-files.ts";
 
@@ -72,10 +72,10 @@ describe("counts by day that were saved", () => {
   it("give what is refused on a day that was let go of to the running one", async () => {
     const days = new DayCounts(new DayFiles(join(folder, "state.json")));
     days.admit(name, MIDNIGHT, 1, 1);
-    await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
+    await days.save(closesMs(TODAY), KEPT_MS);
     days.admit(name, MIDNIGHT + DAY_MS, 1, 1);
     days.refuse(name, TODAY, 7);
-    await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
+    await days.save(closesMs(TODAY), KEPT_MS);
     assert.deepEqual(await rows(days), [
       [0, 1, 0],
       [1, 1, 7],

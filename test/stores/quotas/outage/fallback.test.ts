@@ -109,7 +109,7 @@ describe("what was admitted here", () => {
       ...shared,
       runOn: async (script, keys, args, giveUpMs) => {
         const reply = await shared.runOn(script, keys, args, giveUpMs);
-        if (!/^\d+ \d+ \d+;d /.test(String(args[1])) || lost++ > 0) return reply;
+        if (!/^\d+ \d+ \d+;;d /.test(String(args[1])) || lost++ > 0) return reply;
         throw new StoreFailure("unreachable", "the reply was lost", "unknown");
       },
     });

@@ -210,14 +210,12 @@ it("gives the counts of a model in random sequences of charges, corrections, res
         const windows = each.units.map(({ window, units }) => {
           const fromMs = windowStart(window, atMs, calendar);
           const endMs = calendar && windowEnd(window, fromMs, calendar);
-          return { counter: window, startMs: fromMs, endMs, units, chargedMs };
+          const owed = { counter: window, startMs: fromMs, endMs, units };
+          return units < 0 ? { ...owed, chargedMs } : owed;
         });
-        const day = {
-          day: Math.floor(atMs / DAY_MS),
-          requests: each.requests,
-          units: each.requests,
-        };
-        const debt: AccountDebt = { name, plan: undefined, windows, days: [day] };
+        const { requests } = each;
+        const day = { day: Math.floor(atMs / DAY_MS), requests, units: requests };
+        const debt: AccountDebt = { name, plan: undefined, windows, days: [day], meters: [] };
         const reply = await chargeLate(shared, [debt], performance.now() + 5_000);
         const expected = windows.map(({ counter, startMs: from, units }) => {
           return model.late(counter as Name, from, units, chargedMs);

@@ -29,7 +29,7 @@ async function charge(
   try {
     const day = { day: Math.floor(Date.now() / 86_400_000), requests: Math.ceil(units / 2), units };
     const windows = [{ counter: "hour", startMs: startMs(), units }];
-    const owed = { name, plan: undefined, windows, days: [day] };
+    const owed = { name, plan: undefined, windows, days: [day], meters: [] };
     const { accounts } = await chargeLate(shared, [owed], giveUpMs);
     return accounts.map((account) => account.windows.map((window) => window?.used));
   } finally {
@@ -42,7 +42,7 @@ async function chargeDay(debt: DayDebt, nowMs: number): Promise<void> {
   const link = connectRedis({ address: server.address });
   await link.tried;
   const shared = createQuotaClient(link, "tg", { historyMs: 30 * DAY_MS, clock: () => nowMs });
-  const owed = { name, plan: debt.plan, windows: [], days: [debt] };
+  const owed = { name, plan: debt.plan, windows: [], days: [debt], meters: [] };
   await chargeLate(shared, [owed], performance.now() + 2_000).finally(() => link.close());
 }
 

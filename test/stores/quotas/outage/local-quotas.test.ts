@@ -187,13 +187,14 @@ describe("what is owed still when another absence begins", () => {
     assert.equal(admitted(accounts, ask, given, 30), 30);
     const last = toldBy(ask, 35, NOON);
     const charge = (units: number) => {
-      accounts.debts.subtract(name, ask, { ...last, granted: units }, units);
+      accounts.debts.subtract(name, ask, { ...last, granted: units });
       return accounts.debts.unitsIn(name, "day", DAY_START);
     };
     assert.equal(charge(25), 5, "of 30 owed, 25 are charged");
     const [left] = accounts.debts.take();
     assert.equal(left?.windows[0]?.units, 5);
-    assert.deepEqual(left?.days, [{ day: TODAY, requests: 5, units: 5 }], "for the history too");
+    const kept = { day: TODAY, requests: 5, units: 5 };
+    assert.deepEqual(left?.days, [kept], "for the history too");
     accounts.endOutage();
     assert.equal(admitted(accounts, ask, terms({ last })), 25);
     assert.equal(charge(40), -15, "nothing was owed for these: they are taken back");
@@ -226,6 +227,7 @@ describe("what is owed", () => {
           { counter: "minute", startMs: NOON + MINUTE, units: 2, limit: minute },
         ],
         days: [{ day: TODAY, requests: 5, units: 5 }],
+        meters: [],
       },
     ]);
     assert.deepEqual([accounts.debts.any, accounts.debts.take()], [false, []]);

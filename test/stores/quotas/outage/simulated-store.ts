@@ -152,7 +152,7 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
       }
     },
     runOn: (_script: unknown, _keys: unknown, args: readonly unknown[], giveUpMs?: number) => {
-      return timed(() => store.chargeLate(String(args[1]).split(";")[1] ?? ""), giveUpMs);
+      return timed(() => store.chargeLate(String(args[1]).split(";")[2] ?? ""), giveUpMs);
     },
     keyOf: () => "account",
     clockOf: () => clock,
@@ -176,6 +176,7 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
     onLowered: nothing,
     onCounted: nothing,
     onDayClosed: nothing,
+    onSettlementLost: nothing,
   };
   const inputs = { shared, answers, onUncertain: () => {}, corrections };
   const policy = policyOf({ expectedGateways, storeTimeoutMs: TIMEOUT_MS });

@@ -3,9 +3,11 @@
 -- operation's number precedes it. k: the strikes, "instant instant ...". b: the ban, "until length
 -- window offences". Instants are in ms. Text that cannot be read is damage: the readers return nil.
 --
--- The caps of keys are counted in hashes of their own in the slot of the account,
+-- The caps of keys and the meters are counted apart, in hashes of their own in the slot of the account,
 -- "prefix:c{bucket}:environment:account:N". A field for each window of key number 17 is @17 and its
--- letter here, 17 and its letter there. Sixteen keys share a hash, so Redis keeps it as a list.
+-- letter here, 17 and its letter there. Sixteen keys share a hash, so Redis keeps it as a list. A
+-- window of the meter tokens is #tokens and its letter here, and without # in the hash whose N is m. That
+-- hash also has fields of one letter: r and q of its windows, see lowered.lua, and y, see history.lua.
 --
 -- Follows the rows of all windows, WINDOW and WINDOW_FIELD, which window-fields.ts writes, and precedes
 -- each script that reads accounts.
@@ -112,21 +114,31 @@ local function is_window(field)
   return match(field, WINDOW_FIELD) ~= nil
 end
 
-local function is_cap(field)
-  return sub(field, 1, 1) == '@'
+local function is_meter(field)
+  return sub(field, 1, 1) == '#'
 end
 
--- The hash that a cap is counted in, and its field in that hash.
-local function cap_place(key, field)
+-- Whether a field is that of a cap or a meter.
+local function is_apart(field)
+  return sub(field, 1, 1) == '@' or is_meter(field)
+end
+
+local function meters_of(key)
+  return (string.gsub(key, ':{', ':c{', 1)) .. ':m'
+end
+
+-- The hash that a cap or a meter is counted in, and its field in that hash.
+local function place_apart(key, field)
   local name = sub(field, 2)
+  if is_meter(field) then return meters_of(key), name end
   local number = tonumber(match(name, '^%d+'))
   return (string.gsub(key, ':{', ':c{', 1)) .. format(':%.0f', floor(number / 16)), name
 end
 
--- The text of a cap; nil if there is none. The second value is true if its key had another type and
--- was deleted.
-local function read_cap(key, field)
-  local hash, name = cap_place(key, field)
+-- The text of a cap or a meter; nil if there is none. The second value is true if its key had another
+-- type and was deleted.
+local function read_apart(key, field)
+  local hash, name = place_apart(key, field)
   local text = pcall('HGET', hash, name)
   if type(text) ~= 'table' then return text or nil, false end
   if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err) end
@@ -149,15 +161,16 @@ local function is_moving(hash)
   return type(reply) ~= 'number'
 end
 
--- Writes a cap whose window ends at `ends`. When a window is new, windows that are over leave the
--- hash.
-local function write_cap(key, field, text, ends, now, fresh)
-  local hash, name = cap_place(key, field)
+-- Writes a cap or a meter whose window ends at `ends`. When a window is new, windows that are over
+-- leave the hash.
+local function write_apart(key, field, text, ends, now, fresh)
+  local hash, name = place_apart(key, field)
   if fresh then
     local all = call('HGETALL', hash)
     for i = 1, #all, 2 do
       local begun = is_window(all[i]) and read_window(all[i + 1])
-      if not begun or latest_end(all[i], begun) <= now then call('HDEL', hash, all[i]) end
+      local is_over = not begun or latest_end(all[i], begun) <= now
+      if is_over and #all[i] > 1 then call('HDEL', hash, all[i]) end
     end
   end
   call('HSET', hash, name, text)

@@ -17,7 +17,7 @@ local set, counts = {}, {}
 local function charge(key, requests, plan)
   local fields, rooms, count, kept = plan[1], plan[7], plan[3], plan[5]
   local units = requests * plan[4]
-  if plan.capped then return false end
+  if plan.apart then return false end
   local running, starts_text = plan.spans.running, plan.spans.starts_text
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end

@@ -8,7 +8,8 @@
 --      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
 --         if the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
 --         history.lua, which precedes this too; a limit is "100", or "100-20" if 20 units of it are
---         kept for other gateways; the fields follow "!15@0 " if the account has that calendar
+--         kept for other gateways; "100*7" or "100-20*7" is that of a meter, which takes 7 units for
+--         each request in place of the cost; the fields follow "!15@0 " if the account has that calendar
 --         then one number per key: units * 256 + plan, plans counted from 0; negative if the
 --         units were refused already, and may only be strikes
 -- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
@@ -35,16 +36,20 @@ end
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local fields, limits, rooms, count = {}, {}, {}, 0
-  local capped = false
+  local apart, holds = false, nil
   local cost, kept, name, text = match(ARGV[4 + i], '^(%d+)h?(%d*)p?(%S*) (.*)$')
   local calendar, rest = match(text, '^!(%S+) (.*)$')
   local of = spans_of(calendar or '')
   text = rest or text
-  for field, limit, reserved in string.gmatch(text, '(@?%w+) (%d+)-?(%d*)') do
+  for field, limit, reserved, hold in string.gmatch(text, '([@#]?[%w-]+) (%d+)-?(%d*)%*?(%d*)') do
     count = count + 1
     fields[count], limits[count] = field, tonumber(limit)
     rooms[count] = limits[count] - (tonumber(reserved) or 0)
-    capped = capped or is_cap(field)
+    apart = apart or is_apart(field)
+    if hold ~= '' then
+      holds = holds or {}
+      holds[count] = tonumber(hold)
+    end
     if not of.starts[field] then
       local start = window_start(field, now, of.calendar)
       of.starts[field], of.ends[field] = start, window_end(field, start, of.calendar)
@@ -52,7 +57,7 @@ for i = 1, tonumber(ARGV[4]) do
     end
   end
   plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name, rooms }
-  plans[i].capped, plans[i].spans = capped, of
+  plans[i].apart, plans[i].holds, plans[i].spans = apart, holds, of
 end
 local first_ask = 4 + #plans
 local out, n = { now }, 1
@@ -155,7 +160,7 @@ local function decider()
   local function lifetime(key, stored, fields, count, strikes, ban)
     local last = now
     for i = 1, count do
-      if not is_cap(fields[i]) then
+      if not is_apart(fields[i]) then
         local is_current = start[i] == spans.starts[fields[i]]
         last = max(last, is_current and spans.ends[fields[i]] or window_end(fields[i], start[i], spans.calendar))
       end
@@ -181,12 +186,12 @@ local function decider()
     return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
   end
 
-  -- The window that resets last of those in which the cost does not fit, leaving out caps of keys.
+  -- The window that resets last of those in which the cost does not fit, leaving out caps and meters.
   local function last_exhausted(fields, limits, count, cost)
     local last, last_end = nil, 0
     if cost == 0 then return nil end
     for i = 1, count do
-      if used[i] + cost > limits[i] and not is_cap(fields[i]) then
+      if used[i] + cost > limits[i] and not is_apart(fields[i]) then
         local ending = window_end(fields[i], start[i], spans.calendar)
         if ending >= last_end then last, last_end = i, ending end
       end
@@ -196,14 +201,15 @@ local function decider()
 
   return function(key, units, plan, grants)
     local fields, limits, count, cost, kept = plan[1], plan[2], plan[3], plan[4], plan[5]
+    local holds = plan.holds
     local repaired, dirty = false, false
     spans = plan.spans
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
-    if plan.capped then
+    if plan.apart then
       for i = 1, count do
-        if is_cap(fields[i]) then
-          local text, damaged = read_cap(key, fields[i])
+        if is_apart(fields[i]) then
+          local text, damaged = read_apart(key, fields[i])
           stored[fields[i]], repaired = text, repaired or damaged
         end
       end
@@ -256,18 +262,28 @@ local function decider()
     local granted = 0
     if grants and not banned and units > 0 then
       granted = units
-      if cost > 0 then
-        for i = 1, count do granted = min(granted, floor((plan[7][i] - used[i]) / cost)) end
-        granted = max(0, granted)
-        if granted > 0 then
-          for i = 1, count do used[i], changed[i] = used[i] + granted * cost, true end
+      for i = 1, count do
+        local each, room = holds and holds[i] or cost, plan[7][i] - used[i]
+        if each > 0 then
+          granted = min(granted, floor(room / each))
+        elseif holds and holds[i] and room <= 0 then
+          granted = 0
         end
+      end
+      granted = max(0, granted)
+      for i = 1, granted > 0 and count or 0 do
+        local each = holds and holds[i] or cost
+        if each > 0 then used[i], changed[i] = used[i] + granted * each, true end
       end
     end
 
     -- strike().
     local last = last_exhausted(fields, limits, count, cost)
     local left = units - granted
+    for i in pairs(holds and left > 0 and not banned and holds or {}) do
+      -- Its first refusal is noted, because its count may go down later.
+      if refused[i] == 0 and used[i] + max(holds[i], 1) > limits[i] then refused[i], changed[i] = now, true end
+    end
     local earned, earned_how, earned_by
     if left > 0 and not banned and last then
       if refused[last] == 0 then
@@ -296,9 +312,9 @@ local function decider()
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
       local size = 0
       for i = 1, count do
-        if changed[i] and is_cap(fields[i]) then
+        if changed[i] and is_apart(fields[i]) then
           local over = window_end(fields[i], start[i], spans.calendar)
-          write_cap(key, fields[i], window_text(fields[i], i), over, now, fresh[i])
+          write_apart(key, fields[i], window_text(fields[i], i), over, now, fresh[i])
         elseif changed[i] then
           set[size + 1], set[size + 2] = fields[i], window_text(fields[i], i)
           size = size + 2
@@ -325,21 +341,20 @@ local function decider()
     end
 
     local marks
-    if stored.q then
-      local lowered = read_pairs(stored.q)
-      marks = {}
-      for i = 1, count do
-        marks[i] = pair_of(lowered, fields[i], start[i])
-        if used[i] >= marks[i] then lowered[fields[i]] = nil end
-      end
-      local text = pairs_text(lowered, now)
-      if granted > 0 and text == '' then call('HDEL', key, 'q')
-      elseif granted > 0 and text ~= stored.q then call('HSET', key, 'q', text) end
+    local marked = { fields = fields, start = start, used = used, granted = granted, now = now }
+    if stored.q then marks = take_marks(nil, key, stored.q, marked, false) end
+    if holds then
+      local hash = meters_of(key)
+      local lowered = call('HGET', hash, 'q')
+      if lowered then marks = take_marks(marks, hash, lowered, marked, true) end
     end
 
     -- The day is not part of the account: numbers that waited are added to their days.
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
-    if kept and granted > 0 then remember(key, granted, granted * cost, kept, now, plan[6]) end
+    if kept and granted > 0 then
+      remember(key, granted, granted * cost, kept, now, plan[6])
+      if holds then remember_holds(key, fields, holds, granted, kept, now) end
+    end
 
     -- verdictOf().
     tell(granted)
@@ -352,11 +367,11 @@ local function decider()
     local struck = bans and recent(strikes) or 0
     if aligned and not repaired and not in_force and struck == 0 and due == now and not earned then
       tell(marks and 2 or 0)
-      for i = 1, marks and count or 0 do tell(marks[i]) end
+      for i = 1, marks and count or 0 do tell(marks[i] or 0) end
       return
     end
     tell(marks and 3 or 1)
-    for i = 1, marks and count or 0 do tell(marks[i]) end
+    for i = 1, marks and count or 0 do tell(marks[i] or 0) end
     for i = 1, count do tell(window_end(fields[i], start[i], spans.calendar)) end
     local how = earned and earned_how or in_force and 1 or 0
     for _, value in ipairs({ repaired and 1 or 0, struck, due, how }) do tell(value) end

@@ -4,7 +4,9 @@
 -- the units charged beyond one for each of these, the requests refused. Redis keeps such a hash as a
 -- list of small numbers, at most 24 bytes a day. Field p is the plan of the last request that was
 -- admitted. If the plan changes on day D of the month, counted from 0, pD is the plan before that
--- day.
+-- day. The units of each meter are numbers too, one for each day from 100 on for the first meter of the
+-- month, from 200 on for the second, ...; field #tokens is the number of the meter tokens, and field #
+-- how many there are.
 -- Follows account.lua.
 
 local find = string.find
@@ -94,6 +96,28 @@ local function add_to_day(key, day, admitted, beyond, kept, now, plan)
   return true
 end
 
+-- The field of a meter on the day whose first field is `field`; nil if the hash is on another node.
+local function meter_field(hash, field, meter, life)
+  local number = tonumber(pcall('HGET', hash, meter) or '')
+  if not number then
+    number = increase_day(hash, '#', 1, life)
+    if not number then return nil end
+    call('HSET', hash, meter, format('%.0f', number))
+  end
+  return 100 * number + field / 3
+end
+
+-- Adds units of a meter, "#tokens", to a day; they may be below 0. Returns false if the hash is on
+-- another node.
+local function add_to_meter(key, day, meter, units, kept, now)
+  local hash, first, life = place(key, day, kept, now)
+  local field = meter_field(hash, first, meter, life)
+  local sum = field and increase_day(hash, field, units, life)
+  if not sum then return false end
+  if sum < 0 then increase(hash, field, -sum) end
+  return true
+end
+
 -- Keeps numbers that could not be added to a day in field y of the account, "day admitted beyond
 -- ...", the latest day last.
 local function keep_waiting(key, day, admitted, beyond, kept)
@@ -114,6 +138,31 @@ end
 local function remember_on(key, day, admitted, units, kept, now, plan)
   if not add_to_day(key, day, admitted, units - admitted, kept, now, plan) then
     keep_waiting(key, day, admitted, units - admitted, kept)
+  end
+end
+
+-- Adds units of a meter that were held or settled on a day. Those that cannot be added now wait in
+-- field y of the hash of the meters, "#tokens day units ...".
+local function remember_meter(key, day, meter, units, kept, now)
+  if units == 0 or add_to_meter(key, day, meter, units, kept, now) then return end
+  local hash = meters_of(key)
+  local waiting = call('HGET', hash, 'y')
+  call('HSET', hash, 'y', (waiting and waiting .. ' ' or '') .. format('%s %.0f %.0f', meter, day, units))
+  if call('PTTL', hash) < kept then call('PEXPIRE', hash, format('%.0f', kept)) end
+end
+
+-- Adds what a request took from each of its meters; `holds` has it at the index of each window.
+local function remember_holds(key, fields, holds, granted, kept, now)
+  local hash, told = meters_of(key), {}
+  local waiting = call('HGET', hash, 'y')
+  if waiting then call('HDEL', hash, 'y') end
+  for meter, day, units in string.gmatch(waiting or '', '(#[%w-]+) (%d+) (-?%d+)') do
+    remember_meter(key, tonumber(day), meter, tonumber(units), kept, now)
+  end
+  for i, hold in pairs(holds) do
+    local meter = sub(fields[i], 1, -2)
+    if not told[meter] then remember_meter(key, floor(now / DAY), meter, granted * hold, kept, now) end
+    told[meter] = true
   end
 end
 

@@ -6,10 +6,11 @@
 -- KEYS    one hash per account
 -- ARGV 1  the clock, see account.lua
 --      2  how many ms the usage of each day is kept; 0: it is not kept
---         then one text per key: "day requests unitspPLAN day ...;field start units field ...", without
---         pPLAN where the plan of the account is unknown. A start is "start>end" if the account has a
---         calendar.
+--         then one text per key: "day requests unitspPLAN day ...;#meter day units ...;field start units ...",
+--         without pPLAN where the plan of the account is unknown. A start is "start>end" if the account
+--         has a calendar.
 --         Units below 0 are taken back: "-3~1700000000000" says when the first of them were charged.
+--         What a request of a meter used beyond its hold has that instant too.
 -- Returns now, and for each key the units that no day could give back, then for each of its windows its
 -- count now, or -1 if it is over; the highest count that it had before units of it were taken back, or
 -- 0; and 1 if it has refused.
@@ -34,39 +35,54 @@ local function settle_day(key, day, requests, units, plan)
   return 0
 end
 
+-- The same for units of a meter; the gateway knows the instant, and so what was not taken back.
+local function settle_meter(key, meter, day, units)
+  if now >= (day + 1) * DAY + CLOSES_AFTER then
+    if units < 0 then return end
+    day = floor(now / DAY)
+  end
+  remember_meter(key, day, meter, units, kept, now)
+end
+
 for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
-  local until_ms, size, set, caps = 0, 0, {}, {}
-  local days, windows = match(ARGV[i + 2], '^([^;]*);(.*)$')
+  local until_ms, size, set, apart = 0, 0, {}, {}
+  local days, metered, windows = match(ARGV[i + 2], '^([^;]*);([^;]*);(.*)$')
   local at = #out + 1
   out[at] = 0
-  local resets, marks, marked
-  for field, start, told, units, charged in string.gmatch(windows, '(@?%w+) (%d+)>?(%d*) (-?%d+)~?(%d*)') do
+  -- The marks of lowered counts, and the last resets, by their hash: see lowered.lua.
+  local lowered = {}
+  local function lowered_in(hash)
+    if not lowered[hash] then
+      local texts = call('HMGET', hash, 'q', 'r')
+      lowered[hash] = { marks = read_pairs(texts[1]), resets = read_pairs(texts[2]) }
+    end
+    return lowered[hash]
+  end
+  for field, start, told, units, charged in string.gmatch(windows, '([@#]?[%w-]+) (%d+)>?(%d*) (-?%d+)~?(%d*)') do
     start, units = tonumber(start), tonumber(units)
     local ends = tonumber(told) or window_end(field, start)
     local stored, count, refused
     local text
-    if is_cap(field) then text = read_cap(key, field) else text = call('HGET', key, field) end
+    if is_apart(field) then text = read_apart(key, field) else text = call('HGET', key, field) end
     if text then stored, count, refused = read_window(text) end
     if not stored or stored < start then stored, count, refused = start, 0, 0 end
-    marks = marks or read_pairs(call('HGET', key, 'q'))
+    local known = lowered_in(is_meter(field) and meters_of(key) or key)
+    local marks = known.marks
     -- A window that is over, or was replaced by a later one, no longer counts.
     if stored == start and ends > now then
-      if units < 0 then
-        resets = resets or read_pairs(call('HGET', key, 'r'))
-        if pair_of(resets, field, start) >= tonumber(charged) then units = 0 end
-        units = max(units, -count)
-      end
+      if charged ~= '' and pair_of(known.resets, field, start) >= tonumber(charged) then units = 0 end
+      units = max(units, -count)
       if units < 0 then
         set_pair(marks, field, start, max(pair_of(marks, field, start), count))
-        marked = true
+        known.marked = true
       end
       if units ~= 0 then
         count = count + units
         local counted = format('%.0f %.0f %.0f', start, count, refused)
-        if is_cap(field) then
-          caps[#caps + 1] = { field, counted, ends }
+        if is_apart(field) then
+          apart[#apart + 1] = { field, counted, ends }
         else
           set[size + 1], set[size + 2] = field, counted
           size = size + 2
@@ -81,7 +97,8 @@ for i, key in ipairs(KEYS) do
     out[#out + 1] = refused > 0 and 1 or 0
   end
   if size > 0 then
-    if marked then set[size + 1], set[size + 2] = 'q', pairs_text(marks, now) end
+    local known = lowered[key]
+    if known and known.marked then set[size + 1], set[size + 2] = 'q', pairs_text(known.marks, now) end
     -- A missing right fails here, before the charge, so that a failed call has charged nothing. A
     -- life that is short only by a tick of the clock is left: after a write that needs no memory
     -- Redis no longer stops a script for lack of memory, and the charge must be the write that it
@@ -92,8 +109,13 @@ for i, key in ipairs(KEYS) do
     call('HSET', key, unpack(set))
     if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
   end
-  for _, cap in ipairs(caps) do write_cap(key, cap[1], cap[2], cap[3], now, false) end
+  for _, each in ipairs(apart) do write_apart(key, each[1], each[2], each[3], now, false) end
+  local meters = lowered[meters_of(key)]
+  if meters and meters.marked then call('HSET', meters_of(key), 'q', pairs_text(meters.marks, now)) end
   if kept > 0 then
+    for meter, day, units in string.gmatch(metered, '(#[%w-]+) (%d+) (-?%d+)') do
+      settle_meter(key, meter, tonumber(day), tonumber(units))
+    end
     for day, requests, units, plan in string.gmatch(days, '(%d+) (-?%d+) (-?%d+)p?(%S*)') do
       out[at] = out[at] + settle_day(key, tonumber(day), tonumber(requests), tonumber(units), plan)
     end

@@ -17,10 +17,9 @@ for i = 3, #ARGV do
   named[ARGV[i]] = true
 end
 
-local resets, marks = read_pairs(call('HGET', KEYS[1], 'r')), read_pairs(call('HGET', KEYS[1], 'q'))
 local out = { format('%.0f', now) }
 
-local function reset(hash, start_of_name)
+local function reset(hash, start_of_name, resets, marks)
   local all = call('HGETALL', hash)
   for i = 1, #all, 2 do
     local field = all[i]
@@ -39,15 +38,25 @@ local function reset(hash, start_of_name)
   end
 end
 
-reset(KEYS[1], '')
-local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
-for i = 0, CAP_HASHES - 1 do
-  local hash = caps .. format(':%.0f', i)
-  if not named and call('EXISTS', hash) == 1 then reset(hash, '@') end
+-- Keeps what the resets changed in fields r and q of a hash.
+local function keep(hash, resets, marks)
+  if #out == 1 or call('EXISTS', hash) == 0 then return end
+  for field, found in pairs({ r = resets, q = marks }) do
+    local left = pairs_text(found, now)
+    if left == '' then call('HDEL', hash, field) else call('HSET', hash, field, left) end
+  end
 end
-if #out > 1 and call('EXISTS', KEYS[1]) == 1 then
-  call('HSET', KEYS[1], 'r', pairs_text(resets, now))
-  local left = pairs_text(marks, now)
-  if left == '' then call('HDEL', KEYS[1], 'q') else call('HSET', KEYS[1], 'q', left) end
+
+local meters = meters_of(KEYS[1])
+for _, each in ipairs({ { KEYS[1], '' }, { meters, '#' } }) do
+  local hash, before = each[1], each[2]
+  local resets, marks = read_pairs(call('HGET', hash, 'r')), read_pairs(call('HGET', hash, 'q'))
+  reset(hash, before, resets, marks)
+  local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
+  for i = 0, before == '' and CAP_HASHES - 1 or -1 do
+    local of_caps = caps .. format(':%.0f', i)
+    if not named and call('EXISTS', of_caps) == 1 then reset(of_caps, '@', resets, marks) end
+  end
+  keep(hash, resets, marks)
 end
 return out

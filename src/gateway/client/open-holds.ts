@@ -1,0 +1,32 @@
+import type { WindowUsage } from "../../core/quota/decide.ts";
+import type { Holds } from "../../core/quota/meters.ts";
+import { counterName } from "../../core/quota/windows.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
+
+/**
+ * The units that requests in progress hold in the windows of meters, in this process. From them
+ * follows `meter_held` (docs/reference/meters.md#what-a-client-sees), which is a hint: other
+ * gateways may hold units too.
+ */
+export class OpenHolds {
+  readonly #units = new Map<string, number>();
+
+  /** Adds the holds of a request, or takes them out again when it ends. */
+  add(name: AccountRef, { windows }: Holds, sign: 1 | -1): void {
+    for (const standing of windows) {
+      const key = keyOf(name, standing);
+      const units = (this.#units.get(key) ?? 0) + sign * (standing.hold ?? 0);
+      if (units > 0) this.#units.set(key, units);
+      else this.#units.delete(key);
+    }
+  }
+
+  /** The units that are held in a window. */
+  unitsIn(name: AccountRef, standing: WindowUsage): number {
+    return this.#units.get(keyOf(name, standing)) ?? 0;
+  }
+}
+
+function keyOf(name: AccountRef, standing: WindowUsage): string {
+  return `${accountId(name)} ${counterName(standing)} ${standing.resetMs}`;
+}

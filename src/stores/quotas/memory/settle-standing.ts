@@ -1,0 +1,35 @@
+import type { WindowUsage } from "../../../core/quota/decide.ts";
+import { settleWindow } from "../../../core/quota/window-count.ts";
+import { counterName, windowStart } from "../../../core/quota/windows.ts";
+import type { LateUsage } from "../quota-store.ts";
+import type { AccountEntry } from "./account-table.ts";
+
+/**
+ * Settles one window of an account. Returns the window if its count rose, with the count before;
+ * undefined otherwise.
+ */
+export function settleStanding(
+  entry: AccountEntry | undefined,
+  standing: WindowUsage,
+  {
+    units,
+    chargedMs,
+    nowMs,
+  }: {
+    readonly units: number;
+    readonly chargedMs: number;
+    readonly nowMs: number;
+  },
+): LateUsage["usage"] | undefined {
+  if (entry === undefined || nowMs >= standing.resetMs) return undefined;
+  const counter = counterName(standing);
+  const startMs = windowStart(standing.window, standing.resetMs - 1, standing.calendar);
+  const stored = entry.usage[counter];
+  const settled = settleWindow(stored, { startMs, units, chargedMs });
+  if (stored === undefined || settled === undefined) return undefined;
+  entry.usage = { ...entry.usage, [counter]: settled };
+  if (settled.count <= stored.count) return undefined;
+  const { loweredFrom } = settled;
+  const usage = { ...standing, used: settled.count, from: stored.count };
+  return loweredFrom === undefined ? usage : { ...usage, loweredFrom };
+}
