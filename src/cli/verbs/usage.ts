@@ -121,14 +121,17 @@ function sayAll(reports: readonly UsageReport[], call: Invocation, terminal: Ter
   return EXIT_OK;
 }
 
+/** The columns of what is included and of overage are there if any plan includes units. */
 function usageCsv(reports: readonly UsageReport[]): string {
+  const isBilled = reports.some(({ windows }) => windows.some((one) => one.included !== undefined));
   const rows = reports.flatMap(({ account, environment, plan, windows }) =>
-    windows.map(({ window, used, limit, remaining, reset }) => {
-      return [account, environment, plan, window, used, limit, remaining, reset];
+    windows.map(({ window, used, limit, remaining, reset, included = "", overage = "" }) => {
+      const billed = isBilled ? [included, overage] : [];
+      return [account, environment, plan, window, used, limit, remaining, reset, ...billed];
     }),
   );
   const names = ["account", "environment", "plan", "window", "used", "limit", "remaining", "reset"];
-  return formatCsv(names, rows);
+  return formatCsv(isBilled ? [...names, "included", "overage"] : names, rows);
 }
 
 function overageText({ included, overage = 0 }: WindowReport): string {

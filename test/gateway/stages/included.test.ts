@@ -51,6 +51,22 @@ describe("units that are in the price of a plan", () => {
     const text = await runVerb(["usage", id, "--admin", house.adminUrl, "--config", house.file]);
     assert.match(text.out, /included: 4, overage: 6/);
     const flat = await house.issue({ plan: "flat" });
+    const admin = ["--admin", house.adminUrl, "--config", house.file];
+    const rows = async (...args: string[]) => {
+      const { out } = await runVerb(["usage", "--csv", ...args, ...admin]);
+      return out
+        .trim()
+        .split("\r\n")
+        .map((row) => row.split(",").slice(3));
+    };
+    const names = ["window", "used", "limit", "remaining", "reset"];
+    const reset = String(Date.UTC(2026, 7, 1) / 1_000);
+    assert.deepEqual((await rows()).toSorted(), [
+      ["month", "0", "10", "10", reset, "", ""],
+      ["month", "10", "10", "0", reset, "4", "6"],
+      [...names, "included", "overage"],
+    ]);
+    assert.deepEqual(await rows(flat.id), [names, ["month", "0", "10", "10", reset]]);
     const shown = (await (await house.admin(`/api/usage/${flat.id}`)).json()) as {
       windows: object[];
     };
