@@ -3,7 +3,7 @@ import { createServer as createTlsServer, type TLSSocket, Server as TlsServer } 
 import { DISCARD_BYTES_MAX, endThenDiscard } from "../../base/linger.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Certificate } from "../runtime/certificate.ts";
-import { rawResponse } from "./parser-error.ts";
+import { refusalResponse } from "./parser-error.ts";
 
 /** A client may end its side first and still get its response; small responses go out at once. */
 const OPTIONS = { allowHalfOpen: true, noDelay: true };
@@ -45,7 +45,7 @@ export function createEdgeServer<T>(
     handshakeTimeout: NO_DEADLINE_MS,
     SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
   });
-  takeHandshakes(server, handler);
+  takeHandshakes(server, handler, () => refusalResponse(PLAIN, gateway.style.errors));
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {
     gateway.log.debug("tls_handshake_failed", { why: error.code });
   });
@@ -54,8 +54,7 @@ export function createEdgeServer<T>(
 
 /** The first byte of a TLS handshake (RFC 8446 5.1). */
 const HANDSHAKE = 0x16;
-const PLAIN =
-  '{"code":"bad_request","message":"This port speaks HTTPS: use https://","status":400}';
+const PLAIN = { code: "bad_request", message: "This port speaks HTTPS: use https://" } as const;
 
 /**
  * Checks the first byte of each connection. Plain HTTP gets one response that says what to do; a
@@ -63,7 +62,11 @@ const PLAIN =
  * handshake is over, a client that ends its side is treated as gone, because Node would keep the
  * half-open socket and hand it to no listener.
  */
-function takeHandshakes<T>(server: TlsServer, handler: EdgeHandler<T>): void {
+function takeHandshakes<T>(
+  server: TlsServer,
+  handler: EdgeHandler<T>,
+  plainResponse: () => string,
+): void {
   const [secure] = server.listeners("connection") as ((socket: Socket) => void)[];
   /**
    * Keyed by the peer's address and port, because Node does not expose a TLS socket's raw socket.
@@ -86,7 +89,7 @@ function takeHandshakes<T>(server: TlsServer, handler: EdgeHandler<T>): void {
         socket.unshift(first);
         secure?.call(server, socket);
       } else {
-        endThenDiscard(socket, rawResponse(400, PLAIN), DISCARD_BYTES_MAX);
+        endThenDiscard(socket, plainResponse(), DISCARD_BYTES_MAX);
       }
     });
   });

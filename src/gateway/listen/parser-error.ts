@@ -3,6 +3,7 @@ import {
   type ErrorFormat,
   errorBody,
   errorMediaType,
+  type Refusal,
   type RefusalCode,
   statusOf,
 } from "../../core/refusal.ts";
@@ -45,15 +46,23 @@ export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
  * (docs/reference/http.md#rate-limit-fields).
  */
 export function errorResponseTo(wrong: RequestError, method: string, errors: ErrorFormat): string {
-  const code = refusalCodeFor(wrong, method);
+  return refusalResponse({ code: refusalCodeFor(wrong, method) }, errors, method);
+}
+
+/** The response of a refusal, in the form that the configuration asks for. */
+export function refusalResponse(
+  refusal: Pick<Refusal, "code" | "message">,
+  errors: ErrorFormat,
+  method = "",
+): string {
   const told = { type: errorMediaType(errors), method };
-  return rawResponse(statusOf(code), errorBody({ code }, errors), told);
+  return rawResponse(statusOf(refusal.code), errorBody(refusal, errors), told);
 }
 
 /**
  * A whole response with an Error body, after which the connection ends. HEAD gets the head only.
  */
-export function rawResponse(
+function rawResponse(
   status: number,
   body: string,
   { type = "application/json", method = "" } = {},

@@ -16,9 +16,13 @@ beforeAll(() => {
 });
 afterAll(() => authority[Symbol.dispose]());
 
-function openTlsHouse(more: Readonly<Record<string, unknown>> = {}): Promise<TestGateway> {
+function openTlsHouse(
+  more: Readonly<Record<string, unknown>> = {},
+  config: Readonly<Record<string, unknown>> = {},
+): Promise<TestGateway> {
   const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
   return startTestGateway({
+    config,
     environment: {
       ...more,
       tls: { cert: "./edge.pem", key: "./edge.key" },
@@ -110,6 +114,25 @@ describe("a public listener with tls", () => {
       assert.match(text, /This port speaks HTTPS/);
     }
     assert.match(await get(house.port), /^HTTP\/1\.1 200/);
+  });
+
+  it("answers plain HTTP with problem details if the configuration asks for them", async () => {
+    await using house = await openTlsHouse({}, { errors: "problem" });
+    const socket = connectPlain(house.port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    socket.write("GET /v1/pets HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let text = "";
+    for await (const chunk of socket) text += String(chunk);
+    assert.match(
+      text,
+      /^HTTP\/1\.1 400 Bad Request\r\nContent-Type: application\/problem\+json\r\n/,
+    );
+    const [, body = ""] = text.split("\r\n\r\n");
+    assert.deepEqual(JSON.parse(body), {
+      ...{ type: "about:blank", title: "Bad Request", status: 400 },
+      ...{ detail: "This port speaks HTTPS: use https://", code: "bad_request" },
+      message: "This port speaks HTTPS: use https://",
+    });
   });
 
   it("closes a connection on which no handshake begins in headersTimeout", async () => {
