@@ -26,6 +26,14 @@ export function freeCapNumbers(
   for (const key of keys) {
     if (key.account === account && key.caps !== undefined) taken.add(key.caps.number);
   }
+  return freeNumbers(taken, count);
+}
+
+/** Numbers for new caps that are not taken; undefined if fewer than `count` are left. */
+export function freeNumbers(
+  taken: ReadonlySet<number>,
+  count: number,
+): readonly number[] | undefined {
   const next = Math.max(-1, ...taken) + 1;
   const free: number[] = [];
   for (let i = 0; i <= CAP_NUMBER_MAX && free.length < count; i++) {

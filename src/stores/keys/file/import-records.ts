@@ -1,5 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { freeCapNumbers } from "../../../core/keys/caps.ts";
+import { freeNumbers } from "../../../core/keys/caps.ts";
 import {
   conflictRefusal,
   type EditResult,
@@ -87,8 +87,10 @@ class Importing {
   readonly #taken: TakenIds = new Set<string>();
   readonly #importId: string;
   readonly #keyIds = new Set<string>();
-  /** By account and number: the number that imported keys get if their own is taken here. */
+  /** By account and number in the lines: the number here. */
   readonly #capNumbers = new Map<string, number>();
+  /** By account: the numbers of caps that its keys have here. */
+  readonly #takenNumbers = new Map<string, Set<number>>();
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
@@ -111,6 +113,7 @@ class Importing {
       this.#byDigest.set(key.digest, key);
       this.#taken.add(key.id);
       this.#keyIds.add(key.id);
+      if (key.caps !== undefined) this.#numbersOf(key.account).add(key.caps.number);
       yield;
     }
     for (const { at, value } of lines) {
@@ -209,6 +212,10 @@ class Importing {
     const known = this.#byDigest.get(digest);
     if (known !== undefined) {
       if (known.account !== account) return `this key is one of account ${known.account} here`;
+      // A key that replaced this one shares its number, whatever that is here.
+      if (key.caps !== undefined && known.caps !== undefined) {
+        this.#capNumbers.set(`${account} ${key.caps.number}`, known.caps.number);
+      }
       const ended = earliestEnd(known, key);
       this.#known += 1;
       if (ended !== known) this.#ended += 1;
@@ -239,20 +246,24 @@ class Importing {
 
   /**
    * The caps, with a number that is free here: if two keys of an account had the same number, their
-   * counts would be joined.
+   * counts would be joined. Keys that share a number in the lines share one here.
    */
   #capsHere({ account, caps }: KeyRecord): KeyCaps | undefined | "too many" {
     if (caps === undefined) return undefined;
-    const isTaken = this.#records.keys.some((key) => {
-      return key.account === account && key.caps?.number === caps.number;
-    });
-    if (!isTaken) return caps;
     const place = `${account} ${caps.number}`;
-    const number =
-      this.#capNumbers.get(place) ?? freeCapNumbers([...this.#byDigest.values()], account, 1)?.[0];
+    const taken = this.#numbersOf(account);
+    const own = taken.has(caps.number) ? undefined : caps.number;
+    const number = this.#capNumbers.get(place) ?? own ?? freeNumbers(taken, 1)?.[0];
     if (number === undefined) return "too many";
     this.#capNumbers.set(place, number);
+    taken.add(number);
     return { ...caps, number };
+  }
+
+  #numbersOf(account: string): Set<number> {
+    const known = this.#takenNumbers.get(account) ?? new Set();
+    this.#takenNumbers.set(account, known);
+    return known;
   }
 }
 
