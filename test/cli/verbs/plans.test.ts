@@ -90,6 +90,49 @@ describe("plans try", () => {
     assert.deepEqual([without?.banned, without?.bans, without?.limited], [0, 0, 0]);
   });
 
+  it("leaves out what a limit of one key refused, and says how many requests", async () => {
+    const clock = { ms: START_MS };
+    await using house = await startTestGateway({ config: CONFIG, now: () => clock.ms });
+    const { key } = await house.issue({ caps: { minute: 2 } });
+    for (let i = 0; i < 5; i++) await (await house.ask(key)).text();
+    await eventually(() => assert.equal(house.lines.length, 5));
+    const logs = await writeLogs(house);
+    const asked = ["plans", "try", house.file, "--log", ...logs, "--json"];
+    const { requests, accounts, missing } = jsonOf<Told>(await runVerb(asked));
+    assert.deepEqual([requests, accounts], [2, []]);
+    assert.deepEqual(missing, [
+      "3 requests were refused by a limit of one key, which is not tried",
+    ]);
+  });
+
+  it("tries an account with an anchor in its own months", async () => {
+    const clock = { ms: Date.UTC(2026, 10, 15) };
+    const config = { ...CONFIG, plans: { free: { month: 3 } } };
+    await using house = await startTestGateway({ config, now: () => clock.ms });
+    const { key, account } = await house.issue({ anchor: 15 });
+    for (const day of ["2026-11-15", "2026-12-01", "2026-12-14", "2026-12-15"]) {
+      clock.ms = Date.parse(day);
+      for (let i = 0; i < 2; i++) await (await house.ask(key)).text();
+    }
+    await eventually(() => assert.equal(house.lines.length, 8));
+    assert.equal(house.lines.filter(({ status }) => status === 429).length, 3);
+    const logs = await writeLogs(house);
+    const asked = ["plans", "try", house.file, "--log", ...logs, "--json"];
+    const same = jsonOf<Told>(await runVerb(asked));
+    assert.deepEqual([same.accounts, same.requests], [[], 8]);
+    assert.deepEqual(same.missing, [
+      "the log begins at 2026-11-15 00:00:00Z, and its month at 2026-11-01 00:00:00Z: what was charged between them is not in it",
+    ]);
+    const plans = join(house.directory, "new.yaml");
+    await writeFile(plans, "plans: { free: { month: 2 } }\n");
+    const trying = ["plans", "try", plans, "--config", house.file, "--log", ...logs, "--json"];
+    const [stricter] = jsonOf<Told>(await runVerb(trying)).accounts;
+    assert.deepEqual(
+      [stricter?.account, stricter?.limited, stricter?.window],
+      [account, 1, "month"],
+    );
+  });
+
   it("says what a log lacks: its beginning, lines, plans, and changes meanwhile", async () => {
     const clock = { ms: START_MS + 5_000 };
     const { house } = await lived(clock);
