@@ -213,12 +213,16 @@ export const RESPONSE_SCHEMAS = {
   }),
   Refreshed: objectOf({ ok: BOOLEAN, why: STRING }, ["why"]),
   Explanation: objectOf(EXPLANATION),
-  OpenCharge: objectOf({
-    account: STRING,
-    environment: STRING,
-    units: COUNT,
-    decidedAt: { ...COUNT, description: "Unix milliseconds" },
-  }),
+  OpenCharge: objectOf(
+    {
+      account: STRING,
+      environment: STRING,
+      units: COUNT,
+      decidedAt: { ...COUNT, description: "Unix milliseconds" },
+      meters: { ...mapOf(COUNT), description: "What it holds of each meter" },
+    },
+    ["meters"],
+  ),
   Deprecation: objectOf({
     environment: STRING,
     method: STRING,

@@ -5,7 +5,7 @@ import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import { type Balance, fewerByChanges, judge } from "./balance.ts";
 import { type DayRow, isClosed, lateUnits } from "./day-balances.ts";
 import type { Incidents, Period } from "./incidents.ts";
-import { type Ledger, newSum } from "./ledger.ts";
+import { type Ledger, meterOfWindow, newSum, type PeriodSum } from "./ledger.ts";
 import type { LogSpan } from "./log-span.ts";
 
 /** The period that was asked for; if undefined, all that logs, store and history cover. */
@@ -64,6 +64,8 @@ function windowBalance(
   const sum = ledger.of(environment, account)?.windows.get(window) ?? newSum();
   if (used === 0 && sum.charged + sum.atEdge + sum.reset === 0) return undefined;
   const period = { fromMs: from, toMs: at + 1 };
+  const meter = meterIn(inputs, name, window);
+  const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window);
   const isChanged = !ofPlan(plan) && incidents.isChanged(name, period);
   const change = "the account was changed, which may have added the window";
@@ -71,8 +73,9 @@ function windowBalance(
     ...{ ...name, window },
     ...judge({
       ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
-      ...openIn(inputs, name, { ...period, toMs: Math.min(to, at + 1) }),
-      ...commonEvidence(inputs, name, period),
+      ...openIn(inputs, name, { ...period, toMs: Math.min(to, at + 1) }, meter),
+      ...commonEvidence(inputs, name, period, meter),
+      unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
         ...fewerByChanges(sum, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged + sum.atEdge, why: change }] : []),
@@ -84,6 +87,34 @@ function windowBalance(
   };
 }
 
+/** The meter of a window such as `tokens.minute`; undefined for windows of plans and operations. */
+function meterIn({ ledger, openBefore }: AuditInputs, name: Named, window: string) {
+  const meter = meterOfWindow(window);
+  const isLogged = ledger.of(name.environment, name.account)?.meters.has(meter) === true;
+  return isLogged || openBefore.some(({ meters }) => meters?.[meter] !== undefined)
+    ? meter
+    : undefined;
+}
+
+/**
+ * Units by which the window of a meter may differ from the lines: a window that was reset takes no
+ * settlement of what was held before, and a lost settlement is in no window.
+ */
+function unsettledIn(
+  lost: ReadonlyMap<number, number>,
+  { reset, settled }: PeriodSum,
+  { fromMs, toMs }: Period,
+) {
+  const units = [...lost]
+    .filter(([day]) => day >= dayOf(fromMs) && day <= dayOf(toMs))
+    .reduce((sum, [, each]) => sum + Math.abs(each), 0);
+  if (units > 0)
+    return { units: units + (reset > 0 ? settled : 0), why: "told as settlement_lost" };
+  return reset > 0
+    ? { units: settled, why: "the window was reset while answers were under way" }
+    : undefined;
+}
+
 /** A window of an operation is not part of a plan and always exists. */
 function planHas({ plans }: Pick<Config, "plans">, plan: string, window: string): boolean {
   const limits = plans.get(plan);
@@ -93,12 +124,21 @@ function planHas({ plans }: Pick<Config, "plans">, plan: string, window: string)
 
 type Named = { readonly account: string; readonly environment: string };
 
-function commonEvidence({ incidents, alive }: AuditInputs, name: Named, period: Period) {
+/** Lines that name units of a plan say that holds are concerned too, and not how many units. */
+function commonEvidence(
+  { incidents, alive }: AuditInputs,
+  name: Named,
+  period: Period,
+  meter?: string,
+) {
+  const unitsOf = (units: number) => {
+    return meter === undefined || units === 0 ? units : Number.POSITIVE_INFINITY;
+  };
   const killedMs = incidents.killedIn(period, alive);
   const at = killedMs === undefined ? "" : new Date(killedMs).toISOString();
   return {
-    uncertain: incidents.uncertainOf(name, period),
-    lost: incidents.lostIn(period),
+    uncertain: unitsOf(incidents.uncertainOf(name, period)),
+    lost: unitsOf(incidents.lostIn(period)),
     killed: killedMs === undefined ? undefined : `a gateway ended without a last line at ${at}`,
   };
 }
@@ -111,12 +151,15 @@ function openIn(
   { openBefore, openAfter }: AuditInputs,
   { account, environment }: Named,
   { fromMs, toMs }: Period,
+  meter?: string,
 ) {
   const sum = (charges: readonly OpenCharge[]) => {
     return charges
       .filter((one) => one.account === account && one.environment === environment)
       .filter(({ decidedAt }) => decidedAt >= fromMs && decidedAt < toMs)
-      .reduce((units, one) => units + one.units, 0);
+      .reduce((units, one) => {
+        return units + (meter === undefined ? one.units : (one.meters?.[meter] ?? 0));
+      }, 0);
   };
   const [before, after] = [sum(openBefore), sum(openAfter)];
   return { openLeast: Math.min(before, after), openMost: before };
@@ -132,20 +175,26 @@ export function dayBalances(
   const late = lateUnits(rows, (day) => incidents.isReturnDay(day));
   const over = rows.filter(({ day }) => day < dayOf(nowMs));
   return over.map((row): Balance => {
-    const { account, environment, day, sum } = row;
+    const { account, environment, day, sum, meter, lost } = row;
     const name = { account, environment };
     const period = { fromMs: day * DAY_MS, toMs: (day + 1) * DAY_MS };
     const moved = late.get(row) ?? 0;
     const judged = judge({
-      ...{ counted: row.counted - moved, sum, gap: span.gapIn(period, createdOf(name), false) },
-      ...openIn(inputs, name, period),
-      ...commonEvidence(inputs, name, period),
+      ...{ counted: row.counted + lost - moved, sum },
+      gap: span.gapIn(period, createdOf(name), false),
+      ...openIn(inputs, name, period, meter),
+      ...commonEvidence(inputs, name, period, meter),
       fewer: fewerByChanges({ ...sum, plans: new Map() }, () => true),
     });
-    const told = { ...name, window: formatDay(day), ...judged, counted: row.counted };
+    const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
+    const told = { ...name, window, ...judged, counted: row.counted };
     if (!isClosed(day, nowMs) && judged.verdict === "drift") {
       const why = "the day closes 15 minutes after its end";
       return { ...told, drift: 0, verdict: "not compared", why };
+    }
+    if (lost !== 0 && judged.verdict === "matched") {
+      const why = `${Math.abs(lost)} units ${lost > 0 ? "fewer" : "more"}: told as settlement_lost`;
+      return { ...told, verdict: "explained", why };
     }
     if (moved === 0 || judged.verdict !== "matched") return told;
     const why = `${Math.abs(moved)} units were charged late, on the ${moved < 0 ? "next day" : "day after"}`;

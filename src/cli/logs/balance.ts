@@ -36,6 +36,8 @@ export type Evidence = {
   readonly lost: number;
   /** Why the store may have more units, from a killed gateway; undefined if none was killed. */
   readonly killed: string | undefined;
+  /** Units of a meter that may differ either way, and why; undefined if none may. */
+  readonly unsettled?: { readonly units: number; readonly why: string } | undefined;
   /** Why the logs do not cover the whole period; undefined if they do. */
   readonly gap: string | undefined;
   /**
@@ -71,6 +73,10 @@ export function judge(evidence: Evidence): Judged {
     ];
     if (whys.length > 0) return explained(whys.join(", "));
     return { ...told, open, drift: 0, verdict: "matched" };
+  }
+  const unsettled = evidence.unsettled;
+  if (unsettled !== undefined && Math.max(over, under) <= unsettled.units) {
+    return explained(`${Math.max(over, under)} units differ: ${unsettled.why}`);
   }
   if (over > 0) {
     if (over <= uncertain) return explained(`${over} units were told as uncertain`);

@@ -1,6 +1,6 @@
 import { DAY_MS, dayOf } from "../../core/quota/days.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
-import { newSum, type PeriodSum } from "./ledger.ts";
+import { type Ledger, newSum, type PeriodSum } from "./ledger.ts";
 
 /**
  * A day accepts late charges and settlements for this long after its end
@@ -9,10 +9,29 @@ import { newSum, type PeriodSum } from "./ledger.ts";
 const CLOSES_MS = 15 * 60_000;
 
 type Named = { readonly account: string; readonly environment: string };
-type DayKey = Named & { readonly day: number };
+/** Without a meter it is about the units of the plan. */
+type DayKey = Named & { readonly day: number; readonly meter?: string };
 
-/** The units of one closed day of an account, in the history and in the logs. */
-export type DayRow = DayKey & { readonly counted: number; readonly sum: PeriodSum };
+/**
+ * The units of one closed day of an account, or those of one of its meters, in the history and in the
+ * logs. `lost` are units of the logs that the history lacks, below 0 those that it has beyond them.
+ */
+export type DayRow = DayKey & {
+  readonly counted: number;
+  readonly sum: PeriodSum;
+  readonly lost: number;
+};
+
+/** A row of a history, as far as it is compared. */
+type HistoryRow = Pick<DayReport, "account" | "environment" | "day" | "units" | "meters">;
+
+/** The days of the accounts in the logs. */
+type LedgerDays = {
+  of(
+    environment: string,
+    account: string,
+  ): Pick<NonNullable<ReturnType<Ledger["of"]>>, "days" | "meters"> | undefined;
+};
 
 /** Whether a day that is over can no longer change. */
 export function isClosed(day: number, nowMs: number): boolean {
@@ -23,43 +42,57 @@ export function isClosed(day: number, nowMs: number): boolean {
  * Joins the rows of a history with the days of a ledger, in any order, and keeps the differences.
  */
 export class DayBalances {
-  readonly #sumOf: (key: DayKey) => PeriodSum | undefined;
+  readonly #ledger: LedgerDays;
   readonly #known = new Set<string>();
   readonly rows: DayRow[] = [];
   firstDay = Number.POSITIVE_INFINITY;
   matched = 0;
 
-  constructor(sumOf: (key: DayKey) => PeriodSum | undefined) {
-    this.#sumOf = sumOf;
+  constructor(ledger: LedgerDays) {
+    this.#ledger = ledger;
   }
 
   /** Adds rows of the history, and days of the logs without such a row, with 0 units. */
-  add(rows: readonly Pick<DayReport, "account" | "environment" | "day" | "units">[]): void {
-    for (const { account, environment, day: text, units } of rows) {
+  add(rows: readonly HistoryRow[]): void {
+    for (const { account, environment, day: text, units, meters = {} } of rows) {
       const key = { account, environment, day: dayOf(Date.parse(text)) };
       this.firstDay = Math.min(this.firstDay, key.day);
       this.#known.add(idOf(key));
       this.#compare(key, units);
+      this.#compareMeters(key, meters);
     }
   }
 
   /** Adds a day of the logs. If the history has no row of it, it is not compared. */
   addLogged(key: DayKey): void {
-    if (!this.#known.has(idOf(key))) this.#compare(key, 0);
+    if (this.#known.has(idOf(key))) return;
+    this.#known.add(idOf(key));
+    this.#compare(key, 0);
+    this.#compareMeters(key, {});
+  }
+
+  #compareMeters(key: DayKey, counted: Readonly<Record<string, number>>): void {
+    const logged = this.#ledger.of(key.environment, key.account)?.meters;
+    const names = [...Object.keys(counted), ...(logged?.keys() ?? [])];
+    for (const meter of new Set(names)) this.#compare({ ...key, meter }, counted[meter] ?? 0);
   }
 
   #compare(key: DayKey, counted: number): void {
-    const sum = this.#sumOf(key);
+    const known = this.#ledger.of(key.environment, key.account);
+    const meter = key.meter === undefined ? undefined : known?.meters.get(key.meter);
+    const sum = (key.meter === undefined ? known : meter)?.days.get(key.day);
+    const lost = meter?.lost.get(key.day) ?? 0;
     const charged = sum === undefined ? 0 : sum.charged + sum.atEdge;
-    if (sum !== undefined && charged === counted) this.matched += 1;
-    else if (counted > 0 || charged > 0) this.rows.push({ ...key, counted, sum: sum ?? EMPTY });
+    if (sum !== undefined && charged === counted && lost === 0) this.matched += 1;
+    else if (counted > 0 || charged > 0)
+      this.rows.push({ ...key, counted, lost, sum: sum ?? EMPTY });
   }
 }
 
 const EMPTY = newSum();
 
-function idOf({ environment, account, day }: DayKey): string {
-  return `${environment}:${account} ${day}`;
+function idOf({ environment, account, day, meter = "" }: DayKey): string {
+  return `${environment}:${account} ${day} ${meter}`;
 }
 
 /**
@@ -73,7 +106,7 @@ export function lateUnits(
   const byId = new Map(rows.map((row) => [idOf(row), row]));
   const late = new Map<DayRow, number>();
   const over = (row: DayRow) => {
-    return row.counted - row.sum.charged - row.sum.atEdge - (late.get(row) ?? 0);
+    return row.counted + row.lost - row.sum.charged - row.sum.atEdge - (late.get(row) ?? 0);
   };
   for (const row of rows.toSorted((a, b) => a.day - b.day)) {
     const next = byId.get(idOf({ ...row, day: row.day + 1 }));

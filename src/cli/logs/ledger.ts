@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/reports.ts";
-import { dayOf } from "../../core/quota/days.ts";
+import { loggedUnits } from "../../core/meters/meter-charge.ts";
+import { DAY_MS, dayOf, lastClosedDay } from "../../core/quota/days.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { operationsOf } from "./traffic-replay.ts";
@@ -14,6 +15,8 @@ export type PeriodSum = {
   atEdge: number;
   /** Units that an operator set to 0. */
   reset: number;
+  /** Units by which the requests of a meter used more or less than they held, added up. */
+  settled: number;
   /** Units by plan and configuration of their lines, with the last instant of each. */
   readonly plans: Map<string, number>;
   readonly configs: Map<string, { units: number; lastMs: number }>;
@@ -26,6 +29,14 @@ type LedgerAccount = {
   readonly windows: Map<string, PeriodSum>;
   /** By UTC day since 1970. */
   readonly days: Map<number, PeriodSum>;
+  readonly meters: Map<string, MeterDays>;
+};
+
+/** The units of one meter of an account. */
+type MeterDays = {
+  readonly days: Map<number, PeriodSum>;
+  /** By day: units of its lines that no count has, as `settlement_lost` lines tell. */
+  readonly lost: Map<number, number>;
 };
 
 /**
@@ -45,26 +56,51 @@ export class Ledger {
 
   /** Charges that were decided after the store was asked are not added to the windows. */
   request(line: LoggedRequest): void {
-    const { env, account, charged, decidedAt } = line;
-    if (charged === 0 || decidedAt === undefined) return;
+    const { env, account, charged, decidedAt, meters } = line;
+    if (decidedAt === undefined || (charged === 0 && meters === undefined)) return;
     if (env === undefined || account === undefined) return;
     const known = this.of(env, account) ?? this.#add(env, account, undefined);
     const day = dayOf(decidedAt);
     this.firstDay = Math.min(day, this.firstDay ?? day);
-    addLine(sumOf(known.days, day), line, Number.POSITIVE_INFINITY);
+    if (charged > 0) addLine(sumOf(known.days, day), line, charged);
+    for (const [meter, { hold, ...rest }] of Object.entries(meters ?? {})) {
+      const { days } = metersOf(known, meter);
+      const units = loggedUnits({ hold, ...rest });
+      // After a day has closed a raise goes to the day on which it was settled.
+      const isLate = units > hold && day <= lastClosedDay(line.time);
+      addLine(sumOf(days, day), line, isLate ? hold : units);
+      if (isLate) addLine(sumOf(days, dayOf(line.time)), line, units - hold);
+    }
     const { counts } = known;
     if (counts === undefined || decidedAt > counts.at) return;
     this.charged += charged;
     for (const { window, from, to } of counts.windows) {
       if (decidedAt < from || decidedAt >= to) continue;
-      if (window.includes(".") && !this.#charges(line, window)) continue;
-      addLine(sumOf(known.windows, window), line, counts.at);
+      const units = this.#unitsIn(line, window);
+      if (units === undefined) continue;
+      const sum = sumOf(known.windows, window);
+      addLine(sum, line, units, counts.at);
+      const logged = meters?.[meterOfWindow(window)];
+      if (logged !== undefined) sum.settled += Math.abs(units - logged.hold);
     }
   }
 
+  event(line: LoggedEvent): void {
+    if (line.msg === "account_reset") this.#reset(line);
+    if (line.msg === "settlement_lost") this.#lose(line);
+  }
+
+  #lose({ environment, account, meter, units, day }: LoggedEvent): void {
+    const atMs = Date.parse(String(day));
+    const known = this.of(String(environment), String(account));
+    if (known === undefined || !Number.isSafeInteger(units) || !(atMs % DAY_MS === 0)) return;
+    const { lost } = metersOf(known, String(meter));
+    lost.set(dayOf(atMs), (lost.get(dayOf(atMs)) ?? 0) + Number(units));
+  }
+
   /** A reset removes units from the count, but not from the charges. */
-  event({ msg, account, env, windows, time, resetAt = time }: LoggedEvent): void {
-    if (msg !== "account_reset" || !Array.isArray(windows)) return;
+  #reset({ account, env, windows, time, resetAt = time }: LoggedEvent): void {
+    if (!Array.isArray(windows)) return;
     const known = this.of(String(env), String(account));
     for (const each of windows as unknown[]) {
       const { window, units } = (each ?? {}) as { window?: unknown; units?: unknown };
@@ -85,9 +121,23 @@ export class Ledger {
   }
 
   #add(environment: string, account: string, counts: CountReport | undefined): LedgerAccount {
-    const added = { account, environment, counts, windows: new Map(), days: new Map() };
+    const added = {
+      account,
+      environment,
+      counts,
+      windows: new Map(),
+      days: new Map(),
+      meters: new Map(),
+    };
     this.#accounts.set(`${environment}:${account}`, added);
     return added;
+  }
+
+  /** The units that a request took from a window; undefined if it does not belong to the window. */
+  #unitsIn(line: LoggedRequest, window: string): number | undefined {
+    const logged = line.meters?.[meterOfWindow(window)];
+    if (logged !== undefined) return loggedUnits(logged);
+    return window.includes(".") && !this.#charges(line, window) ? undefined : line.charged;
   }
 
   /** Whether a request belongs to the operation of a window such as `createPet.minute`. */
@@ -99,7 +149,7 @@ export class Ledger {
 }
 
 export function newSum(): PeriodSum {
-  return { charged: 0, atEdge: 0, reset: 0, plans: new Map(), configs: new Map() };
+  return { charged: 0, atEdge: 0, reset: 0, settled: 0, plans: new Map(), configs: new Map() };
 }
 
 function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {
@@ -111,13 +161,33 @@ function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {
   return sum;
 }
 
-function addLine(sum: PeriodSum, line: LoggedRequest, askedMs: number): void {
-  const { charged, decidedAt = 0, plan = "", config = "" } = line;
-  if (decidedAt === askedMs) sum.atEdge += charged;
-  else sum.charged += charged;
-  sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + charged);
+/** `tokens` of `tokens.minute`; "" of a window that belongs to no meter and no operation. */
+export function meterOfWindow(window: string): string {
+  return window.slice(0, Math.max(0, window.lastIndexOf(".")));
+}
+
+function metersOf({ meters }: LedgerAccount, meter: string): MeterDays {
+  let known = meters.get(meter);
+  if (known === undefined) {
+    known = { days: new Map(), lost: new Map() };
+    meters.set(meter, known);
+  }
+  return known;
+}
+
+/** Adds units of a line that were charged before the store was asked, or in that millisecond. */
+function addLine(
+  sum: PeriodSum,
+  line: LoggedRequest,
+  units: number,
+  askedMs = Number.POSITIVE_INFINITY,
+): void {
+  const { decidedAt = 0, plan = "", config = "" } = line;
+  if (decidedAt === askedMs) sum.atEdge += units;
+  else sum.charged += units;
+  sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + units);
   const terms = sum.configs.get(config) ?? { units: 0, lastMs: 0 };
-  terms.units += charged;
+  terms.units += units;
   terms.lastMs = Math.max(terms.lastMs, decidedAt);
   sum.configs.set(config, terms);
 }

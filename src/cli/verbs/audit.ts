@@ -269,23 +269,22 @@ async function readDays(
   };
   const window = asked.month ?? (asked.day === undefined ? "days that are over" : formatDay(from));
   if (reached.config.historyMs === undefined) return lacking(window, "there is no history");
-  const days = new DayBalances(({ environment, account, day }) => {
-    return ledger.of(environment, account)?.days.get(day);
-  });
+  const days = new DayBalances(ledger);
   const period = { days: Math.min(today - from + 2, DAYS_MAX) };
   const told = await accounts.history({ period }, (rows) => {
     days.add(rows.filter(({ day }) => isIn(dayOf(Date.parse(day)))));
   });
   if (!told.ok) return lacking(window, told.message);
   const known = new Set(counts.map(({ environment, account }) => `${environment}:${account}`));
-  for (const { environment, account, days: logged } of ledger.accounts) {
+  for (const { environment, account, days: logged, meters } of ledger.accounts) {
     if (
       told.missing?.length ||
       !known.has(`${environment}:${account}`) ||
       account.startsWith("addr:")
     )
       continue;
-    for (const day of logged.keys()) {
+    const metered = [...meters.values()].flatMap((meter) => [...meter.days.keys()]);
+    for (const day of [...logged.keys(), ...metered]) {
       if (isIn(day)) days.addLogged({ environment, account, day });
     }
   }

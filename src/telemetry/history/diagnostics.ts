@@ -18,7 +18,12 @@ type Named = { readonly account: string; readonly environment: string };
  * Units that were charged for a request in progress, which no log line mentions yet. `decidedAt` is
  * in Unix milliseconds of the store's clock.
  */
-export type OpenCharge = Named & { readonly units: number; readonly decidedAt: number };
+export type OpenCharge = Named & {
+  readonly units: number;
+  readonly decidedAt: number;
+  /** Units that the request holds of each meter; absent if it has none. */
+  readonly meters?: Readonly<Record<string, number>>;
+};
 
 /** The memory of a gateway's own refusals, to explain them. */
 export type Diagnostics = {

@@ -88,9 +88,9 @@ describe("the reach of logs", () => {
 describe("days that are over", () => {
   const DAY = Math.floor(NOON / DAY_MS);
   const rowsOf = (units: Readonly<Record<number, readonly [counted: number, charged: number]>>) => {
-    const days = new DayBalances(({ day }) => {
-      return { ...newSum(), charged: units[day - DAY]?.[1] ?? 2 };
-    });
+    const charged = (day: number) => ({ ...newSum(), charged: units[day]?.[1] ?? 2 });
+    const logged = new Map([...Array(10).keys()].map((i) => [DAY + i, charged(i)]));
+    const days = new DayBalances({ of: () => ({ days: logged, meters: new Map() }) });
     for (const [offset, [counted]] of Object.entries(units)) {
       days.add([{ ...ACME, day: formatDay(DAY + Number(offset)), units: counted }]);
     }

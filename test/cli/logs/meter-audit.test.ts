@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { dayBalances, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { DayBalances } from "../../../src/cli/logs/day-balances.ts";
+import { Incidents } from "../../../src/cli/logs/incidents.ts";
+import { Ledger } from "../../../src/cli/logs/ledger.ts";
+import { LogSpan } from "../../../src/cli/logs/log-span.ts";
+import type { LoggedMeter } from "../../../src/core/meters/meter-charge.ts";
+import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
+import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
+import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
+
+const ACME = { environment: "production", account: "acme" };
+const DAY = dayOf(Date.UTC(2026, 9, 21));
+const NOON = (DAY + 0.5) * DAY_MS;
+
+type Line = {
+  readonly atMs?: number;
+  readonly endMs?: number;
+  readonly charged?: number;
+  readonly tokens?: LoggedMeter;
+};
+
+function lineOf({ atMs = NOON, endMs = atMs, charged = 1, tokens }: Line): LoggedRequest {
+  const { environment: env, account } = ACME;
+  return {
+    ...{ msg: "request", time: endMs, id: "r", env, account, plan: "pro", config: "c" },
+    ...{ method: "POST", route: "/v1/chat", charged, decidedAt: atMs, cost: charged },
+    ...(tokens && { meters: { tokens } }),
+  } as unknown as LoggedRequest;
+}
+
+const lost = (units: number, day = DAY): LoggedEvent => ({
+  ...{ msg: "settlement_lost", ...ACME, id: "r", meter: "tokens", units, day: formatDay(day) },
+});
+
+type Case = {
+  readonly lines: readonly Line[];
+  readonly events?: readonly LoggedEvent[];
+  readonly open?: readonly OpenCharge[];
+};
+
+function inputsOf(
+  { lines, events = [], open = [] }: Case,
+  counts: ConstructorParameters<typeof Ledger>[0],
+) {
+  const ledger = new Ledger(counts, []);
+  const span = new LogSpan();
+  span.line(NOON - 40 * DAY_MS);
+  span.line(NOON + 2 * DAY_MS);
+  for (const line of lines) ledger.request(lineOf(line));
+  for (const event of events) ledger.event(event);
+  return {
+    config: { plans: new Map(), historyMs: 400 * DAY_MS },
+    ...{ ledger, span, incidents: new Incidents(), alive: 1 },
+    ...{ openBefore: open, openAfter: open },
+  };
+}
+
+/** The verdict of a day by its meter, where the history has so many units. */
+function judgeDay(tokens: number | undefined, one: Case, day = DAY) {
+  const inputs = inputsOf(one, []);
+  const days = new DayBalances(inputs.ledger);
+  const units = one.lines.reduce((sum, { charged = 1 }) => sum + charged, 0);
+  const meters = tokens === undefined ? {} : { meters: { tokens } };
+  days.add([{ ...ACME, day: formatDay(day), units: day === DAY ? units : 0, ...meters }]);
+  const nowMs = NOON + 2 * DAY_MS;
+  const found = dayBalances(inputs, days.rows, { nowMs, createdOf: () => 0 });
+  const { window, verdict, drift, why } = found.find((each) => each.window.includes(" ")) ?? {};
+  return [window ?? `${days.matched} matched`, verdict, drift, why];
+}
+
+const TOKENS_DAY = `${formatDay(DAY)} tokens`;
+
+describe("the audit of a meter's day", () => {
+  it("adds up what was used, else what it was charged instead, else the hold", () => {
+    const lines = [
+      { tokens: { hold: 2000, used: 137 } },
+      { tokens: { hold: 2000, used: 99_000, charged: 16_000 } },
+      { tokens: { hold: 2000 } },
+      { tokens: { hold: 2000, charged: 0 } },
+      { tokens: { hold: 0, used: 5 }, charged: 0 },
+      {},
+    ];
+    const all = 137 + 16_000 + 2000 + 5;
+    assert.deepEqual(judgeDay(all, { lines }), ["2 matched", undefined, undefined, undefined]);
+    assert.deepEqual(judgeDay(all + 1, { lines }), [TOKENS_DAY, "drift", 1, undefined]);
+    assert.deepEqual(judgeDay(all - 1, { lines }), [TOKENS_DAY, "drift", -1, undefined]);
+    assert.deepEqual(judgeDay(undefined, { lines }).slice(0, 3), [TOKENS_DAY, "drift", -all]);
+  });
+
+  it("explains what lines of settlement_lost name, to the unit, either way", () => {
+    const lines = [{ tokens: { hold: 2000, used: 500 } }, { tokens: { hold: 2000, used: 2600 } }];
+    const fewer = judgeDay(4600, { lines, events: [lost(-1500)] });
+    assert.deepEqual(fewer, [
+      TOKENS_DAY,
+      "explained",
+      0,
+      "1500 units more: told as settlement_lost",
+    ]);
+    const more = judgeDay(2500, { lines, events: [lost(600)] });
+    assert.deepEqual(more, [
+      TOKENS_DAY,
+      "explained",
+      0,
+      "600 units fewer: told as settlement_lost",
+    ]);
+    assert.equal(judgeDay(2499, { lines, events: [lost(600)] })[1], "drift");
+    assert.equal(judgeDay(2500, { lines, events: [lost(600, DAY + 1)] })[1], "drift");
+  });
+
+  it("has a raise that was settled after the day closed on the day of its settlement", () => {
+    const closesMs = (DAY + 1) * DAY_MS + 15 * 60_000;
+    const tokens = { hold: 2000, used: 9000 };
+    const late = { lines: [{ tokens, endMs: closesMs }] };
+    assert.equal(judgeDay(2000, late)[0], "2 matched");
+    assert.deepEqual(judgeDay(7000, late, DAY + 1), ["1 matched", undefined, undefined, undefined]);
+    assert.equal(judgeDay(9000, { lines: [{ tokens, endMs: closesMs - 1 }] })[0], "2 matched");
+  });
+
+  it("counts the holds of streams that are still under way", () => {
+    const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 } }];
+    const one = { lines: [{ tokens: { hold: 2000, used: 10 } }], open };
+    assert.deepEqual(judgeDay(2010, one), [TOKENS_DAY, "explained", 0, "2000 units are under way"]);
+    assert.equal(judgeDay(2011, one)[1], "drift");
+  });
+});
+
+/** The verdict of `tokens.day`, which runs, where the store has so many units. */
+function judgeWindow(used: number, one: Case) {
+  const [from, to] = [DAY * DAY_MS, (DAY + 1) * DAY_MS];
+  const windows = [{ window: "tokens.day", used, from, to }];
+  const counts = [{ ...ACME, plan: "pro", created: 0, at: NOON + 1000, windows }];
+  const inputs = inputsOf(one, counts);
+  const [found] = windowBalances(inputs, {});
+  return [found?.verdict, found?.drift, found?.why];
+}
+
+describe("the audit of a meter's window", () => {
+  const lines = [
+    { tokens: { hold: 2000, used: 500 } },
+    { tokens: { hold: 2000, used: 4000 } },
+    { charged: 3 },
+  ];
+
+  it("adds up the lines that took from the meter, and holds under way", () => {
+    assert.deepEqual(judgeWindow(4500, { lines }), ["matched", 0, undefined]);
+    assert.deepEqual(judgeWindow(4501, { lines }), ["drift", 1, undefined]);
+    assert.deepEqual(judgeWindow(4499, { lines }), ["drift", -1, undefined]);
+    const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 } }];
+    assert.equal(judgeWindow(6500, { lines, open })[0], "explained");
+    assert.equal(judgeWindow(6501, { lines, open })[0], "drift");
+  });
+
+  it("explains a reset while answers were under way, and settlements that were lost", () => {
+    const windows = [{ window: "tokens.day", units: 4000 }];
+    const event = { msg: "account_reset", env: "production", account: "acme", windows, time: NOON };
+    // Two holds were reset, and what they used beyond or below them is in no window.
+    assert.equal(judgeWindow(0, { lines, events: [event] })[0], "explained");
+    const more = { ...event, windows: [{ window: "tokens.day", units: 9000 }] };
+    assert.equal(judgeWindow(0, { lines, events: [more] })[0], "drift");
+    assert.equal(judgeWindow(6000, { lines, events: [lost(-1500)] })[0], "explained");
+    assert.equal(judgeWindow(6001, { lines, events: [lost(-1500)] })[0], "drift");
+  });
+});
