@@ -12,22 +12,34 @@ Schema; editors find it through the first line of the file:
 # yaml-language-server: $schema=./tollgate.schema.json
 \`\`\`
 
+The smallest file that works:
+
+\`\`\`yaml
+environments:
+  production:
+    listen: 127.0.0.1:8080
+    basePath: /v1
+    keyTag: live
+    upstreams: [http://127.0.0.1:3000]
+plans:
+  free: { minute: 60, day: 1000 }
+\`\`\`
+
 - Unknown keys, keys given twice and keys without a value are mistakes.
 - Paths are relative to the file.
-- Durations are a whole number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`; sizes one with \`B\`, \`KiB\`, \`MiB\` or
-  \`GiB\`.
-- \`\${NAME}\` and \`\${NAME:-default}\` are replaced inside values, after parsing: a variable can hold
-  anything and adds no structure. The default holds when NAME is unset or empty. Without a default an
-  unset variable is a mistake. In a map between braces YAML wants the reference in quotes. A literal
-  dollar is \`$$\`. Values from the environment are never shown in a message.
-- \`\${file:/run/secrets/x}\` is the content of that file, of at most 64 KiB and without the line break
-  at its end. It is watched like the configuration, so that a secret that is replaced is reloaded.
-- Where the variable \`TOLLGATE_DATA\` is set it is the folder of the defaults of \`keys\` and
-  \`stateFile\`, as in the image.
+- A duration is a whole number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`, such as \`24h\`. A size is one with \`B\`, \`KiB\`,
+  \`MiB\` or \`GiB\`, such as \`1MiB\`.
+- \`\${NAME}\` is the value of a variable of the environment, and \`\${NAME:-default}\` has a default for one that is unset
+  or empty. An unset variable without a default is a mistake. Both are replaced after parsing, so that a variable can
+  hold anything and adds no structure. In a map between braces, put the reference in quotes. A literal dollar is \`$$\`.
+  Messages never show values from the environment.
+- \`\${file:/run/secrets/x}\` is the content of that file, at most 64 KiB, without the line break at its end. The file is
+  watched like the configuration, so a secret that is replaced is reloaded.
+- The variable \`TOLLGATE_DATA\`, if set, is the folder of the defaults of \`keys\` and \`stateFile\`, as in the image.
 - The forms of \`store\` are \`memory\`, \`redis://user:password@host:6379/0\`,
   \`redis+sentinel://user:password@host:26379,host:26379/NAME\` with the name of the master, and
-  \`redis+cluster://host:7000,host:7001\`; \`rediss\` in place of \`redis\` is TLS. What a user name or
-  password holds beside letters, digits and \`-._~\` is percent-encoded.
+  \`redis+cluster://host:7000,host:7001\`. Write \`rediss\` in place of \`redis\` for TLS. In a user name or password,
+  percent-encode everything except letters, digits and \`-._~\`.
 - \`off\` may be written \`false\`.
 
 ## Across keys
@@ -55,11 +67,13 @@ These are mistakes too:
 
 ## Reload
 
-Saving the file, SIGHUP or \`POST /api/reload\` reads everything again and swaps it whole; a file with
-a mistake changes nothing. A reload is refused that changes \`store\`, \`storePrefix\`, \`keys\`,
-\`stateFile\`, \`workers\`, the \`listen\` of an environment or of \`admin\`, or whether a listener has \`tls\`, or drops a plan that working
-keys have (or makes it \`custom\` while they have no limits of their own). An environment may come or go
-only on an address that another one has open.
+Save the file, send SIGHUP, or use \`POST /api/reload\`: the gateway reads everything again and puts it in force as a whole.
+A file with a mistake changes nothing. A reload is refused if it
+
+- changes \`store\`, \`storePrefix\`, \`keys\`, \`stateFile\`, \`workers\`, the \`listen\` of an environment or of \`admin\`, or
+  whether a listener has \`tls\`
+- drops a plan that working keys have, or makes it \`custom\` while they have no limits of their own
+- adds or removes an environment on an address that no other environment has open
 `;
 
 const DESCRIPTION_NOTES = `## The API description
@@ -103,7 +117,7 @@ export function configurationReference(): string {
   inner.sort((one, other) => Number(other.isRequired) - Number(one.isRequired));
   const sections = [
     section("The file", "", top),
-    ...inner.flatMap(({ key, schema }) => sectionsOf(key, schema)),
+    ...inner.flatMap(({ key, schema }) => sectionsOf(`${key}${listMark(schema)}`, schema)),
   ];
   return `${INTRODUCTION}\n${sections.join("\n")}\n${DESCRIPTION_NOTES}`;
 }
@@ -125,10 +139,15 @@ function sectionsOf(title: string, schema: JsonSchema): string[] {
   return [
     section(title, words, rowsOf(map)),
     ...inner.flatMap((row) => {
-      const isList = row.schema.type === "array";
-      return sectionsOf(`${title}.${row.key}${isList ? "[]" : ""}`, row.schema);
+      return sectionsOf(`${title}.${row.key}${listMark(row.schema)}`, row.schema);
     }),
   ];
+}
+
+/** "[]" behind the title of a key that takes a list of maps. */
+function listMark(schema: JsonSchema): string {
+  const options = Array.isArray(schema.anyOf) ? (schema.anyOf as JsonSchema[]) : [];
+  return [schema, ...options].some(({ type }) => type === "array") ? "[]" : "";
 }
 
 function isOff(schema: JsonSchema): boolean {
