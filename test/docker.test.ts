@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { each } from "./support/each.ts";
 import { startTestUpstream } from "./support/gateway/backend.ts";
 import { startNode } from "./support/gateway/processes.ts";
 import { eventually } from "./support/poll.ts";
@@ -111,7 +112,7 @@ describe("the image", () => {
       ["node"],
     );
     const user = last.findIndex(({ word }) => word === "USER");
-    assert.ok(last.slice(user).every(({ word }) => !["COPY", "RUN"].includes(word)));
+    assert.ok(each(last.slice(user)).every(({ word }) => !["COPY", "RUN"].includes(word)));
     assert.deepEqual(all("STOPSIGNAL"), ["SIGTERM"]);
     assert.deepEqual(JSON.parse(all("ENTRYPOINT")[0] ?? ""), ["tollgate"]);
     assert.deepEqual(JSON.parse(all("CMD")[0] ?? ""), ["start"]);

@@ -7,6 +7,7 @@ import { ACCESS_LOG_FIELDS, type AccessLogEntry, createLog } from "../src/teleme
 import { LOG_EVENTS } from "../src/telemetry/log/log-events.ts";
 import { METRICS, type MetricRow } from "../src/telemetry/metrics/metrics.ts";
 import { UNWATCHED } from "./admin/admin-house.ts";
+import { each } from "./support/each.ts";
 
 describe("a file that is made from the code is committed as the code makes it", () => {
   for (const { path, text } of GENERATED) {
@@ -104,7 +105,7 @@ describe("the rows", () => {
     const text = await metrics.render();
     const types = [...text.matchAll(/^# TYPE tollgate_(\S+) (\w+)$/gm)];
     assert.deepEqual(types.map(([, name]) => name).sort(), Object.keys(METRICS).sort());
-    for (const [, name = "", type] of types) {
+    for (const [, name = "", type] of each(types)) {
       const row: MetricRow = METRICS[name as keyof typeof METRICS];
       assert.equal(type, row.type, name);
       assert.ok(text.includes(`# HELP tollgate_${name} ${row.help}\n`), name);

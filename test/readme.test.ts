@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "vitest";
 import { parse } from "yaml";
 import { loadFiles, told } from "./config/folder.ts";
+import { each } from "./support/each.ts";
 import { startTestGateway } from "./support/gateway/house.ts";
 import { startTollgate } from "./support/gateway/processes.ts";
 
@@ -87,7 +88,7 @@ for (const command of commands) {
 }
 
 test("every file that the README links to is there", () => {
-  for (const [, path = ""] of readme.matchAll(/\]\(((?!https?:)[^)#]+)[^)]*\)/g)) {
+  for (const [, path = ""] of each(readme.matchAll(/\]\(((?!https?:)[^)#]+)[^)]*\)/g))) {
     assert.ok(existsSync(join(ROOT, path)), `README links to ${path}`);
   }
 });

@@ -9,6 +9,7 @@ import {
   filesNamedIn,
   linksIn,
 } from "./support/citations.ts";
+import { emptyClaims } from "./support/empty-claims.ts";
 import { codeOf, commentsOf, importsOf, longFunctions } from "./support/source.ts";
 import { layoutViolations } from "./support/walls.ts";
 
@@ -115,6 +116,38 @@ describe("the house", () => {
       return [...text.matchAll(guess)].map(([comment]) => `${path}: ${comment.trim()}`);
     });
     assert.deepEqual(bad, [], "name the subject: not What, Who or Of");
+  });
+
+  it("has no test that passes on nothing", () => {
+    const bad = [...SOURCES].flatMap(([path, text]) => {
+      if (!path.startsWith("test/") || path === "test/tidy.test.ts") return [];
+      return emptyClaims(text).map(({ line, list }) => `${path}:${line}: ${list} may be empty`);
+    });
+    assert.deepEqual(bad, [], "wrap the list in each() of test/support/each.ts");
+  });
+
+  it.for([
+    ["all.every(isGood);", ["all"]],
+    ["lines\n  .filter(isOurs)\n  .every(isGood);", ["lines .filter(isOurs)"]],
+    ["assert.ok(!(await asked()).every(isGood));", ["(await asked())"]],
+    ["each(all).every(isGood);", []],
+    ["assert.equal(all.length, 3);\nall.every(isGood);", []],
+    ["assert.equal(call.length, 3);\nall.every(isGood);", ["all"]],
+    ["[1, 2].every(isGood);", []],
+    ["[...all].every(isGood);", ["[...all]"]],
+    ["const all = [1];\nall.every(isGood);", []],
+    ["for (const one of house.lines) assert.ok(one);", ["house.lines"]],
+    ["for (const one of house.lines) count(one);", []],
+    ["for (const one of each(house.lines)) assert.ok(one);", []],
+    ["for (const [a] of all.filter(isOurs)) {\n  assert.ok(a);\n}", ["all.filter(isOurs)"]],
+    ["const ours = all.filter(isOurs);\nfor (const one of ours) assertGood(one);", ["ours"]],
+    ["const ours = each(all.filter(isOurs));\nfor (const one of ours) assertGood(one);", []],
+    ["for (const one of CASES) assert.ok(one);", []],
+  ] as const)("knows a claim that holds of nothing: %s", ([text, lists]) => {
+    assert.deepEqual(
+      emptyClaims(text).map(({ list }) => list),
+      lists,
+    );
   });
 
   it("names no registry and no place on one machine, in any text", () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { each } from "../support/each.ts";
 import { eventually } from "../support/poll.ts";
 
 /** The samples of a scrape, by name and labels. */
@@ -36,7 +37,7 @@ export function samplesOf(text: string): [name: string, value: number][] {
 export function assertConventions(text: string): void {
   const types = new Map<string, string>();
   const helped = new Set<string>();
-  for (const line of text.split("\n").filter((one) => one !== "")) {
+  for (const line of each(text.split("\n").filter((one) => one !== ""))) {
     const [, kind, name = "", rest = ""] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
     if (kind === "HELP") {
       assert.ok(!helped.has(name), `${name} is described once`);

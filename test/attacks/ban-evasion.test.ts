@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, test } from "vitest";
+import { each } from "../support/each.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { type Client, openClient } from "../support/wire/client.ts";
@@ -65,7 +66,9 @@ for (const kind of ["memory", "redis"] as const) {
     // Strikes are the grace apart, however many ask: not sooner, and not much later either.
     assert.ok(performance.now() - startMs >= STRIKES * GRACE_MS);
     const after = await Promise.all(clients.map((client) => client.ask({ key })));
-    assert.ok(after.every(({ status, body }) => status === 429 && body.includes("key_banned")));
+    assert.ok(
+      each(after).every(({ status, body }) => status === 429 && body.includes("key_banned")),
+    );
     for (const client of clients) client.socket.destroy();
     await house.law();
   });

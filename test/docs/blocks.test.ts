@@ -9,6 +9,7 @@ import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { EVENTS } from "../../src/telemetry/log/events.ts";
 import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
 import { loadFiles, told } from "../config/folder.ts";
+import { each } from "../support/each.ts";
 import { openAuthority } from "../support/wire/certificates.ts";
 import { Desk } from "./desk.ts";
 import {
@@ -180,7 +181,7 @@ describe("the blocks of the pages", () => {
       return [block, JSON.parse(block.text) as Record<string, unknown>] as const;
     });
     const kinds: string[] = [];
-    for (const [block, line] of lines) {
+    for (const [block, line] of each(lines)) {
       if (typeof line.msg !== "string") continue;
       kinds.push(line.msg);
       assert.deepEqual(strangeMembers(line), [], where(block));
@@ -242,7 +243,7 @@ describe("the commands of a page, in its order, at the desk of an operator", () 
   const pages = PAGES.filter((page) => {
     return FOLLOWED[page] === undefined && blocksOf(page).some(({ language }) => language === "sh");
   });
-  for (const page of pages) {
+  for (const page of each(pages)) {
     it(page, async () => {
       await using desk = await Desk.open();
       let said = "";

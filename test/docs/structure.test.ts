@@ -4,6 +4,7 @@ import { posix } from "node:path";
 import { describe, it } from "vitest";
 import { PLACED } from "../../scripts/pages/places.ts";
 import { linksIn } from "../support/citations.ts";
+import { each } from "../support/each.ts";
 import { blocksOf, ROOT, readPage } from "./markdown.ts";
 
 const PAGES = globSync("docs/**/*.md", { cwd: ROOT }).toSorted();
@@ -37,7 +38,7 @@ describe("every page of the documentation", () => {
   });
 
   it("is linked from the map or from the index of its folder", () => {
-    for (const page of PAGES.filter((one) => one !== MAP)) {
+    for (const page of each(PAGES.filter((one) => one !== MAP))) {
       const indexes = [MAP, `${posix.dirname(page)}/README.md`].filter((one) => one !== page);
       const linked = indexes
         .filter((index) => PAGES.includes(index))

@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { freePorts, openFolder, writeConfig } from "../cli/kit.ts";
+import { each } from "../support/each.ts";
 import { startProgram, startTollgate } from "../support/gateway/processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -31,7 +32,7 @@ describe("the page of tasks", () => {
     const leaked = JSON.parse((await run(leak)).said) as { key: string };
     await writeFile(join(folder.path, "leaked.txt"), leaked.key);
     let ran = 0;
-    for (const [, language, text = ""] of blocks) {
+    for (const [, language, text = ""] of each(blocks)) {
       if (language === "sh") {
         const { code, said } = await run(text);
         // Nothing was logged in the month that is asked for: the audit compares nothing, and says so.

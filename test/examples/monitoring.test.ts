@@ -8,6 +8,7 @@ import { parse, stringify } from "yaml";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
 import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
+import { each } from "../support/each.ts";
 import { startProgram } from "../support/gateway/processes.ts";
 import { needing } from "../support/needing.ts";
 import { readExample } from "./example-file.ts";
@@ -91,7 +92,7 @@ describe("Every query of the examples", () => {
     const sides = all.flatMap(([where = "", query = ""]) => {
       return query.split(/\b(?:unless|and|or) on \(\)/).map((side) => [where, side] as const);
     });
-    for (const [where, query] of sides) {
+    for (const [where, query] of each(sides)) {
       const { metrics, by } = partsOf(query);
       if (where.startsWith("$") && metrics.length === 0) continue;
       assert.ok(metrics.length > 0, `${where}: no metric in ${query}`);
@@ -132,8 +133,8 @@ describe("The dashboard", () => {
 
   it("knows every variable that it uses", () => {
     const known = new Set(["$__rate_interval", ...variables.map(([name]) => name)]);
-    for (const [title, query] of queries) {
-      for (const [name] of query.matchAll(/\$\w+/g))
+    for (const [title, query] of each(queries)) {
+      for (const [name] of each(query.matchAll(/\$\w+/g)))
         assert.ok(known.has(name), `${title}: ${name}`);
     }
   });
@@ -155,7 +156,7 @@ it("each alert names its entry in the runbook, and each entry is of an alert", (
     entries.map(([, name]) => name),
     rules.map(({ alert }) => alert),
   );
-  for (const [, name, text = ""] of entries) assert.ok(text.length > 80, `${name}: ${text}`);
+  for (const [, name, text = ""] of each(entries)) assert.ok(text.length > 80, `${name}: ${text}`);
   for (const { alert, annotations } of rules) {
     assert.equal(annotations.runbook, `docs/operations.md#${alert.toLowerCase()}`);
   }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { describe, it } from "vitest";
+import { each } from "../support/each.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway, type Upstream } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
@@ -95,7 +96,7 @@ describe("2.2 Reset on a reused socket: a backend that closes idle connections",
     assert.deepEqual(await getMany(house, GETS / 2), []);
     await house.law({ connectionsFailed: true });
     const retried = house.lines.filter(({ forwards }) => forwards === 2);
-    assert.ok(retried.every(({ method, status }) => method === "GET" && status === 200));
+    assert.ok(each(retried).every(({ method, status }) => method === "GET" && status === 200));
   });
 
   it("fails a POST that met a dead connection, and never sends it twice", async () => {

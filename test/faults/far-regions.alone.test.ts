@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
 import { describe, it, type TestContext } from "vitest";
+import { each } from "../support/each.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
@@ -118,7 +119,7 @@ describe("gateways far from their Redis", () => {
 
     proxy.behave({ blackHole: true });
     const waited = await Promise.all(Array.from({ length: 8 }, () => askTimed(house, key, agent)));
-    assert.ok(waited.every(({ status, tookMs }) => status === 503 && tookMs >= 950));
+    assert.ok(each(waited).every(({ status, tookMs }) => status === 503 && tookMs >= 950));
     await eventually(
       async () => {
         await askTimed(house, key, agent);

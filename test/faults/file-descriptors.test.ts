@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
+import { each } from "../support/each.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -18,7 +19,7 @@ async function openCrowd(port: number): Promise<Socket[]> {
   for (let i = 0; i < 2 * FILES; i++) {
     crowd.push(connect(port, "127.0.0.1").on("error", () => {}));
   }
-  await eventually(() => crowd.every((socket) => !socket.connecting));
+  await eventually(() => each(crowd).every((socket) => !socket.connecting));
   return crowd;
 }
 

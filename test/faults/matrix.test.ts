@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { each } from "../support/each.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -37,9 +38,9 @@ describe("the fault matrix", () => {
 
   it("has a row for each test that is named like one", () => {
     const rows = ROWS.map(([row]) => row);
-    for (const path of globSync("test/faults/*.test.ts", { cwd: ROOT })) {
+    for (const path of each(globSync("test/faults/*.test.ts", { cwd: ROOT }))) {
       const named = read(path).match(/(?<=(?:test|it|describe)\(\s*["`])2\.\d [^"`\n]*/g) ?? [];
-      for (const name of named) {
+      for (const name of each(named)) {
         assert.ok(
           rows.some((row) => name.startsWith(row)),
           `${path}: ${name}`,

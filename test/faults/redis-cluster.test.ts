@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
 import { bucketOf } from "../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../src/stores/redis/hash-slots.ts";
+import { each } from "../support/each.ts";
 import { startCluster } from "../support/redis/redis-engines.ts";
 import { dayUsed, metric, openRedisHouse, startLoad } from "./redis-house.ts";
 
@@ -42,7 +43,7 @@ it("2.1 Cluster MOVED/ASK: while slots move under load there are 0 5xx, and each
     );
     // Where the machine stalls for 50 ms a gateway decides by its own: such a round proves no more.
     if (before < (await local())) continue;
-    for (const { account } of issued) assert.equal(await dayUsed(house, account), LIMIT);
+    for (const { account } of each(issued)) assert.equal(await dayUsed(house, account), LIMIT);
     const admitted = told.filter(({ status }) => status === 200).length;
     t.annotate(`${admitted} of ${LIMIT * issued.length} admitted, ${moved.size} slots moved`);
     assert.equal(admitted, LIMIT * issued.length);

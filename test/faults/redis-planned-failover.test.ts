@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, type TestContext } from "vitest";
 import { jsonOf, runVerb } from "../cli/kit.ts";
+import { each } from "../support/each.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
@@ -75,7 +76,9 @@ async function failOverUnderLoad(
   await eventually(isOver, { withinMs: 60_000, everyMs: 100 });
   const refusals = ({ told: of }: Load) => of.filter(({ status }) => status === 429).length;
   const before = loads.map(refusals);
-  await eventually(() => loads.every((load, i) => refusals(load) > (before[i] as number) + 40));
+  await eventually(() =>
+    each(loads).every((load, i) => refusals(load) > (before[i] as number) + 40),
+  );
   return (await Promise.all(loads.map((load) => load.stop()))).flat();
 }
 

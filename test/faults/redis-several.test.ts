@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { each } from "../support/each.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -94,7 +95,7 @@ describe("2.1 Comes back: three gateways while Redis is away", () => {
     await other[Symbol.asyncDispose]();
     await three.cut();
     const told = await Promise.all(three.houses.map((house) => drain(house, NO_SHARE)));
-    assert.ok(told.every(({ admitted, limit }) => admitted === limit));
+    assert.ok(each(told).every(({ admitted, limit }) => admitted === limit));
     const all = LIMIT + told.reduce((sum, { admitted }) => sum + admitted, 0);
     t.annotate(`${all} admitted of ${LIMIT}, bound ${2 * LIMIT + GATEWAYS - 1}`);
     assert.ok(all <= 2 * LIMIT + GATEWAYS - 1, `${all}`);

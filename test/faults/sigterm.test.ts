@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
+import { each } from "../support/each.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { askOnce, type RequestOutcome } from "../support/gateway/load.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
@@ -53,7 +54,7 @@ async function stopUnderLoad(number: number): Promise<Run> {
     went.filter((one) => "status" in one && one.status === status).length;
   const failed = (at: string) => went.filter((one) => "failed" in one && one.failed === at);
   assert.deepEqual(failed("cut"), [], "every answer that began is complete");
-  assert.ok(went.every((one) => "failed" in one || [200, 503].includes(one.status)));
+  assert.ok(each(went).every((one) => "failed" in one || [200, 503].includes(one.status)));
   // Every accepted request was answered: an unanswered connection is one whose request nobody took.
   assert.equal(backend.seen.length, of(200), `${failed("unanswered").length} unanswered`);
   const forwards = served.lines.reduce((sum, line) => sum + line.forwards, 0);

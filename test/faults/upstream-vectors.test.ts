@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
 import { stringify } from "yaml";
+import { each } from "../support/each.ts";
 import { startByteUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { startTollgate } from "../support/gateway/processes.ts";
@@ -42,7 +43,7 @@ async function openHostile(vector: UpstreamVector) {
   return { house, backend, reset };
 }
 
-for (const vector of upstreamVectors().filter(({ after }) => after !== "endless")) {
+for (const vector of each(upstreamVectors().filter(({ after }) => after !== "endless"))) {
   test(`2.2 Bad framing: ${vector.name}: ${vector.why}`, async () => {
     const { house, backend, reset } = await openHostile(vector);
     await using _closed = house;

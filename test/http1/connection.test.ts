@@ -1,5 +1,6 @@
 import { Socket } from "node:net";
 import { describe, expect, it, vi } from "vitest";
+import { each } from "../support/each.ts";
 import {
   answering,
   connectionTo,
@@ -74,7 +75,7 @@ describe("a connection to a backend", () => {
     expect((await send(connection)).reused).toBe(false);
     connection.close();
     expect(backend.sockets).toHaveLength(2);
-    await until(() => backend.sockets.every((socket) => socket.destroyed));
+    await until(() => each(backend.sockets).every((socket) => socket.destroyed));
     expect(backend.sockets.map(({ destroyed }) => destroyed)).toEqual([true, true]);
   });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import { copyToPool, recycleBuffer } from "../../src/http1/client/buffer-pool.ts";
+import { each } from "../support/each.ts";
 
 const KIB_64 = 65_536;
 const filled = (bytes: number, letter: string) => Buffer.alloc(bytes, letter);
@@ -26,7 +27,7 @@ it("a large piece that was taken back is the next one's, and no other", () => {
   assert.equal(next.length, 40_000);
   const another = copyToPool(filled(KIB_64, "d"), 0, KIB_64);
   assert.notEqual(another.buffer, next.buffer, "taken back once, given once");
-  assert.ok(next.every((byte) => byte === 0x63) && held.every((byte) => byte === 0x62));
+  assert.ok(next.every((byte) => byte === 0x63) && each(held).every((byte) => byte === 0x62));
 });
 
 it("pieces from 32 to 64 KiB are taken back", () => {

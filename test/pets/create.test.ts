@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { type TestContext, test } from "vitest";
+import { each } from "../support/each.ts";
 import { assertError, openApi } from "./api.ts";
 
 /** Posts each body and claims 400 for it, and that nothing was kept. */
@@ -189,7 +190,7 @@ test("creates at the same time get ids of their own", async (t) => {
   );
   const pets = made.map(({ json }) => json as { id: number; name: string; categoryId: number });
   assert.equal(new Set(pets.map(({ id }) => id)).size, 200);
-  assert.ok(pets.every(({ name, categoryId }, i) => name === `Pet ${i}` && categoryId === i));
+  assert.ok(each(pets).every(({ name, categoryId }, i) => name === `Pet ${i}` && categoryId === i));
 });
 
 test("any NewPet within the bounds comes back as sent", async (t) => {

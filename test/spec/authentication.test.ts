@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
+import { each } from "../support/each.ts";
 import { startPetsGateway } from "../support/gateway/pets.ts";
 import { errorOf, sendRequest } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
@@ -65,7 +66,7 @@ test("5.3 an invalid key yields 401 with an Error, and the client does not learn
   const tokens = [flipped, revoked.key, key.replace("_live_", "_test_"), "x".repeat(600), "short"];
   const answers = await Promise.all(tokens.map((token) => sendRequest(house.port, { key: token })));
   const [first] = answers;
-  for (const answer of answers) {
+  for (const answer of each(answers)) {
     assert.equal(answer.status, 401);
     assert.equal(errorOf(answer).code, "key_invalid");
     assert.deepEqual(answer.body, first?.body);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
+import { each } from "../support/each.ts";
 import { startPetsGateway } from "../support/gateway/pets.ts";
 import { sendRequest } from "../support/wire/client.ts";
 
@@ -20,7 +21,7 @@ test("3.1 an animal can be created with any of the three status values or with n
 });
 
 test("3.2 the list operation can filter on any of the three values", async () => {
-  for (const status of STATUSES.filter((it) => it !== undefined)) {
+  for (const status of each(STATUSES.filter((it) => it !== undefined))) {
     const answer = await sendRequest(house.port, { key, path: `/v1/pets?status=${status}` });
     const pets = JSON.parse(answer.body.toString()) as { status?: string }[];
     assert.deepEqual(

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
+import { each } from "./each.ts";
 import { SECRET } from "./webhook-receiver.ts";
 
 /** A usage event as it came (docs/reference/events.md#usage-events). */
@@ -72,7 +73,7 @@ export async function startUsageReceiver(port = 0): Promise<UsageReceiver> {
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", () => resolve()));
   const counted = () => {
     const byId = new Map<string, UsageEvent>();
-    for (const event of receiver.all()) {
+    for (const event of each(receiver.all())) {
       const known = byId.get(event.id);
       if (known !== undefined) assert.deepEqual(event, known, "the same id for another event");
       byId.set(event.id, event);

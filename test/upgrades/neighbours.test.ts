@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, describe, it } from "vitest";
 import { stringify } from "yaml";
 import { digestKey, makeKey } from "../../src/core/keys/key.ts";
+import { each } from "../support/each.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { type RunningProcess, startNode } from "../support/gateway/processes.ts";
 import { provided } from "../support/needing.ts";
@@ -141,7 +142,7 @@ describe("a gateway of the version before and one of today", history, () => {
           [...Array(LIMIT).keys()],
           "each number once, by whichever gateway",
         );
-        assert.ok(told.every(({ status }) => [200, 429].includes(status)));
+        assert.ok(each(told).every(({ status }) => [200, 429].includes(status)));
         // The one bans, the other has to know.
         const [banner = "", other = ""] = urls;
         const banned = (url: string) =>

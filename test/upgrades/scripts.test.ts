@@ -14,6 +14,7 @@ import {
   encodeDecide,
 } from "../../src/stores/quotas/redis/decide-codec.ts";
 import { defineScript } from "../../src/stores/redis/script.ts";
+import { each } from "../support/each.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
 import { recorded } from "./first-release.ts";
 
@@ -94,7 +95,7 @@ describe("gateways of the first release and of today on one Redis", () => {
               : [DECIDE_SCRIPT.sha, ...encodeDecide([{ key, ask }], nowMs)];
           replies.push(redis.call("evalsha", ...args));
         }
-        for (const [i, reply] of (await Promise.all(replies)).entries()) {
+        for (const [i, reply] of each((await Promise.all(replies)).entries())) {
           const { ask, by, verdict } = expected[i] as (typeof expected)[number];
           if (by === "new") assert.deepEqual(decodeDecisions([{ key, ask }], reply), [verdict]);
           const told = (reply as number[]).slice(1, 2 + ask.limits.length);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { EventStream } from "../../../src/admin/http/event-stream.ts";
+import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openAdminHouse } from "../admin-house.ts";
@@ -73,7 +74,7 @@ describe("GET /api/events", () => {
     const leave = new AbortController();
     const one = () => fetch(`${house.adminUrl}/api/events`, { signal: leave.signal });
     const all = await Promise.all(Array.from({ length: 16 }, one));
-    assert.ok(all.every(({ status }) => status === 200));
+    assert.ok(each(all).every(({ status }) => status === 200));
     const refused = await fetch(`${house.adminUrl}/api/events`);
     assert.equal(refused.status, 503);
     assert.equal(((await refused.json()) as { code: string }).code, "too_many_watchers");

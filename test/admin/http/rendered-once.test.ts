@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { atMostEvery } from "../../../src/admin/http/at-most-every.ts";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
@@ -20,7 +21,7 @@ describe("/metrics", () => {
     const all = await Promise.all(Array.from({ length: 50 }, () => house.ask("GET", "/metrics")));
     const [first] = all;
     const text = first?.text;
-    assert.ok(all.every((answer) => answer.status === 200 && answer.text === text));
+    assert.ok(each(all).every((answer) => answer.status === 200 && answer.text === text));
     assert.ok(rendered <= 1 + (performance.now() - startMs) / 1_000, `${rendered}`);
     const before = rendered;
     await eventually(async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { focused, fromNoon, openBrowser, openTab, tabTo, textOf } from "./browser.ts";
@@ -115,7 +116,7 @@ describe("by keyboard alone", () => {
     await confirm(page, "Reset usage");
     await closed(page);
     const { windows } = await read<{ windows: { used: number }[] }>(house, `/api/usage/${account}`);
-    assert.ok(windows.every(({ used }) => used === 0));
+    assert.ok(each(windows).every(({ used }) => used === 0));
     await press(page, "Ban");
     await confirm(page, "Ban");
     await closed(page);

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { API_ROUTES } from "../../../src/admin/api/routes.ts";
+import { each } from "../../support/each.ts";
 import { codeOf, longFunctions } from "../../support/source.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
@@ -51,7 +52,7 @@ describe("the files of the page", () => {
   it("name no file that is not served, and none of elsewhere", async () => {
     await using house = await openAdminHouse();
     for (const name of FILES) {
-      for (const path of namedIn(read(name)).filter((one) => !one.includes("w3.org"))) {
+      for (const path of each(namedIn(read(name)).filter((one) => !one.includes("w3.org")))) {
         assert.match(path, /^\/page\/[a-z.]+$/, name);
         assert.equal((await house.ask("GET", path)).status, 200, `${name}: ${path}`);
       }

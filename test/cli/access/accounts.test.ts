@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
@@ -55,7 +56,7 @@ function describeAccounts(name: string, open: () => Promise<Gateway>): void {
           strikes: 0,
           ban: null,
         });
-        assert.ok(resets.every((reset) => reset % 86_400 === 0 && reset > Date.now() / 1000));
+        assert.ok(each(resets).every((reset) => reset % 86_400 === 0 && reset > Date.now() / 1000));
       }
       const people = (await verb("usage", "reader")).out;
       assert.match(people, /^Account reader: production, plan free\nWINDOW +USED +LIMIT/);

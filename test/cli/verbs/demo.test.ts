@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import {
   type RunningProcess,
   runTollgate,
@@ -72,7 +73,7 @@ describe("npm start", () => {
 
     const keys = [...screen.matchAll(/Bearer (pets_\w+)/g)].map(([, key = ""]) => key);
     const stored = await readFile(join(folder.path, "data/keys.json"), "utf8");
-    for (const key of keys) assert.ok(!stored.includes(key.slice(10)));
+    for (const key of each(keys)) assert.ok(!stored.includes(key.slice(10)));
 
     const children = await childrenOf(demo.pid);
     assert.equal(children.length, 2);

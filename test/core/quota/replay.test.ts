@@ -4,6 +4,7 @@ import { describe, it } from "vitest";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
 import { isDifferent, type RequestKind, replay } from "../../../src/core/quota/replay.ts";
 import { type PastOutcome, ReplayLog } from "../../../src/core/quota/replay-log.ts";
+import { each } from "../../support/each.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { limitsUpTo } from "./asks.ts";
 
@@ -130,7 +131,7 @@ describe("requests decided again", () => {
       ],
     );
     for (const [, own] of told) {
-      assert.ok(own.every(({ atMs }, i) => i === 0 || atMs > (own[i - 1]?.atMs ?? 0)));
+      assert.ok(each(own).every(({ atMs }, i) => i === 0 || atMs > (own[i - 1]?.atMs ?? 0)));
     }
   });
 });

@@ -8,6 +8,7 @@ import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
 import { makeKey } from "../../../src/core/keys/key.ts";
 import { createAuthFailureLimiter } from "../../../src/gateway/client/auth-failure-limiter.ts";
+import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -70,7 +71,8 @@ describe("the allowance for failed authentications", () => {
       ],
     );
     assert.ok(
-      client.open() && told.every((one) => !one.fields.some(([name]) => name === "Retry-After")),
+      client.open() &&
+        each(told).every((one) => !one.fields.some(([name]) => name === "Retry-After")),
     );
 
     const slowed = await client.ask({ key: "pets_live_unknown0unknown0unknown" });
@@ -82,7 +84,7 @@ describe("the allowance for failed authentications", () => {
       [3, 0],
     );
     assert.equal(value("Retry-After"), "48");
-    for (const response of [...told, slowed]) {
+    for (const response of each([...told, slowed])) {
       assert.equal(
         rateLimitFieldsOf(response).reset,
         NOON / 1_000 + 60,

@@ -20,6 +20,7 @@ import { buffer } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { type SpawnedGateway, spawnGateway } from "../../support/gateway/served.ts";
 import { engineNodes, programOf } from "../../support/node-versions.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
@@ -216,7 +217,7 @@ describe("two accounts, some of whose clients read slowly", { retry: 0 }, () => 
         ...readers.map((reader) => reader.step()),
       ]);
     }
-    for (const reader of readers) {
+    for (const reader of each(readers)) {
       const body = reader.body();
       assert.equal(body.length, SLOW_BYTES);
       assert.equal(firstForeign(reader.account, body), undefined);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { samplesOf } from "../../admin/scrape.ts";
+import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -44,7 +45,7 @@ describe("limits.connections", () => {
       const answer = await sendRequest(house.port, { key });
       assert.equal(answer.status, 200, `customer ${i}`);
     }
-    assert.ok(!hogs.every((hog) => hog.open()), "some made room");
+    assert.ok(!each(hogs).every((hog) => hog.open()), "some made room");
     await eventually(() => assert.equal(told(house).length, 1));
     assert.ok(Number(told(house)[0]?.closedIdle) >= 1);
     closeAll(hogs);
@@ -90,7 +91,7 @@ describe("limits.connections", () => {
     assert.equal(limited, false, "the open files suffice");
     for (const one of release) one();
     release = [];
-    for (const answer of await Promise.all(answers)) assert.equal(answer.status, 200);
+    for (const answer of each(await Promise.all(answers))) assert.equal(answer.status, 200);
     await using later = await openClient(house.port);
     const last = later.ask({ key });
     await eventually(() => release.length === 1);

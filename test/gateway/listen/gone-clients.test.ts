@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient, requestBytes } from "../../support/wire/client.ts";
@@ -49,6 +50,6 @@ describe("a client that is gone is noticed within 50 ms", () => {
 });
 
 it("the law holds after all of them", async () => {
-  await eventually(() => assert.ok(house.lines.every(({ forwards }) => forwards <= 1)));
+  await eventually(() => assert.ok(each(house.lines).every(({ forwards }) => forwards <= 1)));
   await house.law({ connectionsFailed: true });
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
@@ -57,7 +58,7 @@ describe("allow and deny", async () => {
       rateLimitFieldsOf(answer);
       assert.deepEqual(valuesOf(answer, "WWW-Authenticate"), []);
     }
-    for (const line of house.lines.filter(({ code }) => code === "address_refused")) {
+    for (const line of each(house.lines.filter(({ code }) => code === "address_refused"))) {
       assert.deepEqual([line.charged, line.decision, line.forwards], [0, "none", 0]);
     }
   });
@@ -92,7 +93,7 @@ describe("maintenance", () => {
     ] as const;
     assert.equal((await sendRequest(house.port, { method: "OPTIONS", fields })).status, 204);
     assert.equal((await sendRequest(house.port, { method: "OPTIONS", path: "*" })).status, 204);
-    for (const line of house.lines) assert.deepEqual([line.charged, line.forwards], [0, 0]);
+    for (const line of each(house.lines)) assert.deepEqual([line.charged, line.forwards], [0, 0]);
     await house.law();
   });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import {
   startTestGateway,
   type TestGateway,
@@ -80,7 +81,7 @@ for (const kind of ["memory", "redis"] as const) {
       const { key, account } = await house.issue();
       const told = await Promise.all(Array.from({ length: 200 }, () => ask(house, key)));
       assert.equal(told.filter(({ status }) => status === 200).length, 3);
-      assert.ok(told.every(({ code }) => code === undefined || code === "rate_limited"));
+      assert.ok(each(told).every(({ code }) => code === undefined || code === "rate_limited"));
       assert.deepEqual(await bans(house), []);
       assert.equal(await strikes(house, account), 0);
     });
@@ -93,7 +94,7 @@ for (const kind of ["memory", "redis"] as const) {
       });
       t.annotate(`${kind}: banned after ${Math.round(tookMs)} ms of a request each 10 ms`);
       assert.equal(before.filter(({ status }) => status === 200).length, 3);
-      assert.ok(before.slice(3).every(({ code }) => code === "rate_limited"));
+      assert.ok(each(before.slice(3)).every(({ code }) => code === "rate_limited"));
       // The first refusal, more than the grace until the first strike, four times that between.
       assert.ok(tookMs >= 500, `${tookMs} ms`);
       const [ban] = await bans(house);
@@ -129,7 +130,7 @@ for (const kind of ["memory", "redis"] as const) {
       const after = await bans(house);
       // A machine that stalls lets the ban end meanwhile: what came then says nothing.
       if (Date.now() < untilMs - 1_000) {
-        assert.ok(told.every(({ code }) => code === "key_banned"));
+        assert.ok(each(told).every(({ code }) => code === "key_banned"));
         assert.deepEqual(
           after.map(({ until, offences }) => [until, offences]),
           [[first?.until, 1]],

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "vitest";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
+import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
@@ -40,7 +41,7 @@ async function knownTo(houses: readonly TestGateway[], keys: readonly string[]):
 async function admittedOf(house: TestGateway, key: string, count: number): Promise<number> {
   const asked = Array.from({ length: count }, () => sendRequest(house.port, { key }));
   const statuses = (await Promise.all(asked)).map(({ status }) => status);
-  assert.ok(statuses.every((status) => status === 200 || status === 429));
+  assert.ok(each(statuses).every((status) => status === 200 || status === 429));
   return statuses.filter((status) => status === 200).length;
 }
 
@@ -145,10 +146,10 @@ describe("limits of one key", () => {
       const some = keys.slice(i, i + 50).map(({ key }) => sendRequest(house.port, { key }));
       statuses.push(...(await Promise.all(some)).map(({ status }) => status));
     }
-    assert.ok(statuses.every((status) => status === 200));
+    assert.ok(each(statuses).every((status) => status === 200));
     const hashes = (await redis.keys("*:c{*")).filter((name) => name.includes(account));
     let [bytes, counters] = [0, 0];
-    for (const hash of hashes) {
+    for (const hash of each(hashes)) {
       bytes += Number(await redis.memory("USAGE", hash));
       counters += await redis.hlen(hash);
       assert.ok((await redis.pttl(hash)) > 0);

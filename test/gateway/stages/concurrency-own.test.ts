@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
+import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { KEY, spawnGateway } from "../../support/gateway/served.ts";
@@ -45,7 +46,7 @@ describe("the requests that an account may have under way", () => {
   };
   const finish = async () => {
     for (const response of held.splice(0)) response.end("[]");
-    for (const { status } of await Promise.all(asked.splice(0))) assert.equal(status, 200);
+    for (const { status } of each(await Promise.all(asked.splice(0)))) assert.equal(status, 200);
     await house.law();
   };
   /** By a command; resolves when the gateway has read it. */

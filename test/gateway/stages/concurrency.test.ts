@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { errorOf, openClient, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
@@ -43,7 +44,7 @@ describe("concurrent", () => {
     const theirs = sendRequest(house.port, { key: other.key });
     await eventually(() => assert.equal(held.length, 3, "the next account has its own"));
     answerAll();
-    for (const { status } of await Promise.all([...first, theirs])) assert.equal(status, 200);
+    for (const { status } of each(await Promise.all([...first, theirs]))) assert.equal(status, 200);
     const again = sendRequest(house.port, { key });
     await eventually(() => assert.equal(held.length, 1));
     answerAll();

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { BROWSERS } from "../../../scripts/needs.ts";
+import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
@@ -104,7 +105,7 @@ describe("a page in a real browser", () => {
       await eventually(() => assert.ok(house.lines.length > before));
       const late = house.lines.slice(before);
       assert.ok(
-        late.every(({ method }) => method === "OPTIONS"),
+        each(late).every(({ method }) => method === "OPTIONS"),
         "no key was sent",
       );
       await house.law();

@@ -5,6 +5,7 @@ import type {
   UpstreamPoolOptions,
 } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
+import { each } from "../../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 
@@ -280,7 +281,9 @@ describe("healthCheck", () => {
   async function probeOnce(pool: ReturnType<typeof poolOf>): Promise<void> {
     pool.clock.ms += 1_000;
     pool.upstreams.probe();
-    await eventually(() => pool.upstreams.all.every(({ endProbe }) => endProbe === undefined));
+    await eventually(() =>
+      each(pool.upstreams.all).every(({ endProbe }) => endProbe === undefined),
+    );
   }
 
   function answering(status: number): Promise<TestUpstream> {

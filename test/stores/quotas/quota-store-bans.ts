@@ -3,6 +3,7 @@ import { describe, it } from "vitest";
 import { rateLimitRefusal } from "../../../src/core/quota/rate-limit-info.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import type { AccountRef, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { BANS, type Bench, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
 
@@ -36,9 +37,9 @@ export function describeBans(engine: string, bench: Bench): void {
       const answers = await Promise.all(
         Array.from({ length: 200 }, () => spend(store, name, DAY_1)),
       );
-      assert.ok(answers.every(({ admitted, verdict }) => !admitted && verdict.strikes === 0));
+      assert.ok(each(answers).every(({ admitted, verdict }) => !admitted && verdict.strikes === 0));
       const listed = await store.bans();
-      assert.ok(listed.every(({ account }) => account !== name.account));
+      assert.ok(each(listed).every(({ account }) => account !== name.account));
     });
 
     it("so that requests during a ban neither count nor make it longer", async () => {

@@ -5,6 +5,7 @@ import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
+import { each } from "../../support/each.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
@@ -41,7 +42,7 @@ describe("Redis Cluster", () => {
     assert.equal(new Set(names.map((name) => bucketOf(account(name)))).size, 16);
     const calls = await Promise.all(cluster.nodes.map((node) => node.calls("evalsha")));
     assert.ok(
-      calls.every((each) => each > 0),
+      each(calls).every((each) => each > 0),
       `${calls}`,
     );
     assert.ok(calls.reduce((sum, each) => sum + each, 0) <= 40, `${calls}`);
@@ -144,7 +145,7 @@ describe("Redis Cluster", () => {
     const asked = Promise.all(keys.map((key) => link.send(key, "get", [key])));
     silent?.cont();
     const answers = await asked;
-    assert.ok(answers.every((answer) => answer === null));
+    assert.ok(each(answers).every((answer) => answer === null));
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(warnings, []);
   });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "vitest";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { redisTls } from "../../support/redis/redis-tls.ts";
@@ -118,7 +119,7 @@ describe("a store whose greeting fails", () => {
       assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
     }
     assert.deepEqual(new Set(failures.map(({ code }) => code)), new Set(["NOPERM"]));
-    assert.ok(failures.every(({ executed }) => executed === "no"));
+    assert.ok(each(failures).every(({ executed }) => executed === "no"));
     assert.match(String(store.health().why), /permission/);
     assert.equal(await admin.dbsize(), 0, "nothing was written to database 0");
   });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { parseStoreAddress } from "../../../src/config/schema/addresses.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
 import { redisTls } from "../../support/redis/redis-tls.ts";
@@ -32,7 +33,7 @@ describe("an address with rediss+ passes check and opens", () => {
     assert.deepEqual(failures, []);
     const heldBy = await Promise.all(cluster.clients.map((client) => client.dbsize()));
     assert.ok(
-      heldBy.every((keys) => keys > 0),
+      each(heldBy).every((keys) => keys > 0),
       `each node counts some: ${heldBy}`,
     );
 

@@ -6,6 +6,7 @@ import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cach
 import type { OutageHandler } from "../../../../src/stores/quotas/outage-handler.ts";
 import type { AccountRequest } from "../../../../src/stores/quotas/quota-store.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { each } from "../../../support/each.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
@@ -122,7 +123,7 @@ describe("strikes of several lanes", () => {
     );
     for (const call of house.calls) call.answer();
     const answers = await Promise.all(asked);
-    assert.ok(answers.every((answer) => "admitted" in answer && !answer.admitted));
+    assert.ok(each(answers).every((answer) => "admitted" in answer && !answer.admitted));
   });
 
   it("wait while a lane has two calls under way, and go when one is answered", async () => {
@@ -240,7 +241,7 @@ describe("more accounts than a call carries", () => {
     house.gate.isShut = true;
     for (const call of house.calls) call.answer({ failure: AWAY });
     const answers = await Promise.all([...first, second, ...waiting]);
-    assert.ok(answers.every((answer) => "unavailable" in answer));
+    assert.ok(each(answers).every((answer) => "unavailable" in answer));
     assert.equal(house.calls.length, 2, "nothing else was asked of it");
   });
 
@@ -294,7 +295,7 @@ describe("a call that nobody waits for any more", () => {
     const asked = [house.batch.charge(account("a1"), ask), house.batch.charge(account("a1"), ask)];
     await called(house, 1);
     const answers = await Promise.all(asked);
-    assert.ok(answers.every((answer) => "unavailable" in answer));
+    assert.ok(each(answers).every((answer) => "unavailable" in answer));
     assert.deepEqual(house.gate.decided, ["a1", "a1"]);
     house.calls[0]?.answer(granted(2));
     await turns();

@@ -4,6 +4,7 @@ import { afterEach, describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import type { ChargeResult, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { each } from "../../../support/each.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "../redis/redis-kit.ts";
@@ -64,7 +65,7 @@ describe("requests that wait", () => {
       const asks = Array.from({ length: accounts }, (_, i) =>
         spend(store, account(`n${i}`), perDay(9)),
       );
-      assert.ok((await Promise.all(asks)).every(({ admitted }) => admitted));
+      assert.ok(each(await Promise.all(asks)).every(({ admitted }) => admitted));
       assert.equal((await scriptCalls()) - before, calls);
     }
   });

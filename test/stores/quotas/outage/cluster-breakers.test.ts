@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountRef, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
+import { each } from "../../../support/each.ts";
 import { startTestGateway } from "../../../support/gateway/house.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
@@ -57,7 +58,7 @@ describe("a Cluster of which a master is away", () => {
       await spend(store, first, ask);
       return gone.every((bucket) => gate.isAway(bucket));
     });
-    assert.ok(open.every((bucket) => !gate.isAway(bucket)));
+    assert.ok(each(open).every((bucket) => !gate.isAway(bucket)));
     let counts = 1;
     for (; counts <= 40; counts++) {
       for (const name of ofGone()) {
@@ -66,8 +67,8 @@ describe("a Cluster of which a master is away", () => {
         assert.ok("by" in answer && answer.by === "local" && answer.admitted);
       }
       const others = await round(store, ofOthers());
-      assert.ok(others.every(({ by, admitted }) => by === "store" && admitted));
-      assert.ok(others.every(({ verdict }) => verdict.windows[0]?.used === counts + 1));
+      assert.ok(each(others).every(({ by, admitted }) => by === "store" && admitted));
+      assert.ok(each(others).every(({ verdict }) => verdict.windows[0]?.used === counts + 1));
     }
     await eventually(() => {
       const away = told.filter(({ message }) => message === "store_away");
@@ -84,7 +85,7 @@ describe("a Cluster of which a master is away", () => {
 
     await cluster.nodes[GONE]?.restart();
     await eventually(() => store.health().ok, { withinMs: 60_000 });
-    assert.ok((await round(store, names)).every(({ by }) => by === "store"));
+    assert.ok(each(await round(store, names)).every(({ by }) => by === "store"));
     // It came back empty: what is there was charged late, and then once by the store.
     for (const name of ofGone().slice(1)) {
       await eventually(async () => assert.equal(await counted(name), 41));
