@@ -38,14 +38,14 @@ describe("the fault matrix", () => {
 
   it("has a row for each test that is named like one", () => {
     const rows = ROWS.map(([row]) => row);
-    for (const path of each(globSync("test/faults/*.test.ts", { cwd: ROOT }))) {
-      const named = read(path).match(/(?<=(?:test|it|describe)\(\s*["`])2\.\d [^"`\n]*/g) ?? [];
-      for (const name of each(named)) {
-        assert.ok(
-          rows.some((row) => name.startsWith(row)),
-          `${path}: ${name}`,
-        );
-      }
+    const named = globSync("test/faults/*.test.ts", { cwd: ROOT }).flatMap((path) => {
+      return read(path).match(/(?<=(?:test|it|describe)\(\s*["`])2\.\d [^"`\n]*/g) ?? [];
+    });
+    for (const name of each(named)) {
+      assert.ok(
+        rows.some((row) => name.startsWith(row)),
+        name,
+      );
     }
   });
 });

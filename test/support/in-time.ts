@@ -38,7 +38,7 @@ const LOOK_EVERY_MS = 2;
  * milliseconds: a timer that should end each 2 ms was that much late, the machine being busy.
  */
 export async function watchStalls<T>(
-  work: () => Promise<T>,
+  work: () => T | Promise<T>,
 ): Promise<{ readonly value: T; readonly stalledMs: number }> {
   let lastMs = performance.now();
   let stalledMs = 0;

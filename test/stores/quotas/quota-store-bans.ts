@@ -39,7 +39,7 @@ export function describeBans(engine: string, bench: Bench): void {
       );
       assert.ok(each(answers).every(({ admitted, verdict }) => !admitted && verdict.strikes === 0));
       const listed = await store.bans();
-      assert.ok(each(listed).every(({ account }) => account !== name.account));
+      assert.ok(!listed.some(({ account }) => account === name.account));
     });
 
     it("so that requests during a ban neither count nor make it longer", async () => {
