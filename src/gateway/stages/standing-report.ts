@@ -4,7 +4,7 @@ import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/reports.ts";
 import { admittedRateLimit } from "../../core/quota/rate-limit-info.ts";
-import { isCap, type Limit, mergeLimits } from "../../core/quota/windows.ts";
+import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -19,13 +19,6 @@ export function isStandingRequest(served: Environment, { request, path }: Exchan
   const { standing, paths } = served;
   if (standing === undefined || !READS.has(request.method as string)) return false;
   return comparablePath(path, paths) === standing;
-}
-
-/**
- * The id of a report. A key with caps has its own report; all other keys of an account share one.
- */
-function reportId({ id, key }: Caller): string {
-  return key?.caps === undefined ? id : `${id} ${key.caps.number}`;
 }
 
 /**
@@ -44,26 +37,35 @@ export async function sendStandingReport(
   }
   const { observe = [], included = [] } = served.planBounds.get(plan) ?? {};
   const operation = windowsOf(served);
-  const asked = mergeLimits(limits, { operation, observe, calendar: owner?.calendar });
-  const ask = { limits: asked, bans: caller.key === undefined ? undefined : served.bans };
-  const peek = () => gateway.quotas.peek(caller, ask);
+  const caps = limits.filter(isCap);
+  const bans = caller.key === undefined ? undefined : served.bans;
+  const peek = (capsOfKeys: readonly Limit[]) => {
+    const all = sortByLength([...limits.filter((one) => !isCap(one)), ...capsOfKeys]);
+    const asked = mergeLimits(all, { operation, observe, calendar: owner?.calendar });
+    return gateway.quotas.peek(caller, { limits: asked, bans });
+  };
   const askedMs = gateway.elapsed();
-  const answer = await gateway.standings
-    .ask(reportId(caller), askedMs, peek)
-    .catch(() => undefined);
+  const answer = await gateway.standings.ask(caller.id, askedMs, peek, caps).catch(() => undefined);
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
-  const own = answer.verdict.windows.filter((one) => one.part === undefined || isCap(one));
+  const windows = answer.verdict.windows.filter((one) => {
+    return !isCap(one) || one.part?.id === caps[0]?.part?.id;
+  });
+  const own = windows.filter((one) => one.part === undefined || isCap(one));
   exchange.stand(admittedRateLimit({ windows: own }));
   announceRateLimit(gateway.style, exchange, { ...answer.verdict, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }
   const body = JSON.stringify({
-    ...usageReport({ account, environment, plan }, answer.verdict, { observe, included }),
+    ...usageReport(
+      { account, environment, plan },
+      { ...answer.verdict, windows },
+      { observe, included },
+    ),
     deprecated: gateway.deprecatedCalls?.(caller).map(callReport) ?? [],
   });
   const fields = [

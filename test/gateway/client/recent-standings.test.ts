@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { Limit } from "../../../src/core/quota/windows.ts";
 import { UsageReportCache } from "../../../src/gateway/client/usage-report-cache.ts";
 
 /** Verdicts that differ by their clock alone, and how many were asked for. */
@@ -29,6 +30,34 @@ describe("recent standings", () => {
     assert.deepEqual(await at(1_009), [4, 9]);
     assert.deepEqual(await at(1_010), [5, 0]);
     assert.equal(asked(), 5);
+  });
+
+  it("ask for all keys with limits of an account together, twice a second, and never for one another's", async () => {
+    const standings = new UsageReportCache();
+    const startMs = performance.now();
+    const asked: string[][] = [];
+    const peek = async (limits: readonly Limit[]) => {
+      asked.push(limits.map(({ part }) => part?.id ?? ""));
+      return { nowMs: asked.length } as never;
+    };
+    const of = (number: number): readonly Limit[] => {
+      return [{ window: "day", limit: 5, part: { id: `@${number}`, name: "key" } }];
+    };
+    const at = (number: number) => {
+      return standings.ask("a", performance.now() - startMs, peek, of(number));
+    };
+    await at(0);
+    await at(1);
+    assert.deepEqual(asked, [["@0"], ["@1", "@0"]]);
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => at(i)));
+    assert.equal(asked.length, 3, "a thousand keys make no more questions than one");
+    assert.ok(performance.now() - startMs >= 999);
+    assert.deepEqual(new Set(asked[2]), new Set(Array.from({ length: 40 }, (_, i) => `@${i}`)));
+    assert.deepEqual(
+      [answers[0]?.verdict.nowMs, answers[1]?.verdict.nowMs, answers[39]?.verdict.nowMs],
+      [2, 2, 3],
+      "the two that were known got the last answer",
+    );
   });
 
   it("share one question among those who ask at once", async () => {

@@ -30,6 +30,25 @@ describe("standing", () => {
     await house.law();
   });
 
+  it("tells a key with limits of its own these, and of no other key, however many ask", async () => {
+    await using house = await startTestGateway(OPTIONS);
+    const one = await house.issue({ caps: { hour: 5 } });
+    const more = { account: one.account, environment: undefined, plan: undefined };
+    const other = await house.issue({ ...more, caps: { hour: 7 } });
+    const free = await house.issue(more);
+    await sendRequest(house.port, { key: one.key });
+    const asks = [one, other, free, one, other, free].map(async ({ id, key }) => {
+      const answer = await sendRequest(house.port, { key, path: PATH });
+      assert.equal(answer.status, 200);
+      const told = JSON.parse(answer.body.toString()) as { windows: object[] };
+      const usage = await (await house.admin(`/api/usage/${id}`)).json();
+      assert.deepEqual(told, { ...(usage as object), deprecated: [] });
+      return told.windows.length;
+    });
+    assert.deepEqual(await Promise.all(asks), [3, 3, 2, 3, 3, 2]);
+    await house.law();
+  });
+
   it("names the windows in RateLimit-Policy, as an answer of the backend does", async () => {
     const config = { rateLimitFields: "ietf", plans: { free: { minute: 60 } } };
     await using house = await startTestGateway({ ...OPTIONS, config });
