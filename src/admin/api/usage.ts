@@ -57,8 +57,8 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
 /** The counts of all accounts as the store has them now, for an audit. */
 export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResponse> {
   return fromReachableStore(deps, async (onMissing) => {
-    const { accounts } = deps.keys.records();
-    const reports = await readAllCounts(deps.quotas, deps.config(), accounts, onMissing);
+    const records = deps.keys.records();
+    const reports = await readAllCounts(deps.quotas, deps.config(), records, onMissing);
     const named = reports.map((report) => ({ id: report.account, report }));
     return pageResponse(named, { path: "/api/counts", query }, (page) =>
       page.map(({ report }) => report),

@@ -184,7 +184,11 @@ export const RESPONSE_SCHEMAS = {
     plan: STRING,
     created: { ...orNull(COUNT), description: "Unix milliseconds; null for an address" },
     at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
-    windows: arrayOf(objectOf({ window: STRING, used: COUNT, from: COUNT, to: COUNT })),
+    windows: arrayOf(
+      objectOf({ window: STRING, used: COUNT, from: COUNT, to: COUNT, keys: arrayOf(STRING) }, [
+        "keys",
+      ]),
+    ),
   }),
   DayUsage: objectOf(
     {

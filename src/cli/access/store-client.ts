@@ -85,7 +85,7 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
       }),
     counts: () =>
       answered(config, async (missing) => {
-        return given(await readAllCounts(quotas, config, keys.records().accounts, missing));
+        return given(await readAllCounts(quotas, config, keys.records(), missing));
       }),
     countsOf: (named) =>
       answered(config, async () => {

@@ -56,7 +56,7 @@ function isAskedWindow({ day, month }: AskedPeriod, window: string, atMs: number
 function windowBalance(
   inputs: AuditInputs,
   counts: CountReport,
-  { window, used, from, to }: CountReport["windows"][number],
+  { window, used, from, to, keys }: CountReport["windows"][number],
 ): Balance | undefined {
   const { config, ledger, incidents, span } = inputs;
   const { account, environment, plan, created, at } = counts;
@@ -79,6 +79,7 @@ function windowBalance(
       fewer: [
         ...fewerByChanges(sum, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged + sum.atEdge, why: change }] : []),
+        ...(keys === undefined ? [] : [{ from: 0, to: sum.charged + sum.atEdge, why: KEY_CHANGE }]),
         ...(incidents.isAway(period)
           ? [{ from: 0, to: sum.charged + sum.atEdge, why: "a gateway is away from the store" }]
           : []),
@@ -86,6 +87,9 @@ function windowBalance(
     }),
   };
 }
+
+/** No line tells when a key got its limits, nor which key of an account a reset concerned. */
+const KEY_CHANGE = "the limit of the key may have been set in the window, or reset";
 
 /** The meter of a window such as `tokens.minute`; undefined for windows of plans and operations. */
 function meterIn({ ledger, openBefore }: AuditInputs, name: Named, window: string) {

@@ -74,9 +74,10 @@ export class Ledger {
     const { counts } = known;
     if (counts === undefined || decidedAt > counts.at) return;
     this.charged += charged;
-    for (const { window, from, to } of counts.windows) {
+    for (const { window, from, to, keys } of counts.windows) {
       if (decidedAt < from || decidedAt >= to) continue;
-      const units = this.#unitsIn(line, window);
+      if (keys?.includes(line.key ?? "") === false) continue;
+      const units = keys === undefined ? this.#unitsIn(line, window) : charged;
       if (units === undefined) continue;
       const sum = sumOf(known.windows, window);
       addLine(sum, line, units, counts.at);

@@ -43,6 +43,33 @@ export function freeNumbers(
   return free.length < count ? undefined : free;
 }
 
+/** The caps of an account: all their windows, and the ids of the keys that share each number. */
+export type AccountCaps = {
+  readonly limits: Limit[];
+  /** By the id of the part of the account. */
+  readonly keys: Map<string, string[]>;
+};
+
+/** The caps of all keys, by account. Keys that share a number share its counts. */
+export function capsByAccount(keys: readonly KeyRecord[]): ReadonlyMap<string, AccountCaps> {
+  const found = new Map<string, AccountCaps>();
+  for (const key of keys) {
+    const [first, ...others] = capLimits(key);
+    if (first?.part === undefined) continue;
+    const caps: AccountCaps = found.get(key.account) ?? { limits: [], keys: new Map() };
+    const { limits, keys: ofNumber } = caps;
+    found.set(key.account, caps);
+    ofNumber.set(first.part.id, [...(ofNumber.get(first.part.id) ?? []), key.id]);
+    for (const cap of [first, ...others]) {
+      const isKnown = limits.some(
+        (one) => one.part?.id === cap.part?.id && one.window === cap.window,
+      );
+      if (!isKnown) limits.push(cap);
+    }
+  }
+  return found;
+}
+
 /** The caps of a key as limits of a decision; empty if it has none. */
 export function capLimits({ id, caps }: Pick<KeyRecord, "id" | "caps">): readonly Limit[] {
   if (caps === undefined) return [];

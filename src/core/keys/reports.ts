@@ -73,6 +73,8 @@ export type CountReport = {
     readonly used: number;
     readonly from: number;
     readonly to: number;
+    /** The keys that it counts; absent if it counts all. */
+    readonly keys?: readonly string[];
   }[];
 };
 
@@ -112,7 +114,7 @@ export type UsageSubject = {
   readonly limits: readonly AccountLimit[];
   readonly calendar?: Calendar | undefined;
   /** Limits of the requested key. */
-  readonly caps?: readonly Limit[];
+  readonly caps?: readonly Limit[] | undefined;
 };
 
 /** The account that `id` names: an account, or one of its keys. Undefined for an unknown id. */
@@ -164,16 +166,23 @@ export function includedOf(included: readonly Limit[], name: WindowName): number
   return included.find(({ window }) => window === name)?.limit;
 }
 
-/** `verdict` is the store's answer to a peek, as for a usage report. */
+/**
+ * `verdict` is the store's answer to a peek, as for a usage report. `capped` are the keys with caps,
+ * by the id of their part: their windows are named after them, `key.day of k_1`.
+ */
 export function countReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
   { nowMs, windows }: QuotaDecision,
   createdMs: number | undefined,
+  capped: ReadonlyMap<string, readonly string[]> = new Map(),
 ): CountReport {
   const counted = windows.map((standing) => {
     const { window, calendar, used, resetMs } = standing;
     const from = windowStart(window, resetMs - 1, calendar);
-    return { window: windowLabel(standing), used, from, to: resetMs };
+    const keys = capped.get(standing.part?.id ?? "");
+    const label = windowLabel(standing);
+    const told = { window: label, used, from, to: resetMs };
+    return keys === undefined ? told : { ...told, window: `${label} of ${keys.join(", ")}`, keys };
   });
   return { account, environment, plan, created: createdMs ?? null, at: nowMs, windows: counted };
 }

@@ -1,7 +1,8 @@
 import { nextTurn } from "../../base/event-loop.ts";
 import type { Config } from "../../config/config.ts";
 import { environmentOperationLimits } from "../../config/queries/counters.ts";
-import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
+import { type AccountCaps, capsByAccount } from "../../core/keys/caps.ts";
+import { type AccountRecord, effectiveLimits, type Records } from "../../core/keys/records.ts";
 import {
   type CountReport,
   countReport,
@@ -54,30 +55,33 @@ export async function readCounts(
   terms: Terms,
   holder: UsageSubject,
   createdMs?: number,
+  capped?: AccountCaps["keys"],
 ): Promise<CountReport | undefined> {
   const question = usageRequest(terms, holder);
   if (question === undefined) return undefined;
-  return countReport(holder, await quotas.peek(holder, question.ask), createdMs);
+  return countReport(holder, await quotas.peek(holder, question.ask), createdMs, capped);
 }
 
 /**
- * The counts of all accounts whose plan is configured. Rejects if the store is unreachable. If only
+ * The counts of all accounts whose plan is configured, with those of their keys. Rejects if the store is unreachable. If only
  * a part of it is, rejects unless `onMissing` is given.
  */
 export async function readAllCounts(
   quotas: Pick<QuotaAdmin, "peek" | "partOf">,
   terms: Terms,
-  accounts: readonly AccountRecord[],
+  { accounts, keys }: Records,
   onMissing?: OnMissing,
 ): Promise<CountReport[]> {
+  const capsOf = capsByAccount(keys);
   const parts = new PartsAsked((name) => quotas.partOf(name), onMissing);
   const found: CountReport[] = [];
   for (let from = 0; from < accounts.length; from += TOGETHER) {
     const some = accounts.slice(from, from + TOGETHER).map((one) => {
       const { id: account, environment, plan, limits, calendar, createdMs } = one;
-      const holder = { account, environment, plan, limits, calendar };
+      const own = capsOf.get(account);
+      const holder = { account, environment, plan, limits, calendar, caps: own?.limits };
       return parts.ask({ environment, account }, () => {
-        return readCounts(quotas, terms, holder, createdMs);
+        return readCounts(quotas, terms, holder, createdMs, own?.keys);
       });
     });
     for (const report of await Promise.all(some)) if (report !== undefined) found.push(report);

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { eventually } from "../../support/poll.ts";
+import { audited, openAudited } from "../audit-kit.ts";
+import { runVerb } from "../kit.ts";
+
+/** No window ends while a test runs. */
+const CONFIG = { history: "400d", plans: { free: { month: 900 } } };
+
+describe("audit", () => {
+  it("compares the limits of each key, also of one that was rotated, and names the key that drifts", async () => {
+    await using house = await openAudited({ config: CONFIG });
+    const one = await house.issue({ caps: { month: 50, year: 90 } });
+    const more = { account: one.account, environment: undefined, plan: undefined };
+    const other = await house.issue({ ...more, caps: { month: 50 } });
+    const free = await house.issue(more);
+    const rotate = { method: "POST", body: "{}" };
+    const answer = await house.admin(`/api/keys/${one.id}/rotate`, rotate);
+    const successor = (await answer.json()) as { id: string; key: string };
+    for (const { key } of [one, successor, one, other, free, free]) {
+      await (await house.ask(key)).text();
+    }
+    await eventually(() => assert.equal(house.lines.length, 6));
+    const all = await audited(house);
+    assert.deepEqual([all.status, all.told.drift, all.told.explained], [0, [], []]);
+    assert.equal(all.told.matched, 4, "of the account, two of one key, one of another");
+    const short = await audited(house, { leaveOut: 1 });
+    assert.equal(short.status, 1);
+    const windows = short.told.drift.map(({ window, drift }) => [window, drift]);
+    assert.deepEqual(windows.toSorted(), [
+      [`key.month of ${one.id}, ${successor.id}`, 1],
+      [`key.year of ${one.id}, ${successor.id}`, 1],
+      ["month", 1],
+    ]);
+  });
+
+  it("explains a limit of a key that was set later, or reset, and finds no drift in it", async () => {
+    await using house = await openAudited({ config: CONFIG });
+    const { id, key, account } = await house.issue();
+    await (await house.ask(key)).text();
+    const set = ["keys", "set", id, "--cap", "month=50", "--config", house.file];
+    assert.equal((await runVerb(set)).status, 0);
+    await eventually(async () => {
+      const shown = await (await house.admin(`/api/usage/${id}`)).json();
+      assert.match(JSON.stringify(shown), /key\.month/);
+    });
+    await (await house.ask(key)).text();
+    const resets = { method: "POST", body: "{}" };
+    assert.equal((await house.admin(`/api/accounts/${account}/reset`, resets)).status, 200);
+    await (await house.ask(key)).text();
+    await eventually(() => assert.equal(house.lines.length, 3));
+    const { status, told } = await audited(house);
+    assert.deepEqual([status, told.drift], [0, []]);
+    const cap = told.explained.find(({ window }) => window === `key.month of ${id}`);
+    assert.match(cap?.why ?? "", /may have been set in the window, or reset/);
+  });
+
+  it("compares the month that an account with an anchor has, from its start", async () => {
+    const today = new Date().getUTCDate();
+    await using house = await openAudited({ config: CONFIG });
+    const anchored = await house.issue({ anchor: (today % 28) + 1 });
+    for (let i = 0; i < 3; i++) await (await house.ask(anchored.key)).text();
+    await eventually(() => assert.equal(house.lines.length, 3));
+    const { status, told } = await audited(house);
+    assert.deepEqual([status, told.drift, told.matched], [0, [], 1]);
+    const short = await audited(house, { leaveOut: 1 });
+    assert.deepEqual([short.status, short.told.drift[0]?.drift], [1, 1]);
+  });
+});
