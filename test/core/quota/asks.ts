@@ -31,22 +31,43 @@ const KEYS: readonly LimitPart[] = [
   { id: "@17", name: "key" },
 ];
 
+const METERS: readonly LimitPart[] = [
+  { id: "#tokens", name: "tokens" },
+  { id: "#rows-read", name: "rows-read" },
+];
+
+/** The windows of one or two meters, each with its hold. */
+function metersUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
+  const hold = fc.oneof(
+    { weight: 5, arbitrary: fc.integer({ min: 0, max: 6 }) },
+    fc.constant(max + 1),
+  );
+  return fc
+    .tuple(planUpTo(max), hold, fc.option(planUpTo(max), { nil: [] }), hold)
+    .map(([tokens, first, rows, second]) => [
+      ...tokens.map((limit) => ({ ...limit, part: METERS[0] as LimitPart, hold: first })),
+      ...rows.map((limit) => ({ ...limit, part: METERS[1] as LimitPart, hold: second })),
+    ]);
+}
+
 /**
- * A plan, in a part of all cases with windows of an operation, with caps of a key, and with windows
- * that are observed.
+ * A plan, in a part of all cases with windows of an operation, with caps of a key, with windows that
+ * are observed, and with meters.
  */
 export function limitsUpTo(max: number): fc.Arbitrary<readonly Limit[]> {
   const some = fc.option(planUpTo(max), { nil: undefined, freq: 3 });
   const few = fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, planUpTo(max));
+  const metered = fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, metersUpTo(max));
   const parts = fc.tuple(fc.constantFrom(...OPERATIONS), fc.constantFrom(...KEYS));
   return fc
-    .tuple(planUpTo(max), some, some, few, parts)
-    .map(([plan, limits, observe, caps, [operation, key]]) => {
+    .tuple(planUpTo(max), some, some, few, parts, metered)
+    .map(([plan, limits, observe, caps, [operation, key], meters]) => {
       const own = caps?.map((limit) => ({ ...limit, part: key }));
-      return mergeLimits(own === undefined ? plan : sortByLength([...plan, ...own]), {
+      const all = mergeLimits(own === undefined ? plan : sortByLength([...plan, ...own]), {
         operation: limits?.map((limit) => ({ ...limit, part: operation })),
         observe,
       });
+      return meters.length === 0 ? all : sortByLength([...all, ...meters]);
     });
 }
 

@@ -7,7 +7,7 @@ import {
   NEW_ACCOUNT_STATE,
   type QuotaDecision,
 } from "../../../src/core/quota/decide.ts";
-import { counterName } from "../../../src/core/quota/windows.ts";
+import { costIn, counterName } from "../../../src/core/quota/windows.ts";
 import { costs, limitsUpTo } from "./asks.ts";
 import { BANS, DAY, DAY_1, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
 
@@ -203,7 +203,10 @@ describe("decide(), over any history,", () => {
           for (const standing of decision.verdict.windows) {
             const { limit, used, resetMs } = standing;
             const id = `${counterName(standing)} ${resetMs}`;
-            charged.set(id, (charged.get(id) ?? 0) + decision.verdict.granted * cost);
+            charged.set(
+              id,
+              (charged.get(id) ?? 0) + decision.verdict.granted * costIn(standing, cost),
+            );
             assert.ok(used <= limit);
             assert.equal(used, charged.get(id));
           }

@@ -9,10 +9,12 @@ import {
   type QuotaDecision,
   type QuotaRequest,
 } from "../../../../src/core/quota/decide.ts";
+import { heldUnits } from "../../../../src/core/quota/meters.ts";
 import {
   counterName,
   currentEnd,
   isCap,
+  isMeter,
   type Limit,
   mergeLimits,
   type WindowName,
@@ -90,26 +92,33 @@ function harm(
   held.damaged.add(field);
 }
 
-/** The caps of keys are in hashes of their own, and outlive the account's. */
+/** The caps of keys and the meters are in hashes of their own, and outlive the account's. */
 function capsOf({ usage }: AccountState): AccountState["usage"] {
-  return Object.fromEntries(Object.entries(usage).filter(([counter]) => counter.startsWith("@")));
+  return Object.fromEntries(Object.entries(usage).filter(([counter]) => /^[@#]/.test(counter)));
 }
 
-/** A cap whose window is over stays in Redis until a new window begins in its hash: sixteen share one. */
+/**
+ * A cap or a meter whose window is over stays in Redis until a new window begins in its hash: sixteen
+ * keys share one, and all meters.
+ */
 function capsThatStay(
   before: AccountState["usage"],
   { limits }: QuotaRequest,
   nowMs: number,
 ): AccountState["usage"] {
-  const hashOf = (counter: string) => Math.floor(Number.parseInt(counter.slice(1), 10) / 16);
-  const fresh = limits.filter(isCap).flatMap((limit) => {
-    const startMs = before[counterName(limit)]?.startMs ?? -1;
-    return startMs < windowStart(limit.window, nowMs, limit.calendar)
-      ? [hashOf(counterName(limit))]
-      : [];
-  });
+  const hashOf = (counter: string) => {
+    return counter.startsWith("#") ? "m" : Math.floor(Number.parseInt(counter.slice(1), 10) / 16);
+  };
+  const fresh = limits
+    .filter((limit) => isCap(limit) || isMeter(limit))
+    .flatMap((limit) => {
+      const startMs = before[counterName(limit)]?.startMs ?? -1;
+      return startMs < windowStart(limit.window, nowMs, limit.calendar)
+        ? [hashOf(counterName(limit))]
+        : [];
+    });
   const stay = Object.entries(before).filter(([counter]) => {
-    return counter.startsWith("@") && !fresh.includes(hashOf(counter));
+    return /^[@#]/.test(counter) && !fresh.includes(hashOf(counter));
   });
   return Object.fromEntries(stay);
 }
@@ -117,8 +126,15 @@ function capsThatStay(
 /** The history as the script should keep it: the fields of each hash, by its key. */
 class Days {
   readonly byHash = new Map<string, Map<number, number>>();
+  /** The numbers of the meters in each hash. */
+  readonly #meters = new Map<string, string[]>();
 
-  add(key: string, { granted }: QuotaDecision, { cost = 1 }: QuotaRequest, nowMs: number): void {
+  add(
+    key: string,
+    { granted }: QuotaDecision,
+    { cost = 1, limits }: QuotaRequest,
+    nowMs: number,
+  ): void {
     if (granted === 0) return;
     const at = new Date(nowMs);
     const month = Date.UTC(at.getUTCFullYear(), at.getUTCMonth()) / DAY;
@@ -127,13 +143,27 @@ class Days {
     this.byHash.set(hash, fields);
     const field = 3 * (at.getUTCDate() - 1);
     fields.set(field, (fields.get(field) ?? 0) + granted);
+    for (const { name, units } of heldUnits(limits)) {
+      if (units === 0) continue;
+      const names = this.#meters.get(hash) ?? [];
+      if (!names.includes(name)) names.push(name);
+      this.#meters.set(hash, names);
+      const metered = 100 * (names.indexOf(name) + 1) + at.getUTCDate() - 1;
+      fields.set(metered, (fields.get(metered) ?? 0) + granted * units);
+    }
     if (cost === 1) return;
     fields.set(field + 1, (fields.get(field + 1) ?? 0) + granted * (cost - 1));
   }
 
   async verify(redis: Redis): Promise<void> {
     for (const [hash, fields] of this.byHash) {
-      const stored = Object.entries(await redis.hgetall(hash));
+      const all = Object.entries(await redis.hgetall(hash));
+      const stored = all.filter(([field]) => !field.startsWith("#"));
+      const named = all.filter(([field]) => field.startsWith("#") && field.length > 1);
+      assert.deepEqual(
+        named.sort(([, a], [, b]) => Number(a) - Number(b)).map(([field]) => field.slice(1)),
+        this.#meters.get(hash) ?? [],
+      );
       const found = new Map(stored.map(([field, text]) => [Number(field), Number(text)]));
       assert.deepEqual(found, fields, hash);
       assert.ok((await redis.pttl(hash)) > 0, `${hash} is not kept for ever`);
@@ -209,7 +239,9 @@ export async function play(
     expected.push({ at: pipeline.length, asks, verdicts });
     pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs));
   }
-  const capHashes = keys.flatMap((key) => [0, 1].map((i) => `${key.replace(":{", ":c{")}:${i}`));
+  const capHashes = keys.flatMap((key) =>
+    [0, 1, "m"].map((i) => `${key.replace(":{", ":c{")}:${i}`),
+  );
   pipeline.del(...keys, ...capHashes);
   const replies = (await pipeline.exec()) ?? [];
   for (const { at, asks, verdicts } of expected) {

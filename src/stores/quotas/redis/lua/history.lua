@@ -159,10 +159,12 @@ local function remember_holds(key, fields, holds, granted, kept, now)
   for meter, day, units in string.gmatch(waiting or '', '(#[%w-]+) (%d+) (-?%d+)') do
     remember_meter(key, tonumber(day), meter, tonumber(units), kept, now)
   end
-  for i, hold in pairs(holds) do
-    local meter = sub(fields[i], 1, -2)
-    if not told[meter] then remember_meter(key, floor(now / DAY), meter, granted * hold, kept, now) end
-    told[meter] = true
+  for i, field in ipairs(fields) do
+    local meter = sub(field, 1, -2)
+    if holds[i] and not told[meter] then
+      remember_meter(key, floor(now / DAY), meter, granted * holds[i], kept, now)
+      told[meter] = true
+    end
   end
 end
 
