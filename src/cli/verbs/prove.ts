@@ -130,7 +130,11 @@ function proofText(proof: ProofReport, broken: readonly string[], terminal: Term
     ["falseRefusals", "false refusals", `${proof.falseRefusals} of ${refused}`],
     ["untrueHeaders", "headers that were not true", String(proof.untrueHeaders)],
     ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
-    ["chargesLost", "charges lost", String(proof.chargesLost)],
+    [
+      "chargesLost",
+      "charges lost",
+      `${proof.chargesLost}${proof.failoverLost > 0 ? `, and ${proof.failoverLost} by the failover` : ""}`,
+    ],
     ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
     ["historyLost", "units that the history lacks", String(proof.historyLost)],
     ["historyDoubled", "units too many in the history", String(proof.historyDoubled)],

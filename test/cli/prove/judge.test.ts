@@ -176,6 +176,26 @@ describe("the judge of a proof", () => {
     }
   });
 
+  it("excuses a clock that is behind by a second where a gateway has no store, and none ahead", () => {
+    const away = [{ fromMs: START_MS, toMs: START_MS + 120_000 }];
+    const beforeMs = 49_000;
+    const afterMs = 50_000;
+    for (const [answer, atMs, inOutage] of [
+      [{ ...REFUSED, retryAfterSeconds: 51 }, 0, 0],
+      [{ ...REFUSED, retryAfterSeconds: 52 }, 0, 1],
+      [{ ...REFUSED, retryAfterSeconds: 49 }, 0, 1],
+      [{}, afterMs, 0],
+      [{}, afterMs + 1_000, 1],
+      [{ resetSeconds: END_SECONDS + 60 }, beforeMs, 1],
+    ] as const) {
+      const { judged, take } = judge();
+      take(answer, { atMs });
+      const text = `${JSON.stringify(answer)} at ${atMs}`;
+      assert.equal(judged.report(away).untrueHeaders, inOutage, text);
+      assert.equal(judged.report([]).untrueHeaders, 1, text);
+    }
+  });
+
   it("takes a 503 that tells a share for a refusal of it, and any other for one of an outage alone", () => {
     const away = [{ fromMs: START_MS + 5_000, toMs: START_MS + 11_000 }];
     const { judged, take } = judge();
