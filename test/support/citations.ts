@@ -45,7 +45,7 @@ export function anchorsIn(text: string): Set<string> {
 }
 
 /** Lower case, without punctuation, blanks as dashes; links count by their text. */
-function slugOf(heading: string): string {
+export function slugOf(heading: string): string {
   return heading
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .toLowerCase()
