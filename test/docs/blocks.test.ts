@@ -166,6 +166,30 @@ describe("the blocks of the pages", () => {
     assert.ok(read > 60, `${read} commands`);
   });
 
+  it("and the words in the text use no verb and no option that there is not", () => {
+    const names = VERBS.map(({ name }) => name);
+    let read = 0;
+    // The page of verbs is made from the table itself.
+    const pages = PAGES.filter((page) => page !== "docs/reference/verbs.md");
+    const bad = pages.flatMap((page) => {
+      const text = readPage(page).replaceAll(/^```[\s\S]*?^```/gm, "");
+      return [...text.matchAll(/`([^`\n]+)`/g)].flatMap(([, span = ""]) => {
+        const isNamed = names.some((name) => span.startsWith(`${name} `) && span.includes("--"));
+        const command = tollgateCommand(isNamed ? `tollgate ${span}` : span);
+        if (command === undefined || /VERB|^(?:npx )?tollgate$|--$/.test(span)) return [];
+        read += 1;
+        const words = command.words.filter((word) => word !== "…");
+        const mistake = mistakeIn({ ...command, words });
+        // A text may leave out what the verb needs.
+        return mistake === undefined || /^Missing|needs a value/.test(mistake)
+          ? []
+          : [`${page}: ${span}: ${mistake}`];
+      });
+    });
+    assert.deepEqual(bad, []);
+    assert.ok(read > 40, `${read} commands`);
+  });
+
   it("with a configuration have one that is sound, added to the least where it is a part", async () => {
     const yaml = BLOCKS.filter(({ language }) => language === "yaml");
     assert.ok(yaml.length > 10, `${yaml.length} blocks`);

@@ -11,7 +11,7 @@ const MAP = "docs/README.md";
 const TASKS = "docs/tasks.md";
 const OPERATIONS = "docs/operations.md";
 const REFERENCE = "docs/reference/README.md";
-const at = (page: string) => `docs/reference/${page}`;
+const at = (page: string) => `docs/reference/${page}.md`;
 
 type Question = {
   readonly asked: string;
@@ -29,7 +29,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "How do I give out a key that ends by itself?",
-    path: [README, `${at("verbs.md")}#keys-create`],
+    path: [README, `${at("verbs")}#keys-create`],
     answer: /--expires 90d/,
   },
   {
@@ -39,7 +39,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "How do I move a customer to another plan without losing the counts?",
-    path: [README, `${at("keys.md")}#accounts`],
+    path: [README, `${at("keys")}#accounts`],
     answer: /Counts, strikes and\s+bans stay/,
   },
   {
@@ -49,7 +49,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "How do I replace a key without a pause?",
-    path: [README, `${at("keys.md")}#rotation`],
+    path: [README, `${at("keys")}#rotation`],
     answer: /key works until the end of the grace/,
   },
   {
@@ -69,22 +69,22 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "How do I limit callers without a key by their address?",
-    path: [README, REFERENCE, `${at("plans.md")}#public-operations`],
+    path: [README, REFERENCE, `${at("plans")}#public-operations`],
     answer: /charged to `addr:` and the client address/,
   },
   {
     asked: "How do I charge more for an expensive operation?",
-    path: [README, REFERENCE, `${at("plans.md")}#cost`],
+    path: [README, REFERENCE, `${at("plans")}#cost`],
     answer: /A request costs `x-cost` of its operation/,
   },
   {
     asked: "How do I bill tokens of a language model?",
-    path: [README, REFERENCE, `${at("meters.md")}#meters`],
+    path: [README, REFERENCE, `${at("meters")}#meters`],
     answer: /tokens of a language model/,
   },
   {
     asked: "Can twice the limit pass around midnight, and how do I bound it?",
-    path: [README, `${at("http.md")}#windows`],
+    path: [README, `${at("http")}#windows`],
     answer: /add a shorter window/,
   },
   {
@@ -109,7 +109,7 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "Is the bill right?",
-    path: [README, `${at("commands.md")}#audit`],
+    path: [README, `${at("commands")}#audit`],
     answer: /`drift` \| nothing names it/,
   },
   {
@@ -129,12 +129,12 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "Do uploads of 1 GB and streams pass?",
-    path: [README, MAP, `${at("edge.md")}#streaming`],
+    path: [README, MAP, `${at("edge")}#streaming`],
     answer: /1 GB through the gateway adds at\s+most 20 MB/,
   },
   {
     asked: "Do WebSockets pass, and are they limited?",
-    path: [README, MAP, `${at("edge.md")}#upgrade`],
+    path: [README, MAP, `${at("edge")}#upgrade`],
     answer: /charged like one/,
   },
   {
@@ -149,17 +149,17 @@ const QUESTIONS: readonly Question[] = [
   },
   {
     asked: "Who still calls an operation that will be removed?",
-    path: [README, `${at("commands.md")}#deprecations`],
+    path: [README, `${at("commands")}#deprecations`],
     answer: /which accounts called it/,
   },
   {
     asked: "How do I try a limit before it refuses anyone?",
-    path: [README, `${at("commands.md")}#plans-try`],
+    path: [README, `${at("commands")}#plans-try`],
     answer: /requests that were admitted and would be `limited`/,
   },
   {
     asked: "How do I keep the keys that another product has issued?",
-    path: [README, `${at("keys.md")}#transfer`],
+    path: [README, `${at("keys")}#transfer`],
     answer: /with `--plain`, lines/,
   },
   {
