@@ -48,6 +48,7 @@ describe("the rows", () => {
     observed: ["hour"],
     windows: [["minute", 60, 60, 2]],
     by: "memory",
+    holds: { tokens: 1 },
     monthFrom: 1,
     ban: 3,
     why: "used up",

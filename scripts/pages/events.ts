@@ -90,6 +90,7 @@ signed in the same way, in messages of their own: up to 100 [CloudEvents 1.0](ht
 - \`overage\` is there where a plan includes units of a month: the units of the day above them, counted from the first
   day of the month of the account, by the plan of that day. \`usage --month\` counts a whole month by the plan of its last day, which
   differs where the plan changed.
+- \`meters\` is there where the account used any: the units of each [meter](meters.md), such as \`{"tokens":81000}\`.
 - They are read from the history when they are sent and held nowhere. What the receiver has acknowledged with a status of
   2xx is marked in the store; the rest is sent again, after 1 s, then up to every 5 min, for as long as the history is
   kept, whatever restarts meanwhile. The first time the whole history is sent.

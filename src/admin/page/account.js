@@ -112,7 +112,7 @@ const ACTS = [
         label: "Limits of its own",
         value: limitsText(own),
         placeholder: "minute=500, day=20000",
-        hint: "Empty: those of the plan alone.",
+        hint: "Of a meter tokens.month=9000000. Empty: those of the plan alone.",
       },
     ],
     body: ({ limits: text = "" }) => ({ limits: parseLimits(text), dropLimits: true }),

@@ -110,7 +110,11 @@ export function limitsText(own) {
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
   const { custom, concurrent, observe, included, ...windows } = plan;
-  const parts = Object.keys(windows).map((name) => `${count(windows[name])} a ${name}`);
+  const parts = Object.keys(windows).map((name) => {
+    // A window of a meter is `tokens.month`.
+    const [window, meter] = name.split(".").reverse();
+    return `${count(windows[name])}${meter === undefined ? "" : ` ${meter}`} a ${window}`;
+  });
   if (custom) parts.push("agreed per account");
   if (concurrent !== undefined) parts.push(`${count(concurrent)} at once`);
   if (included !== undefined) parts.push(`included: ${limits(included)}`);

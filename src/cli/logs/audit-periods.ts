@@ -128,21 +128,20 @@ function planHas({ plans }: Pick<Config, "plans">, plan: string, window: string)
 
 type Named = { readonly account: string; readonly environment: string };
 
-/** Lines that name units of a plan say that holds are concerned too, and not how many units. */
+/** `charges_uncertain` names the units of a meter as `production:acme#tokens`, others do not. */
 function commonEvidence(
   { incidents, alive }: AuditInputs,
   name: Named,
   period: Period,
   meter?: string,
 ) {
-  const unitsOf = (units: number) => {
-    return meter === undefined || units === 0 ? units : Number.POSITIVE_INFINITY;
-  };
+  const account = meter === undefined ? name.account : `${name.account}#${meter}`;
+  const lost = incidents.lostIn(period);
   const killedMs = incidents.killedIn(period, alive);
   const at = killedMs === undefined ? "" : new Date(killedMs).toISOString();
   return {
-    uncertain: unitsOf(incidents.uncertainOf(name, period)),
-    lost: unitsOf(incidents.lostIn(period)),
+    uncertain: incidents.uncertainOf({ ...name, account }, period),
+    lost: meter === undefined || lost === 0 ? lost : Number.POSITIVE_INFINITY,
     killed: killedMs === undefined ? undefined : `a gateway ended without a last line at ${at}`,
   };
 }

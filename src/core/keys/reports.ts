@@ -4,6 +4,7 @@ import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
 import {
   isCap,
+  isMeter,
   type Limit,
   type PlanOptions,
   type WindowName,
@@ -31,8 +32,8 @@ export type UsageReport = {
   readonly environment: string;
   readonly plan: string;
   /**
-   * The windows of the plan, of operations that count something: `createPet.minute`, and of the
-   * key: `key.day`.
+   * The windows of the plan, of its meters: `tokens.month`, of operations that count something:
+   * `createPet.minute`, and of the key: `key.day`.
    */
   readonly windows: readonly WindowReport[];
   /** Limits of the plan that only observe; absent if it has none. */
@@ -142,7 +143,7 @@ export function usageReport(
   { observe = [], included = [] }: Partial<Pick<PlanOptions, "observe" | "included">> = {},
 ): UsageReport {
   const windows = verdict.windows
-    .filter((one) => !one.observed && (one.part === undefined || isCap(one) || one.used > 0))
+    .filter((one) => !one.observed && (isOfAccount(one) || one.used > 0))
     .map((one): WindowReport => {
       const units = one.part === undefined ? includedOf(included, one.window) : undefined;
       if (units === undefined) return windowReport(one);
@@ -159,6 +160,11 @@ export function usageReport(
     strikes,
     ban: ban === undefined ? null : { until: seconds(ban.untilMs), offences: ban.offences },
   };
+}
+
+/** Whether a window is shown before anything is used: one of a plan, a key or a meter. */
+function isOfAccount(one: Pick<Limit, "part">): boolean {
+  return one.part === undefined || isCap(one) || isMeter(one);
 }
 
 /** Units of the window that a plan's price includes; undefined if it includes none. */

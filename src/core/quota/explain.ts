@@ -24,6 +24,8 @@ export type RefusalRecord = {
   readonly windows?:
     | readonly (readonly [name: string, used: number, limit: number, reset: number])[]
     | undefined;
+  /** Units that the request would have held of each meter. */
+  readonly holds?: Readonly<Record<string, number>> | undefined;
   /** The start of the month among the windows, in Unix seconds, if it is not the first day. */
   readonly monthFrom?: number | undefined;
   /** The end of the ban in force, in Unix seconds. */
@@ -40,7 +42,7 @@ export type ExplainedWindow = {
   readonly remaining: number;
   readonly from: number;
   readonly reset: number;
-  /** Whether the cost of the request did not fit. */
+  /** Whether the cost of the request, or what it holds of a meter, did not fit. */
   readonly exhausted: boolean;
 };
 
@@ -134,23 +136,37 @@ function passesAt({ by, cost = 1, decidedAt = 0, windows = [] }: RefusalRecord, 
 
 function explained(
   [window, used, limit, reset]: readonly [string, number, number, number],
-  { cost = 1, decidedAt = 0, monthFrom }: RefusalRecord,
+  { cost = 1, decidedAt = 0, monthFrom, holds }: RefusalRecord,
 ): ExplainedWindow {
   // A window of an operation is `createPet.minute`.
   const name = WINDOW_NAMES.find((one) => one === window.split(".").at(-1));
   const startMs = name === undefined ? 0 : windowStart(name, decidedAt);
   const isAnchored = name === "month" && monthFrom !== undefined;
   const from = isAnchored ? monthFrom : Math.floor(startMs / 1_000);
-  const exhausted = cost > 0 && used + cost > limit;
+  const hold = holdIn(window, holds);
+  const takes = hold ?? cost;
+  // A window of a meter is full for a hold of 0 from its limit on.
+  const isFull = hold === 0 && used >= limit;
+  const exhausted = isFull || (takes > 0 && used + takes > limit);
   return { window, used, limit, remaining: Math.max(0, limit - used), from, reset, exhausted };
+}
+
+/** The units that a request holds in a window such as `tokens.minute`; undefined in all others. */
+function holdIn(window: string, holds: RefusalRecord["holds"]): number | undefined {
+  const meter = window.slice(0, Math.max(0, window.lastIndexOf(".")));
+  return holds !== undefined && Object.hasOwn(holds, meter) ? holds[meter] : undefined;
 }
 
 /** The rule that decided, in words. */
 function ruleOf(
-  { by, code, why, cost = 1, decision, account }: RefusalRecord,
+  { by, code, why, cost = 1, decision, account, holds }: RefusalRecord,
   window?: ExplainedWindow,
   ban?: KnownBan,
 ): string {
+  const takesOf = (name: string) => {
+    const hold = holdIn(name, holds);
+    return hold === undefined ? `the request costs ${cost}` : `the request holds ${hold}`;
+  };
   if (code === "key_banned") {
     if (ban === undefined) {
       return `A ban of the account ran: tollgate bans why ${account ?? "ACCOUNT"} says how it came about`;
@@ -161,11 +177,15 @@ function ruleOf(
   }
   if (code === "rate_limited" && window !== undefined) {
     const { window: name, used, limit } = window;
-    return `The ${name} limit is ${limit} units: ${used} were used, and the request costs ${cost}`;
+    return `The ${name} limit is ${limit} units: ${used} were used, and ${takesOf(name)}`;
+  }
+  if (code === "meter_held" && window !== undefined) {
+    const { window: name, used, limit } = window;
+    return `The ${name} limit is ${limit} units: ${used} were used or held by requests under way, and ${takesOf(name)}`;
   }
   if (by === "share" && window !== undefined) {
     const { window: name, used, limit } = window;
-    return `This gateway's share of the ${name} limit is ${limit} units: ${used} were used, and the request costs ${cost}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
+    return `This gateway's share of the ${name} limit is ${limit} units: ${used} were used, and ${takesOf(name)}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
   }
   if (code === undefined) return `It was not refused: ${decision}`;
   const when = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as RefusalCode].when : code;

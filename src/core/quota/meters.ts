@@ -64,7 +64,7 @@ export function isMeterWindow(text: string): text is MeterWindow {
 type OwnLimit = { readonly window: string; readonly limit: number };
 
 /** The meters of an account: those of its plan, with its own windows in place of the plan's. */
-function effectiveMeters(
+export function effectiveMeters(
   plan: readonly PlanMeter[],
   own: readonly OwnLimit[],
 ): readonly PlanMeter[] {

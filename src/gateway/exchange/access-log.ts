@@ -44,6 +44,7 @@ export function accessLogEntry(
     meters: charges.length === 0 ? undefined : metersOf(charges),
     observed: decision?.observed,
     windows: decision?.refusal?.windows,
+    holds: decision?.refusal?.holds,
     monthFrom: decision?.refusal?.monthFrom,
     by: decision?.refusal?.by,
     ban: decision?.refusal?.ban,

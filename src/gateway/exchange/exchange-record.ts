@@ -40,7 +40,7 @@ export type DecisionFacts = {
   /** The holds of the request; absent if it has no meters. */
   readonly held?: TakenHolds;
   /** The state that led to a refusal: enough to decide it again. */
-  readonly refusal?: Pick<AccessLogEntry, "windows" | "monthFrom" | "by" | "ban">;
+  readonly refusal?: Pick<AccessLogEntry, "windows" | "holds" | "monthFrom" | "by" | "ban">;
 };
 
 /** The holds of an admitted request, and the account that they are counted for. */

@@ -34,9 +34,13 @@ export class Timeouts {
   /** The charged requests in progress. Their log entries are written when they end. */
   charges(): OpenCharge[] {
     return this.#exchanges.flatMap(({ served, caller, decision }) => {
-      if (served === undefined || caller === undefined || !decision?.charged) return [];
-      const { charged: units, decidedMs: decidedAt } = decision;
-      return [{ account: caller.account, environment: served.name, units, decidedAt }];
+      if (served === undefined || caller === undefined || decision === undefined) return [];
+      const { charged: units, decidedMs: decidedAt, held } = decision;
+      if (units === 0 && held === undefined) return [];
+      const open = { account: caller.account, environment: served.name, units, decidedAt };
+      if (held === undefined) return [open];
+      const meters = held.holds.meters.map(({ name, hold }) => [name, hold]);
+      return [{ ...open, meters: Object.fromEntries(meters) }];
     });
   }
 

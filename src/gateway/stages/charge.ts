@@ -1,7 +1,7 @@
 import { standardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
 import type { QuotaDecision } from "../../core/quota/decide.ts";
-import { type Holds, isHeldByOthers, withMeters } from "../../core/quota/meters.ts";
+import { type Holds, heldUnits, isHeldByOthers, withMeters } from "../../core/quota/meters.ts";
 import {
   admittedRateLimit,
   crossedLimits,
@@ -173,6 +173,7 @@ function judgeAnswer(
     ...{ outcome: "refused", charged: 0, standing, decidedMs, strikes },
     refusal: {
       windows,
+      holds: refusedHolds(verdict),
       monthFrom: monthFrom(verdict),
       by,
       ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000),
@@ -188,6 +189,13 @@ function judgeAnswer(
     return refuse("meter_held", undefined, { retryAfterSeconds: 1 });
   }
   return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
+}
+
+/** By meter: the units that the request would have held; undefined if it has no meters. */
+function refusedHolds({ windows }: QuotaDecision): Record<string, number> | undefined {
+  const held = heldUnits(windows);
+  if (held.length === 0) return undefined;
+  return Object.fromEntries(held.map(({ name, units }) => [name, units]));
 }
 
 /** The start of the account's month in Unix seconds, if it is not the first day. */

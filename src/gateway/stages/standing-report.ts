@@ -3,6 +3,7 @@ import { comparablePath } from "../../core/http/path-pattern.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/reports.ts";
+import { meterWindows } from "../../core/quota/meter-windows.ts";
 import { admittedRateLimit } from "../../core/quota/rate-limit-info.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
@@ -35,14 +36,18 @@ export async function sendStandingReport(
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
-  const { observe = [], included = [] } = served.planBounds.get(plan) ?? {};
+  const { observe = [], included = [], meters = [] } = served.planBounds.get(plan) ?? {};
   const operation = windowsOf(served);
+  const { calendar } = owner ?? {};
   const caps = limits.filter(isCap);
   const bans = caller.key === undefined ? undefined : served.bans;
   const peek = (capsOfKeys: readonly Limit[]) => {
     const all = sortByLength([...limits.filter((one) => !isCap(one)), ...capsOfKeys]);
-    const asked = mergeLimits(all, { operation, observe, calendar: owner?.calendar });
-    return gateway.quotas.peek(caller, { limits: asked, bans });
+    const asked = [
+      ...mergeLimits(all, { operation, observe, calendar }),
+      ...meterWindows({ plan: meters, own: owner?.limits ?? [], calendar }),
+    ];
+    return gateway.quotas.peek(caller, { limits: sortByLength(asked), bans });
   };
   const askedMs = gateway.elapsed();
   const answer = await gateway.standings.ask(caller.id, askedMs, peek, caps).catch(() => undefined);

@@ -11,6 +11,7 @@ import {
   usageReport,
 } from "../../core/keys/reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
+import { meterWindows } from "../../core/quota/meter-windows.ts";
 import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import { PartsAsked } from "../quotas/parts-asked.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
@@ -141,8 +142,8 @@ export type UsageRequest = {
 };
 
 /**
- * The windows of the account, of every operation of its environment, and those that its plan
- * observes. Undefined if its plan is not configured.
+ * The windows of the account, of every operation of its environment, those that its plan observes,
+ * and those of its meters. Undefined if its plan is not configured.
  */
 function usageRequest(
   config: Pick<Config, "plans" | "planBounds" | "bans" | "environments">,
@@ -151,11 +152,14 @@ function usageRequest(
   const named = config.plans.get(plan);
   const limits = named === undefined ? [] : effectiveLimits(named, own);
   if (limits.length === 0) return undefined;
-  const { observe = [], included = [] } = config.planBounds.get(plan) ?? {};
+  const { observe = [], included = [], meters = [] } = config.planBounds.get(plan) ?? {};
   const operation = environmentOperationLimits(config.environments, environment);
   return {
     ask: {
-      limits: mergeLimits(sortByLength([...limits, ...caps]), { operation, observe, calendar }),
+      limits: sortByLength([
+        ...mergeLimits(sortByLength([...limits, ...caps]), { operation, observe, calendar }),
+        ...meterWindows({ plan: meters, own, calendar }),
+      ]),
       bans: config.bans,
     },
     observe,

@@ -39,6 +39,8 @@ export type AccessLogEntry = {
   readonly meters?: Readonly<Record<string, LoggedMeter>> | undefined;
   readonly observed?: readonly string[] | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
+  /** Units that a refused request would have held, by meter. */
+  readonly holds?: Readonly<Record<string, number>> | undefined;
   readonly monthFrom?: number | undefined;
   readonly by?: "store" | "memory" | "local" | "share" | undefined;
   /** The end of the ban in force, in Unix seconds. */
@@ -108,6 +110,10 @@ export const ACCESS_LOG_FIELDS: Readonly<
     meaning:
       "`memory`, `local` or `store`: where the refusal was decided; `share`: only this gateway's [share](store.md#shares) was used up, and the limits in `windows` are shares",
     absent: "as `windows`",
+  },
+  holds: {
+    meaning: "Units that it would have held, by [meter](meters.md)",
+    absent: "as `windows`, or its operation has no meters",
   },
   monthFrom: {
     meaning: "The start of the month in `windows`, in Unix seconds",
@@ -218,6 +224,7 @@ function requestText(line: AccessLogEntry): string {
   if (line.windows !== undefined) {
     text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;
   }
+  if (line.holds !== undefined) text += `,"holds":${JSON.stringify(line.holds)}`;
   if (line.monthFrom !== undefined) text += `,"monthFrom":${line.monthFrom}`;
   if (line.ban !== undefined) text += `,"ban":${line.ban}`;
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;

@@ -62,6 +62,7 @@ const isMeter: Check = (value) => {
   if (!isObject(value) || !isUnits(value.hold)) return false;
   return isAbsentOr(isUnits)(value.used) && isAbsentOr(isUnits)(value.charged);
 };
+const isHolds: Check = (value) => isObject(value) && Object.values(value).every(isUnits);
 const isMeters: Check = (value) => isObject(value) && Object.values(value).every(isMeter);
 
 /**
@@ -96,6 +97,7 @@ const REQUEST_MEMBERS: Readonly<Record<keyof LoggedRequest, Check>> = {
   meters: isAbsentOr(isMeters),
   observed: isAbsentOr(isListOf(isText)),
   windows: isAbsentOr(isListOf(isWindow)),
+  holds: isAbsentOr(isHolds),
   monthFrom: isAbsentOr(isInstant),
   by: isAbsentOr(isText),
   ban: isAbsentOr(isInstant),
