@@ -101,8 +101,9 @@ function judgeLines(tally: Tally, { asked, signs, killed }: Round, found: string
   }
 }
 
-function unitsOf({ status, cost }: Asked): number {
-  return status === 200 ? cost : 0;
+/** An admitted request is charged whatever its answer: a busy machine may lose its backend. */
+export function unitsOf({ status, cost }: Asked): number {
+  return status === 200 || status === 502 || status === 504 ? cost : 0;
 }
 
 /** The instant of the decision, as far as it is known. */
@@ -124,7 +125,7 @@ function judgeRefusals(tally: Tally, asked: readonly Asked[], round: Round, foun
       if (operation !== undefined && each.path !== operation) return sum;
       const atMs = decidedMs(each, round.signs);
       const isInside = atMs >= startMs && each.sentMs < resetMs;
-      const mayCount = each.status === 200 || each.sentMs > receivedMs - TAKEN_BACK_MS;
+      const mayCount = unitsOf(each) > 0 || each.sentMs > receivedMs - TAKEN_BACK_MS;
       return isInside && mayCount && each.code !== "rate_limited" ? sum + each.cost : sum;
     }, round.signs.uncertain.get(account) ?? 0);
     if (possible + cost > limit) continue;

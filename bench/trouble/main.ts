@@ -5,7 +5,7 @@ import { say } from "../scale/house.ts";
 import { openForgetfulBackend } from "../scale/traffic.ts";
 import { faultsOf } from "./faults.ts";
 import { GATEWAYS, type Line, PLANS, type PlanName, TroubleHouse } from "./house.ts";
-import { judge, newTally, type Tally } from "./judge.ts";
+import { judge, newTally, type Tally, unitsOf } from "./judge.ts";
 import { type Asked, startLoad } from "./load.ts";
 
 /**
@@ -79,7 +79,7 @@ async function billOf({ gateways }: TroubleHouse, account: string): Promise<numb
 
 function answeredOf(asked: readonly Asked[], account: string): number {
   return asked.reduce((sum, each) => {
-    return each.account === account && each.status === 200 ? sum + each.cost : sum;
+    return each.account === account ? sum + unitsOf(each) : sum;
   }, 0);
 }
 

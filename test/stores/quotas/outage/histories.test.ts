@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, it, vi } from "vitest";
+import { windowStart } from "../../../../src/core/quota/windows.ts";
 import { account } from "../redis/redis-kit.ts";
 import { COST_MAX, openGateway, type SimulatedGateway, SimulatedStore } from "./simulated-store.ts";
 
@@ -218,5 +219,29 @@ describe("random histories of outages, late answers, joins and leaves", () => {
       await trial.end();
     };
     await fc.assert(fc.asyncProperty(history, play), { numRuns: 100 });
+  });
+
+  it("leave a gateway no share of what another one may owe since the outage before", async () => {
+    const trial = new Trial(100, 2);
+    for (let i = 0; i < 2; i++) trial.open();
+    await trial.run(2_500);
+    for (let i = 0; i < 2; i++) trial.send(i, 1, 0);
+    await trial.run(20);
+    const [first, second] = trial.gateways as [SimulatedGateway, SimulatedGateway];
+    const admitted = () => [...trial.windows.values()][0]?.admitted;
+    trial.store.pausedUntilMs = performance.now() + 300;
+    second.way.replyLatencyMs = 3_000;
+    for (let i = 0; i < 2; i++) trial.send(i, 60);
+    await trial.run(1_000);
+    assert.equal(admitted(), 100, "both have used up their shares");
+    assert.equal(trial.store.count(windowStart("minute", trial.store.now())), 50, "one is back");
+    first.way.replyLatencyMs = 300;
+    trial.send(0, 60);
+    await trial.run(200);
+    assert.equal(admitted(), 100, "and goes again, while the other one owes the rest");
+    await trial.settle();
+    assert.deepEqual(trial.falseRefusals, []);
+    assert.equal(admitted(), 100);
+    await trial.end();
   });
 });
