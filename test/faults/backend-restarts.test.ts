@@ -99,6 +99,42 @@ describe("2.2 Reset on a reused socket: a backend that closes idle connections",
     assert.ok(each(retried).every(({ method, status }) => method === "GET" && status === 200));
   });
 
+  it("is not taken out of service, though more connections die at once than failures take one out", async () => {
+    const clients = 32;
+    const answered = new WeakSet<Socket>();
+    const held: (() => void)[] = [];
+    const deaths = new Map<number | undefined, number>();
+    let dies = false;
+    const open = () =>
+      startTestUpstream((_seen, response, { socket }) => {
+        if (dies && answered.has(socket)) {
+          deaths.set(socket.localPort, (deaths.get(socket.localPort) ?? 0) + 1);
+          return void socket.destroy();
+        }
+        answered.add(socket);
+        // No answer comes between the deaths: all wait for the last request.
+        held.push(() => response.writeHead(200, { "Content-Length": 2 }).end("[]"));
+        if (held.length === clients) for (const answer of held.splice(0)) answer();
+      });
+    await using first = await open();
+    await using second = await open();
+    const environment = { upstreams: [first.origin, second.origin] };
+    await using house = await startTestGateway({ backend: first, environment, keys: KEYS });
+    const round = () => {
+      return Promise.all(
+        Array.from({ length: clients }, () => sendRequest(house.port, { key: KEY })),
+      );
+    };
+    await round();
+    dies = true;
+    const statuses = (await round()).map(({ status }) => status);
+    assert.deepEqual(new Set(statuses), new Set([200]));
+    await eventually(() => assert.equal(house.lines.length, 2 * clients));
+    assert.ok(Math.min(...deaths.values()) > 5, `of each died ${[...deaths.values()]}`);
+    const metrics = await (await house.admin("/metrics")).text();
+    assert.equal(metrics.match(/^tollgate_upstream_up\{[^}]*\} 1$/gm)?.length, 2);
+  });
+
   it("fails a POST that met a dead connection, and never sends it twice", async () => {
     const sockets: Socket[] = [];
     await using backend = await startTestUpstream((_seen, response, request) => {

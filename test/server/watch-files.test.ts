@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { appendFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -74,5 +74,13 @@ describe("watching files", () => {
     await seen.watch.setFiles([seen.file, seen.other]);
     await writeFile(seen.other, "two");
     await eventually(() => assert.equal(seen.saves(), 1));
+  });
+
+  it("sees what was saved at the moment when it is told of further files", async () => {
+    await using seen = await open();
+    await writeFile(seen.other, "one");
+    writeFileSync(seen.file, "two");
+    await seen.watch.setFiles([seen.file, seen.other]);
+    await eventually(() => assert.deepEqual(seen.texts, ["two"]));
   });
 });

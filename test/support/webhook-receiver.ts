@@ -16,6 +16,8 @@ export type WebhookReceiver = AsyncDisposable & {
   status: number;
   /** Messages that came, whatever became of them. */
   tries: number;
+  /** Cuts every connection, also those that wait for an answer. */
+  drop(): void;
 };
 
 /** A receiver of webhooks that checks each signature by the library of the specification. */
@@ -44,6 +46,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     received,
     status: 204,
     tries: 0,
+    drop: () => server.closeAllConnections(),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -8,6 +8,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import { it } from "vitest";
 import { SpanQueue } from "../../src/telemetry/tracing/otlp-queue.ts";
+import { eventually } from "../support/poll.ts";
 
 type Done = Parameters<SpanExporter["export"]>[1];
 
@@ -56,4 +57,18 @@ it("spans that are given up at the end are counted once, whatever becomes of the
   assert.equal(queue.dropped, 600);
   batches[0]?.done({ code: 1, error: new Error("late") });
   assert.equal(queue.dropped, 600);
+});
+
+it("a queue whose collector took none of 4,096 spans still takes the next ones", async () => {
+  const { batches, queue, end } = house();
+  end(4_096);
+  for (let i = 0; i < 8; i++) {
+    await eventually(() => assert.equal(batches.length, i + 1));
+    batches[i]?.done({ code: 1, error: new Error("503") });
+  }
+  assert.equal(queue.dropped, 4_096);
+  end(4_096);
+  assert.equal(queue.dropped, 4_096);
+  end(1);
+  assert.equal(queue.dropped, 4_097);
 });

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, it, vi } from "vitest";
 import { EVENT_KINDS } from "../../src/config/schema/observability.ts";
 import { EVENTS } from "../../src/telemetry/log/events.ts";
 import { Webhook } from "../../src/telemetry/log/webhook.ts";
@@ -70,6 +72,83 @@ describe("a webhook", () => {
     webhook.reconfigure(undefined);
     webhook.take({ kind: "quota", time: 1 });
     webhook.close();
+  });
+});
+
+describe("the pauses of a webhook", () => {
+  /** The pauses that the webhook asked for, in milliseconds. None of them is waited for. */
+  const pausesMs: number[] = [];
+  beforeEach(() => {
+    const wait = globalThis.setTimeout;
+    vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms: number) => {
+      if (!new Error().stack?.includes("/webhook.ts")) return wait(work, ms);
+      pausesMs.push(ms);
+      return wait(work, 0);
+    }) as typeof setTimeout);
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    pausesMs.length = 0;
+  });
+
+  it("double from 1 s to 5 min while nothing is taken, and begin with 1 s for the next message", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 503;
+    const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
+    webhook.take(event("first"));
+    const seconds = [0.1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300];
+    await eventually(() => assert.ok(pausesMs.length >= seconds.length));
+    assert.deepEqual(
+      pausesMs.slice(0, seconds.length),
+      seconds.map((each) => each * 1_000),
+    );
+    receiver.status = 204;
+    await eventually(() => assert.equal(receiver.received.length, 1));
+    receiver.status = 503;
+    const before = pausesMs.length;
+    webhook.take(event("second"));
+    await eventually(() => assert.ok(pausesMs.length >= before + 3));
+    assert.deepEqual(pausesMs.slice(before, before + 3), [100, 1_000, 2_000]);
+    webhook.close();
+  });
+
+  it("of a receiver that was replaced do not keep the next one waiting", async () => {
+    await using gone = await startWebhookReceiver();
+    await using next = await startWebhookReceiver();
+    gone.status = 0;
+    const webhook = new Webhook({ ...all, url: gone.url }, Date.now);
+    webhook.take(event("first"));
+    await eventually(() => assert.equal(gone.tries, 1));
+    webhook.reconfigure(undefined);
+    webhook.reconfigure({ ...all, url: next.url });
+    webhook.take(event("second"));
+    gone.drop();
+    await eventually(() => assert.equal(next.received.length, 1));
+    assert.deepEqual(pausesMs, [100, 100]);
+    assert.deepEqual(
+      next.received.flatMap(({ events }) => events.map(({ account }) => account)),
+      ["second"],
+    );
+    webhook.close();
+  });
+
+  it("follow a redirect, whose target is sent nothing, since it was not configured", async () => {
+    await using target = await startWebhookReceiver();
+    let asked = 0;
+    const server = createServer((request, response) => {
+      asked += 1;
+      const answer = () => response.writeHead(307, { Location: target.url }).end();
+      request.resume().on("end", answer);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+    const { port } = server.address() as AddressInfo;
+    const webhook = new Webhook({ ...all, url: `http://127.0.0.1:${port}/` }, Date.now);
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(asked >= 3));
+    webhook.close();
+    assert.deepEqual([target.tries, webhook.dropped], [0, 0]);
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
   });
 });
 

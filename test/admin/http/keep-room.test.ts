@@ -53,3 +53,24 @@ it("a connection that asks again and again outlives the deadline of its answers"
   assert.equal(sockets.size, 1);
   agent.destroy();
 });
+
+it("a stream of figures outlives the deadline of answers, and connections that say nothing", async () => {
+  await using house = await openAdminHouse({ limits: { responseTimeoutMs: 2_000 } });
+  const { token } = house.guard;
+  const leave = new AbortController();
+  const headers = { Authorization: `Bearer ${token}` };
+  const response = await fetch(`${house.url}/api/events`, { headers, signal: leave.signal });
+  const reader = response.body?.getReader() ?? assert.fail("no stream");
+  const silent = await openMany(house.port, 300, "");
+  let figures = 0;
+  while (figures < 4) {
+    const { done, value } = await reader.read();
+    assert.equal(done, false, `it ended after ${figures} figures`);
+    figures +=
+      Buffer.from(value ?? [])
+        .toString()
+        .match(/^event: figures$/gm)?.length ?? 0;
+  }
+  leave.abort();
+  for (const socket of silent) socket.destroy();
+});

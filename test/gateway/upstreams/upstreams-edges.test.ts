@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { describe, it } from "vitest";
+import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 
 describe("backends", () => {
@@ -32,6 +33,34 @@ describe("backends", () => {
       { freshOnly: true, unreachable: new Set([unreached]), avoided: out },
     );
     assert.equal(taken, out);
+  });
+
+  it("do not count requests that waited for a connection and whose clients left", (t) => {
+    const origins = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
+    const upstreams = new UpstreamPool({
+      ...{ ...options, origins, connectionsMax: 1 },
+      elapsed: () => 0,
+    });
+    t.onTestFinished(() => upstreams.close());
+    const [a, b] = upstreams.all;
+    assert.ok(a && b);
+    const onlyA = { freshOnly: false, avoided: undefined, unreachable: new Set([b]) };
+    const taken: UpstreamConnection[] = [];
+    const take = (connection: UpstreamConnection) => void taken.push(connection);
+    upstreams.take("acme", take, onlyA);
+    const leave = Array.from({ length: 3 }, () => upstreams.take("acme", take, onlyA));
+    for (const each of leave) each();
+    // Each of them leaves once, however often it says so.
+    for (const each of leave) each();
+    upstreams.release(taken[0] as UpstreamConnection);
+    for (let i = 0; i < 2; i++) upstreams.take("acme", take);
+    assert.deepEqual(
+      taken
+        .slice(1)
+        .map(({ upstream }) => upstream.origin)
+        .sort(),
+      origins,
+    );
   });
 
   it("that are probed when they are closed are probed no more, and nobody is told", async () => {

@@ -11,7 +11,8 @@ const WAIT = { withinMs: 60_000 };
 test("a sunset is told at 30 and at 7 days, once the store says that nobody else has", async () => {
   const sunsetMs = 100 * DAY_MS;
   const lifecycle = { deprecated: true, sunsetMs };
-  const routes = { basePath: "/v1", operations: [{ method: "GET", template: "/v1/a", lifecycle }] };
+  const operations = [{ method: "GET", template: "/v1/a", lifecycle }];
+  const routes = { basePath: "/v1", operations };
   const config = { environments: [{ name: "production", routes, services: [] }] };
   const told: unknown[] = [];
   const marked: string[] = [];
@@ -21,8 +22,12 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
     const { kind, days } = JSON.parse(line) as Record<string, unknown>;
     told.push(`${kind} ${days}`);
   };
+  let looks = 0;
   const stop = watchUpstreamsAndSunsets({
-    config: () => config as unknown as Config,
+    config: () => {
+      looks += 1;
+      return config as unknown as Config;
+    },
     upstreams: () => [],
     log: createLog({ write }, "info"),
     quotas: {
@@ -46,4 +51,19 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
   await eventually(() => assert.equal(marked.length, asked + 1), WAIT);
   assert.equal(new Set(marked).size, 2, "one marker for each of both");
   assert.deepEqual(told, ["sunset 30"]);
+
+  const others = { ...lifecycle, sunsetMs: 94 * DAY_MS };
+  operations.push({ method: "GET", template: "/v1/over", lifecycle: others });
+  operations.push({
+    method: "GET",
+    template: "/v1/soon",
+    lifecycle: { ...others, sunsetMs: nowMs + 1 },
+  });
+  const looked = looks;
+  await eventually(() => assert.ok(looks > looked + 1), WAIT);
+  assert.equal(
+    marked.length,
+    asked + 2,
+    "one that is over is not announced, at its instant already",
+  );
 });

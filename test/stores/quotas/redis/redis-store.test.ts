@@ -54,7 +54,7 @@ describe("an account in Redis", () => {
   });
 
   it("takes at most 50 bytes more for each running window of an operation", async () => {
-    const { store } = await openHere();
+    const { store } = await openHere({ now: clockAt(NOON).now });
     const plan = [
       { window: "minute", limit: 1000 },
       { window: "day", limit: 100_000 },
@@ -294,6 +294,20 @@ describe("bans in Redis", () => {
     assert.deepEqual(await store.bans(), []);
   });
 
+  it("are those of its own prefix alone, whatever characters it has", async () => {
+    const prefixes = ["t*g", "tg", "t?g", "t[a]g", "tag", "t\\\\g"];
+    for (const prefix of prefixes) {
+      const { store } = await openHere({ prefix });
+      const untilMs = Date.now() + 600_000;
+      const id = account(`of ${prefix}`);
+      await redis.hset(accountKey(prefix, id), "b", `${untilMs} 60000 d 1`);
+      assert.deepEqual(
+        (await store.bans()).map((each) => each.account),
+        [id.account],
+      );
+    }
+  });
+
   it("are in force by the clock of Redis where the store has no other", async () => {
     const { store } = await openHere();
     const [seconds] = await redis.time();
@@ -340,5 +354,22 @@ describe("what a gateway knows", () => {
     assert.notEqual(store.lastKnown(account("known")), undefined);
     store.invalidate(account("known"));
     assert.equal(store.lastKnown(account("known")), undefined);
+  });
+});
+
+describe("Redis that reads and does not write", () => {
+  it("stays the reason though it answers what it is probed with, until it writes again", async () => {
+    const { store } = await openHere();
+    assert.equal((await spend(store, account("a"), perDay(9))).admitted, true);
+    await redis.config("SET", "maxmemory", "1");
+    assert.deepEqual(await store.charge(account("a"), perDay(9)), { unavailable: true });
+    const reads = async () =>
+      Number(/cmdstat_get:calls=(\d+)/.exec(await redis.info("commandstats"))?.[1] ?? 0);
+    const before = await reads();
+    await eventually(async () => assert.ok((await reads()) >= before + 2));
+    assert.match(store.health().why ?? "", /out of memory/);
+    await redis.config("SET", "maxmemory", "0");
+    assert.equal((await spend(store, account("a"), perDay(9))).admitted, true);
+    assert.deepEqual(store.health(), { ok: true });
   });
 });

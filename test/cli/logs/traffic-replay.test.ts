@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { type AccountReplay, TrafficReplay } from "../../../src/cli/logs/traffic-replay.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/load/load.ts";
+import type { LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
+import { openFolder, writeConfig } from "../kit.ts";
+
+const START_MS = Date.UTC(2026, 10, 1);
+const BANS = "bans: { strikes: 2, grace: 0s, within: 60s, duration: 30s }";
+
+async function configOf(free: string, more = ""): Promise<Config> {
+  await using folder = await openFolder();
+  const loaded = await loadConfig(await writeConfig(folder, { free, more }), {});
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  return loaded.config;
+}
+
+/** The line of an admitted request, one second after the line before it. */
+function line(n: number, account: string, method: string): LoggedRequest {
+  const admitted = {
+    decision: "admitted",
+    status: 200,
+    code: undefined,
+    source: "backend",
+  } as const;
+  const timeMs = START_MS + n * 1_000;
+  return {
+    ...admitted,
+    ...{ id: `r${n}`, env: "production", account, key: undefined, plan: "free", method },
+    ...{ route: "/v1/pets", path: "/v1/pets", charged: 1, forwards: 1, client: "192.0.2.1" },
+    ...{ time: timeMs, durationMs: 0, decidedAt: timeMs, why: undefined },
+  };
+}
+
+function replayed(config: Config, lines: readonly LoggedRequest[]): AccountReplay[] {
+  const replay = new TrafficReplay({
+    plans: config,
+    environments: config.environments,
+    accounts: [],
+  });
+  for (const each of lines) replay.add(each);
+  return [...replay.tried()];
+}
+
+describe("traffic that is tried again", () => {
+  it("bans an account that goes on behind its limit, and no address without a key", async () => {
+    const config = await configOf("{ minute: 1, day: 1000 }", BANS);
+    const all = (account: string) => Array.from({ length: 6 }, (_, n) => line(n, account, "GET"));
+    const [account] = replayed(config, all("acme"));
+    assert.ok((account?.bans ?? 0) > 0 && (account?.banned ?? 0) > 0, JSON.stringify(account));
+    const [address] = replayed(config, all("addr:192.0.2.1"));
+    assert.deepEqual([address?.bans, address?.banned, address?.limited], [0, 0, 5]);
+  });
+
+  it("counts HEAD in the windows of its operation, as GET", async () => {
+    const config = await configOf("{ minute: 100, day: 1000 }", "bans: off");
+    const window = { window: "minute", limit: 1, part: { id: "GET /v1/pets", name: "pets" } };
+    const operation = { method: "GET", template: "/v1/pets", limits: { windows: [window] } };
+    const environments = [
+      { name: "production", routes: { operations: [operation] }, services: [] },
+    ];
+    const limited = { ...config, environments: environments as unknown as Config["environments"] };
+    for (const methods of [
+      ["GET", "GET"],
+      ["HEAD", "GET"],
+      ["GET", "HEAD"],
+      ["HEAD", "HEAD"],
+    ]) {
+      const found = replayed(
+        limited,
+        methods.map((method, n) => line(n, "acme", method)),
+      );
+      assert.deepEqual(
+        found.map((each) => each.limited),
+        [1],
+        methods.join(),
+      );
+    }
+    assert.deepEqual(replayed(limited, [line(0, "acme", "GET"), line(1, "acme", "POST")]), []);
+  });
+});

@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { RetryPolicy } from "../../../src/gateway/forward/retry-policy.ts";
+import type { Upstream } from "../../../src/gateway/upstreams/upstream.ts";
+import type { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
+
+const LOSS = { kind: "unreached", reused: false, sent: false } as const;
+
+it("a request is answered when three of five upstreams were not reached, and not after two", () => {
+  const all = Array.from({ length: 5 }, (_, i) => ({ origin: `http://192.0.2.${i}` }) as Upstream);
+  const pool = {
+    hasOther: (unreached: ReadonlySet<Upstream>) => all.some((each) => !unreached.has(each)),
+  } as UpstreamPool;
+  const policy = new RetryPolicy(0, () => 0);
+  const reasons = all
+    .slice(0, 3)
+    .map((each) => policy.nextAttempt(pool, each, LOSS as never, "POST"));
+  assert.deepEqual(reasons, ["unreached", "unreached", undefined]);
+});

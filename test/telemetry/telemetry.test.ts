@@ -1,0 +1,21 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { createLog } from "../../src/telemetry/log/log.ts";
+import { Telemetry } from "../../src/telemetry/tracing/telemetry.ts";
+import { eventually } from "../support/poll.ts";
+
+it("spans that a collector never took stay counted when a reload turns telemetry off or names another", async () => {
+  const telemetry = new Telemetry(createLog({ write: () => {} }, "info"));
+  const source = { version: "1", instance: "one" };
+  const settings = { otlp: "http://127.0.0.1:1", sample: 1, serviceName: "tollgate" };
+  const facts = { scheme: "http", host: "a", version: "1.1" } as const;
+  const line = { method: "GET", path: "/", status: 200, durationMs: 1 };
+  for (const [i, next] of [{ ...settings, serviceName: "other" }, undefined].entries()) {
+    await telemetry.configure(i === 0 ? settings : { ...settings, serviceName: "other" }, source);
+    telemetry.tracing?.begin([]).end(line as never, facts);
+    await telemetry.configure(next, source);
+    await eventually(() => assert.equal(telemetry.dropped, i + 1));
+  }
+  assert.equal(telemetry.tracing, undefined);
+  await telemetry.close(0);
+});
