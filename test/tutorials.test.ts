@@ -25,6 +25,7 @@ const SLOW_MS = 240_000;
 const PORTS = [
   ...["3000", "8080", "9090"],
   ...["3100", "8180", "9190"],
+  ...["3300", "8380", "9390"],
   ...["3200", "6399", "8280", "8281", "9290", "9291"],
 ];
 /** Programs that run until they are ended, by what they say when they are ready. */
@@ -139,7 +140,7 @@ describe("the tutorials", () => {
   it(
     "can be followed to their ends in one clone, one after the other",
     async () => {
-      const pages = ["first-429.md", "your-backend.md", "second-gateway.md"];
+      const pages = ["first-429.md", "your-backend.md", "language-model.md", "second-gateway.md"];
       const there = (await readdir(FOLDER)).filter((name) => name.endsWith(".md"));
       assert.deepEqual(there.toSorted(), pages.toSorted(), "every tutorial is followed");
       const ports = new Map<string, number>();

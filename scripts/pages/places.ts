@@ -13,7 +13,9 @@ const SECTIONS: readonly Section[] = [
   {
     title: "Start",
     index: `${MAP}#start`,
-    pages: ["first-429", "your-backend", "second-gateway"].map((name) => `tutorials/${name}`),
+    pages: ["first-429", "your-backend", "language-model", "second-gateway"].map(
+      (name) => `tutorials/${name}`,
+    ),
   },
   {
     title: "Guides",

@@ -30,6 +30,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "docs/for-your-users.md": "test/docs/for-your-users.test.ts",
   "docs/tasks.md": "test/docs/tasks.test.ts",
   "docs/tutorials/first-429.md": "test/tutorials.test.ts",
+  "docs/tutorials/language-model.md": "test/tutorials.test.ts",
   "docs/tutorials/second-gateway.md": "test/tutorials.test.ts",
   "docs/tutorials/your-backend.md": "test/tutorials.test.ts",
 };
