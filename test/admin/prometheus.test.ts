@@ -87,6 +87,18 @@ describe("metrics", () => {
     assert.equal(DURATION_BUCKETS.length, 14);
   });
 
+  it("count a tunnel, which lasts as long as its client likes, in no time but its own", async () => {
+    const metrics = createPrometheusMetrics(WATCHED);
+    metrics.request({ ...LINE, status: 101 }, TIMES);
+    const names = [...(await scrape(metrics)).keys()].filter((name) =>
+      /duration.*_count/.test(name),
+    );
+    assert.deepEqual(names, [
+      'tollgate_http_request_duration_seconds_count{env="production",source="backend"}',
+      "tollgate_store_call_duration_seconds_count",
+    ]);
+  });
+
   it("name what is unknown none, and methods that nobody knows OTHER", async () => {
     const metrics = createPrometheusMetrics(WATCHED);
     const unknown = { ...LINE, env: undefined, plan: undefined, route: undefined };

@@ -82,7 +82,8 @@ function deprecationsText(found: readonly Deprecation[], terminal: Terminal): st
       const left =
         sunset === null ? "no sunset" : sunsetText(sunset, daysLeft ?? 0, terminal.now());
       const head = `${environment}: ${method} ${route}, ${left}\n`;
-      if (accounts.length === 0) return `${head}  No account has called it\n`;
+      // Gateways tell their calls to the store now and then (docs/reference/history.md#notes).
+      if (accounts.length === 0) return `${head}  No account has called it up to a minute ago\n`;
       const rows = accounts.map(({ account, requests, last }) => {
         return [account, requests, formatInstant(last)];
       });

@@ -84,7 +84,7 @@ describe("deprecations", () => {
     );
     assert.match(
       out,
-      /production: GET \/v1\/older, gone for \d{4} days, since 2020-01-02 00:00:00Z\n/,
+      /production: GET \/v1\/older, gone for \d{4} days, since 2020-01-02 00:00:00Z\n {2}No account has called it up to a minute ago\n/,
     );
     await house.started.stop();
     assert.equal((await runVerb(asked)).status, 1);

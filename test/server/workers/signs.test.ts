@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, it } from "vitest";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { sendRequest } from "../../support/wire/client.ts";
+import { type Crew, issueKeys, openCrew } from "./kit.ts";
+
+let redis: TestRedis;
+let keys: string[];
+beforeAll(async () => {
+  redis = await startRedis();
+  keys = await issueKeys(redis, 1);
+});
+afterAll(() => redis.close());
+
+const WITHIN = { withinMs: 60_000, everyMs: 100 };
+const kindsOf = ({ gateway }: Crew) => {
+  return gateway.lines().flatMap(({ msg, kind }) => (msg === "event" ? [String(kind)] : []));
+};
+
+it("a process that is killed while the store is away takes what it owes with it, and that is counted", async () => {
+  await using crew = await openCrew(redis, { storeTimeout: "300ms" });
+  const port = Number(new URL(crew.url).port);
+  assert.equal(
+    await crew.metric("tollgate_keys"),
+    1,
+    "as many as there are, not as many as each has",
+  );
+  redis.stop();
+  try {
+    await eventually(() => assert.deepEqual(kindsOf(crew), ["store_away"]), WITHIN);
+    for (let i = 0; i < 20; i++) {
+      assert.equal((await sendRequest(port, { key: keys[0] ?? "" })).status, 200);
+    }
+    await eventually(async () => {
+      assert.equal(await crew.metric("tollgate_charges_owed"), 20);
+    }, WITHIN);
+    assert.equal(await crew.metric("tollgate_charges_lost_total"), 0);
+    for (const pid of crew.pids()) process.kill(pid, "SIGKILL");
+    await eventually(async () => {
+      assert.equal(await crew.metric("tollgate_charges_lost_total"), 20);
+      assert.equal(await crew.metric("tollgate_charges_owed"), 0);
+    }, WITHIN);
+  } finally {
+    redis.cont();
+  }
+});
+
+it("records that no process can read are told once", async () => {
+  await using crew = await openCrew(redis);
+  const client = await redis.client();
+  await client.rename("tg:{0}:keys", "tg:{0}:set-aside");
+  await client.set("tg:{0}:keys", "not a hash");
+  try {
+    const told = () => kindsOf(crew).filter((kind) => kind === "keys_unreadable");
+    await eventually(() => assert.equal(told().length, 1), WITHIN);
+    // Each process reads again and again, so that all of them have failed by then.
+    await eventually(async () => {
+      assert.ok((await crew.metric("tollgate_keys_unreadable_total")) >= 6);
+    }, WITHIN);
+    assert.equal(told().length, 1);
+  } finally {
+    await client.rename("tg:{0}:set-aside", "tg:{0}:keys");
+  }
+});
