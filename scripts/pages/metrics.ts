@@ -27,7 +27,8 @@ tollgate_store_up 1
 - [examples/prometheus](../../examples/prometheus) scrapes it and has alerts; [examples/grafana](../../examples/grafana) is a
   dashboard.
 - Labels hold names from the configuration and words of the gateway. An unknown value is \`none\`.
-- A metric has at most ${SERIES_MAX.toLocaleString("en")} series. Everything above is counted with \`overflow\` in every label, so that sums stay true.
+- A metric has at most ${SERIES_MAX.toLocaleString("en")} series. Everything above is counted with \`overflow\` in every label, so that sums
+  stay true. The limit of \`tollgate_route_duration_seconds\` is \`metrics.routes\`.
 
 ${table(["metric", "type", "labels", "meaning"], rows)}
 
