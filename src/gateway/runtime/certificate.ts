@@ -89,7 +89,8 @@ function readPair({ cert, key }: CertificateFiles): Pair {
   }
   const options: SecureContextOptions = { ...texts, ...SECURE };
   const context = attempt(() => createSecureContext(options), `${cert} and ${key} make no TLS`);
-  return { options, context, endsMs: certificateEndMs(texts.cert) };
+  const endsMs = attempt(() => certificateEndMs(texts.cert), `a damaged certificate in ${cert}`);
+  return { options, context, endsMs };
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
