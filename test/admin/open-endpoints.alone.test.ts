@@ -2,12 +2,21 @@ import assert from "node:assert/strict";
 import { Worker } from "node:worker_threads";
 import { describe, it } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startNode } from "../support/gateway/processes.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
+import { eventually } from "../support/poll.ts";
 import { type Client, openClient } from "../support/wire/client.ts";
 
-const FLOOD_MS = 1_000;
+const FLOOD_MS = 600;
+const WARM_MS = 300;
 /** A stall of the gateway shows in each, one of the machine does not. */
-const FLOODS = 3;
+const FLOODS_MAX = 8;
+
+/** A server of another process that answers the same requests: its flood costs the machine as much. */
+const BYSTANDER = `
+const server = require("node:http").createServer((request, response) => response.end("x".repeat(20_000)));
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+`;
 
 /** Asks over so many connections, in a thread of its own, until it is told to end. */
 const ASKER = `
@@ -56,17 +65,29 @@ describe("What an asker without a token sends to the admin listener", () => {
       });
       await using served = await spawnGateway({ upstreams: [backend.origin] });
       await using customer = await openClient(served.port);
-      await longestMs(customer, 500);
-      const quietMs = await longestMs(customer, 1_000);
-      const port = Number(new URL(served.adminUrl).port);
-      const asker = new Worker(ASKER, { eval: true, workerData: { port, connections, bytes } });
-      await longestMs(customer, 500);
-      const floods: number[] = [];
-      for (let i = 0; i < FLOODS; i++) floods.push(await longestMs(customer, FLOOD_MS));
-      await asker.terminate();
-      const floodMs = Math.min(...floods);
-      t.annotate(`${Math.round(floodMs)} ms, without the flood ${Math.round(quietMs)} ms`);
-      assert.ok(floodMs - quietMs <= 50, `${floodMs} ms, without the flood ${quietMs} ms`);
+      await using bystander = startNode(["-e", BYSTANDER]);
+      await eventually(() => assert.match(bystander.stdout(), /^\d+\n/));
+      await longestMs(customer, WARM_MS);
+      /** The longest that the customer waits while a server is flooded. */
+      const floodOf = async (port: number) => {
+        const workerData = { port, connections, bytes };
+        const asker = new Worker(ASKER, { eval: true, workerData });
+        try {
+          await longestMs(customer, WARM_MS);
+          return await longestMs(customer, FLOOD_MS);
+        } finally {
+          await asker.terminate();
+        }
+      };
+      const [here, elsewhere]: [number[], number[]] = [[], []];
+      const isHarmless = () => Math.min(...here) <= Math.min(...elsewhere) + 50;
+      while (here.length === 0 || (here.length < FLOODS_MAX && !isHarmless())) {
+        elsewhere.push(await floodOf(Number(bystander.stdout())));
+        here.push(await floodOf(Number(new URL(served.adminUrl).port)));
+      }
+      const told = `${here.map(Math.round)} ms, beside a flood of another server ${elsewhere.map(Math.round)} ms`;
+      t.annotate(told);
+      assert.ok(isHarmless(), told);
     });
   }
 });

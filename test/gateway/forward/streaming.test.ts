@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
 import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
+import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient, requestBytes } from "../../support/wire/client.ts";
 import type { RawResponse } from "../../support/wire/response.ts";
@@ -33,9 +34,12 @@ test("each event of an event stream comes within 50 ms, unbuffered", async () =>
   const tookMs: number[] = [];
   for (let i = 0; i < 20; i++) {
     const startMs = performance.now();
-    send(`data: ${i}\n\n`);
-    await eventually(() => client.waiting().includes(`data: ${i}\n\n`), { everyMs: 1 });
-    tookMs.push(performance.now() - startMs);
+    // The time in which the whole process stood still is the machine's.
+    const { stalledMs } = await watchStalls(async () => {
+      send(`data: ${i}\n\n`);
+      await eventually(() => client.waiting().includes(`data: ${i}\n\n`), { everyMs: 1 });
+    });
+    tookMs.push(performance.now() - startMs - stalledMs);
   }
   tookMs.sort((a, b) => a - b);
   assert.ok((tookMs[17] as number) < 50, `${tookMs}`);

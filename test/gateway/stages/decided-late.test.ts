@@ -11,7 +11,8 @@ const { proxy } = await useProxiedRedis();
 
 /** A house whose store takes a while to answer, within its deadline. */
 function openSlowHouse() {
-  proxy.behave({ latencyMs: 20 });
+  // Long enough that a busy machine, too, reads what clients do before the answer comes.
+  proxy.behave({ latencyMs: 150 });
   const store = `redis://127.0.0.1:${proxy.port}`;
   return startTestGateway({ config: { store, storeTimeout: "1s" } });
 }
