@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
-import { describe, it, type TestContext } from "vitest";
+import { afterAll, beforeAll, describe, it, type TestContext } from "vitest";
 import { each } from "../support/each.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
-import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import {
   askTimed,
   changes,
@@ -14,7 +15,18 @@ import {
   type Told,
 } from "./redis-house.ts";
 
-const { proxy } = await useProxiedRedis();
+let server: TestRedis;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.close());
+
+/** The way to Redis of one test: they run at the same time, and each has accounts of its own. */
+async function openWay(t: TestContext): Promise<TcpProxy> {
+  const proxy = await openTcpProxy(server);
+  t.onTestFinished(() => proxy.close());
+  return proxy;
+}
 
 /** Requests under way at each gateway. */
 const AT_ONCE = 60;
@@ -64,9 +76,10 @@ async function keysOf(houses: readonly TestGateway[]): Promise<readonly string[]
   return keys;
 }
 
-describe("gateways far from their Redis", () => {
+describe.concurrent("gateways far from their Redis", () => {
   for (const tripMs of [80, 200]) {
     it(`are exact at ${tripMs} ms, with 0.1 commands a request, and one trip of latency`, async (t: TestContext) => {
+      const proxy = await openWay(t);
       await using one = await openHouseBehind(proxy, { config: TERMS, environment: { api: null } });
       const config = { ...TERMS, keys: `${one.directory}/keys.json` };
       await using other = await openHouseBehind(proxy, { config, environment: { api: null } });
@@ -106,7 +119,8 @@ describe("gateways far from their Redis", () => {
     });
   }
 
-  it("wait a storeTimeout for a Redis that is silent, then for nothing, and come back to it exact", async () => {
+  it("wait a storeTimeout for a Redis that is silent, then for nothing, and come back to it exact", async (t: TestContext) => {
+    const proxy = await openWay(t);
     const config = { ...TERMS, bans: "off" };
     await using house = await openHouseBehind(proxy, { config, environment: { api: null } });
     const { key, account } = await house.issue();
@@ -151,7 +165,8 @@ describe("gateways far from their Redis", () => {
     assert.equal((usage as { windows: { used: number }[] }).windows[0]?.used, 3);
   });
 
-  it("count a Redis as away that is farther than storeTimeout, and say why", async () => {
+  it("count a Redis as away that is farther than storeTimeout, and say why", async (t: TestContext) => {
+    const proxy = await openWay(t);
     const config = { ...TERMS, storeTimeout: "100ms" };
     await using house = await openHouseBehind(proxy, { config, environment: { api: null } });
     const { key } = await house.issue();
