@@ -1,10 +1,9 @@
-import { randomInt } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../src/cli/run.ts";
 import type { ProcessControl } from "../../src/server/process/process-context.ts";
+import { freePort } from "../support/redis/redis.ts";
 
 export type Said = { readonly status: number; readonly out: string; readonly err: string };
 
@@ -138,24 +137,11 @@ admin: ${listen}
 ${more}`;
 }
 
-/**
- * Ports that are free now, all different, and below the range from which systems hand out ports by
- * themselves: no other test comes upon one of them before it is used.
- */
+/** So many of them, all different. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
-  while (ports.size < count) {
-    const port = randomInt(10_000, 32_000);
-    if (await isFree(port)) ports.add(port);
-  }
+  while (ports.size < count) ports.add(await freePort());
   return [...ports];
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer().once("error", () => resolve(false));
-    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
-  });
 }
 
 /** The one JSON value on stdout (docs/reference/commands.md#json); throws where there is anything else. */

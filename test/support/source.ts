@@ -118,7 +118,10 @@ export function longFunctions(text: string, most: number): LongFunction[] {
     if (/^\s*\)/.test(line)) {
       while (start > 0 && (start === at || indentOf(lines[start] ?? "") > indent)) start -= 1;
     }
-    if (OPENS_OTHER.test(lines[start] ?? "") || /\b(?:describe|suite)[\w.]*\(/.test(raw[start] ?? ""))
+    if (
+      OPENS_OTHER.test(lines[start] ?? "") ||
+      /\b(?:describe|suite)[\w.]*\(/.test(raw[start] ?? "")
+    )
       continue;
     const length = end - start + 1;
     if (length > most) found.push({ line: start + 1, length });

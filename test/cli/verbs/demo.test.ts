@@ -124,7 +124,8 @@ describe("npm start", () => {
     await using folder = await openFolder();
     const { file } = await demoConfig(folder);
     const command = `"${process.execPath}" "${MAIN}" demo --config "${file}"; true`;
-    const env = { PATH: process.env.PATH ?? "", npm_lifecycle_event: "start" };
+    const { PATH = "", NODE_COMPILE_CACHE = "" } = process.env;
+    const env = { PATH, NODE_COMPILE_CACHE, npm_lifecycle_event: "start" };
     const shell = spawn("sh", ["-c", command], { env, stdio: ["ignore", "pipe", "inherit"] });
     let said = "";
     shell.stdout.on("data", (piece) => {
