@@ -95,10 +95,20 @@ class Desk {
   }
 }
 
-// At midnight the counts of a day begin anew: a walk that it falls into is walked again.
-it("an operator's day: from init to the audit, each question with the verb for it", {
-  retry: 1,
-}, async () => {
+const today = () => new Date().toISOString().slice(0, 10);
+
+it("an operator's day: from init to the audit, each question with the verb for it", async () => {
+  const began = today();
+  try {
+    await walk();
+  } catch (error) {
+    // At midnight the counts of a day begin again: a walk that it falls into is walked again.
+    if (today() === began) throw error;
+    await walk();
+  }
+});
+
+async function walk(): Promise<void> {
   await using folder = await openFolder();
   await using backend = await startTestUpstream();
   const desk = new Desk(folder, await freePorts(2));
@@ -118,7 +128,7 @@ it("an operator's day: from init to the audit, each question with the verb for i
   } finally {
     await desk.stop();
   }
-});
+}
 
 type Issued = { readonly id: string; readonly key: string; readonly account: string };
 

