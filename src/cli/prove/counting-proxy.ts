@@ -1,11 +1,14 @@
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { METER } from "./workload.ts";
 
 /** A proxy between the gateways and the pets that counts each request by its ID. */
 export type CountingProxy = {
   readonly origin: string;
   /** Requests that reached the backend, and those that reached it more than once. */
   seen(): { readonly requests: number; readonly twice: number };
+  /** Units of the meter that the account was told to have used. */
+  usedBy(account: string): number;
   close(): Promise<void>;
 };
 
@@ -18,17 +21,25 @@ export async function startCountingProxy(
 ): Promise<CountingProxy> {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const counts = new Map<string, number>();
+  const used = new Map<string, number>();
   let requests = 0;
   const pass = (asked: IncomingMessage, response: ServerResponse | undefined) => {
     requests += 1;
     const id = String(asked.headers["x-request-id"]);
     counts.set(id, (counts.get(id) ?? 0) + 1);
+    const isMetered = asked.url?.endsWith(`/${METER.operation}`) === true;
+    const units = isMetered ? (requests * 37) % (METER.max + 1) : 0;
+    if (isMetered && response !== undefined) {
+      const account = String(asked.headers["x-consumer-id"]);
+      used.set(account, (used.get(account) ?? 0) + units);
+    }
     // The operations of the load differ in cost, but the pets respond alike to all of them.
     const url = new URL("/v1/pets?limit=1", pets);
     const sent = request(url, { method: asked.method, agent }, (answer) => {
       if (response === undefined) return void answer.resume();
       response.writeHead(answer.statusCode ?? 502, {
         "Content-Type": answer.headers["content-type"] ?? "application/json",
+        ...(isMetered && { [METER.field]: String(units) }),
       });
       answer.pipe(response);
     });
@@ -47,6 +58,7 @@ export async function startCountingProxy(
   return {
     origin: `http://127.0.0.1:${port}`,
     seen: () => ({ requests, twice: [...counts.values()].filter((count) => count > 1).length }),
+    usedBy: (account) => used.get(account) ?? 0,
     close: () =>
       new Promise((resolve) => {
         agent.destroy();

@@ -11,7 +11,7 @@ const SPECIAL = 0.3;
 
 /** With the planted fault, the client sees a `Retry-After` that is one second too small. */
 export type LoadOptions = {
-  readonly judge: PromiseChecker;
+  readonly judge: Pick<PromiseChecker, "take" | "deniedAfterWaiting">;
   /** Origins of the gateways that accept requests now. */
   readonly origins: () => readonly string[];
   readonly isRetryAfterLess: boolean;

@@ -9,7 +9,9 @@ import {
 } from "../../stores/open-stores.ts";
 import { PromiseChecker } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
+import { excuseFailover } from "./excuse-failover.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
+import { MeterChecker } from "./meter-checker.ts";
 import { OutageTracker } from "./outage-tracker.ts";
 import {
   type ChildHandle,
@@ -21,10 +23,11 @@ import {
   startRedis,
 } from "./processes.ts";
 import type { CheckReport, TimeSpan } from "./promises.ts";
-import { type StoreProxy, startStoreProxy } from "./store-proxy.ts";
+import { delayAnswers, type StoreProxy, startStoreProxy } from "./store-proxy.ts";
 import {
   apiText,
   configText,
+  METER,
   OPERATIONS,
   PLANS,
   type PlanName,
@@ -56,6 +59,8 @@ export type ProofReport = CheckReport & {
   /** Units by which the usage by day differs from what was admitted. */
   readonly historyLost: number;
   readonly historyDoubled: number;
+  /** Units of the meter by which the history differs from those told, and no line names. */
+  readonly metersOff: number;
   /** Single replies of the store that were delayed. */
   readonly lateAnswers: number;
   /** For how long the store was stopped; 0 if the proof cannot stop it. */
@@ -78,9 +83,6 @@ const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
 /** A gateway follows a new master within this time, and replication is no further behind. */
 const UNREPLICATED_MS = 1_000;
-/** A single reply is delayed this long, each time after such a pause. */
-const HELD_MS = 250;
-const BETWEEN_HELD_MS = 400;
 
 /**
  * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it
@@ -103,6 +105,7 @@ class Trial {
   readonly #stops: (() => Promise<unknown>)[];
   readonly #gateways: GatewayChild[] = [];
   readonly #away = new OutageTracker();
+  readonly #meters = new MeterChecker();
   /** Units that gateways reported in their logs as possibly charged twice. */
   #uncertain = 0;
   #redis: (ChildHandle & { url: string }) | undefined;
@@ -135,10 +138,7 @@ class Trial {
     const configs = await this.#writeConfigs(witness, count);
     const clients = await this.#issue(configs[0] as string);
     for (const config of configs) {
-      const hear: Parameters<typeof startGatewayProcess>[2] = (line) => {
-        this.#away.onLogLine(config, line);
-        this.#hearUncertain(line);
-      };
+      const hear = (line: LogLine) => this.#hear(config, line);
       const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
       this.#gateways.push(gateway);
       this.#away.watch(gateway);
@@ -159,6 +159,7 @@ class Trial {
     const admitted = clients.reduce((sum, { account }) => sum + judge.admittedOf(account), 0);
     const mostLost = isLossy ? Math.ceil((admitted * UNREPLICATED_MS) / loadedMs) : 0;
     const charges = excuseFailover(await this.#compareCharges(judge, clients), mostLost);
+    const metersOff = await this.#compareMeters(witness, clients, mostLost);
     const seen = witness.seen();
     return {
       ...judge.report(this.#away.spans),
@@ -166,6 +167,7 @@ class Trial {
         return { fromMs, toMs: Math.min(toMs, Date.now()) };
       }),
       ...charges,
+      metersOff,
       gateways: count,
       store: this.#store === undefined ? "memory" : "redis",
       forwarded: seen.requests,
@@ -175,6 +177,11 @@ class Trial {
       gatewaysKilled: killed,
       failover,
     };
+  }
+
+  /** The time in which charges and settlements may still arrive. */
+  get #waitMs(): number {
+    return this.#wanted.fault === undefined ? SETTLE_MS_MAX : 1_000;
   }
 
   get #store(): string | undefined {
@@ -204,11 +211,17 @@ class Trial {
     return files;
   }
 
+  #hear(config: string, line: LogLine): void {
+    this.#away.onLogLine(config, line);
+    this.#hearUncertain(line);
+    this.#meters.onLogLine(line);
+  }
+
   /** The line names accounts as `proof:a_… 3, proof:a_… 1`. */
-  #hearUncertain({ msg, units: sum, accounts }: LogLine): void {
+  #hearUncertain({ msg, accounts }: LogLine): void {
     if (msg !== "charges_uncertain") return;
-    this.#uncertain += Number(sum);
-    for (const [, account = "", units] of String(accounts).matchAll(/proof:(\S+) (\d+)/g)) {
+    for (const [, account = "", units] of String(accounts).matchAll(/proof:([^\s#]+) (\d+)/g)) {
+      this.#uncertain += Number(units);
       this.#uncertainBy.set(account, (this.#uncertainBy.get(account) ?? 0) + Number(units));
     }
   }
@@ -234,7 +247,11 @@ class Trial {
     const alive = [...this.#gateways];
     const isRetryAfterLess = fault === "retry-after";
     const origins = () => alive.map(({ url }) => url);
-    const load = new LoadGenerator({ judge, origins, isRetryAfterLess });
+    const load = new LoadGenerator({
+      judge: this.#meters.beside(judge),
+      origins,
+      isRetryAfterLess,
+    });
     const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {});
     const polite = clients.filter(({ plan }) => plan === "polite");
     tell("Loading");
@@ -265,6 +282,7 @@ class Trial {
       await this.#untilBack(pause);
       tell("Killing a gateway");
       this.#away.killed();
+      this.#meters.killed(Date.now());
       alive.pop()?.process.kill("SIGKILL");
       killed = 1;
     }
@@ -306,7 +324,7 @@ class Trial {
    * more, but at most the units of requests that were never answered.
    */
   async #compareCharges(judge: PromiseChecker, clients: readonly LoadClient[]) {
-    const untilMs = Date.now() + (this.#wanted.fault === undefined ? SETTLE_MS_MAX : 1_000);
+    const untilMs = Date.now() + this.#waitMs;
     for (;;) {
       const history = await this.#history();
       const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0 };
@@ -335,6 +353,18 @@ class Trial {
     }
   }
 
+  /** Counts that a failover lost are `mostLost` units of the plan at most. */
+  async #compareMeters(
+    { usedBy }: CountingProxy,
+    clients: readonly LoadClient[],
+    mostLost: number,
+  ): Promise<number> {
+    const { adminUrl } = this.#gateways[0] as GatewayChild;
+    const accounts = clients.map(({ account }) => account);
+    const off = await this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
+    return Math.max(0, off - mostLost * METER.max);
+  }
+
   /** The units of the last two days by account; empty if the planted fault is a missing history. */
   async #history(): Promise<ReadonlyMap<string, number>> {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
@@ -356,32 +386,5 @@ class Trial {
       windows: readonly { readonly window: string; readonly used: number }[];
     };
     return windows.find(({ window }) => window === "day")?.used ?? 0;
-  }
-}
-
-/** Names lost units as those of a failover, up to `mostLost`. */
-function excuseFailover<T extends Pick<ProofReport, "chargesLost" | "historyLost">>(
-  charges: T,
-  mostLost: number,
-): T & Pick<ProofReport, "failoverLost"> {
-  const { chargesLost, historyLost } = charges;
-  return {
-    ...charges,
-    failoverLost: Math.min(mostLost, Math.max(chargesLost, historyLost)),
-    chargesLost: Math.max(0, chargesLost - mostLost),
-    historyLost: Math.max(0, historyLost - mostLost),
-  };
-}
-
-/** Delays one reply after the other. */
-async function delayAnswers(
-  proxy: StoreProxy,
-  forMs: number,
-  pause: (ms: number) => Promise<unknown>,
-): Promise<void> {
-  const untilMs = Date.now() + forMs;
-  while (Date.now() < untilMs) {
-    proxy.holdOne(HELD_MS);
-    await pause(BETWEEN_HELD_MS);
   }
 }

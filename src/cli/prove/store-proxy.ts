@@ -93,3 +93,20 @@ class Hold {
     return true;
   }
 }
+
+/** A single reply is delayed this long, each time after such a pause. */
+const HELD_MS = 250;
+const BETWEEN_HELD_MS = 400;
+
+/** Delays one reply after the other. */
+export async function delayAnswers(
+  proxy: StoreProxy,
+  forMs: number,
+  pause: (ms: number) => Promise<unknown>,
+): Promise<void> {
+  const untilMs = Date.now() + forMs;
+  while (Date.now() < untilMs) {
+    proxy.holdOne(HELD_MS);
+    await pause(BETWEEN_HELD_MS);
+  }
+}

@@ -1,9 +1,16 @@
 import type { PromisedLimit, PromisedOperation } from "./promises.ts";
 
 /** A promise that is broken on purpose. */
-export type PlantedFault = "limit" | "retry-after" | "forward" | "late" | "cost" | "history";
+export type PlantedFault =
+  | "limit"
+  | "retry-after"
+  | "forward"
+  | "late"
+  | "cost"
+  | "history"
+  | "settle";
 export const PLANTED_FAULTS: readonly PlantedFault[] = [
-  ...(["limit", "retry-after", "forward", "late", "cost", "history"] as const),
+  ...(["limit", "retry-after", "forward", "late", "cost", "history", "settle"] as const),
 ];
 
 /** The windows of each plan. Its day has room for everything, and so counts every charge. */
@@ -32,6 +39,11 @@ export const OPERATIONS = {
 } as const satisfies Readonly<Record<string, PromisedOperation>>;
 export type OperationName = keyof typeof OPERATIONS;
 
+/** The meter of the expensive operation. The backend tells its units in a field, up to `max`. */
+export const METER = {
+  ...{ name: "tokens", operation: "dear", hold: 50, max: 120, field: "x-proof-tokens" },
+} as const;
+
 /**
  * Short bans, so that some begin and end during a proof. Clients that obey Retry-After earn none.
  */
@@ -52,8 +64,13 @@ export type GatewaySettings = {
 export function apiText({ fault }: Pick<GatewaySettings, "fault">): string {
   const paths = Object.entries(OPERATIONS).map(([operationId, { cost, limits }]) => {
     const further = limits.map(({ window, limit }) => [window, limit] as const);
+    const { name, hold, max, field } = METER;
+    // The fault: the gateway looks where nothing is told, so each hold stands.
+    const used = [`header ${fault === "settle" ? "x-nothing" : field}`];
+    const meters = operationId === METER.operation ? { [name]: { hold, max, used } } : undefined;
     const operation = {
       operationId,
+      ...(meters && { "x-meters": meters }),
       "x-cost": fault === "cost" ? 1 : cost,
       ...(further.length === 0 ? {} : { "x-limits": Object.fromEntries(further) }),
       responses: { "200": { description: "The pets" } },
@@ -72,7 +89,8 @@ export function configText(settings: GatewaySettings): string {
   const further = fault === "limit" && gateways === 1 ? 1 : 0;
   const plans = Object.entries(PLANS).map(([name, windows]) => {
     const limits = windows.map(({ window, limit }) => [window, limit + further] as const);
-    return [name, { ...Object.fromEntries(limits), day: DAY_LIMIT }];
+    const meters = { [METER.name]: { day: DAY_LIMIT } };
+    return [name, { ...Object.fromEntries(limits), day: DAY_LIMIT, meters }];
   });
   return JSON.stringify({
     store: store ?? "memory",

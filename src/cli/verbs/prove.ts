@@ -102,6 +102,7 @@ function brokenIn(proof: ProofReport): readonly string[] {
     ...{ untrueHeaders: proof.untrueHeaders, doubleForwards: proof.doubleForwards },
     ...{ chargesLost: proof.chargesLost, chargesDoubled: proof.chargesDoubled },
     ...{ historyLost: proof.historyLost, historyDoubled: proof.historyDoubled },
+    metersOff: proof.metersOff,
     ...{ bansIgnored: proof.bansIgnored, otherAnswers: proof.otherAnswers },
   };
   const broken = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [name] : []));
@@ -138,6 +139,7 @@ function proofText(proof: ProofReport, broken: readonly string[], terminal: Term
     ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
     ["historyLost", "units that the history lacks", String(proof.historyLost)],
     ["historyDoubled", "units too many in the history", String(proof.historyDoubled)],
+    ["metersOff", "units of meters that are off", String(proof.metersOff)],
     [
       "bansIgnored",
       "admitted during a ban",

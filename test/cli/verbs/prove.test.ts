@@ -23,6 +23,7 @@ describe("prove", () => {
     ["late", "chargesDoubled"],
     ["cost", "untrueHeaders"],
     ["history", "historyLost"],
+    ["settle", "metersOff"],
   ] as const)("turns red with the fault of %s", async ([fault, broken]) => {
     const isFound = ({ broken: found }: Told) => found.includes(broken);
     const { code, told } = (await proveUntil(3, isFound, "--break", fault)).at(-1) ?? assert.fail();
@@ -39,7 +40,7 @@ describe("prove", () => {
       ],
       [
         ["--break", "all"],
-        /^Cannot use --break "all": it must be one of limit, retry-after, forward, late, cost, history/,
+        /^Cannot use --break "all": it must be one of limit, retry-after, forward, late, cost, history, settle/,
       ],
       [
         ["--redis", "localhost"],

@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { DayReport } from "../../stores/queries/read-history.ts";
+import type { PromiseChecker } from "./checker.ts";
+import type { LogLine } from "./processes.ts";
+import type { SentRequest } from "./promises.ts";
+import { METER } from "./workload.ts";
+
+/** A gateway that is killed has settled the requests that ended this long before. */
+const SETTLED_MS = 1_000;
+
+type Seen = {
+  /** Requests that may have held units and were not answered, or not settled by a killed gateway. */
+  open: number;
+  /** When the last requests that held units ended. */
+  endedMs: number[];
+  /** Units that lines of gateways name as uncertain or as never settled. */
+  named: number;
+};
+
+export type MeterComparison = {
+  /** The admin listener of a gateway. */
+  readonly adminUrl: string;
+  readonly accounts: readonly string[];
+  /** Units that the backend told of an account. */
+  readonly usedBy: (account: string) => number;
+  readonly waitMs: number;
+};
+
+/**
+ * Judges the units of the meter: those that the backend told must be those that the history has
+ * (docs/reference/meters.md#settlement), but for units that lines name, and holds that stand because
+ * a gateway was killed.
+ */
+export class MeterChecker {
+  readonly #accounts = new Map<string, Seen>();
+
+  /** A judge of the load that passes all of it on to `judge`. */
+  beside(judge: PromiseChecker): Pick<PromiseChecker, "take" | "deniedAfterWaiting"> {
+    return {
+      take: (shot) => {
+        judge.take(shot);
+        this.#take(shot);
+      },
+      deniedAfterWaiting: (account, seconds) => judge.deniedAfterWaiting(account, seconds),
+    };
+  }
+
+  #take({ account, operation, endedMs, answer }: SentRequest): void {
+    if (operation !== METER.operation) return;
+    const seen = this.#of(account);
+    if (answer === undefined) seen.open += 1;
+    else if (answer.status === 200) {
+      seen.endedMs = [...seen.endedMs.filter((ms) => ms >= endedMs - SETTLED_MS), endedMs];
+    }
+  }
+
+  /** Called when a gateway is killed. */
+  killed(nowMs: number): void {
+    for (const seen of this.#accounts.values()) {
+      seen.open += seen.endedMs.filter((ms) => ms >= nowMs - SETTLED_MS).length;
+    }
+  }
+
+  /** Called with each line of a gateway. */
+  onLogLine({ msg, account, accounts, units }: LogLine): void {
+    if (msg === "settlement_lost") this.#of(String(account)).named += Math.abs(Number(units));
+    if (msg !== "charges_uncertain") return;
+    for (const [, name = "", lost] of String(accounts).matchAll(/proof:([^\s#]+)#\S+ (\d+)/g)) {
+      this.#of(name).named += Number(lost);
+    }
+  }
+
+  /** Units by which the history is off, beyond those that may be. Settlements get `waitMs`. */
+  async compare({ adminUrl, accounts, usedBy, waitMs }: MeterComparison): Promise<number> {
+    const untilMs = Date.now() + waitMs;
+    for (;;) {
+      const history = await readHistory(adminUrl);
+      const off = accounts.reduce((sum, account) => {
+        const { open, named } = this.#of(account);
+        const differs = Math.abs(usedBy(account) - (history.get(account) ?? 0));
+        return sum + Math.max(0, differs - named - open * METER.max);
+      }, 0);
+      if (off === 0 || Date.now() > untilMs) return off;
+      await sleep(100);
+    }
+  }
+
+  #of(account: string): Seen {
+    let seen = this.#accounts.get(account);
+    if (seen === undefined) {
+      seen = { open: 0, endedMs: [], named: 0 };
+      this.#accounts.set(account, seen);
+    }
+    return seen;
+  }
+}
+
+/** Units of the meter by account, over the last two days; none if there is no history. */
+async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, number>> {
+  const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
+  const found = new Map<string, number>();
+  if (!response.ok) return found;
+  for (const { account, meters } of (await response.json()) as DayReport[]) {
+    found.set(account, (found.get(account) ?? 0) + (meters?.[METER.name] ?? 0));
+  }
+  return found;
+}
