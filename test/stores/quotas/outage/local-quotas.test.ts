@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { negated } from "../../../../src/stores/quotas/outage/debts.ts";
 import {
   LocalQuotas,
   type OutageContext,
@@ -257,6 +258,20 @@ describe("what is owed", () => {
     const next = terms({ nowMs: NOON + MINUTE, last });
     accounts.endOutage();
     assert.equal(admitted(accounts, ask, next), 9, "of a later minute nothing is known");
+  });
+
+  it("keeps its limit, by which events are told, when a part of it turns out to be charged", () => {
+    const accounts = new LocalQuotas();
+    admitted(accounts, ask, terms(), 3);
+    const taken = accounts.debts.take();
+    accounts.debts.restore(taken);
+    admitted(accounts, ask, terms(), 2);
+    accounts.debts.restore(negated(taken));
+    const [owed] = accounts.debts.take();
+    assert.deepEqual(
+      owed?.windows.map(({ units, limit }) => [units, limit]),
+      ask.limits.map((limit) => [2, limit]),
+    );
   });
 
   it("is never of more than two windows of a kind: those long over count for nothing", () => {
