@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "vitest";
+import { dayOf } from "../../../../src/core/quota/days.ts";
+import { type Holds, meterPart } from "../../../../src/core/quota/meters.ts";
+import { isMeter } from "../../../../src/core/quota/windows.ts";
+import type { ChargeResult, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { eventually } from "../../../support/poll.ts";
+import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
+import { account, spend } from "../redis/redis-kit.ts";
+import { leave, openFallback } from "./fallback-kit.ts";
+
+const { redis, proxy } = await useProxiedRedis();
+const name = account("metered");
+const part = meterPart("tokens");
+const METER = { name: "tokens", hold: 4, max: 20, untold: 4, used: [] } as const;
+/** No year of the real clock ends in the middle of a test. */
+const ASK = {
+  limits: [
+    { window: "year", limit: 1_000 },
+    { window: "year", limit: 100, part, hold: 4 },
+  ],
+  bans: undefined,
+  requests: 1,
+} as const;
+
+beforeEach(() => redis.flushall());
+
+let number = 0;
+const idsOf = new WeakMap<Holds, string>();
+
+async function hold(store: QuotaStore): Promise<{ holds: Holds; answer: ChargeResult }> {
+  const answer = await spend(store, name, ASK);
+  assert.equal(answer.admitted, true);
+  const { windows, nowMs: decidedMs } = answer.verdict;
+  number += 1;
+  const id = `request-${number}`;
+  const holds = { id, plan: "pro", meters: [METER], windows: windows.filter(isMeter), decidedMs };
+  idsOf.set(holds, id);
+  return { holds, answer };
+}
+
+const use = (units: number) => [{ name: "tokens", units }];
+
+/** The counts of the year and of its tokens, and the tokens of the day by history. */
+async function counts(store: QuotaStore): Promise<unknown> {
+  const { windows } = await store.peek(name, { ...ASK });
+  const today = dayOf(Date.now());
+  const [rows = []] = await store.history([name], { from: today - 1, to: today });
+  const tokens = rows.reduce((sum, { meters }) => sum + (meters?.tokens ?? 0), 0);
+  return [...windows.map(({ used }) => used), tokens];
+}
+
+/** Puts a fault between the gateway and its settlements: `strike` says which of them lose their answer. */
+function losing(strike: (call: number) => boolean) {
+  const sent: string[] = [];
+  const through = (shared: QuotaClient): QuotaClient => ({
+    ...shared,
+    runOn: async (script, keys, args, giveUpMs) => {
+      const reply = await shared.runOn(script, keys, args, giveUpMs);
+      const text = String(args[1]);
+      if (!text.includes("#tokens")) return reply;
+      sent.push(text);
+      if (!strike(sent.length)) return reply;
+      throw new StoreFailure("unreachable", "the reply was lost", "unknown");
+    },
+  });
+  return { sent, through };
+}
+
+describe("a settlement", () => {
+  it("goes with the late charges while the store is away: of holds admitted here, and of those of the store", async () => {
+    await using house = await openFallback(proxy);
+    const { store } = house;
+    const [before, same] = [await hold(store), await hold(store)];
+    await leave(proxy, store);
+    const here = await hold(store);
+    assert.equal(here.answer.by, "local");
+    store.settle(name, before.holds, use(1));
+    store.settle(name, here.holds, use(9));
+    store.settle(name, same.holds, use(4));
+    const open = await hold(store);
+    await proxy.listen();
+    await eventually(() => store.health().ok);
+    await eventually(async () => assert.deepEqual(await counts(store), [4, 18, 18]), {
+      withinMs: 10_000,
+    });
+    store.settle(name, open.holds, use(0));
+    await eventually(async () => assert.deepEqual(await counts(store), [4, 14, 14]));
+    const isLoss = /^(?:settlement_lost|charges_|counter_)/;
+    assert.deepEqual(
+      house.told.filter(({ message }) => isLoss.test(message)),
+      [],
+    );
+    assert.equal(store.charges().uncertainUnits, 0);
+  });
+
+  it("that lowers and whose answer was lost is told and not repeated", async () => {
+    const { sent, through } = losing((call) => call === 1);
+    await using house = await openFallback(proxy, { through });
+    const { store } = house;
+    const { holds } = await hold(store);
+    store.settle(name, holds, use(1));
+    await eventually(() => assert.equal(house.told.length, 1));
+    const [{ message, details } = { message: "", details: undefined }] = house.told;
+    assert.deepEqual(
+      [message, details?.id, details?.account, details?.meter, details?.units],
+      ["settlement_lost", idsOf.get(holds), "metered", "tokens", -3],
+    );
+    const { holds: next } = await hold(store);
+    store.settle(name, next, use(5));
+    await eventually(async () => assert.deepEqual(await counts(store), [2, 6, 6]));
+    assert.equal(sent.filter((text) => text.includes(" -3")).length, 1, "it is sent once");
+  });
+
+  it("that raises and whose answer was lost is repeated, and told as uncertain", async () => {
+    const { through } = losing((call) => call === 1);
+    await using house = await openFallback(proxy, { through });
+    const { store } = house;
+    const { holds } = await hold(store);
+    store.settle(name, holds, use(10));
+    await hold(store);
+    await eventually(async () => assert.deepEqual(await counts(store), [2, 20, 20]));
+    const uncertain = house.told.filter(({ message }) => message === "charges_uncertain");
+    assert.deepEqual(
+      uncertain.map(({ details }) => [details?.units, details?.accounts]),
+      [[0, "production:metered#tokens 6"]],
+    );
+  });
+
+  it("is told as lost, with what the request used in all, if the gateway ends while the store is away", async () => {
+    const house = await openFallback(proxy);
+    const { store } = house;
+    const before = await hold(store);
+    await leave(proxy, store);
+    const here = await hold(store);
+    store.settle(name, before.holds, use(1));
+    store.settle(name, here.holds, use(9));
+    await house[Symbol.asyncDispose]();
+    await proxy.listen();
+    const lost = house.told.filter(({ message }) => message === "settlement_lost");
+    assert.deepEqual(
+      lost.map(({ details }) => [details?.id, details?.units]),
+      [[`${idsOf.get(before.holds)} ${idsOf.get(here.holds)}`, -3 + 9]],
+    );
+  });
+
+  it("of many that end together shares calls with others, and each counts", async () => {
+    const { sent, through } = losing(() => false);
+    await using house = await openFallback(proxy, { through });
+    const { store } = house;
+    const held = await Promise.all(Array.from({ length: 25 }, () => hold(store)));
+    const calls = store.commandCount();
+    for (const { holds } of held) store.settle(name, holds, use(3));
+    await eventually(async () => assert.deepEqual(await counts(store), [25, 75, 75]));
+    assert.equal(sent.length, 1, "one call carries all");
+    assert.ok(store.commandCount() - calls < 25);
+  });
+
+  it("of another gateway lets pass what this one knew to be refused, within a second", async () => {
+    await using one = await openFallback(proxy);
+    await using other = await openFallback(proxy);
+    const held = [];
+    for (let i = 0; i < 25; i++) held.push(await hold(one.store));
+    for (let i = 0; i < 2; i++) assert.equal((await spend(other.store, name, ASK)).admitted, false);
+    assert.equal((await spend(other.store, name, ASK)).by, "memory");
+    one.store.settle(name, held[0]?.holds as Holds, use(0));
+    await eventually(
+      async () => assert.equal((await spend(other.store, name, ASK)).admitted, true),
+      {
+        withinMs: 1_000,
+      },
+    );
+    assert.deepEqual([...one.told, ...other.told], [], "no lost count");
+  });
+});
+
+it("a gateway that is killed leaves its holds standing, and nothing takes them away", async () => {
+  await using house = await openFallback(proxy);
+  {
+    // Its process ends: nothing of it is settled any more.
+    await using gone = await openFallback(proxy);
+    for (let i = 0; i < 3; i++) await hold(gone.store);
+  }
+  await hold(house.store);
+  assert.deepEqual(await counts(house.store), [4, 16, 16]);
+});
