@@ -4,6 +4,7 @@ import { describe, it } from "vitest";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
 import {
   isHeldByOthers,
+  meterChanges,
   meterPart,
   type OperationMeter,
   withMeters,
@@ -190,6 +191,13 @@ describe("A request with a meter", () => {
     );
     const unknown = { ...meterOf(1, 1), name: "seconds" };
     assert.equal(withMeters([...PLAN], [unknown], { plan, own, calendar: undefined }), "seconds");
+  });
+
+  it("is settled to at most its max, and keeps a hold whose use is not told", () => {
+    const holds = { id: "1", plan: "", meters: [meterOf(4, 9)], windows: [], decidedMs: NOON };
+    const changed = (units: number) => meterChanges(holds, [{ name: "tokens", units }])[0]?.units;
+    assert.deepEqual([changed(0), changed(4), changed(9), changed(10)], [-4, undefined, 5, 5]);
+    assert.deepEqual(meterChanges(holds, []), []);
   });
 
   it("has its months begin on the account's anchor, for meters too", () => {

@@ -91,6 +91,16 @@ export function describeMeters(
       assert.deepEqual(await dayUnits(store, name), [[2, 2, 8]]);
     });
 
+    it("of requests that come together each by its own hold", async () => {
+      const { store, name } = await start();
+      const answers = await Promise.all([4, 0, 4, 0].map((hold) => ask(store, name, hold)));
+      assert.deepEqual(
+        answers.map(({ admitted }) => admitted),
+        [true, true, true, true],
+      );
+      assert.deepEqual(await used(store, name), [8, 4, 8]);
+    });
+
     it("as full for a hold of 0 from the limit on, and not before", async () => {
       const house = await start();
       const { store, name } = house;
