@@ -12,6 +12,15 @@ const MAP = "docs/README.md";
 /** A first paragraph is read at a glance. */
 const ANSWER_LENGTH_MAX = 600;
 
+/** Half of this is better; more is a list. */
+const WORDS_MAX = 60;
+
+/** The sentences of a page, without its blocks and tables. */
+function sentencesOf(page: string): string[] {
+  const text = readPage(page).replaceAll(/^```[\s\S]*?^```|^\|.*$/gm, "");
+  return text.split(/(?<=[.!?])\s+|\n\n|\n(?:- |\d\. )/);
+}
+
 /** The paragraph that follows the title. */
 function answerOf(page: string): string {
   const [, ...parts] = readPage(page).split(/\n\n+/);
@@ -35,6 +44,15 @@ describe("every page of the documentation", () => {
       assert.ok(text.length >= 30, `${page}: ${text}`);
       assert.ok(text.length <= ANSWER_LENGTH_MAX, `${page}: ${text.length} characters`);
     }
+  });
+
+  it("has no sentence that has to be read twice for its length", () => {
+    // Decisions and evidence are for those who change the program.
+    const pages = PAGES.filter((page) => !/^docs\/(?:decisions|evidence)\//.test(page));
+    const long = [...pages, "README.md"].flatMap((page) => {
+      return sentencesOf(page).filter((sentence) => sentence.split(/\s+/).length > WORDS_MAX);
+    });
+    assert.deepEqual(long, []);
   });
 
   it("is linked from the map or from the index of its folder", () => {
