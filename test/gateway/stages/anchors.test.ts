@@ -238,6 +238,8 @@ Account ${account} is on plan free; its months begin on day 5 from 2026-12-20 on
         counted(account, month);
       }
     }
+    // The store drops the year when it is over.
+    await house.law();
     clock.nowMs = at("2027-02-01");
     for (const [i, month] of ["2026-10", "2026-11", "2026-12"].entries()) {
       const billed = await billOf(house, month, clock);
@@ -253,7 +255,5 @@ Account ${account} is on plan free; its months begin on day 5 from 2026-12-20 on
     assert.equal(all, house.backend.seen.length);
     assert.deepEqual(bill.get(moved.account), [0, 3, 6]);
     assert.deepEqual(bill.get(fifteenth.account), [3, 3, 3]);
-    clock.nowMs = at("2026-12-31");
-    await house.law();
   });
 });
