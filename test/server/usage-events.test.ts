@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
+import { meterPart } from "../../src/core/quota/meters.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
 import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
 import { accountId, type QuotaStore } from "../../src/stores/quotas/quota-store.ts";
@@ -277,6 +278,27 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
         );
       },
     );
+
+    it("tell the units of each meter that the account used", async () => {
+      await using receiver = await startUsageReceiver();
+      await using billing = new Billing({ receiver, open: openEngine() });
+      const store = await billing.openStore();
+      await billing.charge(store, "beta", 3);
+      const part = meterPart("tokens");
+      const limits = [...LIMITS, { window: "month", limit: 10 ** 6, part, hold: 20 }] as const;
+      const name = { environment: "production", account: "acme" };
+      for (let i = 0; i < 2; i++) {
+        await store.charge(name, { limits, bans: undefined, requests: 1, plan: "pro" });
+      }
+      billing.nowMs += DAY_MS;
+      billing.send(store);
+      await eventually(() => assert.equal(receiver.all().length, 2));
+      const told = receiver.all().map(({ data }) => [data.account, data.units, data.meters]);
+      assert.deepEqual(told, [
+        ["acme", 2, { tokens: 40 }],
+        ["beta", 3, undefined],
+      ]);
+    });
 
     it("reach back as far as history is kept, and not further", async () => {
       await using receiver = await startUsageReceiver();
