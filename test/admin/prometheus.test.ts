@@ -91,7 +91,7 @@ describe("metrics", () => {
     const metrics = createPrometheusMetrics(WATCHED);
     metrics.request({ ...LINE, status: 101 }, TIMES);
     const names = [...(await scrape(metrics)).keys()].filter((name) =>
-      /duration.*_count/.test(name),
+      /^tollgate_.*duration.*_count/.test(name),
     );
     assert.deepEqual(names, [
       'tollgate_http_request_duration_seconds_count{env="production",source="backend"}',

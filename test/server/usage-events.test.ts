@@ -4,7 +4,11 @@ import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { meterPart } from "../../src/core/quota/meters.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
 import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
-import { accountId, type QuotaStore } from "../../src/stores/quotas/quota-store.ts";
+import {
+  type AccountRef,
+  accountId,
+  type QuotaStore,
+} from "../../src/stores/quotas/quota-store.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { open } from "../stores/quotas/redis/redis-kit.ts";
 import { eventually } from "../support/poll.ts";
@@ -116,6 +120,11 @@ function redisStores(historyMs = 400 * DAY_MS) {
   };
 }
 
+/** Waits until the days of the account are acknowledged up to this one. */
+function isMarked(store: QuotaStore, name: AccountRef, day: number): Promise<unknown> {
+  return eventually(async () => (await store.usageMarks.read([name]))[0]?.day === day);
+}
+
 /** The days that came, as `acme 2026-10-14 5`, in order of their ids. */
 function told(receiver: UsageReceiver): string[] {
   return receiver
@@ -142,10 +151,7 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       await billing.charge(store, "acme", 9);
       const sender = billing.send(store);
       // A message that is in the way of another is not sent: the sender has looked more than once.
-      await eventually(async () => {
-        const [mark] = await store.usageMarks.read([name]);
-        return mark?.day === dayOf(START) - 1;
-      });
+      await isMarked(store, name, dayOf(START) - 1);
       assert.equal(receiver.tries, 0);
       billing.nowMs = midnight + CLOSES_MS;
       await eventually(() => assert.equal(receiver.all().length, 2));
@@ -163,14 +169,13 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       billing.nowMs = midnight + DAY_MS + CLOSES_MS;
       await eventually(() => assert.equal(receiver.all().length, 3));
       assert.equal(told(receiver)[1], "acme 2026-10-15 9");
+      // A sender that ends between the answer and its mark leaves the day to be sent again.
+      await isMarked(store, name, dayOf(billing.nowMs) - 1);
       await sender.close();
       // Another gateway, or this one after a restart, finds nothing to send.
       billing.send(store);
       billing.nowMs += DAY_MS;
-      await eventually(async () => {
-        const [mark] = await store.usageMarks.read([name]);
-        return mark?.day === dayOf(billing.nowMs) - 1;
-      });
+      await isMarked(store, name, dayOf(billing.nowMs) - 1);
       assert.equal(receiver.all().length, 3);
       assert.deepEqual(receiver.units(), billing.charged);
       assert.equal(billing.lines("usage").length, 3);

@@ -24,8 +24,7 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
       if (mine !== asked) return;
       if (page.items.length === 0 && at > 0) {
         at = 0;
-        await load(options);
-        return;
+        return load(options);
       }
       place(page, options);
     } catch (error) {
