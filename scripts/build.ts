@@ -1,16 +1,34 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, globSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, globSync, readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 /**
  * Makes dist/, what the package on the registry contains: Node strips types nowhere below
  * node_modules, so an installed Tollgate runs JavaScript. Files that the code reads go along.
  */
 const ROOT = join(import.meta.dirname, "..");
+const DIST = join(ROOT, "dist");
 
-rmSync(join(ROOT, "dist"), { recursive: true, force: true });
+rmSync(DIST, { recursive: true, force: true });
 const { status } = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "inherit" });
 for (const file of globSync("**/*.{lua,html,css,js,svg}", { cwd: join(ROOT, "src") })) {
-  cpSync(join(ROOT, "src", file), join(ROOT, "dist", file));
+  cpSync(join(ROOT, "src", file), join(DIST, file));
+}
+const reached = declarationsFrom(join(DIST, "server/embed.d.ts"));
+for (const file of globSync("**/*.d.ts", { cwd: DIST })) {
+  if (!reached.has(join(DIST, file))) rmSync(join(DIST, file));
 }
 process.exitCode = status ?? 1;
+
+/** The declarations that a program sees that imports this one: the package exports no other. */
+function declarationsFrom(entry: string): ReadonlySet<string> {
+  const found = new Set([entry]);
+  for (const file of found) {
+    for (const [, path = ""] of readFileSync(file, "utf8").matchAll(
+      /["'](\.{1,2}\/[^"']+)\.[jt]s["']/g,
+    )) {
+      found.add(`${join(dirname(file), path)}.d.ts`);
+    }
+  }
+  return found;
+}

@@ -4,11 +4,8 @@ import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { meterPart } from "../../src/core/quota/meters.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
 import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
-import {
-  type AccountRef,
-  accountId,
-  type QuotaStore,
-} from "../../src/stores/quotas/quota-store.ts";
+import type { AccountRef, QuotaStore } from "../../src/stores/quotas/quota-store.ts";
+import { accountId } from "../../src/stores/quotas/quota-store.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { open } from "../stores/quotas/redis/redis-kit.ts";
 import { eventually } from "../support/poll.ts";
@@ -120,7 +117,7 @@ function redisStores(historyMs = 400 * DAY_MS) {
   };
 }
 
-/** Waits until the days of the account are acknowledged up to this one. */
+/** Waits for the mark of this day. */
 function isMarked(store: QuotaStore, name: AccountRef, day: number): Promise<unknown> {
   return eventually(async () => (await store.usageMarks.read([name]))[0]?.day === day);
 }
