@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
  */
 export async function eventually<T>(
   claim: () => T | Promise<T>,
-  { withinMs = 20_000, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
+  { withinMs = 60_000, everyMs = 10 }: { withinMs?: number; everyMs?: number } = {},
 ): Promise<T> {
   const endMs = performance.now() + withinMs;
   for (;;) {

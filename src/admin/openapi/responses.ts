@@ -130,6 +130,7 @@ export const RESPONSE_SCHEMAS = {
     limits: LIMITS,
     observe: LIMITS,
     included: LIMITS,
+    meters: { ...mapOf(LIMITS), description: "The windows of each meter; none without a limit" },
     concurrent: orNull(COUNT),
     environments: { ...mapOf(COUNT), description: "Accounts by environment" },
     accounts: COUNT,

@@ -109,12 +109,16 @@ export function limitsText(own) {
 /** Formats limits as "60 a minute, 1,000 a day", with the windows in the order of the response. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
-  const { custom, concurrent, observe, included, ...windows } = plan;
+  const { custom, concurrent, observe, included, meters = {}, ...windows } = plan;
   const parts = Object.keys(windows).map((name) => {
     // A window of a meter is `tokens.month`.
     const [window, meter] = name.split(".").reverse();
     return `${count(windows[name])}${meter === undefined ? "" : ` ${meter}`} a ${window}`;
   });
+  for (const [meter, own] of Object.entries(meters)) {
+    if (own === "unlimited") parts.push(`${meter} without a limit`);
+    else for (const window in own) parts.push(`${count(own[window])} ${meter} a ${window}`);
+  }
   if (custom) parts.push("agreed per account");
   if (concurrent !== undefined) parts.push(`${count(concurrent)} at once`);
   if (included !== undefined) parts.push(`included: ${limits(included)}`);

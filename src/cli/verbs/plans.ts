@@ -1,5 +1,5 @@
 import { formatMistake } from "../../config/file/mistake.ts";
-import { plansReport } from "../../config/queries/plans-report.ts";
+import { type PlanReport, plansReport } from "../../config/queries/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { readAccounts, withKeys } from "../access/with-keys.ts";
@@ -29,12 +29,12 @@ const list: Verb = {
     withKeys(call, terminal, async (keys, config) => {
       const plans = plansReport(config, keys.records().accounts);
       if (call.flag("json")) return printJson(terminal, plans);
-      const rows = plans.map(({ plan, custom, limits, observe, concurrent, accounts: on }) => [
-        plan,
-        custom ? "agreed per account" : worded(limits),
-        worded(observe),
-        concurrent ?? "-",
-        on,
+      const rows = plans.map((row) => [
+        row.plan,
+        [row.custom ? "agreed per account" : worded(row.limits), ...wordedMeters(row)].join(" "),
+        worded(row.observe),
+        row.concurrent ?? "-",
+        row.accounts,
       ]);
       terminal.out(
         formatTable(terminal, ["PLAN", "LIMITS", "OBSERVED", "CONCURRENT", "ACCOUNTS"], rows),
@@ -45,6 +45,14 @@ const list: Verb = {
 
 function worded(limits: readonly Pick<Limit, "window" | "limit">[]): string {
   return limits.map(({ window, limit }) => `${window}=${limit}`).join(" ") || "-";
+}
+
+function wordedMeters({ meters }: PlanReport): string[] {
+  return Object.entries(meters).flatMap(([meter, limits]) =>
+    limits.length === 0
+      ? [`${meter}=unlimited`]
+      : limits.map(({ window, limit }) => `${meter}.${window}=${limit}`),
+  );
 }
 
 const tryOut: Verb = {

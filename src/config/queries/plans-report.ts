@@ -11,6 +11,8 @@ export type PlanReport = {
   readonly limits: readonly ShownLimit[];
   readonly observe: readonly ShownLimit[];
   readonly included: readonly ShownLimit[];
+  /** The windows of each meter; none for a meter without a limit. */
+  readonly meters: Readonly<Record<string, readonly ShownLimit[]>>;
   readonly concurrent: number | null;
   /** The number of accounts on it, by environment, for environments that have any. */
   readonly environments: Readonly<Record<string, number>>;
@@ -28,7 +30,8 @@ export function plansReport(
     held.set(plan, counts.set(environment, (counts.get(environment) ?? 0) + 1));
   }
   return [...plans].map(([plan, limits]) => {
-    const { observe = [], included = [], concurrent = null } = planBounds.get(plan) ?? {};
+    const bounds = planBounds.get(plan);
+    const { observe = [], included = [], meters = [], concurrent = null } = bounds ?? {};
     const counts = held.get(plan) ?? new Map<string, number>();
     return {
       plan,
@@ -36,6 +39,12 @@ export function plansReport(
       limits: limits === "custom" ? [] : limits.map(shown),
       observe: observe.map(shown),
       included: included.map(shown),
+      meters: Object.fromEntries(
+        meters.map((meter) => [
+          meter.name,
+          meter.limits.filter(({ observed }) => !observed).map(shown),
+        ]),
+      ),
       concurrent,
       environments: Object.fromEntries(counts),
       accounts: [...counts.values()].reduce((sum, one) => sum + one, 0),

@@ -44,3 +44,15 @@ it("an account shows the windows of its meters, days with their units, and takes
   });
   assert.deepEqual(complaints, []);
 });
+
+it("a plan shows the windows of its meters, and a meter without a limit", async () => {
+  const meters = { tokens: { minute: 900, month: 5_000 }, rows: "unlimited" };
+  await using house = await startTestGateway({
+    config: { plans: { free: { day: 1_000, meters } } },
+  });
+  const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/plans`);
+  const plans = page.getByRole("region", { name: "Plans", exact: true });
+  const words = "1,000 a day, 900 tokens a minute, 5,000 tokens a month, rows without a limit";
+  await eventually(async () => assert.ok((await textOf(plans)).includes(words)));
+  assert.deepEqual(complaints, []);
+});

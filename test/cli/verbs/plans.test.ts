@@ -193,6 +193,7 @@ describe("plans list", () => {
     const plans = jsonOf<{ plan: string; accounts: number }[]>(listed);
     assert.deepEqual(plans[1], {
       ...{ plan: "pro", custom: false, observe: [], included: [], concurrent: null, accounts: 3 },
+      meters: {},
       environments: { production: 3 },
       limits: [
         { window: "minute", limit: 300 },
@@ -203,5 +204,23 @@ describe("plans list", () => {
     assert.match(out, /^PLAN +LIMITS +OBSERVED +CONCURRENT +ACCOUNTS\nfree +minute=60 day=1000/);
     assert.match(out, /enterprise +agreed per account/);
     assert.ok((await readFile(file, "utf8")).includes("pro:"));
+  });
+
+  it("tells the windows of meters, and a meter without a limit", async () => {
+    await using folder = await openFolder();
+    const meters = "{ tokens: { minute: 900, month: 5000 }, rows: unlimited }";
+    const file = await writeConfig(folder, { free: `{ minute: 60, meters: ${meters} }` });
+    const listed = await runVerb(["plans", "list", "--config", file, "--json"]);
+    const [free] = jsonOf<{ limits: object[]; meters: object }[]>(listed);
+    assert.deepEqual(free?.limits, [{ window: "minute", limit: 60 }]);
+    assert.deepEqual(free?.meters, {
+      tokens: [
+        { window: "minute", limit: 900 },
+        { window: "month", limit: 5_000 },
+      ],
+      rows: [],
+    });
+    const { out } = await runVerb(["plans", "list", "--config", file]);
+    assert.match(out, /free +minute=60 tokens\.minute=900 tokens\.month=5000 rows=unlimited +-/);
   });
 });
