@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, it } from "vitest";
 import type { UsageReport } from "../../../src/core/keys/reports.ts";
 import type { Explanation } from "../../../src/core/quota/explain.ts";
@@ -6,7 +8,7 @@ import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import type { RequestListener } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { audited, type Line, openAudited } from "../audit-kit.ts";
-import { jsonOf, runVerb } from "../kit.ts";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const HOLD = 20;
 const MAX = 100;
@@ -94,6 +96,22 @@ describe("an operator sees of meters", () => {
     assert.deepEqual(listed.find((one) => Object.hasOwn(one, "limits"))?.limits, {
       "tokens.month": 55,
     });
+  });
+
+  it("a limit of its own that export and import take to another store, with its anchor", async () => {
+    await using house = await openMetered();
+    const { account } = await house.issue({ anchor: 15 });
+    const own = ["--limit", "tokens.month=900", "--limit", "day=50"];
+    assert.equal((await verb(house, "accounts", "set", account, ...own)).status, 0);
+    const exported = join(house.directory, "export.jsonl");
+    await writeFile(exported, (await verb(house, "keys", "export")).out);
+    await using folder = await openFolder();
+    const other = await writeConfig(folder);
+    const imported = await runVerb(["keys", "import", exported, "--config", other]);
+    assert.equal(imported.status, 0, imported.err);
+    const shown = await runVerb(["accounts", "show", account, "--config", other, "--json"]);
+    const { limits, anchor } = jsonOf<{ limits: object; anchor: number }>(shown);
+    assert.deepEqual([limits, anchor], [{ "tokens.month": 900, day: 50 }, 15]);
   });
 
   it("why a request was refused: the meter, what it held, and when it fits again", async () => {
