@@ -161,7 +161,8 @@ export const LOG_EVENTS = {
   accounts_full: {
     level: "warn",
     members: ["accountsMax"],
-    meaning: "The memory store holds as many accounts as it may: idle ones are forgotten",
+    meaning:
+      "The memory store holds as many accounts, or client addresses, as it may: idle ones are forgotten",
   },
   state_file_written: {
     level: "info",

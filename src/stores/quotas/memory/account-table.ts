@@ -4,7 +4,7 @@ import {
   NEW_ACCOUNT_STATE,
 } from "../../../core/quota/decide.ts";
 import { counterWindow, type Limit, latestEnd } from "../../../core/quota/windows.ts";
-import type { AccountRef, BanCause } from "../quota-store.ts";
+import { type AccountRef, type BanCause, isAddressAccount } from "../quota-store.ts";
 
 /**
  * One account in memory, flat to be small. `limits` are those of its last request, which was made
@@ -39,20 +39,56 @@ const SWEEP_ACCOUNTS = 10_000;
 const IDLE_SEARCH = 64;
 
 /**
- * The accounts of the memory store, by environment, then account, so that finding one builds no
- * string. There are never more than `accountsMax`: beyond that the accounts that were idle longest
- * are dropped, those without a ban first. Each account has a valid key, so reaching the bound takes
- * as many keys.
+ * The accounts of the memory store. At most `accountsMax` of them are kept, and as many client
+ * addresses: each kind has places of its own, so that no number of addresses drops an account
+ * (docs/reference/plans.md#public-operations), and filling those of accounts takes as many keys.
  */
 export class AccountTable {
+  readonly #accounts: Places;
+  readonly #addresses: Places;
+
+  constructor(accountsMax: number, onOverflow: () => void) {
+    this.#accounts = new Places(accountsMax, onOverflow);
+    this.#addresses = new Places(accountsMax, onOverflow);
+  }
+
+  find(name: AccountRef): AccountEntry | undefined {
+    return this.#placesOf(name).find(name);
+  }
+
+  add(name: AccountRef, entry: AccountEntry): AccountEntry {
+    return this.#placesOf(name).add(name, entry);
+  }
+
+  *all(): Generator<[AccountRef, AccountEntry]> {
+    yield* this.#accounts.all();
+    yield* this.#addresses.all();
+  }
+
+  /** Checks the next accounts in turn, and drops those without anything that still counts. */
+  sweep(policy: BanPolicy | undefined, nowMs: number): void {
+    this.#accounts.sweep(policy, nowMs);
+    this.#addresses.sweep(policy, nowMs);
+  }
+
+  #placesOf(name: AccountRef): Places {
+    return isAddressAccount(name) ? this.#addresses : this.#accounts;
+  }
+}
+
+/**
+ * Entries by environment, then account, so that finding one builds no string. Beyond `max` those
+ * that were idle longest are dropped, those without a ban first.
+ */
+class Places {
   readonly #environments = new Map<string, Map<string, AccountEntry>>();
-  readonly #accountsMax: number;
+  readonly #max: number;
   readonly #onOverflow: () => void;
   #size = 0;
   #hand: Iterator<[AccountRef, AccountEntry]> = this.all();
 
-  constructor(accountsMax: number, onOverflow: () => void) {
-    this.#accountsMax = accountsMax;
+  constructor(max: number, onOverflow: () => void) {
+    this.#max = max;
     this.#onOverflow = onOverflow;
   }
 
@@ -67,7 +103,7 @@ export class AccountTable {
       this.#environments.set(environment, accounts);
     }
     if (!accounts.has(account)) {
-      if (this.#size >= this.#accountsMax) this.#forgetIdle();
+      if (this.#size >= this.#max) this.#forgetIdle();
       this.#size += 1;
     }
     accounts.set(account, entry);
@@ -80,7 +116,6 @@ export class AccountTable {
     }
   }
 
-  /** Checks the next accounts in turn, and drops those without anything that still counts. */
   sweep(policy: BanPolicy | undefined, nowMs: number): void {
     for (let looked = 0; looked < SWEEP_ACCOUNTS; looked++) {
       const next = this.#next();

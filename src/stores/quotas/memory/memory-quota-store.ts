@@ -48,7 +48,10 @@ export type MemoryQuotaStoreOptions = {
   readonly historyMs?: number | undefined;
   /** Called when counts rose by what requests used beyond their holds. */
   readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
-  /** The most accounts that are kept. Beyond it the accounts that were idle longest are dropped. */
+  /**
+   * The most accounts that are kept, and the most client addresses. Beyond it those of the kind that
+   * were idle longest are dropped.
+   */
   readonly accountsMax?: number;
   /** The interval between two writes of the state file, and between two sweeps. */
   readonly everyMs?: number;

@@ -246,4 +246,16 @@ describe("The memory of the memory store", () => {
     assert.ok(isKnown(store, "banned") && isKnown(store, "busy"));
     assert.deepEqual(told, ["warn: accounts_full"]);
   });
+
+  it("has places of their own for client addresses, however many there are", async () => {
+    const store = await open({ stateFile: undefined, accountsMax: 10 });
+    const kept = (names: readonly string[]) => names.filter((name) => isKnown(store, name)).length;
+    const accounts = Array.from({ length: 10 }, (_, i) => `account_${i}`);
+    const addresses = Array.from({ length: 500 }, (_, i) => `addr:2001:db8:0:${i}::/64`);
+    for (const name of accounts) spend(store, name, one);
+    for (const address of addresses) spend(store, address, one);
+    assert.equal(kept(accounts), 10);
+    assert.equal(kept(addresses), 10);
+    assert.deepEqual(told, ["warn: accounts_full"]);
+  });
 });
