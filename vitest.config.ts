@@ -1,13 +1,15 @@
 // Before anything else: on a Node that is too old it says so in one line, and ends.
 import "./scripts/old-node.mjs";
+import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
+import { join, matchesGlob } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { ClosingLine } from "./scripts/closing-line.ts";
 import { COMPILED } from "./test/support/compiled-code.ts";
+import { ownProcessFiles } from "./test/support/own-process.ts";
 
-/** Rooms that decide, read or compute, and never wait: their files share processes. */
+/** Rooms that decide, read or compute, and never wait. */
 const UNIT = ["core", "config", "telemetry", "stores/files", "mutation"].map(
   (room) => `test/${room}/**/*.test.ts`,
 );
@@ -16,6 +18,11 @@ const ALONE = ["test/**/*.alone.test.ts"];
 
 /** Tests of a package as it is published: only a release, and .ci/run, needs them (`npm run test:release`). */
 const RELEASE = ["test/**/*.release.test.ts"];
+
+/** Files that measure their own process, or change it. */
+const OWN = ownProcessFiles(globSync("test/**/*.test.ts", { cwd: import.meta.dirname })).filter(
+  (path) => ![...UNIT, ...ALONE, ...RELEASE].some((pattern) => matchesGlob(path, pattern)),
+);
 
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
@@ -35,11 +42,16 @@ const RETRY = process.env.CI ? { count: 2, delay: 5_000 } : 0;
 const LONG =
   /\/(?:prove(?:-failover)?|redis-planned-failover|tls-handshakes|history|store-away|reload|telemetry|redis-away|looks|heartbeat|closing-line|costs|never-over|workers|histories|gateways|bans|audit|demo|for-your-users|record-events|decide|two-accounts|engines|many-accounts|memory|fuzz)\.(?:release\.)?test\.ts$/;
 
+/** One after the other: a process is shared by files of one project that follow each other. */
+const PROJECTS = ["own", "system", "unit", "alone", "release"];
+
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isLong = ({ moduleId }: TestSpecification) => LONG.test(moduleId);
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+    const rank = ({ moduleId, project }: TestSpecification) => {
+      return PROJECTS.indexOf(project.name) * 2 + (LONG.test(moduleId) ? 0 : 1);
+    };
+    return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
 
@@ -63,6 +75,17 @@ export default defineConfig({
           name: "unit",
           include: UNIT,
           isolate: false,
+          maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
+          sequence: { hooks, groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: "own",
+          retry: RETRY,
+          include: OWN,
+          maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
           sequence: { hooks, groupOrder: 0 },
         },
       },
@@ -72,9 +95,10 @@ export default defineConfig({
           name: "system",
           retry: RETRY,
           include: ["test/**/*.test.ts"],
-          exclude: [...UNIT, ...ALONE, ...RELEASE],
+          exclude: [...UNIT, ...OWN, ...ALONE, ...RELEASE],
+          isolate: false,
           maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
-          sequence: { hooks, groupOrder: 1 },
+          sequence: { hooks, groupOrder: 0 },
         },
       },
       {
@@ -84,7 +108,7 @@ export default defineConfig({
           retry: RETRY,
           include: ALONE,
           maxWorkers: 1,
-          sequence: { hooks, groupOrder: 2 },
+          sequence: { hooks, groupOrder: 1 },
         },
       },
       {
@@ -94,7 +118,7 @@ export default defineConfig({
           retry: RETRY,
           include: RELEASE,
           maxWorkers: availableParallelism(),
-          sequence: { hooks, groupOrder: 3 },
+          sequence: { hooks, groupOrder: 2 },
         },
       },
     ],

@@ -7,6 +7,7 @@ import {
   type TestGateway,
   type TestGatewayOptions,
 } from "../support/gateway/house.ts";
+import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 
 /**
@@ -128,7 +129,12 @@ export async function isReady(house: TestGateway): Promise<{ status: number; sto
 }
 
 export async function readyWithin(house: TestGateway, withinMs: number): Promise<void> {
-  await eventually(async () => assert.equal((await isReady(house)).status, 200), { withinMs });
+  const startMs = performance.now();
+  const { stalledMs } = await watchStalls(() => {
+    return eventually(async () => assert.equal((await isReady(house)).status, 200));
+  });
+  const tookMs = performance.now() - startMs;
+  assert.ok(tookMs < withinMs + stalledMs, `ready after ${tookMs} ms, ${stalledMs} stalled`);
 }
 
 /** A metric as it is told now; NaN where it is not. */

@@ -45,6 +45,8 @@ export type Run = Phases & {
   readonly house: TestGateway;
   /** From the first answer of Redis to the line that says so. */
   readonly backMs: number;
+  /** Requests before the fault whose answer came after it. */
+  readonly underWay: number;
   /** Units that the store counted, and those that the log says were charged. */
   readonly used: number;
   readonly charged: number;
@@ -94,7 +96,10 @@ export async function underLoad(
   const used = await dayUsed(house, account);
   const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
   const stallMs = stalls.max / 1e6;
-  return { ...phases, house, backMs, used, charged, stallMs, perSecond };
+  const { length: underWay } = phases.before.filter(
+    ({ atMs, tookMs }) => atMs + tookMs >= awayAtMs,
+  );
+  return { ...phases, house, backMs, underWay, used, charged, stallMs, perSecond };
 }
 
 /**

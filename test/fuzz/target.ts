@@ -21,7 +21,7 @@ const LIMITS = { requestTimeout: "1s", headersTimeout: "1s", idleTimeout: "1s" }
 /** The answers have come when the connection is quiet this long; without any, our side is ended. */
 const QUIET_MS = 30;
 const NOTHING_MS = 250;
-const GIVEN_UP_MS = 6_000;
+const GIVEN_UP_MS = 60_000;
 
 /** `settleMs`: how long what was sent may take to be in the log and counted. */
 export async function openTarget(settleMs = 3_000): Promise<Target> {
@@ -133,14 +133,18 @@ async function send(port: number, one: Bytes): Promise<Sent> {
 
 type Bytes = Pick<Case, "pieces" | "halfClose">;
 
-/**
- * Gives what came until the connection ended or was quiet; undefined where there was none. Our side
- * is ended when nothing came for `nothingMs`.
- */
+type Waits = {
+  /** Our side is ended when nothing came for so long. */
+  readonly nothingMs: number;
+  /** Whether what came may be all of it: a pause behind anything else is waited out. */
+  readonly mayBeAll: (bytes: Buffer) => boolean;
+};
+
+/** Gives what came until the connection ended or was quiet; undefined where there was none. */
 export async function sendBytes(
   port: number,
   { pieces, halfClose }: Bytes,
-  nothingMs = NOTHING_MS,
+  { nothingMs, mayBeAll }: Waits = { nothingMs: NOTHING_MS, mayBeAll: () => true },
 ): Promise<Omit<Came, "sent"> | undefined> {
   const chunks: Buffer[] = [];
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
@@ -172,7 +176,8 @@ export async function sendBytes(
     await Promise.race([over, sleep(10)]);
     const nowMs = performance.now();
     const quietMs = nowMs - heardMs;
-    if (nowMs - startMs > GIVEN_UP_MS || (chunks.length > 0 && quietMs > QUIET_MS)) break;
+    if (nowMs - startMs > GIVEN_UP_MS) break;
+    if (chunks.length > 0 && quietMs > QUIET_MS && mayBeAll(Buffer.concat(chunks))) break;
     if (quietMs > nothingMs && !socket.writableEnded) socket.end();
   }
   const mayBeSilent = socket.writableEnded;

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { TestProject } from "vitest/node";
 
 const ROOT = join(import.meta.dirname, "../..");
 /** `npm ci` empties it with the rest of node_modules, so that nothing old stays. */
@@ -43,8 +44,10 @@ export type EngineNode = { readonly version: string } & (
  * On a machine that cannot have one of them, CI gets it with the reason, so that its tests fail; by
  * hand it is left out, and stderr says so.
  */
-export async function engineNodes(): Promise<readonly EngineNode[]> {
-  const nodes = await Promise.all(ENGINE_VERSIONS.map(engineNode));
+export async function engineNodes(
+  versions: readonly string[] = ENGINE_VERSIONS,
+): Promise<readonly EngineNode[]> {
+  const nodes = await Promise.all(versions.map(engineNode));
   return nodes.filter((node) => {
     if ("path" in node || process.env.CI) return true;
     process.stderr.write(`not tested on Node ${node.version}: ${node.why}\n`);
@@ -52,9 +55,22 @@ export async function engineNodes(): Promise<readonly EngineNode[]> {
   });
 }
 
-/** CI calls this once, before any test: what is installed beside a test of time makes it late. */
-export async function setup(): Promise<void> {
-  if (process.env.CI) await engineNodes();
+/** The oldest Node of all. The tests themselves run on the newest; a release is tested on the others. */
+export function oldestNode(): Promise<readonly EngineNode[]> {
+  return engineNodes(ENGINE_VERSIONS.slice(0, 1));
+}
+
+/** The Node that this process runs on. */
+export const OWN_NODE: EngineNode = { version: process.versions.node, path: process.execPath };
+
+/**
+ * In CI this is called once for each project that has something to run, before any test: what is
+ * installed beside a test of time makes it late.
+ */
+export async function setup({ name }: Pick<TestProject, "name">): Promise<void> {
+  if (!process.env.CI) return;
+  if (name === "release") await engineNodes();
+  if (name === "system") await oldestNode();
 }
 
 /** The path of its program; fails where it cannot be had. */

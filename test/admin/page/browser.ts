@@ -9,6 +9,7 @@ import {
   type Locator,
   type Page,
 } from "playwright-core";
+import { onTestFinished } from "vitest";
 import { BROWSERS } from "../../../scripts/needs.ts";
 
 /** Nothing of a user's, and no word to anybody outside. The profile is a new one each time. */
@@ -66,6 +67,8 @@ export async function openTab(
   options: BrowserContextOptions = {},
 ): Promise<Tab> {
   const context = await browser.newContext({ viewport: DESKTOP, ...options });
+  // A page that is left open goes on asking and drawing beside the next test.
+  onTestFinished(() => context.close());
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
   const complaints: string[] = [];

@@ -27,7 +27,7 @@ async function banned(store: string): Promise<void> {
   const ban = jsonOf<{ account: string; until: number; offences: number }>(added);
   assert.deepEqual([ban.account, ban.offences], ["acme", 0]);
   assert.ok(Math.abs(ban.until - Date.now() / 1000 - 3_600) < 30);
-  await eventually(async () => assert.equal((await ask()).status, 429), { withinMs: 1_000 });
+  await eventually(async () => assert.equal((await ask()).status, 429));
   const refused = await ask();
   assert.equal(refused.headers.get("x-ratelimit-reset"), String(ban.until));
   assert.equal(refused.headers.get("x-ratelimit-window"), "ban");
@@ -36,7 +36,7 @@ async function banned(store: string): Promise<void> {
     { account: "acme", environment: "production", until: ban.until, offences: 0 },
   ]);
   assert.equal((await named("bans", "lift", "acme")).status, 0);
-  await eventually(async () => assert.equal((await ask()).status, 502), { withinMs: 1_000 });
+  await eventually(async () => assert.equal((await ask()).status, 502));
   const nobody = await named("bans", "add", "nobody", "--for", "1h");
   assert.equal(nobody.status, 1);
 }
@@ -120,9 +120,7 @@ async function bannedByHand(store: string): Promise<void> {
     return jsonOf<Why>(await named("bans", "why", "acme", "--json", ...more));
   };
   const seen = gateway.line(({ kind, imposed }) => kind === "ban" && imposed !== true);
-  await eventually(async () => assert.equal(await codeOf(ask()), "key_banned"), {
-    withinMs: 9_000,
-  });
+  await eventually(async () => assert.equal(await codeOf(ask()), "key_banned"));
   const earned = (await seen) as unknown as { offences: number; strikes: readonly number[] };
   assert.equal(earned.strikes.length, 2);
 
@@ -274,13 +272,10 @@ describe("bans why", () => {
     await using one = await open();
     await using other = await open();
     const gateways = [one, other];
-    await eventually(
-      async () => {
-        for (const each of gateways)
-          assert.equal(await codeOf(each.ask(KEY, "/v1/pets")), "key_banned");
-      },
-      { withinMs: 9_000 },
-    );
+    await eventually(async () => {
+      for (const each of gateways)
+        assert.equal(await codeOf(each.ask(KEY, "/v1/pets")), "key_banned");
+    });
     const told = await Promise.all(
       gateways.map(async ({ file }) => {
         const said = await runVerb(["bans", "why", ACCOUNT, "--json", "--config", file]);

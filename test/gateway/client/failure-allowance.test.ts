@@ -210,7 +210,7 @@ describe("100,000 wrong keys of any shape", () => {
     // The control: what the gateway asks of the store while nobody asks anything of the gateway.
     const idleBefore = await ours();
     const idleStartMs = performance.now();
-    await sleep(5_000);
+    await sleep(2_000);
     const idleAfter = await ours();
     const idleSeconds = (performance.now() - idleStartMs) / 1_000;
     const [before, seen] = [await ours(), house.backend.seen.length];
@@ -228,8 +228,9 @@ describe("100,000 wrong keys of any shape", () => {
     const grown = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     const idle = (name: string) => (idleAfter.get(name) ?? 0) - (idleBefore.get(name) ?? 0);
     for (const name of ["evalsha", "eval", "get", "hget", "hset", "hgetall"]) {
-      // As many a second as in the control, and a beat or two at the edges, or its script at first.
-      const usual = (idle(name) / idleSeconds) * seconds + 4;
+      // As many a second as in the control, a beat or two at the edges, or its script at first, and
+      // as much again where the machine stalls: one of a hundred keys would be a thousand.
+      const usual = (idle(name) / idleSeconds) * seconds * 2 + 4;
       assert.ok(
         grown(name) <= usual,
         `${grown(name)} of ${name}, ${usual.toFixed(1)} without keys`,

@@ -113,7 +113,7 @@ test("the tunnels of an account are closed with 1008 within 5 s of its ban, and 
     const answer = await house.ask(key);
     return ((await answer.json()) as { code: string }).code === "key_banned";
   });
-  const ends = await Promise.all([endOf(client, 8_000), endOf(sister, 8_000)]);
+  const ends = await Promise.all([endOf(client, 20_000), endOf(sister, 8_000)]);
   for (const { code, ms } of each(ends)) {
     assert.equal(code, 1008);
     assert.ok(ms < 5_000, `${ms} ms`);
@@ -130,7 +130,7 @@ test("the tunnels of a key are closed with 1008 within 5 s of its revocation, an
   await using other = await openWebSocket(url, { key: sister });
   const revoked = await house.admin(`/api/keys/${id}/revoke`, { method: "POST", body: "{}" });
   assert.equal(revoked.status, 200);
-  const { code, ms } = await endOf(client, 8_000);
+  const { code, ms } = await endOf(client, 20_000);
   assert.equal(code, 1008);
   assert.ok(ms < 5_000, `${ms} ms`);
   assert.equal(other.socket.readyState, 1);
@@ -149,18 +149,18 @@ test("the tunnels of a key are closed within 5 s of its expiry", async () => {
 });
 
 test("tunnels stay open during the drain and are closed with 1001 within 5 s of its deadline", async () => {
-  const { house, url } = await houseWith({}, { environment: { limits: { drain: "700ms" } } });
+  const { house, url } = await houseWith({}, { environment: { limits: { drain: "2s" } } });
   await using _house = house;
   const { key } = await house.issue();
   const client = await openWebSocket(url, { key });
   const startedMs = performance.now();
   const stopped = house.started.stop();
   client.socket.send("still here");
-  await eventually(() => client.messages.length === 1, { withinMs: 600 });
-  const { code } = await endOf(client, 8_000);
+  await eventually(() => client.messages.length === 1, { withinMs: 1_900 });
+  const { code } = await endOf(client, 20_000);
   const ms = performance.now() - startedMs;
   assert.equal(code, 1001);
-  assert.ok(ms >= 600 && ms < 5_700, `${ms} ms`);
+  assert.ok(ms >= 1_900 && ms < 7_000, `${ms} ms`);
   await stopped;
   assert.equal(house.lines.filter(({ status }) => status === 101).length, 1);
 });
@@ -173,7 +173,7 @@ test("a tunnel whose client never answers the close is gone a second after it", 
   await client.ask({ key, fields: handshakeOf() });
   await client.ended;
   // Half-open: our side goes on.
-  await eventually(() => house.lines.some(({ status }) => status === 101), { withinMs: 4_000 });
+  await eventually(() => house.lines.some(({ status }) => status === 101));
 });
 
 test("the tunnels of an account are closed with 1008 within 5 s of its suspension, and no others", async () => {
@@ -186,7 +186,7 @@ test("the tunnels of an account are closed with 1008 within 5 s of its suspensio
   const path = `/api/accounts/${account}/suspend`;
   const suspended = await house.admin(path, { method: "POST", body: "{}" });
   assert.equal(suspended.status, 200);
-  const { code, ms } = await endOf(client, 8_000);
+  const { code, ms } = await endOf(client, 20_000);
   assert.equal(code, 1008);
   assert.ok(ms < 5_000, `${ms} ms`);
   assert.equal(other.socket.readyState, 1);

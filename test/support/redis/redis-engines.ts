@@ -24,6 +24,11 @@ export type TestSentinel = {
 export type TestSentinelOptions = {
   /** Default 1, which decides alone; of more, most have to agree. */
   readonly count?: number;
+  /**
+   * No server dies in the test: a machine that stands still for a moment must not make one look dead,
+   * nor a failover that was asked for take too long.
+   */
+  readonly allLive?: boolean;
 };
 
 /** The user of the Sentinels, who alone can lose its rights. */
@@ -33,15 +38,15 @@ const WATCHER = { user: "watcher", password: "sees-all" };
 export async function startSentinel(
   password?: string,
   tls?: RedisTls,
-  { count = 1 }: TestSentinelOptions = {},
+  { count = 1, allLive = false }: TestSentinelOptions = {},
 ): Promise<TestSentinel> {
   const speaks = tls === undefined ? {} : { tls };
   const { master, replica } = await startPair(password, speaks);
   const dir = await mkdtemp(join(tmpdir(), "tollgate-sentinel-"));
   const lines = [
     `sentinel monitor main 127.0.0.1 ${master.port} ${Math.floor(count / 2) + 1}`,
-    "sentinel down-after-milliseconds main 400",
-    "sentinel failover-timeout main 2000",
+    `sentinel down-after-milliseconds main ${allLive ? 20_000 : 400}`,
+    `sentinel failover-timeout main ${allLive ? 20_000 : 2_000}`,
     `sentinel auth-user main ${WATCHER.user}`,
     `sentinel auth-pass main ${WATCHER.password}`,
   ];

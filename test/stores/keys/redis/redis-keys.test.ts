@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
 import type { KeyStore } from "../../../../src/stores/keys/key-store.ts";
+import { watchStalls } from "../../../support/in-time.ts";
 import { eventually } from "../../../support/poll.ts";
 import { openTcpProxy, type TcpProxy } from "../../../support/wire/tcp-proxy.ts";
 import { add, record, withAccounts } from "../record.ts";
@@ -189,9 +190,12 @@ describe("Keys in Redis", () => {
     const fresh = record("k_1");
     await add(writer, fresh);
     const doneMs = performance.now();
-    await eventually(() => store.find(fresh.digest) !== undefined);
+    const { stalledMs } = await watchStalls(() => {
+      return eventually(() => store.find(fresh.digest) !== undefined);
+    });
     // A second by the poll; twice that where the machine is busy.
-    assert.ok(performance.now() - doneMs < 2_000, `${performance.now() - doneMs} ms`);
+    const tookMs = performance.now() - doneMs;
+    assert.ok(tookMs < 2_000 + stalledMs, `${tookMs} ms, ${stalledMs} stalled`);
   });
 
   it("are listened to anew once two changes came that no message told", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
+import { watchStalls } from "../../../support/in-time.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, perDay } from "../redis/redis-kit.ts";
@@ -33,13 +34,16 @@ describe("the store that stays away", () => {
     });
     await eventually(() => house.gate.isAway(0), { everyMs: 1 });
     const shutMs = performance.now();
-    await eventually(() => waits.filter(({ fromMs }) => fromMs > shutMs).length > 50);
+    const { stalledMs } = await watchStalls(() => {
+      return eventually(() => waits.filter(({ fromMs }) => fromMs > shutMs).length > 50);
+    });
     running = false;
     await Promise.all(load);
     const later = waits.filter(({ fromMs }) => fromMs > shutMs).map(({ ms }) => ms);
-    assert.ok(Math.max(...later) < 30, `${Math.max(...later)} ms: nobody waits once it is known`);
-    const longest = Math.max(...waits.map(({ ms }) => ms));
-    assert.ok(longest < 500, `${longest} ms`);
+    const [longest, longestLater] = [Math.max(...waits.map(({ ms }) => ms)), Math.max(...later)];
+    const isAtOnce = longestLater < 30 + stalledMs;
+    assert.ok(isAtOnce, `${longestLater} ms, ${stalledMs} stalled: nobody waits once it is known`);
+    assert.ok(longest < 2_000, `${longest} ms`);
   });
 
   it("leaves of a limit what was counted before, though keys or plans have changed since", async () => {
@@ -94,7 +98,7 @@ describe("the store that stays away", () => {
     await redis.config("SET", "maxmemory", "1");
     await admit(house.store, 1);
     await redis.config("SET", "maxmemory", "0");
-    await eventually(() => house.store.health().ok, { withinMs: 2_000 });
+    await eventually(() => house.store.health().ok);
   });
 });
 
