@@ -31,13 +31,6 @@ const DEADLINE_MS = 180_000;
  * CI a test that is not late is worth more than the time.
  */
 const FILES_PER_PROCESSOR = process.env.CI ? 2 : 3;
-/**
- * A few claims about time still fail where the machine stalls for a second. CI tries a test with
- * sockets again after a pause, and the closing lines name it with its first error. Tests without
- * sockets or time are never tried again.
- */
-const RETRY = process.env.CI ? { count: 2, delay: 5_000 } : 0;
-
 /** Files of more than ten seconds each: begun first, so that none goes on by itself at the end. */
 const LONG =
   /\/(?:prove(?:-failover)?|redis-planned-failover|tls-handshakes|history|store-away|reload|telemetry|redis-away|looks|heartbeat|closing-line|costs|never-over|workers|histories|gateways|bans|audit|demo|for-your-users|record-events|decide|two-accounts|engines|many-accounts|memory|fuzz)\.(?:release\.)?test\.ts$/;
@@ -83,7 +76,6 @@ export default defineConfig({
         test: {
           ...shared,
           name: "own",
-          retry: RETRY,
           include: OWN,
           maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
           sequence: { hooks, groupOrder: 0 },
@@ -93,7 +85,6 @@ export default defineConfig({
         test: {
           ...shared,
           name: "system",
-          retry: RETRY,
           include: ["test/**/*.test.ts"],
           exclude: [...UNIT, ...OWN, ...ALONE, ...RELEASE],
           isolate: false,
@@ -105,7 +96,6 @@ export default defineConfig({
         test: {
           ...shared,
           name: "alone",
-          retry: RETRY,
           include: ALONE,
           maxWorkers: 1,
           sequence: { hooks, groupOrder: 1 },
@@ -115,7 +105,6 @@ export default defineConfig({
         test: {
           ...shared,
           name: "release",
-          retry: RETRY,
           include: RELEASE,
           maxWorkers: availableParallelism(),
           sequence: { hooks, groupOrder: 2 },

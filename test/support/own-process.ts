@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 
 /**
- * What a test measures of its own process, or sets in it: its memory, processor time, handles and
- * stalls, what it hears of itself, its environment and folder. Other files must not run in that
- * process, before or after.
+ * Calls by which a test measures its own process or changes it: memory, processor time, handles,
+ * stalls, signals, environment and folder. Other files must not run in that process.
  */
 const OF_THE_PROCESS =
   /\bprocess\.(?:memoryUsage|cpuUsage|resourceUsage|getActiveResourcesInfo|on\(|once\(|chdir|umask|exit\()|\bprocess\.env\.\w+ =[^=]|\b(?:monitorEventLoopDelay|eventLoopUtilization|PerformanceObserver|setGlobalDispatcher|setFlagsFromString|createHook)\b|\bvi\.(?:spyOn|mock|useFakeTimers|stubEnv|stubGlobal)\(|\/proc\/self\//;

@@ -228,8 +228,7 @@ describe("100,000 wrong keys of any shape", () => {
     const grown = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     const idle = (name: string) => (idleAfter.get(name) ?? 0) - (idleBefore.get(name) ?? 0);
     for (const name of ["evalsha", "eval", "get", "hget", "hset", "hgetall"]) {
-      // As many a second as in the control, a beat or two at the edges, or its script at first, and
-      // as much again where the machine stalls: one of a hundred keys would be a thousand.
+      // Twice as many a second as in the control, where the machine stalls, and a beat at the edges.
       const usual = (idle(name) / idleSeconds) * seconds * 2 + 4;
       assert.ok(
         grown(name) <= usual,
