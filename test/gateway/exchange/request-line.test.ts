@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
+import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { sendRequest } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";

@@ -141,10 +141,14 @@ for (const kind of ["memory", "redis"] as const) {
       const fromMs = Date.now();
       await hammer(house, key);
       const toMs = Date.now();
-      const second = (await bans(house)).find(({ offences }) => offences === 2);
-      const endMs = (second?.until ?? 0) * 1_000;
-      assert.ok(endMs - fromMs >= 12_000, `four times as long: ${endMs - fromMs} ms`);
-      assert.ok(endMs - toMs <= 13_000, `and no longer: ${endMs - toMs} ms`);
+      // On a machine that stalls requests of above came after the first ban, and earned the second.
+      const [last] = await bans(house);
+      const offences = last?.offences ?? 0;
+      assert.ok(offences >= 2, `${offences}`);
+      const lastsMs = 3_000 * 4 ** (offences - 1);
+      const endMs = (last?.until ?? 0) * 1_000;
+      assert.ok(endMs - fromMs >= lastsMs, `four times as long: ${endMs - fromMs} ms`);
+      assert.ok(endMs - toMs <= lastsMs + 1_000, `and no longer: ${endMs - toMs} ms`);
     });
 
     it("tell a Retry-After that is enough and not a second too long, of ban and window", async () => {
