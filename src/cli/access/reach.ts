@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake, type YamlMap } from "../../config/file/mistake.ts";
+import { meterNames, runningMeterNames } from "../../config/queries/meter-names.ts";
 import { containsKey } from "../../core/keys/key.ts";
 import {
   EXIT_CONFIG,
@@ -19,6 +20,8 @@ export type Reached = {
   readonly config: Config;
   /** Mistakes in a file whose sound part is used. */
   readonly mistakes: readonly Mistake[];
+  /** The meters of all plans and operations; undefined if the file has mistakes and no gateway runs. */
+  readonly meters: readonly string[] | undefined;
   /** Whether only the gateway knows plans and limits, so that queries about accounts go to it. */
   readonly asksGateway: boolean;
   /**
@@ -64,7 +67,8 @@ async function reach(
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(call), terminal.env);
   if (loaded.ok) {
-    return checked({ config: loaded.config, ...SOUND }, call, terminal);
+    const meters = meterNames(loaded.config);
+    return checked({ config: loaded.config, meters, ...SOUND }, call, terminal);
   }
   const { loadReachable } = await import("../../config/load/reachable.ts");
   const found = await loadReachable(configFileOf(call), terminal.env);
@@ -76,8 +80,9 @@ async function reach(
   terminal.err(`${mistakes.map(formatMistake).join("\n")}\n`);
   const running = await fetchAdmin<YamlMap>(config, RUNNING);
   const known = running.ok ? await found.reach.with(running.value) : config;
+  const meters = running.ok ? runningMeterNames(running.value) : undefined;
   return checked(
-    { config: known, mistakes, asksGateway: running.ok, isRemote: false },
+    { config: known, mistakes, meters, asksGateway: running.ok, isRemote: false },
     call,
     terminal,
   );
@@ -106,7 +111,12 @@ async function reachAt(
     const message = `Cannot use the configuration of the gateway at ${origin}: it is of another version`;
     return fail(terminal, EXIT_FAILURE, message);
   }
-  return checked({ config, mistakes: [], asksGateway: true, isRemote: true }, call, terminal);
+  const meters = runningMeterNames(running.value);
+  return checked(
+    { config, mistakes: [], meters, asksGateway: true, isRemote: true },
+    call,
+    terminal,
+  );
 }
 
 function checked(found: Reached, call: Invocation, terminal: Terminal): Reached | number {

@@ -1,10 +1,10 @@
 import type { Config, EnvironmentConfig } from "../../config/config.ts";
 import type { IssuedKey } from "../../core/keys/edit-keys.ts";
-import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
+import type { EditRefusal, EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
 import { curlLine, originOf } from "../framework/curl.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
@@ -16,12 +16,12 @@ import { type Reached, reachGateway } from "./reach.ts";
  * that cannot be read are reported on stderr; the others stay usable. If the running gateway has
  * other records than these, does nothing and says so. After a change, if the admin listener can be
  * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
- * the change takes effect.
+ * the change takes effect. `ring` has what new keys and changed accounts are checked by.
  */
 export async function withKeys(
   call: Invocation,
   terminal: Terminal,
-  work: (keys: KeyStore, config: Config) => Promise<number>,
+  work: (keys: KeyStore, config: Config, ring: KeyContext) => Promise<number>,
 ): Promise<number> {
   const reached = await reachGateway(call, terminal);
   if (typeof reached === "number") return reached;
@@ -36,7 +36,8 @@ export async function withKeys(
     if (strange !== undefined) return fail(terminal, EXIT_FAILURE, strange);
     const damage = keys.damage();
     if (damage.length > 0) terminal.err(`${damage.join("\n")}\n`);
-    const status = await work(keys, config);
+    const ring = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
+    const status = await work(keys, config, ring);
     if (changed && !(await refreshGateway(config))) terminal.err(`${LATER}\n`);
     return status;
   } finally {

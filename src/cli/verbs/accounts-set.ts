@@ -1,15 +1,14 @@
-import type { Config } from "../../config/config.ts";
 import {
   type AccountChange,
   accountsOnPlan,
   updateAccounts,
 } from "../../core/keys/edit-accounts.ts";
-import { limitsText } from "../../core/keys/edit-rules.ts";
+import { type KeyContext, limitsText } from "../../core/keys/edit-rules.ts";
 import { accountReports } from "../../core/keys/reports.ts";
 import { anchorDays } from "../../core/quota/calendar.ts";
 import { dayOf, formatDay } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
 import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatCount } from "../framework/table.ts";
@@ -48,10 +47,9 @@ export const accountsSet: Verb = {
   run(call, terminal) {
     const change = readChange(call);
     if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
-    return withKeys(call, terminal, (keys, config) => {
+    return withKeys(call, terminal, (keys, _config, ring) => {
       const on = call.text("on");
-      if (on !== undefined) return setAllOn(keys, config, { on, change, call, terminal });
-      const ring = keyContextOf(config, terminal.now());
+      if (on !== undefined) return setAllOn(keys, ring, { on, change, call, terminal });
       return withEdit(keys, terminal, {
         edit: (records) => updateAccounts(records, call.args, change, ring),
         say: ({ records, accounts }) => {
@@ -119,10 +117,9 @@ async function isConfirmed(
  */
 async function setAllOn(
   keys: KeyStore,
-  config: Config,
+  ring: KeyContext,
   { on, change, call, terminal }: All,
 ): Promise<number> {
-  const ring = keyContextOf(config, terminal.now());
   const judged = accountsOnPlan(keys.records(), on, change, ring);
   if (!judged.ok) return failWithRefusal(terminal, judged);
   const { ids } = judged;

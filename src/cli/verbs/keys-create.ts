@@ -2,7 +2,6 @@ import { issueKeys } from "../../core/keys/edit-keys.ts";
 import type { NewKeys } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { keyContextOf } from "../../stores/keys/key-store.ts";
 import {
   parseAnchorOption,
   parseCapOptions,
@@ -46,9 +45,8 @@ export const keysCreate: Verb = {
   run(call, terminal) {
     const wanted = readWanted(call);
     if (typeof wanted === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, wanted));
-    return withKeys(call, terminal, (keys, config) => {
-      const ring = keyContextOf(config, terminal.now());
-      return withEdit(keys, terminal, {
+    return withKeys(call, terminal, (keys, config, ring) =>
+      withEdit(keys, terminal, {
         edit: (records) => issueKeys(records, wanted, ring),
         say: ({ issued }) => {
           if (call.flag("json")) {
@@ -58,8 +56,8 @@ export const keysCreate: Verb = {
           terminal.out(issued.map((one) => issuedText(one, config)).join("\n"));
           return EXIT_OK;
         },
-      });
-    });
+      }),
+    );
   },
 };
 

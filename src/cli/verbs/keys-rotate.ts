@@ -4,7 +4,6 @@ import { digestKey } from "../../core/keys/key.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { issuedReport, keyReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { issuedText, readKeyFromStdin, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatInstant } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
@@ -25,8 +24,8 @@ export const keysRotate: Verb = {
   run(call, terminal) {
     const graceMs = parsePeriodOption(call, "grace", 0) ?? ROTATION_GRACE_MS;
     if (typeof graceMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, graceMs));
-    return withKeys(call, terminal, (keys, config) => {
-      const options = { ...keyContextOf(config, terminal.now()), graceMs };
+    return withKeys(call, terminal, (keys, config, ring) => {
+      const options = { ...ring, graceMs };
       return withEdit(keys, terminal, {
         edit: (records) => rotateKey(records, call.args[0] ?? "", options),
         say: ({ issued, previous, records }) => {

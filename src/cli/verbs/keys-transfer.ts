@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, keyContextOf } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit } from "../../stores/keys/key-store.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -44,12 +44,12 @@ const keysImport: Verb = {
     const [file = ""] = call.args;
     const text = await readText(file, terminal);
     if (text === undefined) return EXIT_FAILURE;
-    return withKeys(call, terminal, async (keys, config) => {
+    return withKeys(call, terminal, async (keys, config, ring) => {
       const { importNow, readLines } = await import("../../stores/keys/file/import-records.ts");
       const options = {
         plain: call.flag("plain"),
         foreignKeys: config.foreignKeys,
-        ring: keyContextOf(config, terminal.now()),
+        ring,
       };
       const lines = await readLines(file, text, terminal.now());
       const dry = call.flag("dry-run");

@@ -1,8 +1,30 @@
 import type { Config } from "../config.ts";
+import { isYamlMap, type YamlMap } from "../file/mistake.ts";
 
-/** The meters of all plans, each once, in the order of the file. */
-export function meterNames({ planBounds }: Pick<Config, "planBounds">): readonly string[] {
-  return [
-    ...new Set([...planBounds.values()].flatMap(({ meters }) => meters.map(({ name }) => name))),
-  ];
+/** The meters of all plans and then those of operations, each once, in the order of the file. */
+export function meterNames({
+  planBounds,
+  environments,
+}: Pick<Config, "planBounds" | "environments">): readonly string[] {
+  const ofPlans = [...planBounds.values()].flatMap(({ meters }) => meters);
+  const services = environments.flatMap((one) => [one, ...one.services]);
+  const ofOperations = services.flatMap(({ routes: { operations = [], costs = [] } }) => {
+    return [...operations, ...costs].flatMap(({ meters = [] }) => meters);
+  });
+  return [...new Set([...ofPlans, ...ofOperations].map(({ name }) => name))];
+}
+
+/** The same, of a running gateway, from its GET /api/config. */
+export function runningMeterNames({ plans, environments }: YamlMap): readonly string[] {
+  const services = mapsIn(environments).flatMap((one) => [one, ...mapsIn(one.backends)]);
+  const rules = services.flatMap((one) => [...mapsIn(one.operations), ...mapsIn(one.costs)]);
+  const meters = [...mapsIn(plans), ...rules].flatMap((one) => {
+    return isYamlMap(one.meters) ? Object.keys(one.meters) : [];
+  });
+  return [...new Set(meters)];
+}
+
+/** The maps in a map or a list. */
+function mapsIn(value: unknown): readonly YamlMap[] {
+  return typeof value === "object" && value !== null ? Object.values(value).filter(isYamlMap) : [];
 }

@@ -83,7 +83,7 @@ function mistakeInChange(change: AccountChange, ring: KeyContext): string | unde
   }
   return (
     planError(plan, ring) ??
-    limitsError(limits) ??
+    limitsError(limits, ring) ??
     anchorError(anchor) ??
     metaError(Object.entries(meta))
   );

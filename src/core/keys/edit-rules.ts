@@ -16,6 +16,8 @@ export type KeyContext = {
   readonly keyPrefix: string;
   readonly environments: readonly { readonly name: string; readonly keyTag: string }[];
   readonly plans: ReadonlyMap<string, readonly Limit[] | "custom">;
+  /** The meters of all plans and operations; undefined if only a part of them could be read. */
+  readonly meters?: readonly string[] | undefined;
   readonly random: (max: number) => number;
   readonly nowMs: number;
 };
@@ -91,7 +93,7 @@ export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefi
   }
   return (
     planError(plan, ring) ??
-    limitsError(wanted.limits ?? []) ??
+    limitsError(wanted.limits ?? [], ring) ??
     capsError(wanted.caps ?? []) ??
     anchorError(wanted.anchor) ??
     metaError(Object.entries(wanted.meta ?? {})) ??
@@ -128,8 +130,19 @@ export function isLimited(text: string): text is AccountLimit["window"] {
   return LIMITED.some((known) => known === text) || isMeterWindow(text);
 }
 
-export function limitsError(limits: readonly AccountLimit[]): string | undefined {
+/** The mistake in limits of an account's own. A limit gives it a meter that its plan lacks. */
+export function limitsError(
+  limits: readonly AccountLimit[],
+  { meters: known }: Pick<KeyContext, "meters">,
+): string | undefined {
   const meters = new Set(limits.flatMap(({ window }) => window.match(/^.+(?=\.)/) ?? []));
+  const strange = known && [...meters].find((meter) => !known.includes(meter));
+  if (strange !== undefined) {
+    const there = known?.length
+      ? `no plan and no operation has it; the meters are ${known.join(", ")}`
+      : "the configuration has no meters";
+    return `Cannot limit the meter ${strange}: ${there}`;
+  }
   if (meters.size > PLAN_METERS_MAX) {
     return `Cannot limit ${meters.size} meters of an account: at most ${PLAN_METERS_MAX}`;
   }

@@ -1,5 +1,6 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { Config } from "../../config/config.ts";
+import { meterNames } from "../../config/queries/meter-names.ts";
 import type { EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
@@ -77,10 +78,12 @@ export function newRecordsId(): string {
  * The inputs for making keys: names of the configuration, randomness of the system, and the clock.
  */
 export function keyContextOf(
-  { keyPrefix, environments, plans }: Pick<Config, "keyPrefix" | "environments" | "plans">,
+  config: Pick<Config, "keyPrefix" | "environments" | "plans" | "planBounds">,
   nowMs: number,
 ): KeyContext {
-  return { keyPrefix, environments, plans, random: (max) => randomInt(max), nowMs };
+  const { keyPrefix, environments, plans } = config;
+  const meters = meterNames(config);
+  return { keyPrefix, environments, plans, meters, random: (max) => randomInt(max), nowMs };
 }
 
 /**
