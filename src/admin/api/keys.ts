@@ -29,8 +29,10 @@ export async function listKeys({ deps, query }: ApiRequest): Promise<AdminRespon
 async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
   await deps.recall.flushToStore();
   const { activity: notes } = deps.quotas;
-  const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => new Map());
-  return keyReportsWithLastUse(keys, records, lastUsed);
+  const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => undefined);
+  return lastUsed === undefined
+    ? keyReports(keys, records)
+    : keyReportsWithLastUse(keys, records, lastUsed);
 }
 
 /** The key with this ID; if the ID is an account, all of its keys. */

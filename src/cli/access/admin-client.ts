@@ -3,116 +3,11 @@ import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
-import type { BanReport, CountReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
-import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
-import type { AccountSelector } from "../../stores/queries/find-account.ts";
-import type { DayReport } from "../../stores/queries/read-history.ts";
-import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { originOf } from "../framework/curl.ts";
-import type {
-  AccountOperations,
-  HistoryQuery,
-  LiftedBan,
-  OperationResult,
-} from "./account-operations.ts";
+import type { OperationResult } from "./account-operations.ts";
 
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
-
-/**
- * Queries the running gateway through its admin listener, because with the memory store no other
- * process knows its accounts (docs/reference/commands.md#which-process-answers). Every error
- * message names `admin.listen`.
- */
-export function openAdminAccounts(config: Config): AccountOperations {
-  return {
-    bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
-    usage: (named) =>
-      fetchAdmin<UsageReport>(config, {
-        path: pathOf("/api/usage/ID", named),
-        members: ["account", "windows", "strikes", "ban"],
-        id: named.id,
-        only: ONLY,
-      }),
-    usageOfAll: (filter) => askUsage(config, filter),
-    counts: () =>
-      fetchAllPages<CountReport>(config, { path: "/api/counts?limit=10000", only: ONLY }),
-    countsOf: (named) =>
-      fetchAdmin<CountReport>(config, {
-        path: pathOf("/api/counts/ID", named),
-        members: ["account", "at", "windows"],
-        id: named.id,
-        only: ONLY,
-      }),
-    gatewayCount: async () => ({ ok: true, value: undefined }),
-    history: (asked, tell) => askHistory(config, asked, tell),
-    reset: (named, windows) =>
-      fetchAdmin<ResetReport>(config, {
-        method: "POST",
-        path: pathOf("/api/accounts/ID/reset", named),
-        body: { windows },
-        members: ["account", "windows"],
-        id: named.id,
-        only: ONLY,
-      }),
-    ban: (id, { lengthMs, reason }) =>
-      fetchAdmin<BanReport>(config, {
-        method: "POST",
-        path: "/api/bans",
-        body: { id, for: `${lengthMs}ms`, ...(reason === undefined ? {} : { reason }) },
-        also: [201],
-        members: ["account", "until"],
-        id,
-        only: ONLY,
-      }),
-    banReasons: (id) =>
-      fetchAdmin<BanReasons>(config, {
-        path: `/api/bans/${encodeURIComponent(id)}`,
-        members: ["account", "environment", "strikes", "ban"],
-        id,
-        only: ONLY,
-      }),
-    liftBan: (id) =>
-      fetchAdmin<LiftedBan>(config, {
-        method: "DELETE",
-        path: `/api/bans/${encodeURIComponent(id)}`,
-        members: ["account", "environment"],
-        id,
-        only: ONLY,
-      }),
-  };
-}
-
-/** `template` with the ID in place of ID. */
-function pathOf(template: string, { id, environment }: AccountSelector): string {
-  const path = template.replace("ID", encodeURIComponent(id));
-  return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
-}
-
-/** The gateway applies the filter. */
-function askUsage(
-  config: Config,
-  { environment, plan, over, top }: UsageFilter,
-): Promise<OperationResult<readonly UsageReport[]>> {
-  const query = new URLSearchParams({ limit: "10000" });
-  for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
-    if (value !== undefined) query.set(name, String(value));
-  }
-  return fetchAllPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
-}
-
-async function askHistory(
-  config: Config,
-  { id, environment, plan, period }: HistoryQuery,
-  tell: (rows: readonly DayReport[]) => void,
-): Promise<OperationResult<undefined>> {
-  const query = new URLSearchParams({ limit: "10000" });
-  for (const [name, value] of Object.entries({ account: id, env: environment, plan, ...period })) {
-    if (value !== undefined) query.set(name, String(value));
-  }
-  const path = `/api/history?${query}`;
-  return eachPage<DayReport>(config, { path, only: ONLY, id }, tell);
-}
 
 /** A whole list, page after page (docs/reference/admin.md#pages). */
 export async function fetchAllPages<T>(
@@ -120,11 +15,12 @@ export async function fetchAllPages<T>(
   question: ListQuestion,
 ): Promise<OperationResult<readonly T[]>> {
   const all: T[] = [];
-  const asked = await eachPage<T>(config, question, (page) => all.push(...page));
+  const asked = await fetchEachPage<T>(config, question, (page) => all.push(...page));
   return asked.ok ? { ok: true, value: all } : asked;
 }
 
-async function eachPage<T>(
+/** The same, passed on page by page as they are read. */
+export async function fetchEachPage<T>(
   config: Config,
   question: ListQuestion,
   tell: (page: readonly T[]) => void,
@@ -195,8 +91,6 @@ export const LIST = "list" as const;
 /** The response is not JSON. */
 const TEXT = "text" as const;
 
-const ONLY = "with store: memory the running gateway knows";
-
 /**
  * `also` are statuses other than 200 whose body is a result. `only` says why no other source has
  * it. `members` are members that the result must have, because another program may listen on the
@@ -213,6 +107,8 @@ export type AdminRequest = {
   readonly id?: string | undefined;
   /** The origin of another admin listener than that of the configuration, with the same token. */
   readonly origin?: string;
+  /** How long the answer may take, 10 s unless given. */
+  readonly withinMs?: number;
 };
 
 type ListQuestion = Omit<AdminRequest, "members">;
@@ -250,6 +146,7 @@ export async function fetchAdmin<T>(
       method,
       token: admin?.token ?? "",
       body: sent === undefined ? "" : JSON.stringify(sent),
+      withinMs: asked.withinMs ?? ANSWER_MS_MAX,
     });
     if (status === 200 && asked.members === TEXT) return { ok: true, value: text as T };
     const body: unknown = JSON.parse(text);

@@ -11,6 +11,7 @@ import {
   type UsageReport,
   type UsageSubject,
 } from "../../core/keys/reports.ts";
+import { dayOf } from "../../core/quota/days.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import { lastUsedOf, openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
@@ -32,6 +33,7 @@ import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
+import { fetchAdmin, fetchAllPages, LIST } from "./admin-client.ts";
 
 /**
  * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
@@ -228,6 +230,35 @@ function refused(message: string): OperationResult<never> {
   return { ok: false, message };
 }
 
+/** How long a list of keys waits for the running gateway. */
+const GATEWAY_MS_MAX = 5_000;
+
+/**
+ * The last day on which each key was used. A gateway tells a shared store only twice a minute, and
+ * is made to do so now; a store of its own only the gateway knows. Without a running gateway it is
+ * what the last one wrote.
+ */
+async function lastUsedNow(
+  config: Config,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const common = { members: LIST, withinMs: GATEWAY_MS_MAX };
+  if (config.store.kind !== "memory") {
+    await fetchAdmin(config, { ...common, path: "/api/keys?limit=1" });
+    return lastUsedOf(config, ids);
+  }
+  const [id] = ids;
+  const told =
+    id !== undefined && ids.length === 1
+      ? await fetchAdmin<KeyReport>(config, { ...common, path: `/api/keys/${id}`, members: ["id"] })
+      : await fetchAllPages<KeyReport>(config, { ...common, path: "/api/keys?limit=10000" });
+  if (!told.ok) return lastUsedOf(config, ids);
+  const used = [told.value].flat().flatMap(({ id: key, lastUsed }) => {
+    return lastUsed ? [[key, dayOf(Date.parse(lastUsed))] as const] : [];
+  });
+  return new Map(used);
+}
+
 /**
  * Keys for display, with the day on which each was last used. If the store is unreachable, the days
  * are left out, and stderr says so.
@@ -239,7 +270,7 @@ export async function withLastUsed(
 ): Promise<readonly KeyReport[]> {
   const ids = keys.map(({ id }) => id);
   try {
-    return keyReportsWithLastUse(keys, records, await lastUsedOf(config, ids));
+    return keyReportsWithLastUse(keys, records, await lastUsedNow(config, ids));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     terminal.err(`Cannot tell when keys were used last: ${why}\n`);

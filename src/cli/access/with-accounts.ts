@@ -3,7 +3,7 @@ import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-con
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import type { AccountOperations, OperationResult } from "./account-operations.ts";
-import { openAdminAccounts } from "./admin-client.ts";
+import { openAdminAccounts } from "./admin-accounts.ts";
 import { unknownEnvironmentError } from "./limit-options.ts";
 import { type Reached, reachGateway } from "./reach.ts";
 

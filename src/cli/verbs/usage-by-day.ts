@@ -14,6 +14,11 @@ const COLUMNS = ["account", "environment", "plan", "day", "admitted", "units", "
 
 type Column = (typeof COLUMNS)[number];
 
+/** The name of a meter's column, which no other column has. */
+function meterColumn(meter: string): string {
+  return [...COLUMNS, "overage"].includes(meter) ? `meter.${meter}` : meter;
+}
+
 export function isByDay(call: Invocation): boolean {
   return PERIODS.some(({ name }) => call.text(name) !== undefined);
 }
@@ -72,7 +77,7 @@ function asRows(call: Invocation, terminal: Terminal, meters: readonly string[])
   let columns: readonly (Column | "overage")[] = COLUMNS;
   const print = (rows: readonly DayReport[]) => {
     if (rows[0]?.overage !== undefined) columns = [...COLUMNS, "overage"];
-    const names = [...columns, ...meters];
+    const names = [...columns, ...meters.map(meterColumn)];
     const cells = rows.map((row) => [
       ...columns.map((name) => row[name] ?? 0),
       ...meters.map((name) => row.meters?.[name] ?? 0),

@@ -3,7 +3,7 @@ import type { UsageReport, WindowReport } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
-import { reachGateway } from "../access/reach.ts";
+import { type Reached, reachGateway } from "../access/reach.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -46,7 +46,7 @@ export const usage: Verb = {
     if (typeof reached === "number") return reached;
     const filter = readFilter(call, reached.config);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
-    if (isByDay(call)) return usageByDay(call, terminal, meterNames(reached.config));
+    if (isByDay(call)) return usageByDay(call, terminal, metersOf(reached));
     if (id !== undefined) return usageOfOne(id, call, terminal);
     return withAccounts(call, terminal, {
       ask: (accounts) => accounts.usageOfAll(filter),
@@ -54,6 +54,11 @@ export const usage: Verb = {
     });
   },
 };
+
+/** The meters, of a file with mistakes those in its sound part. */
+function metersOf({ config, meters }: Reached): readonly string[] {
+  return meters ?? meterNames(config);
+}
 
 function usageOfOne(id: string, call: Invocation, terminal: Terminal): Promise<number> {
   const narrowing = FILTERS.find(({ name }) => name !== "env" && call.text(name) !== undefined);

@@ -91,6 +91,8 @@ describe("a store that is away", () => {
       assert.deepEqual([got.status, got.json<Problem>().code], [503, "store_unavailable"], path);
       assert.equal(got.fields["retry-after"], "1");
     }
+    const [key] = (await house.ask("GET", "/api/keys")).json<KeyReport[]>();
+    assert.ok(key !== undefined && !("lastUsed" in key), "not known is not never");
     assert.equal((await house.ask("GET", "/livez")).status, 200);
     const config = await house.ask("GET", "/api/config");
     for (const text of [config.text, (await house.ask("GET", "/metrics")).text, ...house.logged]) {

@@ -166,6 +166,26 @@ describe("an operator sees of meters", () => {
     assert.match(table, /REFUSED +TOKENS +ROWS/);
   });
 
+  it("a meter with the name of a column in a column of its own, which names it a meter's", async () => {
+    const units = { hold: HOLD, max: MAX, used: ["header x-used"] };
+    await using house = await openAudited({
+      environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { units } }] },
+      config: {
+        ...{ history: "400d", bans: "off" },
+        plans: { free: { day: 1000, meters: { units: { day: 100 } } } },
+      },
+    });
+    const { key, account } = await house.issue();
+    for (const told of [7, 8]) await chat(house, key, told);
+    await eventually(async () => {
+      const csv = (await verb(house, "usage", account, "--days", "1", "--csv")).out.split("\r\n");
+      assert.equal(csv[0], "account,environment,plan,day,admitted,units,refused,meter.units");
+      assert.match(csv[1] ?? "", /,2,2,0,15$/);
+    });
+    const table = (await verb(house, "usage", account, "--days", "1")).out;
+    assert.match(table, /UNITS +REFUSED +METER\.UNITS\n/);
+  });
+
   it("that the lines and the counts agree, and one unit that does not", async () => {
     await using house = await openMetered();
     const { key } = await house.issue();

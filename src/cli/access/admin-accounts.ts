@@ -1,0 +1,110 @@
+import type { Config } from "../../config/config.ts";
+import type { BanReport, CountReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
+import type { AccountSelector } from "../../stores/queries/find-account.ts";
+import type { DayReport } from "../../stores/queries/read-history.ts";
+import type { UsageFilter } from "../../stores/queries/read-usage.ts";
+import type {
+  AccountOperations,
+  HistoryQuery,
+  LiftedBan,
+  OperationResult,
+} from "./account-operations.ts";
+import { fetchAdmin, fetchAllPages, fetchEachPage } from "./admin-client.ts";
+
+const ONLY = "with store: memory the running gateway knows";
+
+/**
+ * Queries the running gateway through its admin listener, because with the memory store no other
+ * process knows its accounts (docs/reference/commands.md#which-process-answers). Every error
+ * message names `admin.listen`.
+ */
+export function openAdminAccounts(config: Config): AccountOperations {
+  return {
+    bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
+    usage: (named) =>
+      fetchAdmin<UsageReport>(config, {
+        path: pathOf("/api/usage/ID", named),
+        members: ["account", "windows", "strikes", "ban"],
+        id: named.id,
+        only: ONLY,
+      }),
+    usageOfAll: (filter) => askUsage(config, filter),
+    counts: () =>
+      fetchAllPages<CountReport>(config, { path: "/api/counts?limit=10000", only: ONLY }),
+    countsOf: (named) =>
+      fetchAdmin<CountReport>(config, {
+        path: pathOf("/api/counts/ID", named),
+        members: ["account", "at", "windows"],
+        id: named.id,
+        only: ONLY,
+      }),
+    gatewayCount: async () => ({ ok: true, value: undefined }),
+    history: (asked, tell) => askHistory(config, asked, tell),
+    reset: (named, windows) =>
+      fetchAdmin<ResetReport>(config, {
+        method: "POST",
+        path: pathOf("/api/accounts/ID/reset", named),
+        body: { windows },
+        members: ["account", "windows"],
+        id: named.id,
+        only: ONLY,
+      }),
+    ban: (id, { lengthMs, reason }) =>
+      fetchAdmin<BanReport>(config, {
+        method: "POST",
+        path: "/api/bans",
+        body: { id, for: `${lengthMs}ms`, ...(reason === undefined ? {} : { reason }) },
+        also: [201],
+        members: ["account", "until"],
+        id,
+        only: ONLY,
+      }),
+    banReasons: (id) =>
+      fetchAdmin<BanReasons>(config, {
+        path: `/api/bans/${encodeURIComponent(id)}`,
+        members: ["account", "environment", "strikes", "ban"],
+        id,
+        only: ONLY,
+      }),
+    liftBan: (id) =>
+      fetchAdmin<LiftedBan>(config, {
+        method: "DELETE",
+        path: `/api/bans/${encodeURIComponent(id)}`,
+        members: ["account", "environment"],
+        id,
+        only: ONLY,
+      }),
+  };
+}
+
+/** `template` with the ID in place of ID. */
+function pathOf(template: string, { id, environment }: AccountSelector): string {
+  const path = template.replace("ID", encodeURIComponent(id));
+  return environment === undefined ? path : `${path}?${new URLSearchParams({ env: environment })}`;
+}
+
+/** The gateway applies the filter. */
+function askUsage(
+  config: Config,
+  { environment, plan, over, top }: UsageFilter,
+): Promise<OperationResult<readonly UsageReport[]>> {
+  const query = new URLSearchParams({ limit: "10000" });
+  for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  return fetchAllPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
+}
+
+async function askHistory(
+  config: Config,
+  { id, environment, plan, period }: HistoryQuery,
+  tell: (rows: readonly DayReport[]) => void,
+): Promise<OperationResult<undefined>> {
+  const query = new URLSearchParams({ limit: "10000" });
+  for (const [name, value] of Object.entries({ account: id, env: environment, plan, ...period })) {
+    if (value !== undefined) query.set(name, String(value));
+  }
+  const path = `/api/history?${query}`;
+  return fetchEachPage<DayReport>(config, { path, only: ONLY, id }, tell);
+}
