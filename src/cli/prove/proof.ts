@@ -10,6 +10,7 @@ import {
 import { PromiseChecker } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { excuseFailover } from "./excuse-failover.ts";
+import { FailoverLoss } from "./failover-loss.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
 import { MeterChecker } from "./meter-checker.ts";
 import { OutageTracker } from "./outage-tracker.ts";
@@ -70,7 +71,7 @@ export type ProofReport = CheckReport & {
   readonly failover: FailoverOutcome | null;
   /**
    * Units that a failover of Sentinel lost, because its replication is asynchronous: at most those
-   * of a second of the load. The others are lost charges.
+   * of its busiest second. The others are lost charges.
    */
   readonly failoverLost: number;
   /** The periods in which gateways decided by their shares. */
@@ -81,8 +82,6 @@ const ACCOUNTS_EACH = 3;
 /** The time within which the store comes back and everything admitted without it is charged. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
-/** A gateway follows a new master within this time, and replication is no further behind. */
-const UNREPLICATED_MS = 1_000;
 
 /**
  * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it
@@ -106,6 +105,7 @@ class Trial {
   readonly #gateways: GatewayChild[] = [];
   readonly #away = new OutageTracker();
   readonly #meters = new MeterChecker();
+  readonly #failoverLoss = new FailoverLoss();
   /** Units that gateways reported in their logs as possibly charged twice. */
   #uncertain = 0;
   #redis: (ChildHandle & { url: string }) | undefined;
@@ -151,13 +151,10 @@ class Trial {
       ...{ gateways: count, isClockOurs: this.#wanted.redis === undefined },
       uncertainOf: (account) => this.#uncertainBy.get(account) ?? 0,
     });
-    const startedMs = performance.now();
     const { storeAwayMs, killed, failover } = await this.#loadAll(judge, clients);
-    const loadedMs = performance.now() - startedMs;
     tell("Comparing the charges with the store");
     const isLossy = failover?.ok === true && this.#wanted.redis?.kind === "sentinel";
-    const admitted = clients.reduce((sum, { account }) => sum + judge.admittedOf(account), 0);
-    const mostLost = isLossy ? Math.ceil((admitted * UNREPLICATED_MS) / loadedMs) : 0;
+    const mostLost = isLossy ? this.#failoverLoss.most : 0;
     const charges = excuseFailover(await this.#compareCharges(judge, clients), mostLost);
     const metersOff = await this.#compareMeters(witness, clients, mostLost);
     const seen = witness.seen();
@@ -248,7 +245,7 @@ class Trial {
     const isRetryAfterLess = fault === "retry-after";
     const origins = () => alive.map(({ url }) => url);
     const load = new LoadGenerator({
-      judge: this.#meters.beside(judge),
+      judge: this.#failoverLoss.beside(this.#meters.beside(judge)),
       origins,
       isRetryAfterLess,
     });
@@ -272,6 +269,7 @@ class Trial {
       await this.#stopStore(this.#redis, storeAwayMs, pause);
     } else if (fault === undefined && this.#canFailOver) {
       tell("Having the store fail over");
+      this.#failoverLoss.begin(Date.now());
       failingOver = failOverStore(this.#wanted.redis as RedisAddress);
       await pause(seconds * 200);
     } else await pause(seconds * 200);

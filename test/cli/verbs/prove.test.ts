@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { runVerb } from "../kit.ts";
-import { proveUntil, type Told, wasBusy } from "../prove-kit.ts";
+import { PROOFS_MS_MAX, proveUntil, type Told, wasBusy } from "../prove-kit.ts";
 
-describe("prove", () => {
+describe("prove", { timeout: PROOFS_MS_MAX }, () => {
   it("finds every promise kept while the store stands still and a gateway is killed", async () => {
     const proofs = await proveUntil(5, wasBusy);
     for (const { code, told } of proofs) {
