@@ -26,14 +26,14 @@ const OWN = ownProcessFiles(globSync("test/**/*.test.ts", { cwd: import.meta.dir
 
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
-/**
- * Most tests wait for sockets, timers and processes, so that a processor is busy with three files. In
- * CI a test that is not late is worth more than the time.
- */
-const FILES_PER_PROCESSOR = process.env.CI ? 2 : 3;
+/** Most tests wait for sockets, timers and processes, so that a processor is busy with four files. */
+const FILES_AT_A_TIME = 4 * availableParallelism();
+/** Those of a release build, pack and measure. */
+const RELEASE_FILES_AT_A_TIME = Math.ceil(1.5 * availableParallelism());
+
 /** Files of more than ten seconds each: begun first, so that none goes on by itself at the end. */
 const LONG =
-  /\/(?:prove(?:-failover)?|redis-planned-failover|tls-handshakes|history|store-away|reload|telemetry|redis-away|looks|heartbeat|closing-line|costs|never-over|workers|histories|gateways|bans|audit|demo|for-your-users|record-events|decide|two-accounts|engines|many-accounts|memory|fuzz)\.(?:release\.)?test\.ts$/;
+  /\/(?:prove(?:-failover)?|tutorials|signs|prometheus|sigterm|actions|overview|redis-planned-failover|tls-handshakes|history|store-away|reload|telemetry|redis-away|looks|heartbeat|closing-line|costs|never-over|workers|histories|gateways|bans|audit|demo|for-your-users|record-events|decide|two-accounts|engines|many-accounts|memory|fuzz)\.(?:release\.)?test\.ts$/;
 
 /** One after the other: a process is shared by files of one project that follow each other. */
 const PROJECTS = ["own", "system", "unit", "alone", "release"];
@@ -58,6 +58,9 @@ const shared = {
   env: { NODE_COMPILE_CACHE: COMPILED },
 } as const;
 const hooks = "list";
+const here = (file: string) => join(import.meta.dirname, file);
+/** The other Nodes that files of a project run. */
+const globalSetup = here("test/support/node-versions.ts");
 
 export default defineConfig({
   test: {
@@ -68,7 +71,7 @@ export default defineConfig({
           name: "unit",
           include: UNIT,
           isolate: false,
-          maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
+          maxWorkers: FILES_AT_A_TIME,
           sequence: { hooks, groupOrder: 0 },
         },
       },
@@ -77,7 +80,7 @@ export default defineConfig({
           ...shared,
           name: "own",
           include: OWN,
-          maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
+          maxWorkers: FILES_AT_A_TIME,
           sequence: { hooks, groupOrder: 0 },
         },
       },
@@ -85,10 +88,11 @@ export default defineConfig({
         test: {
           ...shared,
           name: "system",
+          globalSetup,
           include: ["test/**/*.test.ts"],
           exclude: [...UNIT, ...OWN, ...ALONE, ...RELEASE],
           isolate: false,
-          maxWorkers: FILES_PER_PROCESSOR * availableParallelism(),
+          maxWorkers: FILES_AT_A_TIME,
           sequence: { hooks, groupOrder: 0 },
         },
       },
@@ -105,17 +109,14 @@ export default defineConfig({
         test: {
           ...shared,
           name: "release",
+          globalSetup,
           include: RELEASE,
-          maxWorkers: availableParallelism(),
+          maxWorkers: RELEASE_FILES_AT_A_TIME,
           sequence: { hooks, groupOrder: 2 },
         },
       },
     ],
-    globalSetup: [
-      "scripts/needs.ts",
-      "test/support/node-versions.ts",
-      "test/support/compiled-code.ts",
-    ].map((file) => join(import.meta.dirname, file)),
+    globalSetup: ["scripts/needs.ts", "test/support/compiled-code.ts"].map(here),
     sequence: { sequencer: LongFirst },
     reporters: ["default", new ClosingLine()],
     silent: "passed-only",

@@ -5,7 +5,7 @@ import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 
 const judge = { take: () => {}, deniedAfterWaiting: () => {} };
 
-/** What is lost at most, after these units were admitted; the failover began at 10,000. */
+/** The most that is lost of these units; the failover begins at 10,000 ms. */
 function mostOf(admitted: readonly (readonly [atMs: number, operation: string])[], status = 200) {
   const loss = new FailoverLoss();
   const load = loss.beside(judge);

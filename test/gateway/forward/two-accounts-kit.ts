@@ -195,6 +195,8 @@ export function claimsOwnBytes(nodes: readonly EngineNode[]): void {
           upstreams: [link.origin],
           api: null,
           environment: link.environment,
+          // This process is the backend and all clients: beside other work it is late for a handshake.
+          limits: { connectTimeout: "1m", headersTimeout: "1m", requestTimeout: "2m" },
         });
         const keys = { A: await keyOf(gateway, "A"), B: await keyOf(gateway, "B") };
         const echo = async (account: Account, bytes: number) => {
