@@ -1,12 +1,14 @@
 import { isPreflight } from "../core/http/cors.ts";
 import { checkRoute } from "../core/http/route.ts";
 import { upstreamTarget } from "../core/http/target.ts";
+import type { RateLimitInfo } from "../core/quota/rate-limit-info.ts";
+import type { Result } from "../core/refusal.ts";
 import type { Environment, GatewayContext, Service } from "./exchange/environment.ts";
 import type { Exchange } from "./exchange/exchange.ts";
 import { forward } from "./forward/forward.ts";
-import { identify } from "./stages/authenticate.ts";
+import { type Caller, identify } from "./stages/authenticate.ts";
 import { chargeQuota } from "./stages/charge.ts";
-import { checkAddress, checkMaintenance, receive } from "./stages/receive.ts";
+import { checkAddress, checkMaintenance, type RoutedRequest, receive } from "./stages/receive.ts";
 import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
 import { isStandingRequest, sendStandingReport } from "./stages/standing-report.ts";
 import { openTunnel } from "./tunnel/tunnel.ts";
@@ -15,16 +17,17 @@ import { openTunnel } from "./tunnel/tunnel.ts";
  * Handles a whole request, top to bottom (docs/reference/http.md#order): framing, key, ban and
  * quota, route, forward. Each line judges or refuses. A request that one of the first three refuses
  * costs nothing. From the route on a request is charged, whatever its response
- * (docs/reference/http.md#charging).
+ * (docs/reference/http.md#charging). Returns a promise only if something is waited for: a refusal
+ * that is known at once is answered at once.
  */
-export async function handle(
+export function handle(
   gateway: GatewayContext,
   serves: readonly Environment[],
   exchange: Exchange,
-): Promise<void> {
+): Promise<void> | undefined {
   const received = receive(gateway, serves, exchange);
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
-  const { served, head, target, found, backend, upgrade } = received.value;
+  const { served, head, target } = received.value;
   const address = checkAddress(served, exchange);
   if (!address.ok) return sendRefusal(gateway, exchange, address.refusal);
   if (target.raw === "*") return sendServerOptions(gateway, exchange);
@@ -39,22 +42,40 @@ export async function handle(
     return sendStandingReport(gateway, exchange, served, caller.value);
   }
 
-  const spending = chargeQuota(gateway, served, caller.value, exchange);
-  const standing = spending instanceof Promise ? await spending : spending;
+  const decided = chargeQuota(gateway, served, caller.value, exchange);
+  const asked = { ...{ gateway, exchange }, request: received.value, caller: caller.value };
+  if (!(decided instanceof Promise)) return answerDecided(asked, decided);
+  return decided.then((standing) => answerDecided(asked, standing));
+}
+
+type Asked = {
+  readonly gateway: GatewayContext;
+  readonly exchange: Exchange;
+  readonly request: RoutedRequest;
+  readonly caller: Caller;
+};
+
+/** The rest of `handle`, once the store has decided. */
+function answerDecided(
+  { gateway, exchange, request, caller }: Asked,
+  standing: Result<RateLimitInfo>,
+): Promise<void> | undefined {
   // The client left while the store decided. Its log line has the charge; no response is sent.
-  if (exchange.isOver) return;
+  if (exchange.isOver) return undefined;
   if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
 
-  const { scopes } = caller.value;
+  const { served, head, target, found, backend, upgrade } = request;
+  const { scopes } = caller;
   const route = checkRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
-  const told = { standing: standing.value, caller: caller.value };
+  const told = { standing: standing.value, caller };
   // A route was found, so a service has it.
   const at = backend as Service;
   const sent = { backend: at, target: upstreamTarget(target.raw, at) };
   const admitted = { gateway, exchange, served, head, ...sent, ...told };
-  if (upgrade === undefined) return forward(admitted);
-  return openTunnel(admitted, upgrade);
+  if (upgrade === undefined) forward(admitted);
+  else openTunnel(admitted, upgrade);
+  return undefined;
 }

@@ -29,6 +29,19 @@ describe("a request", () => {
     expect(requests.map(({ pipelined }) => pipelined)).toEqual([false, true, true, false]);
   });
 
+  it("is pipelined behind one that is answered as soon as its head is read", () => {
+    const { line, requests } = keeping({ answersAtOnce: true });
+    line.receive(GET + GET.slice(0, 3));
+    line.receive(GET.slice(3));
+    line.receive(GET + GET + GET);
+    line.receive(GET);
+    expect(requests.map(({ pipelined }) => pipelined)).toEqual([
+      ...[false, false],
+      ...[false, true, true],
+      false,
+    ]);
+  });
+
   it("holds its client back at the very limit of what may wait, and not before", () => {
     const { server, line } = keeping({ limits: { aheadBytesMax: 2 * GET.length } });
     line.receive(GET);

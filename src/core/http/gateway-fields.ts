@@ -117,9 +117,10 @@ const OWN_FIELDS: readonly FieldRow[] = [
 
 const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);
 
-/** The gateway's fields of a response with a head, flat: names and values in turn. */
-export function gatewayFields(answered: ResponseFacts): string[] {
-  const fields: string[] = [];
+/**
+ * The gateway's fields of a response with a head, flat: names and values in turn, behind `fields`.
+ */
+export function gatewayFields(answered: ResponseFacts, fields: string[] = []): string[] {
   for (const { name, value } of OWN_FIELDS) {
     const text = value(answered);
     if (text !== undefined) fields.push(name, text);

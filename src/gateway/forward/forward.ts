@@ -264,7 +264,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const promisedBytes = typeof framing === "number" ? framing : -1;
     exchange.startResponse(promisedBytes, gateway.elapsed());
     if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
-    response.writeHead(status, [...theirs, ...gatewayFields(exchange)]);
+    response.writeHead(status, gatewayFields(exchange, theirs));
   }
 }
 

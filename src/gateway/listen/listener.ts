@@ -168,9 +168,13 @@ export class Listener implements ServerHandler {
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
     this.#timeouts.add(exchange);
-    handle(this.#gateway, this.#serves, exchange).catch((error: unknown) => {
+    try {
+      handle(this.#gateway, this.#serves, exchange)?.catch((error: unknown) => {
+        unexpected(this.#gateway, exchange, error);
+      });
+    } catch (error) {
       unexpected(this.#gateway, exchange, error);
-    });
+    }
   }
 
   onRequestError({ error: wrong }: IncomingRequest, { listener }: ResponseWriter): void {
@@ -254,7 +258,12 @@ function clientOf(request: IncomingRequest, peer: string, isTrusted: TrustedProx
 function unexpected(gateway: GatewayContext, exchange: Exchange, error: unknown): void {
   const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
   gateway.log.error("request_failed", { id: exchange.id, error: why });
-  sendRefusal(gateway, exchange, { code: "internal_error" }).catch(() => exchange.socket.destroy());
+  try {
+    const sending = sendRefusal(gateway, exchange, { code: "internal_error" });
+    sending?.catch(() => exchange.socket.destroy());
+  } catch {
+    exchange.socket.destroy();
+  }
 }
 
 function urlOf(server: Server, { host }: HostPort, [first]: readonly Environment[]): string {

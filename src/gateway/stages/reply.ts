@@ -23,14 +23,31 @@ const CHALLENGE = 'Bearer realm="tollgate"';
 /** Seconds. A hint for refusals without a known time (docs/reference/http.md#retry-after). */
 const RETRY_SHORTLY = "1";
 
-/** Answers a request with a refusal; the only place that writes an error body. */
-export async function sendRefusal(
+/**
+ * Answers a request with a refusal: at once, unless a standing must be learnt first. Then it returns
+ * a promise.
+ */
+export function sendRefusal(
   gateway: GatewayContext,
   exchange: Exchange,
   refusal: Refusal,
-): Promise<void> {
+): Promise<void> | undefined {
   exchange.refuse(refusal);
-  const over = await learnStanding(gateway, exchange, statusOf(refusal.code) === 401);
+  if (exchange.standing !== undefined) {
+    writeRefusal(gateway, exchange, refusal, false);
+    return undefined;
+  }
+  const learning = learnStanding(gateway, exchange, statusOf(refusal.code) === 401);
+  return learning.then((over) => writeRefusal(gateway, exchange, refusal, over));
+}
+
+/** Writes a refusal; the only place that writes an error body. */
+function writeRefusal(
+  gateway: GatewayContext,
+  exchange: Exchange,
+  refusal: Refusal,
+  over: boolean,
+): void {
   if (exchange.response.headWritten || exchange.socket.destroyed) return;
 
   const { errors } = gateway.style;
@@ -43,10 +60,12 @@ export async function sendRefusal(
     String(Buffer.byteLength(body)),
     "Cache-Control",
     "no-store",
-    ...refusalFields(gateway, exchange, refusal, over),
-    ...gatewayFields(exchange),
   ];
-  exchange.response.writeHead(statusOf(refusal.code), fields);
+  for (const name of refusalFieldNames(refusal.code)) {
+    const value = fieldValue(name, gateway, exchange, { refusal, over });
+    if (value !== undefined) fields.push(name, value);
+  }
+  exchange.response.writeHead(statusOf(refusal.code), gatewayFields(exchange, fields));
   exchange.response.end(body);
 }
 
@@ -117,21 +136,6 @@ function standByAllowance(
 ): void {
   exchange.stand(standing);
   if (style.rateLimitFields === "ietf") exchange.announce(allowanceRateLimit(standing, nowMs));
-}
-
-/** The fields of the refusal's row that have a value for this request, as a flat list. */
-function refusalFields(
-  gateway: GatewayContext,
-  exchange: Exchange,
-  refusal: Refusal,
-  over: boolean,
-): string[] {
-  const fields: string[] = [];
-  for (const name of refusalFieldNames(refusal.code)) {
-    const value = fieldValue(name, gateway, exchange, { refusal, over });
-    if (value !== undefined) fields.push(name, value);
-  }
-  return fields;
 }
 
 type Refused = { readonly refusal: Refusal; readonly over: boolean };

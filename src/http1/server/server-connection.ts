@@ -212,12 +212,17 @@ export class ServerConnection {
   /** `areAhead`: the bytes arrived before the response to an earlier request was sent. */
   #parse(bytes: Buffer, from: number, to: number, areAhead: boolean): void {
     let at = from;
+    let isAhead = areAhead;
     this.#isParsing = true;
     while (at < to && this.#reads) {
       const request = this.#writing?.request;
-      if (request === undefined) at = this.#readHead(bytes, at, to, areAhead);
-      else if (this.#reading !== READING.body || !request.isFlowing) break;
-      else at = this.#readBody(request, bytes, at, to);
+      if (request === undefined) {
+        at = this.#readHead(bytes, at, to, isAhead);
+        // What follows a head in these bytes arrived before its response, however soon that is sent.
+        isAhead = true;
+      } else if (this.#reading !== READING.body || !request.isFlowing) {
+        break;
+      } else at = this.#readBody(request, bytes, at, to);
     }
     this.#isParsing = false;
     if (this.#reading === READING.detached) this.#giveBack(bytes, at, to);
