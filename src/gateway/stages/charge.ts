@@ -1,18 +1,12 @@
 import { standardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import { accountConcurrency, isSuspended } from "../../core/keys/records.ts";
 import type { QuotaDecision } from "../../core/quota/decide.ts";
-import { type Holds, heldUnits, isHeldByOthers, withMeters } from "../../core/quota/meters.ts";
+import { type Holds, withMeters } from "../../core/quota/meters.ts";
 import {
   admittedRateLimit,
   crossedLimits,
   type DecidedRequest,
-  limitExceededMessage,
   type RateLimitInfo,
-  type RateLimitRefusal,
-  rateLimitRefusal,
-  shareExceededMessage,
-  shareRetrySeconds,
-  shareWhy,
   unusedWindows,
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
@@ -23,13 +17,13 @@ import {
   mergeLimits,
   type PlanOptions,
   type WindowName,
-  windowStart,
 } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult, StoreUnavailable } from "../../stores/quotas/quota-store.ts";
 import type { Environment, GatewayContext, ResponseStyle } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
+import { refuseByQuota } from "./quota-refusal.ts";
 
 /**
  * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). Records
@@ -112,7 +106,7 @@ function judgeAtOnce(
   exchange: Exchange,
   { bounds: { concurrent }, metered, consumer }: Asked,
 ): Result<void> {
-  if (consumer.owner && isSuspended(consumer.owner, now())) return refuse("account_suspended");
+  if (consumer.owner?.suspended && isSuspended(consumer.owner, now())) return refuse("account_suspended");
   const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
   if (atOnce !== undefined && !exchange.acquireConcurrency(concurrency, consumer.id, atOnce)) {
     return refuse("too_concurrent", `${atOnce} under way`);
@@ -143,13 +137,14 @@ function standAsKnown(
 
 function judgeAnswer(
   { holds: open }: GatewayContext,
-  { verdict, admitted, unspent, by }: ChargeResult,
+  answer: ChargeResult,
   exchange: Exchange,
   { bounds: { observe }, consumer }: Pick<Asked, "bounds" | "consumer">,
 ): Result<RateLimitInfo> {
-  const { strikes, nowMs: decidedMs } = verdict;
-  const { cost } = exchange;
+  const { verdict, admitted, unspent } = answer;
   if (admitted) {
+    const { strikes, nowMs: decidedMs } = verdict;
+    const { cost } = exchange;
     const request = { cost, unspent };
     const standing = admittedRateLimit(verdict, request);
     const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, request);
@@ -162,47 +157,7 @@ function judgeAnswer(
     });
     return accept(standing);
   }
-  const refusal = rateLimitRefusal(verdict, decidedMs, cost) as RateLimitRefusal;
-  const { standing } = refusal;
-  const windows = verdict.windows
-    .filter(({ observed }) => !observed)
-    .map(({ used, limit, resetMs, ...window }) => {
-      return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
-    });
-  exchange.decide({
-    ...{ outcome: "refused", charged: 0, standing, decidedMs, strikes },
-    refusal: {
-      windows,
-      holds: refusedHolds(verdict),
-      monthFrom: monthFrom(verdict),
-      by,
-      ban: verdict.ban && Math.ceil(verdict.ban.untilMs / 1_000),
-    },
-  });
-  if (by === "share") {
-    const message = shareExceededMessage(standing);
-    const retryAfterSeconds = shareRetrySeconds(standing, cost, decidedMs);
-    return refuse("store_unavailable", shareWhy(standing), { message, retryAfterSeconds });
-  }
-  if (refusal.code === "key_banned") return refuse(refusal.code);
-  if (isHeldByOthers(verdict, cost, (one) => open.unitsIn(consumer, one))) {
-    return refuse("meter_held", undefined, { retryAfterSeconds: 1 });
-  }
-  return refuse(refusal.code, undefined, { message: limitExceededMessage(standing) });
-}
-
-/** By meter: the units that the request would have held; undefined if it has no meters. */
-function refusedHolds({ windows }: QuotaDecision): Record<string, number> | undefined {
-  const held = heldUnits(windows);
-  if (held.length === 0) return undefined;
-  return Object.fromEntries(held.map(({ name, units }) => [name, units]));
-}
-
-/** The start of the account's month in Unix seconds, if it is not the first day. */
-function monthFrom({ windows }: QuotaDecision): number | undefined {
-  const month = windows.find(({ calendar }) => calendar !== undefined);
-  if (month === undefined) return undefined;
-  return windowStart(month.window, month.resetMs - 1, month.calendar) / 1_000;
+  return refuseByQuota(open, answer, exchange, consumer);
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];

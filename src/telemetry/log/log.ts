@@ -222,13 +222,26 @@ function requestText(line: AccessLogEntry): string {
   if (line.meters !== undefined) text += `,"meters":${JSON.stringify(line.meters)}`;
   if (line.observed !== undefined) text += `,"observed":${JSON.stringify(line.observed)}`;
   if (line.windows !== undefined) {
-    text += `,"windows":${JSON.stringify(line.windows)},"by":"${line.by}"`;
+    text += `,"windows":${windowsText(line.windows, line.by)},"by":"${line.by}"`;
   }
   if (line.holds !== undefined) text += `,"holds":${JSON.stringify(line.holds)}`;
   if (line.monthFrom !== undefined) text += `,"monthFrom":${line.monthFrom}`;
   if (line.ban !== undefined) text += `,"ban":${line.ban}`;
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;
+}
+
+/** By the list of a refusal from memory, which is the same one for each such refusal. */
+const windowTexts = new WeakMap<readonly WindowMember[], string>();
+
+function windowsText(windows: readonly WindowMember[], by: AccessLogEntry["by"]): string {
+  if (by !== "memory") return JSON.stringify(windows);
+  let text = windowTexts.get(windows);
+  if (text === undefined) {
+    text = JSON.stringify(windows);
+    windowTexts.set(windows, text);
+  }
+  return text;
 }
 
 /**

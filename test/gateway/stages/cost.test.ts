@@ -58,6 +58,29 @@ describe("the cost of an operation", async () => {
     await house.law();
   });
 
+  it("names the window that a refusal is for, also where the answer before it was for another cost", async () => {
+    const key = await issue();
+    for (let i = 0; i < 9; i++) {
+      assert.equal((await sendRequest(house.port, { key, path: "/v1/reports" })).status, 200);
+    }
+    const told = async (answer: Promise<RawResponse>) => {
+      const response = await answer;
+      const { remaining, limit } = rateLimitFieldsOf(response);
+      return [response.status, limit, remaining, costOf(response), errorOf(response).message];
+    };
+    const spent = "The minute limit, 10 units, is used up: retry after the time in Retry-After";
+    for (let i = 0; i < 3; i++) {
+      assert.deepEqual(await told(report(key)), [429, 10, 1, ["5"], spent]);
+    }
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/reports" })).status, 200);
+    for (let i = 0; i < 2; i++) {
+      assert.deepEqual(await told(report(key)), [429, 10, 0, ["5"], spent]);
+      const cheap = sendRequest(house.port, { key, path: "/v1/reports" });
+      assert.deepEqual(await told(cheap), [429, 10, 0, [], spent]);
+    }
+    await house.law();
+  });
+
   it("of nothing is admitted with every window used up", async () => {
     const key = await issue();
     for (let i = 0; i < 2; i++) assert.equal((await report(key)).status, 200);

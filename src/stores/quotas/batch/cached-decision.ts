@@ -19,7 +19,7 @@ import {
   windowStart,
 } from "../../../core/quota/windows.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { sameLimits, samePolicy } from "./mergeable.ts";
+import { sameLimits } from "./mergeable.ts";
 
 /**
  * When a call was sent and when it returned, in milliseconds of a monotonic clock, and the time on
@@ -57,13 +57,23 @@ export type RefusalDetails = {
   isStrikePending: boolean;
   /** A ban that has not been reported to any request yet. */
   unreportedBan: NewBan | undefined;
+  /** The windows as the last refused request was told them. */
+  told: ToldWindows | undefined;
+};
+
+/** The windows of `limits`, unchanged from `fromMs` of the store's clock until the first one ends. */
+type ToldWindows = {
+  readonly limits: readonly Limit[] | undefined;
+  readonly windows: readonly WindowUsage[];
+  readonly fromMs: number;
+  readonly untilMs: number;
 };
 
 /**
  * `strikeDueMs` is the earliest instant at which refusals of this window are a strike, as far as
  * known.
  */
-type KnownWindow = WindowUsage & {
+export type KnownWindow = WindowUsage & {
   readonly counter: string;
   readonly startMs: number;
   readonly strikeDueMs: number;
@@ -137,6 +147,7 @@ function wholeOf(
     strikes,
     isStrikePending: false,
     unreportedBan: undefined,
+    told: undefined,
   };
 }
 
@@ -156,7 +167,12 @@ function lastStriking<T extends WindowUsage>(
 }
 
 /** All known windows of an account, as they were when the answer arrived. */
-function windowsOf({ limits, trip, used, refusal: whole }: CachedDecision): readonly KnownWindow[] {
+export function windowsOf({
+  limits,
+  trip,
+  used,
+  refusal: whole,
+}: CachedDecision): readonly KnownWindow[] {
   if (whole !== undefined) return whole.windows;
   return limits.map((limit, i) => {
     const startMs = windowStart(limit.window, trip.nowMs, limit.calendar);
@@ -209,7 +225,7 @@ export function withCounts(
     bans: known?.bans,
     trip,
     used: [],
-    refusal: { ...refusal, windows },
+    refusal: { ...refusal, windows, told: undefined },
     era: 0,
   };
 }
@@ -230,6 +246,7 @@ const NO_REFUSAL: RefusalDetails = {
   strikes: 0,
   isStrikePending: false,
   unreportedBan: undefined,
+  told: undefined,
 };
 
 export type LostCount = {
@@ -280,93 +297,4 @@ function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: numbe
     if (resetMs !== currentEnd(standing, nowMs)) return false;
   }
   return true;
-}
-
-/**
- * The decision as it is `sinceMs` after its receipt, in the windows of `limits` or in all known
- * windows. A window that ended since then is empty, and a ban that ended is over. The time is
- * counted from the receipt, so that Retry-After is never too short.
- */
-export function decisionAfter(
-  known: CachedDecision,
-  sinceMs: number,
-  limits?: readonly Limit[],
-): QuotaDecision {
-  const nowMs = Math.floor(known.trip.nowMs + sinceMs);
-  const held = windowsOf(known);
-  const windows = (limits ?? held).map((limit): WindowUsage => {
-    const counter = counterName(limit);
-    const one = held.find((each) => each.counter === counter);
-    const running = one !== undefined && one.resetMs > nowMs;
-    const { window, limit: most, calendar, part, observed, hold } = limit;
-    return {
-      window,
-      limit: most,
-      ...(calendar === undefined ? {} : { calendar }),
-      ...(part === undefined ? {} : { part }),
-      ...(observed === undefined ? {} : { observed }),
-      ...(hold === undefined ? {} : { hold }),
-      used: running ? one.used : 0,
-      resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
-    };
-  });
-  const ban = known.refusal?.ban;
-  return {
-    nowMs,
-    granted: 0,
-    windows,
-    ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
-    strikes: known.refusal?.strikes ?? 0,
-    strikeDueMs: nowMs,
-    repaired: false,
-  };
-}
-
-/**
- * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
- * memory; or with a refusal that could be a strike and must reach the store
- * (docs/reference/store.md#known-refusals). An account is known by its windows: its requests may
- * differ in cost and operation.
- */
-export function refusalKind(
-  { refusal: whole, bans: policy }: CachedDecision,
-  { limits, bans, cost = 1 }: QuotaRequest,
-  nowMs: number,
-): "no" | "surely" | "strike" {
-  if (whole === undefined) return "no";
-  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
-  let last: KnownWindow | undefined;
-  let striking: KnownWindow | undefined;
-  let unknownEndMs = 0;
-  for (const limit of limits) {
-    const counter = counterName(limit);
-    const known = whole.windows.find((one) => one.counter === counter);
-    if (known === undefined) {
-      unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
-    } else if (known.resetMs > nowMs && !fitsLimit(limit, known.used, cost)) {
-      if (last === undefined || known.resetMs >= last.resetMs) last = known;
-      const ends = striking?.resetMs ?? 0;
-      if (mayStrike(limit) && known.resetMs >= ends) striking = known;
-    }
-  }
-  // An unknown window may refuse for longer, and then it is the one to report.
-  if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  if (bans === undefined || striking === undefined) return "surely";
-  if (!samePolicy(policy, bans)) return "no";
-  return nowMs < striking.strikeDueMs ? "surely" : "strike";
-}
-
-/**
- * Whether a strike that reaches the store by `latestMs` of its clock could be the one that bans.
- * Since the last answer other gateways may have sent strikes, one in each grace.
- */
-export function couldCauseBan(
-  { refusal: whole, trip }: CachedDecision,
-  bans: BanPolicy | undefined,
-  latestMs: number,
-): boolean {
-  if (whole === undefined || bans === undefined) return false;
-  if (bans.graceMs === 0) return true;
-  const others = Math.floor((latestMs - trip.nowMs) / bans.graceMs);
-  return whole.strikes + others + 1 >= bans.strikes;
 }

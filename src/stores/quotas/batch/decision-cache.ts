@@ -3,15 +3,8 @@ import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../../core/quo
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { type AccountRef, accountId, type ChargeResult, isAddressId } from "../quota-store.ts";
-import {
-  type CachedDecision,
-  couldCauseBan,
-  countIn,
-  decisionAfter,
-  refusalKind,
-  withBan,
-  withCounts,
-} from "./cached-decision.ts";
+import { type CachedDecision, countIn, withBan, withCounts } from "./cached-decision.ts";
+import { couldCauseBan, decisionAfter, refusalKind } from "./known-refusal.ts";
 
 /** The accounts invalidated since a call was sent: its decisions about them are outdated. */
 export type InvalidatedAccounts = ReadonlySet<string>;

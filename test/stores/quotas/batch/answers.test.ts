@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import { cacheDecision, refusalKind } from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import { refusalKind } from "../../../../src/stores/quotas/batch/known-refusal.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { account } from "../redis/redis-kit.ts";
 

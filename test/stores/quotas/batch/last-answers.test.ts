@@ -4,13 +4,17 @@ import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
 import { AgingMap } from "../../../../src/base/aging-map.ts";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type { Limit } from "../../../../src/core/quota/windows.ts";
 import {
   type CachedDecision,
   cacheDecision,
+  withCounts,
+} from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import {
   couldCauseBan,
   decisionAfter,
   refusalKind,
-} from "../../../../src/stores/quotas/batch/cached-decision.ts";
+} from "../../../../src/stores/quotas/batch/known-refusal.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
@@ -60,6 +64,36 @@ describe("what is known of an account", () => {
       ],
     );
     assert.equal(later.nowMs, NOON + 60_000);
+  });
+
+  it("tells a refused account the same list until a window of it ends, to each list of limits its own", () => {
+    const known = cacheDecision(ASK, verdict([60, 60]), TRIP);
+    const { limits } = ASK;
+    const first = decisionAfter(known, 1, limits);
+    assert.equal(decisionAfter(known, 59_999, limits).windows, first.windows);
+    assert.equal(decisionAfter(known, 59_999, limits).nowMs, NOON + 59_999);
+    const [minute] = limits;
+    const alone = decisionAfter(known, 2, [minute as Limit]);
+    assert.deepEqual(
+      alone.windows.map(({ used }) => used),
+      [60],
+    );
+    const later = decisionAfter(known, 60_000, limits).windows;
+    assert.deepEqual(
+      later.map(({ used, resetMs }) => [used, resetMs - NOON]),
+      [
+        [0, 120_000],
+        [60, 43_200_000],
+      ],
+    );
+    // A test clock may go back.
+    assert.deepEqual(decisionAfter(known, 0, limits).windows, first.windows);
+    const counts = [{ counter: "day", startMs: NOON - 43_200_000, used: 7 }];
+    const lowered = withCounts(known, counts, NOON + 2);
+    assert.deepEqual(
+      decisionAfter(lowered, 0, limits).windows.map(({ used }) => used),
+      [60, 7],
+    );
   });
 
   it("foretells a refusal until the window ends, and not at its end", () => {

@@ -1,0 +1,104 @@
+import type { Ban, QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
+import { heldUnits, isHeldByOthers } from "../../core/quota/meters.ts";
+import {
+  limitExceededMessage,
+  type RateLimitInfo,
+  type RateLimitRefusal,
+  rateLimitRefusal,
+  shareExceededMessage,
+  shareRetrySeconds,
+  shareWhy,
+  windowLabel,
+} from "../../core/quota/rate-limit-info.ts";
+import { isMeter, windowStart } from "../../core/quota/windows.ts";
+import { type Result, refuse } from "../../core/refusal.ts";
+import type { ChargeResult } from "../../stores/quotas/quota-store.ts";
+import type { OpenHolds } from "../client/open-holds.ts";
+import type { Exchange } from "../exchange/exchange.ts";
+import type { DecisionFacts } from "../exchange/exchange-record.ts";
+import type { Caller } from "./authenticate.ts";
+
+/** Refuses by the store's decision, or by the one that is known of it, and records why. */
+export function refuseByQuota(
+  open: OpenHolds,
+  { verdict, by }: ChargeResult,
+  exchange: Exchange,
+  consumer: Caller,
+): Result<RateLimitInfo> {
+  const { cost } = exchange;
+  const { nowMs: decidedMs, strikes } = verdict;
+  const facts = by === "memory" ? knownFacts(verdict, cost) : refusalFacts(verdict, cost, by);
+  const { standing, logged, refusal } = facts;
+  exchange.decide({
+    outcome: "refused",
+    charged: 0,
+    standing,
+    decidedMs,
+    strikes,
+    refusal: logged,
+  });
+  if (by === "share") {
+    const message = shareExceededMessage(standing);
+    const retryAfterSeconds = shareRetrySeconds(standing, cost, decidedMs);
+    return refuse("store_unavailable", shareWhy(standing), { message, retryAfterSeconds });
+  }
+  const mayBeHeld = facts.code !== "key_banned" && facts.isMetered;
+  if (mayBeHeld && isHeldByOthers(verdict, cost, (one) => open.unitsIn(consumer, one))) {
+    return refuse("meter_held", undefined, { retryAfterSeconds: 1 });
+  }
+  return refusal;
+}
+
+/** What follows from the windows of a refusal, a ban and the cost, at whatever time. */
+type RefusalFacts = {
+  readonly ban: Ban | undefined;
+  readonly cost: number;
+  readonly code: RateLimitRefusal["code"];
+  readonly standing: RateLimitInfo;
+  readonly isMetered: boolean;
+  readonly logged: NonNullable<DecisionFacts["refusal"]>;
+  readonly refusal: Result<never>;
+};
+
+/** By the windows of a refusal from memory, which stay the same list while they stay as they are. */
+const known = new WeakMap<readonly WindowUsage[], RefusalFacts>();
+
+function knownFacts(verdict: QuotaDecision, cost: number): RefusalFacts {
+  const facts = known.get(verdict.windows);
+  if (facts !== undefined && facts.ban === verdict.ban && facts.cost === cost) return facts;
+  const found = refusalFacts(verdict, cost, "memory");
+  known.set(verdict.windows, found);
+  return found;
+}
+
+function refusalFacts(verdict: QuotaDecision, cost: number, by: ChargeResult["by"]): RefusalFacts {
+  const { windows, ban, nowMs } = verdict;
+  const { code, standing } = rateLimitRefusal(verdict, nowMs, cost) as RateLimitRefusal;
+  const told = windows.filter(({ observed }) => !observed);
+  const logged = {
+    windows: told.map(({ used, limit, resetMs, ...window }) => {
+      return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
+    }),
+    holds: refusedHolds(verdict),
+    monthFrom: monthFrom(verdict),
+    by,
+    ban: ban && Math.ceil(ban.untilMs / 1_000),
+  };
+  const message = code === "key_banned" ? {} : { message: limitExceededMessage(standing) };
+  const refusal = refuse(code, undefined, message);
+  return { ban, cost, code, standing, isMetered: windows.some(isMeter), logged, refusal };
+}
+
+/** By meter: the units that the request would have held; undefined if it has no meters. */
+function refusedHolds({ windows }: QuotaDecision): Record<string, number> | undefined {
+  const held = heldUnits(windows);
+  if (held.length === 0) return undefined;
+  return Object.fromEntries(held.map(({ name, units }) => [name, units]));
+}
+
+/** The start of the account's month in Unix seconds, if it is not the first day. */
+function monthFrom({ windows }: QuotaDecision): number | undefined {
+  const month = windows.find(({ calendar }) => calendar !== undefined);
+  if (month === undefined) return undefined;
+  return windowStart(month.window, month.resetMs - 1, month.calendar) / 1_000;
+}

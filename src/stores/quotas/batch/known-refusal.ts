@@ -1,0 +1,121 @@
+import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
+import {
+  counterName,
+  currentEnd,
+  fitsLimit,
+  type Limit,
+  mayStrike,
+} from "../../../core/quota/windows.ts";
+import { type CachedDecision, type KnownWindow, windowsOf } from "./cached-decision.ts";
+import { samePolicy } from "./mergeable.ts";
+
+/**
+ * The decision as it is `sinceMs` after its receipt, in the windows of `limits` or in all known
+ * windows. A window that ended since then is empty, and a ban that ended is over. The time is
+ * counted from the receipt, so that Retry-After is never too short.
+ */
+export function decisionAfter(
+  known: CachedDecision,
+  sinceMs: number,
+  limits?: readonly Limit[],
+): QuotaDecision {
+  const nowMs = Math.floor(known.trip.nowMs + sinceMs);
+  const windows = windowsAt(known, nowMs, limits);
+  const ban = known.refusal?.ban;
+  return {
+    nowMs,
+    granted: 0,
+    windows,
+    ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
+    strikes: known.refusal?.strikes ?? 0,
+    strikeDueMs: nowMs,
+    repaired: false,
+  };
+}
+
+/**
+ * The windows as they are at `nowMs`. Those of an account that is refused again and again stay the
+ * same list, so that what follows from it need not be worked out for each request.
+ */
+function windowsAt(
+  known: CachedDecision,
+  nowMs: number,
+  limits: readonly Limit[] | undefined,
+): readonly WindowUsage[] {
+  const { refusal } = known;
+  const told = refusal?.told;
+  if (told?.limits === limits && told !== undefined) {
+    if (told.fromMs <= nowMs && nowMs < told.untilMs) return told.windows;
+  }
+  const held = windowsOf(known);
+  const windows = (limits ?? held).map((limit): WindowUsage => {
+    const counter = counterName(limit);
+    const one = held.find((each) => each.counter === counter);
+    const running = one !== undefined && one.resetMs > nowMs;
+    const { window, limit: most, calendar, part, observed, hold } = limit;
+    return {
+      window,
+      limit: most,
+      ...(calendar === undefined ? {} : { calendar }),
+      ...(part === undefined ? {} : { part }),
+      ...(observed === undefined ? {} : { observed }),
+      ...(hold === undefined ? {} : { hold }),
+      used: running ? one.used : 0,
+      resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
+    };
+  });
+  if (refusal !== undefined) {
+    const untilMs = Math.min(...windows.map(({ resetMs }) => resetMs));
+    refusal.told = { limits, windows, fromMs: nowMs, untilMs };
+  }
+  return windows;
+}
+
+/**
+ * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
+ * memory; or with a refusal that could be a strike and must reach the store
+ * (docs/reference/store.md#known-refusals). An account is known by its windows: its requests may
+ * differ in cost and operation.
+ */
+export function refusalKind(
+  { refusal: whole, bans: policy }: CachedDecision,
+  { limits, bans, cost = 1 }: QuotaRequest,
+  nowMs: number,
+): "no" | "surely" | "strike" {
+  if (whole === undefined) return "no";
+  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
+  let last: KnownWindow | undefined;
+  let striking: KnownWindow | undefined;
+  let unknownEndMs = 0;
+  for (const limit of limits) {
+    const counter = counterName(limit);
+    const known = whole.windows.find((one) => one.counter === counter);
+    if (known === undefined) {
+      unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
+    } else if (known.resetMs > nowMs && !fitsLimit(limit, known.used, cost)) {
+      if (last === undefined || known.resetMs >= last.resetMs) last = known;
+      const ends = striking?.resetMs ?? 0;
+      if (mayStrike(limit) && known.resetMs >= ends) striking = known;
+    }
+  }
+  // An unknown window may refuse for longer, and then it is the one to report.
+  if (last === undefined || unknownEndMs > last.resetMs) return "no";
+  if (bans === undefined || striking === undefined) return "surely";
+  if (!samePolicy(policy, bans)) return "no";
+  return nowMs < striking.strikeDueMs ? "surely" : "strike";
+}
+
+/**
+ * Whether a strike that reaches the store by `latestMs` of its clock could be the one that bans.
+ * Since the last answer other gateways may have sent strikes, one in each grace.
+ */
+export function couldCauseBan(
+  { refusal: whole, trip }: CachedDecision,
+  bans: QuotaRequest["bans"],
+  latestMs: number,
+): boolean {
+  if (whole === undefined || bans === undefined) return false;
+  if (bans.graceMs === 0) return true;
+  const others = Math.floor((latestMs - trip.nowMs) / bans.graceMs);
+  return whole.strikes + others + 1 >= bans.strikes;
+}
