@@ -63,7 +63,7 @@ async function openTelling(stage: Stage): Promise<Telling> {
     line: (exchange) => {
       const line = accessLogEntry(exchange, performance.now());
       counting.request(line, exchange);
-      recall.add(line);
+      recall.add(line, exchange.caller?.id);
       notebook.request(line);
       log.request(line);
     },
@@ -96,7 +96,8 @@ function exchangeOf(i: number): Exchange {
   const match = { template: "/v1/pets", cost: 1 };
   const key = { id: `key-${i}` };
   Object.assign(exchange, { served, route: { path: "/v1/pets", match, backend: undefined } });
-  exchange.identify({ key: key as KeyRecord, owner: undefined, account: id, plan: "big" });
+  const caller = { id: `production:${id}`, owner: undefined, account: id, plan: "big" };
+  exchange.identify({ ...caller, key: key as KeyRecord });
   const standing = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };
   const charged = { charged: 1, standing, decidedMs: Date.now(), strikes: 0 };
   exchange.decide({ outcome: "admitted", ...charged });

@@ -81,7 +81,7 @@ export function errorBody(
 ): string {
   if (format !== "plain") return problemBody(code, message ?? ROWS[code].message, format.typesUrl);
   if (message === undefined) return BODIES[code];
-  return JSON.stringify({ code, message, status: statusOf(code) });
+  return `{"code":"${code}","message":${JSON.stringify(message)},"status":${statusOf(code)}}`;
 }
 
 /**

@@ -121,6 +121,7 @@ function isOurs(name: string): boolean {
 export function upstreamRequestFields(head: RequestHead, identity: ForwardedIdentity): string[] {
   const { names, rawHeaders } = head;
   const dropped = nominated(names, rawHeaders);
+  const nominates = dropped.size > 0;
   const fields: string[] = [];
   const traceparents: string[] = [];
   const tracestates: string[] = [];
@@ -133,7 +134,8 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
     const value = rawHeaders[2 * i + 1] as string;
-    if (HOP_BY_HOP.has(name) || dropped.has(name) || name.includes("_") || isOurs(name)) continue;
+    if (HOP_BY_HOP.has(name) || (nominates && dropped.has(name))) continue;
+    if (name.includes("_") || isOurs(name)) continue;
     if (identity.keyHeaders.includes(name)) continue;
     if (identity.readsAnswer && name === "accept-encoding") continue;
     if (NOT_FORWARDED.has(name)) {
@@ -208,10 +210,11 @@ export function clientResponseFields(
   const names: string[] = [];
   for (let i = 0; i < raw.length; i += 2) names.push((raw[i] as string).toLowerCase());
   const dropped = nominated(names, raw);
+  const nominates = dropped.size > 0;
   const fields: string[] = [];
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
-    if (HOP_BY_HOP.has(name) || dropped.has(name)) continue;
+    if (HOP_BY_HOP.has(name) || (nominates && dropped.has(name))) continue;
     if (replaced.has(name) || (status === 204 && name === "content-length")) continue;
     if (name === "date" && names.indexOf(name) < i) continue;
     fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);

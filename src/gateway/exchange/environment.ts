@@ -106,7 +106,10 @@ export type GatewayContext = {
   readonly log: Log;
   /** `tracing` is undefined while telemetry is off. */
   readonly telemetry?: { readonly tracing: Tracing | undefined };
-  readonly onRequest: (line: AccessLogEntry, times: RequestTimes) => void;
+  readonly onRequest: (
+    line: AccessLogEntry,
+    exchange: RequestTimes & { readonly caller: { readonly id: string } | undefined },
+  ) => void;
   /** Called when a new client connection was ended at once. */
   readonly onTurnedAway?: (why: TurnedAwayReason) => void;
   /** Called when a known account has called a deprecated operation, whatever the response was. */

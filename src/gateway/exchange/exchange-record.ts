@@ -22,6 +22,8 @@ export type RouteFacts = {
 
 /** The caller: from an accepted key, or from an address without a key. */
 export type CallerIdentity = {
+  /** The text of its environment and account. */
+  readonly id: string;
   readonly key: KeyRecord | undefined;
   readonly owner: Pick<AccountRecord, "meta"> | undefined;
   readonly account: string;

@@ -106,7 +106,9 @@ function judgeAtOnce(
   exchange: Exchange,
   { bounds: { concurrent }, metered, consumer }: Asked,
 ): Result<void> {
-  if (consumer.owner?.suspended && isSuspended(consumer.owner, now())) return refuse("account_suspended");
+  if (consumer.owner?.suspended && isSuspended(consumer.owner, now())) {
+    return refuse("account_suspended");
+  }
   const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
   if (atOnce !== undefined && !exchange.acquireConcurrency(concurrency, consumer.id, atOnce)) {
     return refuse("too_concurrent", `${atOnce} under way`);

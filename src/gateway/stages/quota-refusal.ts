@@ -49,7 +49,7 @@ export function refuseByQuota(
   return refusal;
 }
 
-/** What follows from the windows of a refusal, a ban and the cost, at whatever time. */
+/** The facts that follow from the windows of a refusal, a ban and the cost, at whatever time. */
 type RefusalFacts = {
   readonly ban: Ban | undefined;
   readonly cost: number;

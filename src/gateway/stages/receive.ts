@@ -60,7 +60,7 @@ function judge(
   const { upgrade } = arrival;
   if (upgrade !== undefined && !upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
-  const served = servedAt(serves, normalizeHost(head.host));
+  const served = servedAt(serves, head.host);
   if (served === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.serve(served);
   // The limits of the request's environment are known only now, because its host is.
@@ -97,7 +97,7 @@ function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
   const { method, target: named, rawHeaders } = exchange.request;
   const hosts = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === "host" && i % 2);
   const [host = ""] = hosts;
-  const served = hosts.length > 1 ? undefined : servedAt(serves, normalizeHost(host));
+  const served = hosts.length > 1 ? undefined : servedAt(serves, host);
   if (served === undefined) return;
   const target = validateTarget({ method, target: named, host }, schemeOf(served));
   if (!target.ok) return;
@@ -109,7 +109,10 @@ function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
  * The environment that names the host, or else the one that answers to any
  * (docs/reference/http.md#environments).
  */
-function servedAt(serves: readonly Environment[], name: string): Environment | undefined {
+function servedAt(serves: readonly Environment[], host: string): Environment | undefined {
+  const [first] = serves;
+  if (serves.length === 1 && first?.hosts.length === 0) return first;
+  const name = normalizeHost(host);
   const named = serves.find(({ hosts }) => hosts.includes(name));
   return named ?? serves.find(({ hosts }) => hosts.length === 0);
 }

@@ -218,7 +218,7 @@ export class ServerConnection {
       const request = this.#writing?.request;
       if (request === undefined) {
         at = this.#readHead(bytes, at, to, isAhead);
-        // What follows a head in these bytes arrived before its response, however soon that is sent.
+        // All that follows in these bytes arrived before the response, however soon that is sent.
         isAhead = true;
       } else if (this.#reading !== READING.body || !request.isFlowing) {
         break;

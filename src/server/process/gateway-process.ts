@@ -221,9 +221,9 @@ function gatewayOf(
     style: config,
     log,
     telemetry,
-    onRequest: (line, times) => {
-      counting.request(line, times);
-      recall.add(line);
+    onRequest: (line, exchange) => {
+      counting.request(line, exchange);
+      recall.add(line, exchange.caller?.id);
       notebook.request(line);
       log.request(line);
     },

@@ -65,8 +65,10 @@ export class RecentRefusals implements Diagnostics {
 
   /**
    * Called once for each access log entry. Entries of requests that were not refused are ignored.
+   * `id` is the text of environment and account, if the caller has one: a text that is made for
+   * each request must be hashed for each.
    */
-  add(line: AccessLogEntry): void {
+  add(line: AccessLogEntry, id = `${line.env}:${line.account}`): void {
     if (line.code === undefined) return;
     const { account, env } = line;
     // Requests of unknown callers must not push out the refusals of accounts.
@@ -74,8 +76,8 @@ export class RecentRefusals implements Diagnostics {
       this.#others.add(line);
       return;
     }
-    this.#keep(`${env}:${account}`, account, line);
-    if (line.status < 500) this.#accounts.note(account, env, performance.now());
+    this.#keep(id, account, line);
+    if (line.status < 500) this.#accounts.note(account, env, performance.now(), id);
   }
 
   #keep(owner: string, account: string, line: AccessLogEntry): void {

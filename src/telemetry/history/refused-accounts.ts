@@ -25,12 +25,19 @@ type Minute = {
 export class RefusedAccounts {
   #minutes: Minute[] = [];
 
-  /** Counts a refusal. `nowMs` is of a clock that never goes back, such as performance.now(). */
-  note(account: string, environment: string, nowMs: number): void {
+  /**
+   * Counts a refusal. `nowMs` is of a clock that never goes back, such as performance.now(). `id`
+   * is the text of environment and account, if the caller has one.
+   */
+  note(
+    account: string,
+    environment: string,
+    nowMs: number,
+    id = `${environment}:${account}`,
+  ): void {
     const minute = this.#minuteAt(nowMs);
     const isAddress = isAddressName(account);
     const counts = isAddress ? minute.ofAddresses : minute.counts;
-    const id = `${environment} ${account}`;
     const count = counts.get(id);
     if (count === undefined && counts.size >= (isAddress ? ADDRESSES_MAX : ACCOUNTS_MAX)) return;
     counts.set(id, (count ?? 0) + 1);
@@ -43,8 +50,8 @@ export class RefusedAccounts {
     return mostRefused(
       all.flatMap(({ counts, ofAddresses }) =>
         [...counts, ...ofAddresses].map(([id, requests]) => {
-          const space = id.indexOf(" ");
-          return { environment: id.slice(0, space), account: id.slice(space + 1), requests };
+          const colon = id.indexOf(":");
+          return { environment: id.slice(0, colon), account: id.slice(colon + 1), requests };
         }),
       ),
     );
