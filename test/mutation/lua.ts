@@ -41,7 +41,10 @@ const LATE = [
 const KEYS = ["redis-keys", "redis-keys-other-versions", "races"];
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   [`${LUA}/account.lua`]: [...DECIDED, ...ODD, ...LATE],
-  [`${LUA}/charge.lua`]: [...DECIDED, ...ODD],
+  [`${LUA}/time.lua`]: [...DECIDED, ...ODD, ...LATE],
+  [`${LUA}/plans.lua`]: [...DECIDED, ...ODD, HISTORY],
+  [`${LUA}/day.lua`]: [HISTORY, ...DECIDED, ...LATE],
+  [`${LUA}/charge.lua`]: [...DECIDED, ...ODD, HISTORY],
   [`${LUA}/decide.lua`]: [...DECIDED, ...ODD],
   [`${LUA}/history.lua`]: [HISTORY, ...DECIDED, ...LATE],
   [`${LUA}/refused.lua`]: [HISTORY, "test/stores/quotas/redis/quota-store.test.ts", STORE],

@@ -3,13 +3,28 @@ import { defineScript, type Script } from "../../redis/script.ts";
 import { WINDOWS_IN_LUA } from "./window-fields.ts";
 
 /**
- * A script made of the named files of lua/, after the part that every script of accounts shares.
+ * A script made of the named files of lua/, after the parts that every script of accounts shares.
  */
 export function accountScript(...files: readonly string[]): Script {
-  const texts = ["account", ...files].map((file) => {
-    return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
-  });
-  return defineScript([WINDOWS_IN_LUA, ...texts].join("\n"));
+  return defineScript(
+    [WINDOWS_IN_LUA, ...["time", "day", "account", ...files].map(textOf)].join("\n"),
+  );
+}
+
+/**
+ * The script that decides. Redis runs the whole text of a script for each call, so what only a few
+ * calls need is inside a function that these run (docs/decisions/hot-path.md).
+ */
+export function decideScript(): Script {
+  const first = ["time", "day", "plans"].map(textOf);
+  const rare = ["account", "lowered", "history", "ban-cause", "decide"].map(textOf);
+  const whole = [WINDOWS_IN_LUA, ...first, "local function careful()", ...rare];
+  whole.push("return decider(), remember_on", "end", textOf("charge"));
+  return defineScript(whole.join("\n"));
+}
+
+function textOf(file: string): string {
+  return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
 }
 
 /** Sets running windows to 0: see lua/reset.lua. */

@@ -8,10 +8,10 @@ import {
 } from "../../../core/quota/decide.ts";
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import { accountScript } from "./account-scripts.ts";
+import { decideScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
 
-export const DECIDE_SCRIPT = accountScript("lowered", "history", "ban-cause", "decide", "charge");
+export const DECIDE_SCRIPT = decideScript();
 
 /**
  * One account of a call, with `ask.requests` requests. All accounts of a call share the ban policy.

@@ -222,7 +222,7 @@ class RedisQuotaClient {
     }
   }
 
-  /** The first argument of a script: see clock() in account.lua. */
+  /** The first argument of a script: see clock() in time.lua. */
   #clockArgument(bucket: number, giveUpMs: number | undefined): number {
     if (this.#clock !== undefined) return this.#clock();
     const latestMs = giveUpMs === undefined ? undefined : this.clockOf(bucket).latestAt(giveUpMs);

@@ -42,16 +42,19 @@ export function fieldCounter(field: string): string {
   return counterName({ window, ...limited });
 }
 
-/** The rows of all windows as the scripts read them, by letter. A calendar window has `months`. */
-export const WINDOWS_IN_LUA = `local WINDOW = { ${WINDOW_ROWS.map(luaRow).join(", ")} }
+/**
+ * The rows of all windows as the scripts read them: by letter its length, the instant that it is
+ * aligned to, and the months of a calendar window, whose length is the longest. A function, because a
+ * table would be filled again in each call.
+ */
+export const WINDOWS_IN_LUA = `local function row_of(letter)
+${WINDOW_ROWS.map(luaRow).join("\n")}
+end
 local CAP_HASHES = ${Math.ceil((CAP_NUMBER_MAX + 1) / 16)}
 local WINDOW_FIELD = '^[%w-]*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
 `;
 
 function luaRow({ letter, lengthMs, alignMs, months }: WindowRow): string {
-  const span =
-    months === undefined
-      ? `length = ${lengthMs}, align = ${alignMs}`
-      : `months = ${months}, longest = ${lengthMs}`;
-  return `${letter} = { ${span} }`;
+  const row = months === undefined ? `${lengthMs}, ${alignMs}` : `${lengthMs}, 0, ${months}`;
+  return `  if letter == '${letter}' then return ${row} end`;
 }

@@ -163,4 +163,33 @@ describe("usage by day in Redis", () => {
     }
     await store.close();
   });
+
+  it("does so with each request of a day after the first, and never tells less than nothing", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    const first = () => spend(store, name, perDay(10));
+    for (const [harm, told] of [
+      [() => redis.set(october, "no hash"), "1"],
+      [() => redis.hset(october, 87, "no number"), "1"],
+      [() => redis.hset(october, 87, "9223372036854775807"), "1"],
+      [() => redis.hset(october, 87, "-7"), "0"],
+    ] as const) {
+      await redis.flushall();
+      await first();
+      await harm();
+      const answer = await spend(store, name, perDay(10));
+      assert.equal(answer.verdict.windows[0]?.used, 2);
+      assert.deepEqual(await redis.hgetall(october), { 87: told });
+    }
+    await store.close();
+  });
+
+  it("adds the cost beyond one of each request, the first of a day and all later ones", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    await redis.flushall();
+    for (const cost of [3, 5, 1, 0, 2]) {
+      await spend(store, name, { ...perDay(100), cost, plan: "pro" });
+    }
+    assert.deepEqual(await redis.hgetall(october), { 87: "5", 88: "6", p: "pro" });
+    await store.close();
+  });
 });

@@ -1,7 +1,7 @@
 -- Bans an account by hand. Follows account.lua and ban-cause.lua.
 --
 -- KEYS 1  the hash of the account
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 --      2  the length, in ms
 --      3  the field of the window that a refusal names
 --      4  how long the hash is kept after the end of the ban, in ms

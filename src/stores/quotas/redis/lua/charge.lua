@@ -1,37 +1,46 @@
 -- Runs the batch. It charges accounts in the state that nearly every request finds: the windows are
 -- the current ones, with room and no refusal yet, and the hash has no other field and a time to
--- live. The result is the same as that of decide.lua, for a part of the work. Follows decide.lua in
--- one script.
+-- live. The result is the same as that of decide.lua, for a part of the work. Follows plans.lua and
+-- careful(), which returns the functions of decide.lua and history.lua. That one is run for the first
+-- account of a call that needs them, because what it defines is defined again in each call.
 
-for i = 1, #plans do
-  local fields, count = plans[i][1], plans[i][3]
-  local running, starts_text = plans[i].spans.running, plans[i].spans.starts_text
-  for j = 1, count do
-    local field = fields[j]
-    running[field] = running[field] or '^' .. starts_text[field] .. '(%d+) 0$'
-  end
-end
+local decide, remember
+-- The first field of today in the hash of the month, as text.
+local today, today_field = floor(now / DAY), nil
 local set, counts = {}, {}
 
 -- Returns false if nothing was done.
 local function charge(key, requests, plan)
-  local fields, rooms, count, kept = plan[1], plan[7], plan[3], plan[5]
-  local units = requests * plan[4]
   if plan.apart then return false end
-  local running, starts_text = plan.spans.running, plan.spans.starts_text
+  local fields, rooms, count, kept = plan.fields, plan.rooms, plan.count, plan.kept
+  local texts, running = plan.texts, plan.running
+  local units = requests * plan.cost
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
   for i = 1, count do
-    local field, text = fields[i], stored[i]
-    local charged = text and tonumber(match(text, running[field]))
+    local text = stored[i]
+    if not text then return false end
+    running[i] = running[i] or '^' .. texts[i] .. '(%d+) 0$'
+    local charged = tonumber(match(text, running[i]))
     if not charged then return false end
     charged = charged + units
     if charged > rooms[i] then return false end
-    counts[i], set[2 * i - 1], set[2 * i] = charged, field, starts_text[field] .. charged .. ' 0'
+    counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. charged .. ' 0'
   end
   if call('HLEN', key) ~= count or call('PTTL', key) < 0 then return false end
   call('HSET', key, unpack(set, 1, 2 * count))
-  if kept then remember(key, requests, units, kept, now, plan[6]) end
+  if kept then
+    local hash, field = place(key, today)
+    today_field = today_field or format('%.0f', field + ADMITTED)
+    local sum = increase(hash, today_field, requests == 1 and '1' or requests)
+    -- The first request of a day, and one of another plan than those before, leave more behind.
+    if not sum or sum <= requests or (plan.name ~= '' and pcall('HGET', hash, 'p') ~= plan.name) then
+      if not decide then decide, remember = careful() end
+      remember(key, today, requests, units, tonumber(kept), now, plan.name, sum)
+    elseif units ~= requests then
+      increase(hash, field + BEYOND, units - requests)
+    end
+  end
 
   for i = 1, count do out[n + 1 + i] = counts[i] end
   n = n + count + 2
@@ -39,7 +48,6 @@ local function charge(key, requests, plan)
   return true
 end
 
-local decide
 for i = 1, #KEYS do
   local ask = tonumber(ARGV[first_ask + i])
   local grants = ask >= 0
@@ -51,7 +59,7 @@ for i = 1, #KEYS do
   if grants and units > 0 and charge(KEYS[i], units, plan) then
     out[at] = units
   else
-    decide = decide or decider()
+    if not decide then decide, remember = careful() end
     decide(KEYS[i], units, plan, grants)
   end
 end

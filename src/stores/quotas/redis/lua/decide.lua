@@ -1,13 +1,16 @@
 -- decide() of core/quota/decide.ts in Redis: ban first, then every window, charged all or none, for
 -- a batch of accounts in one atomic call. Each step has the same name as there.
 --
+-- The accounts that nearly every call is about never come here: charge.lua, the end of this script, has
+-- them, so this is inside a function that only the others run.
+--
 -- KEYS    one hash per account, as in account.lua, which precedes this in one script. Instants in ms.
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
 --      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
 --         if the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
---         history.lua, which precedes this too; a limit is "100", or "100-20" if 20 units of it are
+--         history.lua, which precedes this too; plans.lua reads them; a limit is "100", or "100-20" if 20 units of it are
 --         kept for other gateways; "100*7" or "100-20*7" is that of a meter, which takes 7 units for
 --         each request in place of the cost; the fields follow "!15@0 " if the account has that calendar
 --         then one number per key: units * 256 + plan, plans counted from 0; negative if the
@@ -18,49 +21,6 @@
 -- that this decision made, 3 for one that it only observed: until, length, field, offences, and of
 -- those two how many strikes made it, and the instant of each. 2 or 3 in place of 0 or 1: the highest
 -- count of each window before units of it were taken back, or 0, come next, see lowered.lua.
-
-local now, late = clock(ARGV[1])
-if late then return late end
-
--- The start and the end of each current window: the same for every account of the batch that has
--- the same calendar.
-local spans = {}
-local function spans_of(calendar)
-  local of = spans[calendar]
-  if not of then
-    of = { starts = {}, ends = {}, starts_text = {}, running = {}, calendar = read_calendar(calendar) }
-    spans[calendar] = of
-  end
-  return of
-end
-local plans = {}
-for i = 1, tonumber(ARGV[4]) do
-  local fields, limits, rooms, count = {}, {}, {}, 0
-  local apart, holds = false, nil
-  local cost, kept, name, text = match(ARGV[4 + i], '^(%d+)h?(%d*)p?(%S*) (.*)$')
-  local calendar, rest = match(text, '^!(%S+) (.*)$')
-  local of = spans_of(calendar or '')
-  text = rest or text
-  for field, limit, reserved, hold in string.gmatch(text, '([@#]?[%w-]+) (%d+)-?(%d*)%*?(%d*)') do
-    count = count + 1
-    fields[count], limits[count] = field, tonumber(limit)
-    rooms[count] = limits[count] - (tonumber(reserved) or 0)
-    apart = apart or is_apart(field)
-    if hold ~= '' then
-      holds = holds or {}
-      holds[count] = tonumber(hold)
-    end
-    if not of.starts[field] then
-      local start = window_start(field, now, of.calendar)
-      of.starts[field], of.ends[field] = start, window_end(field, start, of.calendar)
-      of.starts_text[field] = format('%.0f ', start)
-    end
-  end
-  plans[i] = { fields, limits, count, tonumber(cost), tonumber(kept), name, rooms }
-  plans[i].apart, plans[i].holds, plans[i].spans = apart, holds, of
-end
-local first_ask = 4 + #plans
-local out, n = { now }, 1
 
 -- Builds the function that decides any account, if the batch has an account that charge.lua leaves.
 local function decider()
@@ -136,10 +96,9 @@ local function decider()
     return table.concat(texts, ' ')
   end
 
-  -- The tables of the current account; they are reused for one account after another. `spans` are
-  -- those of its calendar.
+  -- The tables of the current account; they are reused for one account after another, and `plan` is its own.
   local NO_STRIKES = {}
-  local spans
+  local plan
   local start, used, refused, changed, fresh, set = {}, {}, {}, {}, {}, {}
 
   -- The hash by field; nil if the key has another type, and then it is deleted.
@@ -160,10 +119,7 @@ local function decider()
   local function lifetime(key, stored, fields, count, strikes, ban)
     local last = now
     for i = 1, count do
-      if not is_apart(fields[i]) then
-        local is_current = start[i] == spans.starts[fields[i]]
-        last = max(last, is_current and spans.ends[fields[i]] or window_end(fields[i], start[i], spans.calendar))
-      end
+      if not is_apart(fields[i]) then last = max(last, window_end(fields[i], start[i], plan.calendar)) end
       stored[fields[i]] = nil
     end
     for field, text in pairs(stored) do
@@ -179,9 +135,9 @@ local function decider()
   end
 
   -- Lua writes a count of up to 10^12 exactly; anything else is formatted.
-  local function window_text(field, i)
-    if refused[i] == 0 and used[i] <= 1e12 and start[i] == spans.starts[field] then
-      return spans.starts_text[field] .. used[i] .. ' 0'
+  local function window_text(i)
+    if refused[i] == 0 and used[i] <= 1e12 and start[i] == plan.starts[i] then
+      return plan.texts[i] .. used[i] .. ' 0'
     end
     return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
   end
@@ -192,18 +148,19 @@ local function decider()
     if cost == 0 then return nil end
     for i = 1, count do
       if used[i] + cost > limits[i] and not is_apart(fields[i]) then
-        local ending = window_end(fields[i], start[i], spans.calendar)
+        local ending = window_end(fields[i], start[i], plan.calendar)
         if ending >= last_end then last, last_end = i, ending end
       end
     end
     return last
   end
 
-  return function(key, units, plan, grants)
-    local fields, limits, count, cost, kept = plan[1], plan[2], plan[3], plan[4], plan[5]
+  return function(key, units, its_plan, grants)
+    plan = its_plan
+    local fields, limits, count, cost = plan.fields, plan.limits, plan.count, plan.cost
+    local kept = plan.kept and tonumber(plan.kept)
     local holds = plan.holds
     local repaired, dirty = false, false
-    spans = plan.spans
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
     if plan.apart then
@@ -226,11 +183,11 @@ local function decider()
         begun, charged, first = read_window(text)
         if not begun then repaired = true end
       end
-      local starting = spans.starts[field]
+      local starting = plan.starts[i]
       if not begun or begun < starting then
         begun, charged, first, changed[i], fresh[i] = starting, 0, 0, true, true
       elseif begun > starting then
-        if begun - now > window_end(field, begun, spans.calendar) - begun then
+        if begun - now > window_end(field, begun, plan.calendar) - begun then
           begun, first, changed[i], repaired = starting, 0, true, true
         else
           aligned = false
@@ -263,7 +220,7 @@ local function decider()
     if grants and not banned and units > 0 then
       granted = units
       for i = 1, count do
-        local each, room = holds and holds[i] or cost, plan[7][i] - used[i]
+        local each, room = holds and holds[i] or cost, plan.rooms[i] - used[i]
         if each > 0 then
           granted = min(granted, floor(room / each))
         elseif holds and holds[i] and room <= 0 then
@@ -313,10 +270,10 @@ local function decider()
       local size = 0
       for i = 1, count do
         if changed[i] and is_apart(fields[i]) then
-          local over = window_end(fields[i], start[i], spans.calendar)
-          write_apart(key, fields[i], window_text(fields[i], i), over, now, fresh[i])
+          local over = window_end(fields[i], start[i], plan.calendar)
+          write_apart(key, fields[i], window_text(i), over, now, fresh[i])
         elseif changed[i] then
-          set[size + 1], set[size + 2] = fields[i], window_text(fields[i], i)
+          set[size + 1], set[size + 2] = fields[i], window_text(i)
           size = size + 2
         end
       end
@@ -352,7 +309,7 @@ local function decider()
     -- The day is not part of the account: numbers that waited are added to their days.
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
     if kept and granted > 0 then
-      remember(key, granted, granted * cost, kept, now, plan[6])
+      remember(key, granted, granted * cost, kept, now, plan.name)
       if holds then remember_holds(key, fields, holds, granted, kept, now) end
     end
 
@@ -372,7 +329,7 @@ local function decider()
     end
     tell(marks and 3 or 1)
     for i = 1, marks and count or 0 do tell(marks[i] or 0) end
-    for i = 1, count do tell(window_end(fields[i], start[i], spans.calendar)) end
+    for i = 1, count do tell(window_end(fields[i], start[i], plan.calendar)) end
     local how = earned and earned_how or in_force and 1 or 0
     for _, value in ipairs({ repaired and 1 or 0, struck, due, how }) do tell(value) end
     if how == 0 then return end

@@ -1,36 +1,8 @@
--- Usage by UTC day (docs/reference/history.md#in-redis): a hash for each account and month in the slot
--- of the account, "prefix:h{bucket}:environment:account:D", where D is the month's first day in days
--- since 1970. Its fields are numbers, 3 for each day of the month from 0 on: the requests admitted,
--- the units charged beyond one for each of these, the requests refused. Redis keeps such a hash as a
--- list of small numbers, at most 24 bytes a day. Field p is the plan of the last request that was
--- admitted. If the plan changes on day D of the month, counted from 0, pD is the plan before that
--- day. The units of each meter are numbers too, one for each day from 100 on for the first meter of the
--- month, from 200 on for the second, ...; field #tokens is the number of the meter tokens, and field #
--- how many there are.
--- Follows account.lua.
+-- What is kept of usage by UTC day: see day.lua. Follows that and account.lua.
 
-local find = string.find
-local ADMITTED, BEYOND, REFUSED = 0, 1, 2
-
--- Adds to a number. One that is not a number is damaged, and restarts at 0. Returns nil if nothing
--- can be added: the slot is on its way to another node and this key is not on this one, or the
--- right is missing.
-local function increase(hash, field, by)
-  local sum = pcall('HINCRBY', hash, field, by)
-  if type(sum) == 'number' then return sum end
-  if find(sum.err, 'WRONGTYPE', 1, true) then
-    call('DEL', hash)
-  elseif find(sum.err, 'integer', 1, true) or find(sum.err, 'overflow', 1, true) then
-    call('HDEL', hash, field)
-  else
-    return nil
-  end
-  return call('HINCRBY', hash, field, by)
-end
-
--- Adds to a number of a day. Returns nil if the hash is on another node.
-local function increase_day(hash, field, by, life)
-  local sum = increase(hash, field, by)
+-- Adds to a number of a day. Returns nil if the hash is on another node. With a `sum` it was added already.
+local function increase_day(hash, field, by, life, sum)
+  sum = sum or increase(hash, field, by)
   -- The first number of a day may have created the hash.
   if sum == by then
     if call('HLEN', hash) == 1 and is_moving(hash) then
@@ -40,19 +12,6 @@ local function increase_day(hash, field, by, life)
     if call('PTTL', hash) < life then call('PEXPIRE', hash, format('%.0f', max(life, 1))) end
   end
   return sum
-end
-
--- The hash of the account's month that holds a day, counted since 1970, the first field of the day,
--- and how long the hash is kept from now on. Cached, because most calls ask for the same day again.
-local known_day, known_text, known_field, known_end
-local function place(key, day, kept, now)
-  if day ~= known_day then
-    local month = month_of(day * DAY)
-    local first = month_start(month) / DAY
-    known_day, known_end = day, month_start(month + 1)
-    known_text, known_field = format(':%.0f', first), 3 * (day - first)
-  end
-  return string.gsub(key, ':{', ':h{', 1) .. known_text, known_field, known_end + kept - now
 end
 
 -- Keeps the plan of a day whose first field is `field`. The first change on a day records the plan
@@ -81,10 +40,11 @@ local function keep_past_plan(hash, field, plan)
   pcall('HSET', hash, keeper, plan)
 end
 
--- Returns false if nothing was added. An empty `plan` is unknown.
-local function add_to_day(key, day, admitted, beyond, kept, now, plan)
-  local hash, field, life = place(key, day, kept, now)
-  local sum = increase_day(hash, field + ADMITTED, admitted, life)
+-- Returns false if nothing was added. An empty `plan` is unknown. `sum` as for increase_day.
+local function add_to_day(key, day, admitted, beyond, kept, now, plan, sum)
+  local hash, field, month = place(key, day)
+  local life = month_start(month + 1) + kept - now
+  sum = increase_day(hash, field + ADMITTED, admitted, life, sum)
   if not sum then return false end
   -- No count goes below 0.
   if sum < 0 then increase(hash, field + ADMITTED, -sum) end
@@ -110,7 +70,8 @@ end
 -- Adds units of a meter, "#tokens", to a day; they may be below 0. Returns false if the hash is on
 -- another node.
 local function add_to_meter(key, day, meter, units, kept, now)
-  local hash, first, life = place(key, day, kept, now)
+  local hash, first, month = place(key, day)
+  local life = month_start(month + 1) + kept - now
   local field = meter_field(hash, first, meter, life)
   local sum = field and increase_day(hash, field, units, life)
   if not sum then return false end
@@ -134,9 +95,10 @@ end
 
 -- Adds the number of requests that were admitted on a day, and the units that were charged for
 -- them. The charge has already happened, so nothing here fails the call. Both are below 0 for
--- requests that turned out not to be admitted. `kept` is how long a day is remembered, in ms.
-local function remember_on(key, day, admitted, units, kept, now, plan)
-  if not add_to_day(key, day, admitted, units - admitted, kept, now, plan) then
+-- requests that turned out not to be admitted. `kept` is how long a day is remembered, in ms. `sum`, if
+-- given: the requests of the day, where they were added already.
+local function remember_on(key, day, admitted, units, kept, now, plan, sum)
+  if not add_to_day(key, day, admitted, units - admitted, kept, now, plan, sum) then
     keep_waiting(key, day, admitted, units - admitted, kept)
   end
 end

@@ -4,7 +4,7 @@
 -- answered long ago.
 --
 -- KEYS    one hash per account
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 --      2  how many ms the usage of each day is kept; 0: it is not kept
 --         then one text per key: "day requests unitspPLAN day ...;#meter day units ...;field start units ...",
 --         without pPLAN where the plan of the account is unknown. A start is "start>end" if the account

@@ -2,7 +2,7 @@
 -- and ban-cause.lua.
 --
 -- KEYS 1  the hash of the account
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 -- Returns now if a ban was in force, else 0.
 
 local now, late = clock(ARGV[1])

@@ -1,7 +1,7 @@
 -- Adds refused requests to days of accounts. Follows account.lua and history.lua.
 --
 -- KEYS    one hash per account
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 --      2  how many ms the usage of each day is kept
 --         then one text per key: "day requests"
 -- If the month of an account is on another node, its refused requests are not counted, because no
@@ -13,7 +13,8 @@ if late then return late end
 local kept = tonumber(ARGV[2])
 for i, key in ipairs(KEYS) do
   local day, requests = match(ARGV[i + 2], '^(%d+) (%d+)$')
-  local hash, field, life = place(key, tonumber(day), kept, now)
+  local hash, field, month = place(key, tonumber(day))
+  local life = month_start(month + 1) + kept - now
   increase_day(hash, field + REFUSED, tonumber(requests), life)
 end
 return now

@@ -2,7 +2,7 @@
 -- Bans and strikes stay; the caps of its keys go with all windows. Follows account.lua and lowered.lua.
 --
 -- KEYS 1  the hash of the account
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 --      2  the calendar of the account, see read_calendar
 --         then the fields to reset; none: all windows
 -- Returns now, then the field of each window that was reset, and what it had counted: field, count, ...

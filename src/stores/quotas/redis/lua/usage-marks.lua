@@ -1,7 +1,7 @@
 -- Reads how far the usage events of accounts were acknowledged. Follows account.lua.
 --
 -- KEYS    a hash of days by account
--- ARGV 1  the clock, see account.lua
+-- ARGV 1  the clock, see time.lua
 --         then one account each
 -- Returns now, then the day of each account.
 
