@@ -46,6 +46,13 @@ describe("an answer", () => {
     expect(line.sent.match(/Date:/g)).toHaveLength(1);
   });
 
+  it.each([true, false])("holds nothing up where a piece of 64 KiB is taken: %s", (isTaken) => {
+    const { line, answer } = answerTo();
+    line.stuck = !isTaken;
+    answer.writeHead(200, ["Content-Length", "65536"]);
+    expect([answer.write(Buffer.alloc(65_536)), answer.isFlushed]).toEqual([isTaken, isTaken]);
+  });
+
   it("ends chunks behind a last piece", () => {
     const { line, answer } = answerTo();
     answer.writeHead(299, DATED);

@@ -201,11 +201,19 @@ describe("a connection to a backend", () => {
     },
   );
 
+  it("reads a body of 64 KiB in one piece with its head", async () => {
+    const head = `HTTP/1.1 200 OK\r\nX-A: ${"a".repeat(8_000)}\r\nContent-Length: 65536\r\n\r\n`;
+    const body = "0123456789abcdef".repeat(4_096);
+    const told = await get(saying(head + body));
+    expect([told.pieces, told.body === body]).toEqual([1, true]);
+  });
+
   it("takes no notice of a caller who goes on where there is none", () => {
     const connection = connectionTo(1);
     connection.pause();
     connection.resume();
     expect(connection.write(Buffer.from("x"))).toBe(true);
+    expect(connection.writeTogether([Buffer.from("x"), Buffer.from("y")])).toBe(true);
     connection.end();
     for (const end of ["abort", "renew", "close"] as const) connection[end]();
     expect([connection.open, connection.reused]).toEqual([false, false]);

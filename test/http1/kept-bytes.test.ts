@@ -26,17 +26,6 @@ describe("bytes that are kept", () => {
     expect(part.toString()).toBe("abcde");
   });
 
-  it("take a buffer of others as it is, and go on behind a part of it that was read", () => {
-    const kept = new ReadBuffer();
-    kept.append(Buffer.from("old"), 0, 3);
-    const bytes = Buffer.from("..abcdef..");
-    kept.hold(bytes, 4, 8);
-    expect([kept.bytes, kept.length, textOf(kept)]).toEqual([bytes, 4, "cdef"]);
-    kept.append(Buffer.from("0123456789"), 0, 10);
-    expect(textOf(kept)).toBe("cdef0123456789");
-    expect(bytes.toString()).toBe("..abcdef..");
-  });
-
   it("grow by doubling, so that byte after byte costs a few times their number", () => {
     const kept = new ReadBuffer();
     const byte = Buffer.from("x");

@@ -31,6 +31,10 @@ async function put(body: Body, write: (connection: ClientConnection) => void, an
   return { told, received, body: bodyOf(), open };
 }
 
+function writeTogether(connection: ClientConnection, pieces: readonly string[]): void {
+  expect(connection.writeTogether(pieces.map((piece) => Buffer.from(piece)))).toBe(true);
+}
+
 function writeAll(connection: ClientConnection, pieces: readonly string[]): void {
   for (const piece of pieces) expect(connection.write(Buffer.from(piece))).toBe(true);
 }
@@ -46,18 +50,20 @@ describe("the body of a request", () => {
   ] as const)(
     "goes out %s behind its head, and nothing of it behind its end",
     async (_how, body, pieces, framed) => {
-      const write = (one: ClientConnection) => {
-        writeAll(one, pieces);
-        one.end();
-        writeAll(one, ["x"]);
-        one.end();
-      };
-      const { told, ...sent } = await put(body, write, framed);
-      expect(sent.body).toBe(framed);
-      // Byte for byte: one that is no ASCII is one byte still.
-      expect(sent.received).toContain("\r\nX-A: \xe9\r\n");
-      expect(told.events.slice(0, 4)).toEqual(["start", "sending", "sent", "receiving"]);
-      expect(sent.open).toBe(true);
+      for (const writePieces of [writeAll, writeTogether]) {
+        const write = (one: ClientConnection) => {
+          writePieces(one, pieces);
+          one.end();
+          writePieces(one, ["x"]);
+          one.end();
+        };
+        const { told, ...sent } = await put(body, write, framed);
+        expect(sent.body).toBe(framed);
+        // Byte for byte: one that is no ASCII is one byte still.
+        expect(sent.received).toContain("\r\nX-A: \xe9\r\n");
+        expect(told.events.slice(0, 4)).toEqual(["start", "sending", "sent", "receiving"]);
+        expect(sent.open).toBe(true);
+      }
     },
   );
 
@@ -80,4 +86,11 @@ describe("the body of a request", () => {
       expect(received).not.toContain("abcdef");
     },
   );
+
+  it("that turns out longer in a later piece of one read ends its connection", async () => {
+    const write = (one: ClientConnection) => writeTogether(one, ["ab", "cd", "ef"]);
+    const { told, open } = await put(3, write);
+    expect(told.events.slice(-1)).toEqual(["lost"]);
+    expect([told.loss?.kind, open]).toEqual(["misframed", false]);
+  });
 });

@@ -216,12 +216,12 @@ describe("bytes that wait", () => {
     server.line.receive("ll");
     expect([bodies, server.line.isPaused()]).toEqual([[], true]);
     resume();
-    expect([bodies, server.line.isPaused()]).toEqual([["hell"], false]);
+    expect([bodies, server.line.isPaused()]).toEqual([["he"], false]);
     server.line.receive("o");
     resume();
     resume();
     resume();
-    expect(bodies).toEqual(["hell", "o", "end"]);
+    expect(bodies).toEqual(["he", "ll", "o", "end"]);
   });
 
   it("bring their body's end at once to who reads late", () => {

@@ -150,6 +150,29 @@ describe("an upgrade", () => {
     });
   }
 
+  it("gives the socket away with all that came in several reads, in order", async () => {
+    for (const late of [false, true]) {
+      const server = waiting(GET);
+      const taken: string[] = [];
+      const take = () => {
+        const socket = server.connection.detachSocket();
+        socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
+        socket.resume();
+      };
+      server.onRequest = (_request, answer) => {
+        server.answers.push(answer);
+        if (!late) take();
+      };
+      server.line.receive(`${GET}fra`);
+      server.answer();
+      if (late) for (const piece of ["mes", "mo", "re"]) server.line.receive(piece);
+      if (late) take();
+      else server.line.push("mesmore");
+      await settled();
+      expect([taken.join(""), server.connection.bytesAhead]).toEqual(["framesmore", 0]);
+    }
+  });
+
   it("gives it away paused, also where it waited behind another request", () => {
     const server = waiting(`${GET}${GET}frames`);
     let socket: Socket | undefined;

@@ -71,11 +71,10 @@ export class RequestBody implements BodySink {
 
   readonly #send = (): void => {
     const pieces = this.#pieces;
+    if (pieces.length === 0) return;
     this.#pieces = [];
-    for (const piece of pieces) {
-      if (this.#connection?.write(piece) !== false || this.#over) continue;
-      this.held = true;
-      this.#exchange.request.pause();
-    }
+    if (this.#connection?.writeTogether(pieces) !== false || this.#over) return;
+    this.held = true;
+    this.#exchange.request.pause();
   };
 }

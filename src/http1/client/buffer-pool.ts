@@ -1,4 +1,8 @@
-const BUFFER_BYTES = 65_536;
+/**
+ * The most bytes of one read: a body of 64 KiB together with its head, so that neither is read or
+ * sent in two steps.
+ */
+export const READ_BYTES_MAX = 81_920;
 /** Smaller pieces would waste most of a buffer while a slow client holds it. */
 const POOLED_BYTES_MIN = 32_768;
 /** The most free buffers that are kept for later pieces. */
@@ -17,12 +21,12 @@ const lent = new WeakMap<Buffer, Buffer>();
  */
 export function copyToPool(bytes: Buffer, from: number, to: number): Buffer {
   const size = to - from;
-  if (size < POOLED_BYTES_MIN || size > BUFFER_BYTES) {
+  if (size < POOLED_BYTES_MIN || size > READ_BYTES_MAX) {
     const copy = Buffer.allocUnsafe(size);
     bytes.copy(copy, 0, from, to);
     return copy;
   }
-  const buffer = free.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
+  const buffer = free.pop() ?? Buffer.allocUnsafeSlow(READ_BYTES_MAX);
   bytes.copy(buffer, 0, from, to);
   const piece = buffer.subarray(0, size);
   lent.set(piece, buffer);

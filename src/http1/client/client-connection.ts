@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { ParsedResponseHead } from "../parse/response-head-parser.ts";
-import { LAST_CHUNK, writeBodyData } from "../write/message-writer.ts";
+import { LAST_CHUNK, takesMore, writeBodyData } from "../write/message-writer.ts";
 import { copyToPool } from "./buffer-pool.ts";
 import {
   encodeRequestHead,
@@ -123,9 +123,18 @@ export class ClientConnection implements SocketEvents {
     }
     this.#bodyLeft -= piece.length;
     const chunked = this.#bodyLeft === Number.POSITIVE_INFINITY;
-    const takesMore = writeBodyData(this.#socket as Socket, this.#heldHead ?? "", piece, chunked);
+    const goesOn = writeBodyData(this.#socket as Socket, this.#heldHead ?? "", piece, chunked);
     this.#sending();
-    return takesMore;
+    return goesOn;
+  }
+
+  /** Writes pieces of the body, in one packet if they fit. Returns what `write` does. */
+  writeTogether(pieces: readonly Buffer[]): boolean {
+    const socket = this.#socket;
+    socket?.cork();
+    for (const piece of pieces) this.write(piece);
+    socket?.uncork();
+    return socket === undefined || socket !== this.#socket || takesMore(socket);
   }
 
   /** Ends the body. */

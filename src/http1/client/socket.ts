@@ -6,6 +6,7 @@ import {
   type TcpSocketConnectOpts,
 } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { READ_BYTES_MAX } from "./buffer-pool.ts";
 
 /** The address of a connection, and how it is secured. */
 export type Destination = {
@@ -33,7 +34,6 @@ export type SocketEvents = {
   onClose(socket: Socket, why: string): void;
 };
 
-const READ_BYTES_MAX = 65_536;
 /** All connections read into this buffer in turn. Data to keep is copied at once. */
 const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
 

@@ -23,16 +23,6 @@ export class ReadBuffer {
     this.to += bytes.copy(this.bytes, this.to, from, to);
   }
 
-  /**
-   * Keeps `bytes` themselves, from `from` to `to`, and drops all earlier bytes. They must not
-   * change.
-   */
-  hold(bytes: Buffer, from: number, to: number): void {
-    this.bytes = bytes;
-    this.from = from;
-    this.to = to;
-  }
-
   /** Drops all bytes and releases the buffer. */
   clear(): void {
     this.bytes = NOTHING;

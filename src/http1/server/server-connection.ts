@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { BodyParser } from "../parse/body-parser.ts";
-import { ReadBuffer } from "../parse/read-buffer.ts";
 import { RequestHeadParser } from "../parse/request-head-parser.ts";
+import { AheadBuffer } from "./ahead-buffer.ts";
 import { IncomingRequest, type RequestError } from "./incoming-request.ts";
 import { ResponseWriter } from "./response-writer.ts";
 import { type ServerLimits, trailerLimits } from "./server-limits.ts";
@@ -67,7 +67,7 @@ export class ServerConnection {
   readonly #handler: ServerHandler;
   readonly #heads: RequestHeadParser;
   readonly #body = new BodyParser();
-  readonly #ahead = new ReadBuffer();
+  readonly #ahead = new AheadBuffer();
   #reading: Reading = READING.connected;
   /** The writing side: the current response with its request. It keeps its own state. */
   #writing: ResponseWriter | undefined;
@@ -139,7 +139,7 @@ export class ServerConnection {
     socket.off("drain", this.#onDrain);
     socket.pause();
     // If called within `onRequest`, the rest is put back when the parser returns.
-    if (!this.#isParsing) this.#giveBack(this.#ahead.bytes, this.#ahead.from, this.#ahead.to);
+    if (!this.#isParsing) this.#giveBack();
     return socket;
   }
 
@@ -173,7 +173,7 @@ export class ServerConnection {
     if (this.#reading === READING.lingering) {
       this.#hasDiscarded = true;
     } else if (this.#ahead.length > 0 || this.#isParsing) {
-      this.#ahead.append(chunk, 0, chunk.length);
+      this.#ahead.append(chunk);
       this.#holdBack();
     } else {
       this.#parse(chunk, 0, chunk.length, false);
@@ -193,10 +193,11 @@ export class ServerConnection {
   /** Parses the waiting bytes, as far as they may be parsed now. */
   readonly #goOn = (): void => {
     if (this.#isParsing || !this.#reads) return;
-    const { bytes, from, to } = this.#ahead;
-    if (from < to) {
-      this.#ahead.clear();
-      this.#parse(bytes, from, to, true);
+    let isParsed = true;
+    while (isParsed && this.#reads) {
+      const part = this.#ahead.take();
+      if (part === undefined) break;
+      isParsed = this.#parse(part.bytes, part.from, part.to, true);
     }
     if (this.#reads) this.#holdBack();
   };
@@ -209,8 +210,11 @@ export class ServerConnection {
     }
   }
 
-  /** `areAhead`: the bytes arrived before the response to an earlier request was sent. */
-  #parse(bytes: Buffer, from: number, to: number, areAhead: boolean): void {
+  /**
+   * `areAhead`: the bytes arrived before the response to an earlier request was sent. Returns
+   * whether all of them were parsed.
+   */
+  #parse(bytes: Buffer, from: number, to: number, areAhead: boolean): boolean {
     let at = from;
     let isAhead = areAhead;
     this.#isParsing = true;
@@ -225,11 +229,12 @@ export class ServerConnection {
       } else at = this.#readBody(request, bytes, at, to);
     }
     this.#isParsing = false;
-    if (this.#reading === READING.detached) this.#giveBack(bytes, at, to);
-    else if (this.#reads && this.#writing?.request.error === undefined && at < to) {
-      this.#ahead.hold(bytes, at, to);
-      this.#holdBack();
-    }
+    const isDetached = this.#reading === READING.detached;
+    const isWanted = this.#reads && this.#writing?.request.error === undefined;
+    if (at < to && (isDetached || isWanted)) this.#ahead.putBack(bytes, at, to);
+    if (isDetached) this.#giveBack();
+    else if (isWanted && at < to) this.#holdBack();
+    return at === to;
   }
 
   #readHead(bytes: Buffer, at: number, to: number, isAhead: boolean): number {
@@ -320,9 +325,12 @@ export class ServerConnection {
     this.#handler.onLinger(this);
   }
 
-  #giveBack(bytes: Buffer, from: number, to: number): void {
-    if (from < to) this.socket.unshift(bytes.subarray(from, to));
-    this.#ahead.clear();
+  #giveBack(): void {
+    const parts: Buffer[] = [];
+    for (let part = this.#ahead.take(); part !== undefined; part = this.#ahead.take()) {
+      parts.push(part.bytes.subarray(part.from, part.to));
+    }
+    if (parts.length > 0) this.socket.unshift(Buffer.concat(parts));
   }
 }
 

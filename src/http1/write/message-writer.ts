@@ -58,10 +58,19 @@ export function writeBodyData(
   const lead = chunked ? head + chunkLine(piece.length) : head;
   socket.cork();
   if (lead !== "") socket.write(lead, "latin1");
-  let takesMore = socket.write(piece);
-  if (chunked) takesMore = socket.write("\r\n", "latin1");
+  socket.write(piece);
+  if (chunked) socket.write("\r\n", "latin1");
   socket.uncork();
-  return takesMore;
+  return takesMore(socket);
+}
+
+/**
+ * Whether a socket takes more before it has drained. What `write` returns was judged before the
+ * bytes were handed to the system: it would hold the other side back for a turn of the event loop
+ * after each piece of the size of Node's limit, even if the system took all of it.
+ */
+export function takesMore(socket: Socket): boolean {
+  return socket.writableLength === 0 || !socket.writableNeedDrain;
 }
 
 function chunkLine(bytes: number): string {
