@@ -34,9 +34,10 @@ function read(path: string): string {
 }
 
 /**
- * Bytes of bodies between two collections. The collections take a few milliseconds per gigabyte.
+ * Bytes of bodies between two collections. With 64 uploads at a time a collection takes 1.4 ms of
+ * CPU over all threads. Every 4 MiB they were an eighth of the CPU of uploads of 64 KiB.
  */
-const EVERY_BYTES = 4 * 1024 * 1024;
+const EVERY_BYTES = 8 * 1024 * 1024;
 
 setFlagsFromString("--expose-gc");
 type Collection = { readonly type: "minor" | "major"; readonly flavor?: "last-resort" };

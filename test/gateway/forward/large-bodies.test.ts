@@ -47,6 +47,15 @@ async function writeCut(client: Client, bytes: Buffer, to = bytes.length): Promi
   }
 }
 
+/** A request with this body in chunks or with its length, for an answer in chunks or with its length. */
+function requestOf(key: string, body: Buffer): Buffer {
+  const isChunked = isTrue();
+  const framing = isChunked ? "Transfer-Encoding: chunked" : `Content-Length: ${body.length}`;
+  const path = `/v1/pets?${isTrue() ? "chunked" : "length"}`;
+  const head = `POST ${path} HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n${framing}\r\n\r\n`;
+  return Buffer.concat([Buffer.from(head), framed(body, isChunked)]);
+}
+
 test("bodies of any size, cut anywhere, come back byte for byte, to slow readers and beside clients that leave", async () => {
   await using house = await startTestGateway({
     environment: { limits: { bodyBytes: "1MiB" } },
@@ -65,21 +74,13 @@ test("bodies of any size, cut anywhere, come back byte for byte, to slow readers
     response.end();
   });
   const { key } = await house.issue({ plan: "business" });
-  const requestOf = (body: Buffer) => {
-    const isChunked = isTrue();
-    const framing = isChunked ? "Transfer-Encoding: chunked" : `Content-Length: ${body.length}`;
-    const path = `/v1/pets?${isTrue() ? "chunked" : "length"}`;
-    const head = `POST ${path} HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n${framing}\r\n\r\n`;
-    return Buffer.concat([Buffer.from(head), framed(body, isChunked)]);
-  };
-
   let echoed = 0;
   let left = 0;
   const runClient = async (index: number) => {
     let client = await openClient(house.port);
     for (let i = 0; i < REQUESTS; i++) {
       const body = patternOf(index, i, SIZES[dice(SIZES.length)] as number);
-      const request = requestOf(body);
+      const request = requestOf(key, body);
       const leaves = index % 4 === 3 && i % 2 === 1;
       if (leaves) {
         // In the middle of its request, or of its answer.
