@@ -62,6 +62,20 @@ describe("the bans in force", () => {
     assert.ok(later.bans.edition > bans.edition, "the list of the page is not as it was");
   });
 
+  it("are read again at once after one was lifted", async () => {
+    await using house = await openAdminHouse();
+    const { dashboard, recent } = dashboardOf(house);
+    await ban(house, 60_000);
+    await eventually(async () => assert.equal((await dashboard.read()).bans.inForce, 1));
+    await house.quotas.liftBan(NAME);
+    recent.add({ kind: "ban_lifted", time: 2, gateway: "g" });
+    // Sooner than after the 5 s that bans are not read for unless something tells of one.
+    const withinMs = 2_500;
+    await eventually(async () => assert.equal((await dashboard.read()).bans.inForce, 0), {
+      withinMs,
+    });
+  });
+
   it("are not waited for longer than others can bear", async () => {
     await using house = await openAdminHouse();
     const stuck = { gateways: house.quotas.gateways, bans: () => new Promise<never>(() => {}) };

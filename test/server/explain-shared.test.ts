@@ -84,4 +84,36 @@ describe("explain, of two gateways on one Redis", () => {
     assert.ok(windows.has("second") || windows.has("hour"), [...windows].join());
     await redis.close();
   });
+
+  it("never tells the cause of a later ban as that of the one which refused the request", async () => {
+    const redis = await startRedis();
+    try {
+      const shared = { store: redis.url, plans: { free: { hour: 3 } } };
+      const open = (bans: object) =>
+        startTestGateway({ config: { ...shared, bans }, keys: { [KEY]: { account: ACCOUNT } } });
+      const bans = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
+      // The ban is earned at one gateway; the other refuses by it, and has no event of it.
+      await using one = await open(bans);
+      await using other = await open(bans);
+      await eventually(async () => {
+        const answer = await one.ask(KEY);
+        assert.match(await answer.text(), /key_banned/);
+      });
+      const answer = await other.ask(KEY);
+      assert.match(await answer.text(), /key_banned/);
+      const id = answer.headers.get("x-request-id");
+      const explained = async () => {
+        const told = await other.admin(`/api/explain/${id}`);
+        assert.equal(told.status, 200);
+        return ((await told.json()) as Explanation).rule;
+      };
+      await eventually(async () => assert.match(await explained(), /the account had earned it/));
+      assert.equal((await one.admin(`/api/bans/${ACCOUNT}`, { method: "DELETE" })).status, 200);
+      const body = JSON.stringify({ id: ACCOUNT, for: "2h", reason: "scrapes" });
+      assert.equal((await one.admin("/api/bans", { method: "POST", body })).status, 201);
+      assert.match(await explained(), /^A ban of the account ran: tollgate bans why /);
+    } finally {
+      await redis.close();
+    }
+  });
 });

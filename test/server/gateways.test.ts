@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { GatewayReport } from "../../src/telemetry/gateway-status.ts";
+import { runVerb } from "../cli/kit.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { type RunningProcess, runTollgate, startTollgate } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
@@ -173,6 +174,19 @@ describe("the gateways that share a Redis", () => {
     await eventually(async () => {
       assert.equal(await client.hexists("cli:{0}:status", "zz-forgotten"), 0);
       assert.equal(await client.hlen("cli:{0}:status"), 3);
+    });
+  });
+
+  it("are none where the store has forgotten all of them, and that is 1 too", async () => {
+    const config = { store: redis.url, storePrefix: "none" };
+    await using house = await startTestGateway({ config });
+    const client = await redis.client();
+    // Each tells of itself once a second: between two times the list is empty.
+    await eventually(async () => {
+      await client.del("none:{0}:status");
+      const { status, out } = await runVerb(["status", "--all", "--admin", house.adminUrl]);
+      assert.match(out, /\n0 gateways, 0\.0 requests\/s/);
+      assert.equal(status, 1);
     });
   });
 

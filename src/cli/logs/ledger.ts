@@ -74,8 +74,9 @@ export class Ledger {
     const { counts } = known;
     if (counts === undefined || decidedAt > counts.at) return;
     this.charged += charged;
-    for (const { window, from, to, keys } of counts.windows) {
-      if (decidedAt < from || decidedAt >= to) continue;
+    // They ran when the store was asked, so none of them was over by then.
+    for (const { window, from, keys } of counts.windows) {
+      if (decidedAt < from) continue;
       if (keys?.includes(line.key ?? "") === false) continue;
       const units = keys === undefined ? this.#unitsIn(line, window) : charged;
       if (units === undefined) continue;

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { account } from "../../stores/quotas/redis/redis-kit.ts";
+import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
 
@@ -50,6 +51,14 @@ describe("with one master of a Cluster down", () => {
       assert.equal(response.headers.get("x-tollgate-missing"), named);
     },
   );
+
+  it("a list with nothing on the others answers 503: an empty one would be taken for all", async () => {
+    for (const id of each(ids.filter((one) => !isGone(one)))) {
+      assert.equal((await house.admin(`/api/bans/${id}`, { method: "DELETE" })).status, 200);
+    }
+    const response = await house.admin("/api/bans");
+    assert.deepEqual([response.status, response.headers.get("retry-after")], [503, "1"]);
+  });
 
   it("a route of one account answers 503 where it is on that one, and for itself elsewhere", async () => {
     const [gone = "", there = ""] = [ids.find(isGone), ids.find((id) => !isGone(id))];

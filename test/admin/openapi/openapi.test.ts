@@ -11,7 +11,11 @@ import { openAdminHouse } from "../admin-house.ts";
 type Operation = {
   readonly operationId: string;
   readonly summary: string;
-  readonly parameters: readonly { readonly name: string; readonly in: string }[];
+  readonly parameters: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required: boolean;
+  }[];
   readonly requestBody?: {
     readonly content: { "application/json": { schema: BodySchema } };
   };
@@ -209,6 +213,20 @@ describe("/api/openapi.json", () => {
       const needed = [...message.matchAll(/"(\w+)" is required/g)].map(([, name]) => name);
       assert.deepEqual(needed, required, route);
     }
+  });
+
+  it("says which member of a query has to be there: a request without it is refused", async () => {
+    await using house = await startTestGateway();
+    const judge = await Judge.of(house);
+    const required = judge.operations().flatMap(([path, method, { parameters }]) => {
+      return parameters
+        .filter((one) => one.in === "query" && one.required)
+        .map(({ name }) => `${method.toUpperCase()} ${path}?${name}`);
+    });
+    assert.deepEqual(required, ["PATCH /api/accounts?plan"]);
+    const without = { body: { plan: "pro" } };
+    const { message } = await judge.ask<{ message: string }>(400, "PATCH /api/accounts", without);
+    assert.match(message, /^Name the plan/);
   });
 });
 

@@ -166,7 +166,9 @@ describe("completion", () => {
     assert.deepEqual(complete(...create, "--plan", ""), ["free", "pro", "business", "enterprise"]);
     assert.deepEqual(complete(...create, "--plan", "b"), ["business"]);
     assert.deepEqual(complete(...create, "--env", "s"), ["staging"]);
-    assert.deepEqual(complete("check", "--config", "tollgate."), ["tollgate.yaml"]);
+    for (const option of ["--config", "--log", "--data"]) {
+      assert.deepEqual(complete("check", option, "tollgate."), ["tollgate.yaml"], option);
+    }
     assert.deepEqual(complete("keys", "create", "--plan", ""), [""], "there is no configuration");
   });
 

@@ -29,6 +29,13 @@ describe("incidents in logs", () => {
     incidents.line(NOON + 5_000);
     assert.equal(incidents.killedIn(HOUR, 1), undefined, "it is the one that runs");
     assert.equal(incidents.killedIn(HOUR, 0), NOON + 5_000);
+    const before = { fromMs: NOON - HOUR_MS, toMs: NOON };
+    assert.equal(incidents.killedIn(before, 0), NOON + 5_000, "a request of it may have begun");
+    const longBefore = { ...before, toMs: NOON + 5_000 - 65_000 };
+    assert.equal(incidents.killedIn(longBefore, 0), undefined, "none that long before its end");
+    const behind = (ms: number) => ({ fromMs: NOON + 5_000 + ms, toMs: NOON + 2 * HOUR_MS });
+    assert.equal(incidents.killedIn(behind(10_000), 0), NOON + 5_000, "clocks differ by that much");
+    assert.equal(incidents.killedIn(behind(10_001), 0), undefined);
     incidents.event({ msg: "serving", time: NOON + 60_000 });
     assert.equal(incidents.killedIn(HOUR, 1), NOON + 5_000, "the later one runs");
     assert.equal(

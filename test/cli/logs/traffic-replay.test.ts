@@ -79,4 +79,25 @@ describe("traffic that is tried again", () => {
     }
     assert.deepEqual(replayed(limited, [line(0, "acme", "GET"), line(1, "acme", "POST")]), []);
   });
+
+  it("names five accounts that are on another plan now, and how many more there are", async () => {
+    const config = await configOf("{ minute: 9, day: 1000 }", "bans: off");
+    const left = (count: number) => {
+      const ids = Array.from({ length: count }, (_, i) => `a${i}`);
+      const replay = new TrafficReplay({
+        plans: config,
+        environments: config.environments,
+        accounts: ids.map((id) => ({
+          ...{ id, environment: "production", plan: "pro", limits: [], meta: {}, createdMs: 0 },
+        })),
+      });
+      for (const [i, id] of ids.entries()) replay.add(line(i, id, "GET"));
+      return replay.left();
+    };
+    const told = "these accounts are on another plan now: a0, a1, a2, a3, a4";
+    assert.deepEqual(
+      [left(5), left(6), left(8)],
+      [[told], [`${told} and 1 more`], [`${told} and 3 more`]],
+    );
+  });
 });

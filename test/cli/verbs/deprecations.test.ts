@@ -105,6 +105,11 @@ describe("deprecations", () => {
     for (let i = 0; i < 2; i++) await (await other.ask(key, "/v1/old")).text();
     await other.started.stop();
     assert.deepEqual(await calls(house.file), [[account, 3]], "the one that ended told its calls");
+    // The store tells what its gateways told, but one that was named and is gone may know of more.
+    const named = ["deprecations", "--admin", other.adminUrl, "--config", house.file];
+    const lacking = await runVerb(named);
+    assert.deepEqual([lacking.status, lacking.out], [1, ""]);
+    assert.match(lacking.err, new RegExp(`at ${other.adminUrl} .*nothing listens there`));
     const standing = await (await house.ask(key, "/v1/_limits")).json();
     const { deprecated } = standing as { deprecated: { route: string; requests: number }[] };
     assert.deepEqual(

@@ -100,6 +100,49 @@ describe("keys", () => {
     assert.deepEqual(jsonOf<{ limits: unknown }>(made).limits, { minute: 500, day: 20_000 });
   });
 
+  it("set refuses --from any beside a network with 64, in any order, and changes nothing", async () => {
+    const { id } = await create("--from", "10.0.0.0/8");
+    for (const from of [
+      ["any", "192.0.2.1"],
+      ["192.0.2.1", "any"],
+    ]) {
+      const said = await keys("set", id, ...from.flatMap((one) => ["--from", one]));
+      assert.deepEqual([said.status, said.out], [64, ""]);
+      assert.match(said.err, /^Cannot use --from any beside a network: give one of them/);
+    }
+    const shown = await keys("show", id, "--json");
+    assert.deepEqual(jsonOf<{ from: string[] }>(shown).from, ["10.0.0.0/8"]);
+  });
+
+  it("list takes those of one plan, environment, account and state, and of all of these", async () => {
+    const pro = await keys(..."create --env staging --plan pro --account shop --json".split(" "));
+    const shop = jsonOf<Told>(pro).id;
+    const first = (await create()).id;
+    const ended = (await create("--account", "late", "--expires", "1h")).id;
+    await keys("revoke", first);
+    const listed = async (...args: string[]) => {
+      const said = await runVerb(["keys", "list", ...args, "--json", "--config", file], {
+        nowMs: NOW_MS + 2 * 3_600_000,
+      });
+      return jsonOf<Told[]>(said).map(({ id }) => id);
+    };
+    for (const [args, ids] of [
+      [["--plan", "pro"], [shop]],
+      [
+        ["--plan", "free"],
+        [first, ended],
+      ],
+      [["--env", "staging"], [shop]],
+      [["--account", "late"], [ended]],
+      [["--state", "works"], [shop]],
+      [["--state", "revoked"], [first]],
+      [["--state", "expired"], [ended]],
+      [["--state", "expired", "--plan", "pro"], []],
+    ] as const) {
+      assert.deepEqual(await listed(...args), ids, args.join(" "));
+    }
+  });
+
   it("an account may have an id that begins with a dash", async () => {
     assert.equal((await create("--account", "-a.b")).account, "-a.b");
   });

@@ -5,6 +5,7 @@ import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { awayFromMinuteEdge } from "../../support/wire/client.ts";
+import { openAudited } from "../audit-kit.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 /** By account, the day's use: three accounts on two plans that have asked 9, 4 and 0 times. */
@@ -86,5 +87,31 @@ describe("usage of all accounts", () => {
       assert.deepEqual([said.status, said.out], [64, ""]);
       assert.match(said.err, says);
     }
+  });
+});
+
+describe("usage --csv of accounts of which only some have units included", () => {
+  it("has the columns of what is included and of overage, empty for the others", async () => {
+    const plans = { free: { month: 100 }, pro: { month: 200, included: { month: 2 } } };
+    await using house = await openAudited({ config: { plans, bans: "off" } });
+    const free = await house.issue();
+    const pro = await house.issue({ plan: "pro" });
+    for (const { key } of [free, pro, pro, pro]) await (await house.ask(key)).text();
+    const csv = async (...args: string[]) => {
+      const said = await runVerb(["usage", ...args, "--csv", "--config", house.file]);
+      assert.equal(said.status, 0, said.err);
+      return said.out
+        .replaceAll(/,\d{10}/g, ",RESET")
+        .trimEnd()
+        .split("\r\n");
+    };
+    const columns = "account,environment,plan,window,used,limit,remaining,reset";
+    const ofFree = `${free.account},production,free,month,1,100,99,RESET`;
+    const [head, ...rows] = await csv();
+    assert.equal(head, `${columns},included,overage`);
+    assert.deepEqual(rows.toSorted(), [
+      ...[`${pro.account},production,pro,month,3,200,197,RESET,2,1`, `${ofFree},,`].toSorted(),
+    ]);
+    assert.deepEqual(await csv(free.account), [columns, ofFree]);
   });
 });

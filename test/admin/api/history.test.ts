@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { startTestGateway } from "../../support/gateway/house.ts";
+
+/** As many accounts are read from the store together. */
+const TOGETHER = 500;
+
+describe("a page of the history that is full with the accounts of one read", () => {
+  it("has the way to the next one, which has the rest", async () => {
+    await using house = await startTestGateway({ config: { history: "30d" } });
+    const made = (await house.issue({ count: TOGETHER + 1 })) as unknown as { key: string }[];
+    for (let from = 0; from < made.length; from += 20) {
+      const some = made.slice(from, from + 20);
+      await Promise.all(some.map(async ({ key }) => (await house.ask(key)).text()));
+    }
+    const accounts = new Set<string>();
+    const lengths: number[] = [];
+    for (let path = `/api/history?limit=${TOGETHER}`; path !== ""; ) {
+      const response = await house.admin(path);
+      assert.equal(response.status, 200);
+      const rows = (await response.json()) as { account: string }[];
+      for (const { account } of rows) accounts.add(account);
+      lengths.push(rows.length);
+      path = /<([^>]*)>; rel="next"/.exec(response.headers.get("link") ?? "")?.[1] ?? "";
+    }
+    assert.deepEqual([lengths, accounts.size], [[TOGETHER, 1], TOGETHER + 1]);
+  });
+});

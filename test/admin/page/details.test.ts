@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import type { Browser, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
+
+async function cells(page: Page, label: string): Promise<string[][]> {
+  const region = page.getByRole("region", { name: label, exact: true });
+  const rows = await region.locator("tbody tr").all();
+  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
+}
+
+/** The facts of a list of settings: each name with its value. */
+async function factsOf(list: Locator): Promise<Record<string, string>> {
+  const [names, values] = await Promise.all([
+    list.locator("dt").allInnerTexts(),
+    list.locator("dd").allInnerTexts(),
+  ]);
+  return Object.fromEntries(names.map((name, i) => [name, values[i] ?? ""]));
+}
+
+describe("the bar of a window", () => {
+  it("is near from 80 % of the limit on, and full at the limit", async () => {
+    await using house = await startTestGateway({
+      config: { plans: { free: { hour: 10, day: 1_000 } } },
+      now: fromNoon(),
+    });
+    const { key, account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const bar = page.locator('[data-window="hour"] meter');
+    let used = 0;
+    for (const [to, state] of [
+      [7, ""],
+      [8, "near"],
+      [9, "near"],
+      [10, "full"],
+    ] as const) {
+      for (; used < to; used++) await (await house.ask(key)).text();
+      await eventually(async () => {
+        assert.equal(await bar.getAttribute("value"), String(to));
+        assert.equal(await bar.getAttribute("class"), state);
+      });
+    }
+  });
+});
+
+describe("a list that the store has only in part", () => {
+  it("says what is missing below its entries", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const body = JSON.stringify({ id: account, for: "1h" });
+    await house.admin("/api/bans", { method: "POST", body });
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.route("**/api/bans?*", async (route) => {
+      const response = await route.fetch();
+      const headers = { ...response.headers(), "x-tollgate-missing": "buckets 3 at 10.0.0.7:7001" };
+      await route.fulfill({ response, headers });
+    });
+    await page.getByRole("link", { name: "Bans" }).click();
+    const missing = "The store cannot be reached in part: without buckets 3 at 10.0.0.7:7001";
+    await page.getByText(missing).waitFor();
+    assert.deepEqual(
+      (await cells(page, "Bans")).map(([id]) => id),
+      [account],
+    );
+    await page.unroute("**/api/bans?*");
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByText(missing).waitFor({ state: "detached" });
+  });
+
+  it("offers no page after the last one and none before the first", async () => {
+    await using house = await startTestGateway();
+    await house.issue({ count: 100 });
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const state = async () => [
+      await page.getByRole("button", { name: "Previous" }).isEnabled(),
+      await page.getByRole("button", { name: "Next" }).isEnabled(),
+    ];
+    await page.getByText("1 to 50 of 100", { exact: true }).waitFor();
+    assert.deepEqual(await state(), [false, true]);
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText("51 to 100 of 100", { exact: true }).waitFor();
+    assert.deepEqual(await state(), [true, false]);
+  });
+
+  it("shows the answer to the last search, if that to an earlier one comes after it", async () => {
+    await using house = await startTestGateway();
+    for (const account of ["early", "late"]) await house.issue({ account });
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.getByText("2 accounts", { exact: true }).waitFor();
+    const held = Promise.withResolvers<() => Promise<void>>();
+    await page.route("**/api/accounts?*q=early*", async (route) => {
+      const response = await route.fetch();
+      held.resolve(() => route.fulfill({ response }));
+    });
+    await page.getByLabel("Search").fill("early");
+    const release = await held.promise;
+    await page.getByLabel("Search").fill("late");
+    const found = async () => (await cells(page, "Accounts")).map(([id]) => id);
+    await eventually(async () => assert.deepEqual(await found(), ["late"]));
+    const answered = page.waitForResponse(/q=early/);
+    await release();
+    await (await answered).finished();
+    // A later answer is shown: that of the search before would have been by then.
+    await page.getByLabel("Search").fill("");
+    await page.getByText("2 accounts", { exact: true }).waitFor();
+    await page.getByLabel("Search").fill("late");
+    await eventually(async () => assert.deepEqual(await found(), ["late"]));
+  });
+});
+
+describe("a dialog", () => {
+  it("sends its request once, however often its button is pressed while it is under way", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const release = Promise.withResolvers<void>();
+    let sent = 0;
+    await page.route("**/api/keys", async (route) => {
+      sent += 1;
+      await release.promise;
+      await route.continue();
+    });
+    await page.getByRole("button", { name: "Add key" }).click();
+    const dialog = page.getByRole("dialog");
+    const create = dialog.getByRole("button", { name: "Create", exact: true });
+    await create.click();
+    await eventually(() => assert.equal(sent, 1));
+    await dialog.getByLabel("Name").press("Enter");
+    assert.equal(await create.isDisabled(), true);
+    release.resolve();
+    await page.getByRole("textbox", { name: "The key" }).waitFor();
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    await eventually(async () => assert.equal((await cells(page, "Keys")).length, 2));
+    assert.equal(sent, 1);
+  });
+});
+
+describe("an explanation", () => {
+  it("has what the request cost and what it was charged, who decided, and when", async () => {
+    await using house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
+    const { key, account, id: keyId } = await house.issue();
+    let id = "";
+    for (let i = 0; i < 61; i++) {
+      const answer = await house.ask(key);
+      id = answer.headers.get("x-request-id") ?? "";
+      await answer.text();
+    }
+    const { page } = await openTab(browser, `${house.adminUrl}/#/explain/${id}`);
+    await page.locator(".rule").waitFor();
+    const facts = await factsOf(page.locator("dl.settings"));
+    assert.match(facts.decided ?? "", / by the /);
+    const { request, answer, environment, plan, cost } = facts;
+    assert.deepEqual(
+      { request, answer, account: facts.account, environment, plan, key: facts.key, cost },
+      {
+        ...{ request: "GET /v1/pets", answer: "429 rate_limited", account },
+        ...{ environment: "production", plan: "free", key: keyId, cost: "1, charged 0" },
+      },
+    );
+  });
+});
+
+const API = `
+openapi: 3.1.0
+info: { title: t, version: "1" }
+paths:
+  /old:
+    get:
+      operationId: old
+      deprecated: true
+      x-deprecated-since: "2020-01-01"
+      x-sunset: "2126-01-01"
+      responses: { "200": { description: ok } }
+  /older:
+    get:
+      operationId: older
+      deprecated: true
+      x-deprecated-since: "2020-01-01"
+      x-sunset: "2020-01-02"
+      responses: { "200": { description: ok } }
+`;
+
+describe("a deprecated operation", () => {
+  it("is marked as gone from its sunset on, and not before", async () => {
+    await using house = await startTestGateway({
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": API },
+    });
+    const { page } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
+    await page.getByText("GET /v1/older").waitFor();
+    const rows = await cells(page, "Deprecated operations");
+    const sunsets = Object.fromEntries(rows.map(([operation, , sunset]) => [operation, sunset]));
+    assert.match(sunsets["GET /v1/old"] ?? "", /^in [\d,]+ d$/);
+    assert.match(sunsets["GET /v1/older"] ?? "", /^gone\s+[\d,]+ d ago$/);
+  });
+});
+
+describe("an account with a ban by hand after one that is not remembered", () => {
+  it("is said to have one earlier ban that is not remembered: that by hand is no offence", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const body = JSON.stringify({ id: account, for: "1h" });
+    await house.admin("/api/bans", { method: "POST", body });
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const shown = page.getByText(/not remembered by this gateway/);
+    await page.route("**/api/bans/*", async (route) => {
+      const response = await route.fetch();
+      const told = (await response.json()) as { ban: object };
+      await route.fulfill({ response, json: { ...told, ban: { ...told.ban, offences: 1 } } });
+    });
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText("Banned by hand").waitFor();
+    assert.match(await textOf(shown), /^1 earlier ban is not remembered/);
+  });
+});
+
+describe("a gateway without news for 12 s", () => {
+  it("is asked again over a new connection", async () => {
+    await using house = await startTestGateway();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.clock.install();
+    await page.reload();
+    await page.getByText("Ready", { exact: true }).waitFor();
+    const again = page.waitForRequest("**/api/events");
+    await page.clock.fastForward(13_000);
+    await again;
+    await page.getByText("Ready", { exact: true }).waitFor();
+  });
+});

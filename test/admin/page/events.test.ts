@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const rowsOf = (page: Page) => page.getByRole("region", { name: "Events" }).locator("tbody tr");
+
+/** The accounts of the events, from the top of the page. */
+function accountsOn(page: Page): Promise<string[]> {
+  return rowsOf(page).locator("td:last-child").allInnerTexts();
+}
+
+/** The accounts of the events that the log tells, the newest first. */
+function accountsLogged({ said }: TestGateway): string[] {
+  return said
+    .filter(({ msg }) => msg === "event")
+    .map(({ account = "–" }) => String(account))
+    .toReversed();
+}
+
+describe("more than 200 events", () => {
+  it("leave the newest 200 on the page, and the next one comes on top", async () => {
+    await using house = await startTestGateway();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/events`);
+    await house.issue();
+    await eventually(async () => assert.equal((await accountsOn(page)).length, 1));
+    await house.issue({ count: 205 });
+    const newest = () => accountsLogged(house).slice(0, 200);
+    await eventually(async () => {
+      assert.equal(accountsLogged(house).length, 206);
+      assert.deepEqual(await accountsOn(page), newest());
+    });
+    const { account } = await house.issue();
+    await eventually(async () => {
+      const shown = await accountsOn(page);
+      assert.deepEqual([shown[0], shown.length], [account, 200]);
+      assert.deepEqual(shown, newest());
+    });
+    assert.deepEqual(complaints, []);
+  });
+
+  it("leave the chosen kind chosen, though the last event of it is no longer among them", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const path = `/api/accounts/${account}/suspend`;
+    await house.admin(path, { method: "POST", body: "{}" });
+    const { page } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const choice = page.getByLabel("Kind");
+    await page.getByRole("option", { name: "account changed (1)" }).waitFor({ state: "attached" });
+    await choice.selectOption("account_changed");
+    await eventually(async () => assert.deepEqual(await accountsOn(page), [account]));
+    await house.issue({ count: 200 });
+    await page.getByRole("option", { name: "account changed (0)" }).waitFor({ state: "attached" });
+    assert.equal(await choice.inputValue(), "account_changed");
+    await page.getByText("Nothing has happened yet.").waitFor();
+  });
+});
+
+describe("a page that is opened just after an event, while another page watches", () => {
+  it("has the event once", async () => {
+    await using house = await startTestGateway();
+    const { page: watching } = await openTab(browser, `${house.adminUrl}/#/events`);
+    for (let i = 1; i <= 2; i++) {
+      await house.issue();
+      // Both know it: from the events before the page was opened, and as one that happened since.
+      const { page } = await openTab(browser, `${house.adminUrl}/#/events`);
+      await page.getByText("Ready", { exact: true }).waitFor();
+      await eventually(async () => assert.deepEqual(await accountsOn(page), accountsLogged(house)));
+      const { account } = await house.issue();
+      await eventually(async () => assert.equal((await accountsOn(page))[0], account));
+      assert.deepEqual(await accountsOn(page), accountsLogged(house));
+      await page.context().close();
+    }
+    assert.deepEqual(await accountsOn(watching), accountsLogged(house));
+  });
+});

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+
+type Reading = {
+  readonly atMs: number;
+  readonly answered: Readonly<Record<string, number>>;
+  readonly ownAnswers: Readonly<Record<string, number>>;
+  readonly bans: { readonly imposed: number; readonly inForce: number };
+  readonly inFlight: number;
+  readonly durations: { readonly counts: readonly number[]; readonly sum: number };
+};
+type Sample = Readonly<Record<string, number | null>>;
+
+/** The modules of the page are no TypeScript. Both need no browser. */
+const { samplesOf } = (await import("../../../src/admin/page/samples.js" as string)) as {
+  samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
+};
+const { milliseconds, perSecond, limits } = (await import(
+  "../../../src/admin/page/format.js" as string
+)) as Readonly<Record<"milliseconds" | "perSecond" | "limits", (value: unknown) => string>>;
+
+const AT_MS = Date.UTC(2026, 10, 21);
+const START: Reading = {
+  atMs: AT_MS,
+  answered: { 200: 10 },
+  ownAnswers: {},
+  bans: { imposed: 1, inForce: 1 },
+  inFlight: 0,
+  durations: { counts: [10, 0, 0, 0], sum: 0.1 },
+};
+const BOUNDS = [0.01, 0.1, 1];
+
+describe("a sample of the plots", () => {
+  it("has the rates between two readings, each refusal where it belongs", () => {
+    const end: Reading = {
+      atMs: AT_MS + 2_000,
+      answered: { 200: 70, 401: 2, 403: 4, 429: 8, 502: 6 },
+      ownAnswers: { 200: 9, 401: 2, 403: 4, 429: 8, 502: 6 },
+      bans: { imposed: 5, inForce: 3 },
+      inFlight: 7,
+      durations: START.durations,
+    };
+    const [sample] = samplesOf([START, end], BOUNDS);
+    const { at, requests, failed, refused, limited, strangers, imposed, banned } = sample ?? {};
+    assert.deepEqual(
+      { at, requests, failed, refused, limited, strangers, imposed, banned },
+      {
+        ...{ at: AT_MS / 1_000 + 2, requests: 40, failed: 3, refused: 10 },
+        ...{ limited: 4, strangers: 3, imposed: 2, banned: 3 },
+      },
+    );
+  });
+
+  it("has the mean, and the bounds below which 95 % and 99 % of the answers are", () => {
+    const latencies = (counts: readonly number[], sum: number) => {
+      const durations = { counts: counts.map((n, i) => n + (START.durations.counts[i] ?? 0)), sum };
+      const [sample] = samplesOf([START, { ...START, atMs: AT_MS + 1_000, durations }], BOUNDS);
+      return [sample?.mean, sample?.p95, sample?.p99];
+    };
+    assert.deepEqual(latencies([95, 4, 1, 0], 0.3), [2, 10, 100]);
+    assert.deepEqual(latencies([94, 4, 2, 0], 0.3), [2, 100, 1_000]);
+    assert.deepEqual(latencies([90, 4, 4, 2], 0.3), [2, 1_000, Number.POSITIVE_INFINITY]);
+    assert.deepEqual(latencies([0, 0, 0, 0], 0.1), [null, null, null], "nothing was answered");
+  });
+
+  it("is left out where the gateway restarted, or where two readings are of one moment", () => {
+    const less = { ...START, atMs: AT_MS + 1_000, answered: { 200: 9 } };
+    assert.deepEqual(samplesOf([START, less], BOUNDS), []);
+    assert.deepEqual(samplesOf([START, { ...START, atMs: AT_MS + 199 }], BOUNDS), []);
+    assert.equal(samplesOf([START, { ...START, atMs: AT_MS + 200 }], BOUNDS).length, 1);
+  });
+});
+
+describe("numbers for people", () => {
+  it("have the unit and the digits that their size needs", () => {
+    const times = [null, 0.5, 9.94, 12.4, 999, 1_000, 9_900, 12_000, Number.POSITIVE_INFINITY];
+    assert.deepEqual(times.map(milliseconds), [
+      ...["–", "0.5 ms", "9.9 ms", "12 ms", "999 ms", "1.0 s", "9.9 s", "12 s", "over 10 s"],
+    ]);
+    const rates = [undefined, 0, 0.256, 1.25, 9.96, 12.4, 1_540];
+    assert.deepEqual(rates.map(perSecond), [
+      ...["–", "0/s", "0.26/s", "1.3/s", "10/s", "12/s", "1.5K/s"],
+    ]);
+  });
+
+  it("tell the limits of a plan with its meters, its room, and what is included and observed", () => {
+    const plan = {
+      ...{ minute: 60, day: 1_000, concurrent: 5 },
+      meters: { tokens: { month: 9_000 }, rows: "unlimited" },
+      ...{ included: { month: 500 }, observe: { minute: 30 } },
+    };
+    assert.equal(
+      limits(plan),
+      "60 a minute, 1,000 a day, 9,000 tokens a month, rows without a limit, 5 at once, included: 500 a month, observed: 30 a minute",
+    );
+    assert.equal(limits({ "tokens.month": 5 }), "5 tokens a month");
+    assert.equal(limits("custom"), "agreed per account");
+    assert.equal(limits({ custom: true, concurrent: 2 }), "agreed per account, 2 at once");
+  });
+});

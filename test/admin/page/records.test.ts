@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+async function cells(page: Page, label: string): Promise<string[][]> {
+  const region = page.getByRole("region", { name: label, exact: true });
+  const rows = await region.locator("tbody tr").all();
+  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
+}
+
+async function write(house: TestGateway, method: string, path: string, body: object = {}) {
+  const response = await house.admin(path, { method, body: JSON.stringify(body) });
+  assert.ok(response.ok, await response.clone().text());
+  await response.arrayBuffer();
+}
+
+describe("keys and accounts on the page", () => {
+  it("a key that was revoked offers nothing to do, and an account without another is marked", async () => {
+    await using house = await startTestGateway();
+    const [ended, working] = [await house.issue(), await house.issue()];
+    await write(house, "POST", `/api/keys/${ended.id}/revoke`);
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.getByText("2 accounts", { exact: true }).waitFor();
+    const rows = await cells(page, "Accounts");
+    assert.deepEqual(
+      rows.map(([account, plan, environment, keys]) => [account, plan, environment, keys]),
+      [
+        [working.account, "free", "production", "1"],
+        [ended.account, "free", "production", "none"],
+      ],
+    );
+    for (const [account, state, actions] of [
+      [ended.account, /^revoked/, "–"],
+      [working.account, /^works$/, "Limits\nRotate\nRevoke"],
+    ] as const) {
+      await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+      await page.getByRole("heading", { level: 1, name: account }).waitFor();
+      await eventually(async () => {
+        const [key] = await cells(page, "Keys");
+        assert.match(key?.[1] ?? "", state);
+        assert.equal(key?.at(-1)?.replaceAll(/\s+/g, "\n"), actions);
+      });
+    }
+  });
+
+  it("an account that is suspended for a time says until when, and why", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const how = { for: "119m", reason: "unpaid" };
+    await write(house, "POST", `/api/accounts/${account}/suspend`, how);
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const lead = page.locator(".lead");
+    // Whole hours that are left, as a clock shows them.
+    await eventually(async () => {
+      assert.match(await textOf(lead), /suspended unpaid until in 1 h$/);
+    });
+    await write(house, "POST", `/api/accounts/${account}/suspend`, { reason: "leaked" });
+    await page.reload();
+    await eventually(async () => assert.match(await textOf(lead), /suspended leaked$/));
+  });
+
+  it("usage by day has the newest day first", async () => {
+    const clock = { nowMs: Date.UTC(2026, 9, 20, 12) };
+    await using house = await startTestGateway({
+      config: { history: "30d" },
+      now: () => clock.nowMs,
+    });
+    const { key, account } = await house.issue();
+    for (const [day, requests] of [
+      [20, 3],
+      [21, 1],
+      [23, 2],
+    ] as const) {
+      clock.nowMs = Date.UTC(2026, 9, day, 12);
+      for (let i = 0; i < requests; i++) await (await house.ask(key)).text();
+    }
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await eventually(async () => {
+      const days = (await cells(page, "Usage by day")).map(([day, units]) => [day, units]);
+      assert.deepEqual(days, [
+        ["2026-10-23", "2"],
+        ["2026-10-21", "1"],
+        ["2026-10-20", "3"],
+      ]);
+    });
+  });
+
+  it("a ban that takes the place of another one is listed, though their number is as before", async () => {
+    await using house = await startTestGateway();
+    const [first, second] = [await house.issue(), await house.issue()];
+    const ban = ({ account }: { readonly account: string }) => {
+      return write(house, "POST", "/api/bans", { id: account, for: "1h" });
+    };
+    await ban(first);
+    const { page } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    const listed = async () => (await cells(page, "Bans")).map(([account]) => account);
+    await eventually(async () => assert.deepEqual(await listed(), [first.account]));
+    await Promise.all([write(house, "DELETE", `/api/bans/${first.account}`), ban(second)]);
+    await eventually(async () => assert.deepEqual(await listed(), [second.account]));
+  });
+});
+
+describe("the configuration on the page", () => {
+  it("is that in force after it was reloaded elsewhere, without a reload of the page", async () => {
+    await using house = await startTestGateway();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/configuration`);
+    await page.getByText("free, pro, business, enterprise", { exact: true }).click();
+    const plans = page.locator("pre").filter({ hasText: '"enterprise"' });
+    await plans.waitFor();
+    await house.rewrite({ plans: { free: { minute: 7 } } });
+    await write(house, "POST", "/api/reload");
+    await page.getByText("free", { exact: true }).click();
+    assert.match(await textOf(page.locator("pre").filter({ hasText: '"minute": 7' })), /"free"/);
+  });
+});
+
+type Figures = { readonly atMs: number; readonly durations: object } & Readonly<
+  Record<string, unknown>
+>;
+
+/** The first two messages of the stream, as the page gets them. */
+async function firstMessages(house: TestGateway) {
+  const reader = (await house.admin("/api/events")).body
+    ?.pipeThrough(new TextDecoderStream())
+    .getReader();
+  let text = "";
+  while (text.split("\n\n").length < 3) text += (await reader?.read())?.value ?? "";
+  await reader?.cancel();
+  const [hello, figures] = text
+    .split("\n\n")
+    .map((message) => JSON.parse(message.slice(message.indexOf("data: ") + 6) || "{}") as object);
+  return { hello: hello as object, figures: figures as Figures };
+}
+
+describe("the overview, of figures that are rare", () => {
+  it("tells log lines that were dropped, and leaves the time without readings open in its plots", async () => {
+    await using house = await startTestGateway();
+    const { hello, figures } = await firstMessages(house);
+    const at = (agoS: number, answered: number) => ({
+      ...figures,
+      ...{ atMs: figures.atMs - agoS * 1_000, answered: { 200: answered } },
+    });
+    // Ten a second, then nothing known for ten minutes, then twenty a second.
+    const readings = [at(640, 0), at(635, 50), at(630, 100), at(15, 200), at(10, 300), at(5, 400)];
+    const messages = [
+      ["hello", { ...hello, readings }],
+      ["figures", { ...at(0, 500), logDropped: 3 }],
+    ] as const;
+    const body = messages
+      .map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+      .join("");
+    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    await page.route("**/api/events", (route) => {
+      return route.fulfill({ contentType: "text/event-stream", body });
+    });
+    await page.goto(`${house.adminUrl}/?again#/`);
+    await page.getByText(/ · 3 log lines dropped · /).waitFor();
+    const shown = page.locator(".legend dd").first();
+    await eventually(async () => assert.equal(await textOf(shown), "20/s"));
+    const plot = page.locator(".u-over").first();
+    const { width = 0 } = (await plot.boundingBox()) ?? {};
+    for (const [share, rate] of [
+      [0.005, "10/s"],
+      [0.3, "–"],
+      [0.995, "20/s"],
+    ] as const) {
+      await plot.hover({ position: { x: Math.max(1, share * width), y: 40 } });
+      await eventually(async () => assert.equal(await textOf(shown), rate));
+    }
+  });
+});
