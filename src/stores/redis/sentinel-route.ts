@@ -1,8 +1,8 @@
-import { connect as connectTcp } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import { AbstractConnector, type Redis } from "ioredis";
 import type { RedisUrl } from "../../config/schema/addresses.ts";
+import { openDirectSocket } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
 import { Sentinels } from "./sentinels.ts";
 import { type StoreFailure, unreachableFailure } from "./store-failure.ts";
@@ -121,7 +121,7 @@ class MasterConnector extends AbstractConnector {
     const at = toHostPort(address);
     const { tls } = this.#options;
     this.#place.address = address;
-    const stream = tls === undefined ? connectTcp(at) : connectTls({ ...tls, ...at });
+    const stream = tls === undefined ? openDirectSocket(at) : connectTls({ ...tls, ...at });
     stream.once("error", (error) => {
       this.firstError = error;
     });

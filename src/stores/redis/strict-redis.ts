@@ -1,5 +1,7 @@
 import { type Command, Redis } from "ioredis";
+import { DirectConnector } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
+import { SilenceWatch } from "./silence-watch.ts";
 import { StoreFailure, toStoreFailure } from "./store-failure.ts";
 
 /** The commands with which a connection begins: login and database. */
@@ -11,9 +13,14 @@ const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
  */
 export class StrictRedis extends Redis {
   #refused: StoreFailure | undefined;
+  readonly #silence: SilenceWatch | undefined;
 
-  constructor(options: LinkOptions) {
-    super(options);
+  constructor({ socketTimeout, ...options }: LinkOptions) {
+    const isDirect = options.tls === undefined && options.Connector === undefined;
+    super(isDirect ? { ...options, Connector: DirectConnector } : options);
+    if (socketTimeout !== undefined) {
+      this.#silence = new SilenceWatch(socketTimeout, () => this.commandQueue.length > 0);
+    }
     this.on("error", (error: NodeJS.ErrnoException) => {
       // The server can no longer even be reached.
       if (error.syscall !== undefined) this.#refused = undefined;
@@ -30,7 +37,9 @@ export class StrictRedis extends Redis {
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
     if (this.status === "connect" && GREETING.has(command.name)) this.#judge(command);
-    return super.sendCommand(command, stream);
+    const reply = super.sendCommand(command, stream);
+    if (this.commandQueue.length > 0) this.#silence?.begin(this.stream);
+    return reply;
   }
 
   /**

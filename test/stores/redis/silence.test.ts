@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "vitest";
+import { connectRedis } from "../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+
+async function linked(t: TestContext) {
+  const redis = await startRedis();
+  t.onTestFinished(() => redis.close());
+  const url = `redis://127.0.0.1:${redis.port}`;
+  const link = connectRedis({ address: { kind: "redis", url, shown: url } });
+  t.onTestFinished(() => link.close());
+  await link.tried;
+  const client = await redis.client();
+  const connections = async () => {
+    return String(await client.call("client", "list", "type", "normal"))
+      .trim()
+      .split("\n").length;
+  };
+  return { redis, link, client, connections };
+}
+
+describe("a connection to Redis on which nothing is read", () => {
+  it("ends after a second if a command waits for its reply, and is made again", async (t) => {
+    const { redis, link } = await linked(t);
+    assert.equal(await link.send("k", "ping", []), "PONG");
+    redis.stop();
+    t.onTestFinished(() => redis.cont());
+    const sentMs = performance.now();
+    await assert.rejects(link.send("k", "ping", []), {
+      message: "Redis cannot be reached: the connection was lost",
+      executed: "unknown",
+    });
+    const tookMs = performance.now() - sentMs;
+    assert.ok(tookMs >= 1_000, `it ended after ${tookMs} ms`);
+    redis.cont();
+    await eventually(() => link.health().ok);
+    assert.equal(await link.send("k", "ping", []), "PONG");
+  });
+
+  it("ends too if the first commands were answered, and later ones are not", async (t) => {
+    const { link, client } = await linked(t);
+    assert.equal(await link.send("k", "ping", []), "PONG");
+    const blocked = link.send("list", "blpop", ["list", 0]);
+    blocked.catch(() => undefined);
+    await eventually(async () => String(await client.client("LIST")).includes("cmd=blpop"));
+    const sentMs = performance.now();
+    await assert.rejects(blocked);
+    const tookMs = performance.now() - sentMs;
+    assert.ok(tookMs >= 500 && tookMs < 10_000, `it ended after ${tookMs} ms`);
+  });
+
+  it("stays if no command waits, and if the process stood still while the reply came", async (t) => {
+    const { link, connections } = await linked(t);
+    await link.send("k", "client", ["setname", "first"]);
+    const before = await connections();
+    const reply = link.send("k", "ping", []);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000);
+    assert.equal(await reply, "PONG");
+    assert.equal(await link.send("k", "client", ["getname"]), "first");
+    assert.equal(await connections(), before);
+  });
+});
+
+describe("replies of Redis", () => {
+  it("are whole however large they are and however many come together", async (t) => {
+    const { link } = await linked(t);
+    const texts = [1, 100, 4_096, 65_536, 70_001, 300_000].map((length, i) => {
+      return String.fromCharCode(97 + i).repeat(length);
+    });
+    await Promise.all(texts.map((text, i) => link.send("k", "set", [`k${i}`, text])));
+    const asked = Array.from({ length: 40 }, (_, i) => i % texts.length);
+    const replies = await Promise.all(asked.map((i) => link.send("k", "get", [`k${i}`])));
+    asked.forEach((i, at) => {
+      assert.ok(replies[at] === texts[i], `reply ${at} of ${texts[i]?.length} characters`);
+    });
+  });
+});
