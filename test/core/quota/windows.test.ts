@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import {
+  latestEnd,
   WINDOW_NAMES,
   type WindowName,
   windowEnd,
@@ -55,5 +56,24 @@ describe("A window, aligned to UTC,", () => {
         assert.equal(windowStart(window, endMs), endMs);
       }),
     );
+  });
+});
+
+describe("The latest end of a window", () => {
+  it("is its end, and for a month of any anchor no earlier than that month ends", () => {
+    for (const window of WINDOW_NAMES.filter((name) => name !== "month")) {
+      const startMs = windowStart(window, Date.UTC(2026, 1, 5, 6, 7));
+      assert.equal(latestEnd(window, startMs), windowEnd(window, startMs), window);
+    }
+    const latestMs = Math.max(
+      ...Array.from({ length: 31 * 24 }, (_, at) => {
+        const calendar = [{ day: 1 + (at % 31), fromMs: 0 }];
+        const startMs = windowStart("month", Date.UTC(2026, Math.floor(at / 31), 15), calendar);
+        const endMs = windowEnd("month", startMs, calendar);
+        assert.ok(latestEnd("month", startMs) >= endMs, new Date(startMs).toISOString());
+        return endMs - startMs;
+      }),
+    );
+    assert.equal(latestEnd("month", 0), latestMs, "no later than needed");
   });
 });
