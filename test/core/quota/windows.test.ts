@@ -61,7 +61,7 @@ describe("A window, aligned to UTC,", () => {
 
 describe("The latest end of a window", () => {
   it("is its end, and for a month of any anchor no earlier than that month ends", () => {
-    for (const window of WINDOW_NAMES.filter((name) => name !== "month")) {
+    for (const window of ["second", "minute", "hour", "day", "week", "year"] as const) {
       const startMs = windowStart(window, Date.UTC(2026, 1, 5, 6, 7));
       assert.equal(latestEnd(window, startMs), windowEnd(window, startMs), window);
     }

@@ -1,0 +1,134 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { type Mutant, mutated } from "./mutants.ts";
+import { type Range, type Sources, testsNear } from "./reach.ts";
+import { hashOf, roomOf, type Verdict } from "./results.ts";
+import type { Outcome, Runner, Trial } from "./trial.ts";
+
+const LEARNT = "node_modules/.cache/mutation/reach.json";
+/** A test file that takes longer is too dear for a mutant. */
+const LEARN_MS_MAX = { node: 20_000, vitest: 40_000 } as const;
+/** How far tests are looked for: until those that run the place take `spentMs` together without it. */
+type Limits = { readonly spentMs: number; readonly lookedAt: number };
+/** Tests of other rooms are for what those of its own do not run. */
+const NEAR: Limits = { spentMs: 8_000, lookedAt: 12 };
+/** For what the near ones did not notice. */
+const FAR: Limits = { spentMs: 45_000, lookedAt: 40 };
+/** Failures of tests that take longer are tried again, as is what is late: the machine may be busy. */
+const SURE_MS = 3_000;
+/** A mutant may take thrice what its test takes without it, and this. */
+const LATE_MS = 8_000;
+
+/** A test file as it was: undefined `ran` where it fails or is too dear. */
+type Learnt = {
+  readonly hash: string;
+  readonly runner: Runner;
+  readonly ms: number;
+  readonly ran?: Readonly<Record<string, { readonly hash: string; readonly ranges: Range[] }>>;
+};
+
+/** Tries mutants with the tests that reach them, and remembers what it has learnt of the tests. */
+export class Tries {
+  readonly #trial: Trial;
+  readonly #sources: Sources;
+  readonly #learnt: Record<string, Learnt>;
+  /** By file, the test that has noticed a mutant last: likely the one for the next. */
+  readonly #lastBy = new Map<string, string>();
+
+  readonly #limits: Limits;
+
+  /** `far` looks for more tests; `relearn` forgets what was learnt of them earlier. */
+  constructor(trial: Trial, sources: Sources, { far = false, relearn = false } = {}) {
+    this.#trial = trial;
+    this.#sources = sources;
+    this.#limits = far ? FAR : NEAR;
+    this.#learnt = relearn ? {} : readLearnt();
+  }
+
+  /** Whether a test notices the mutant, and which one. */
+  async judge(mutant: Mutant): Promise<{ verdict: Verdict; by?: string }> {
+    const { file } = mutant;
+    const tests = await this.#testsFor(mutant);
+    if (tests.length === 0) return { verdict: "alive" };
+    const text = mutated(this.#textOf(file), mutant);
+    return this.#trial.changed(file, text, async () => {
+      for (const test of tests) {
+        const outcome = await this.#surely(test);
+        if (outcome === "passed") continue;
+        this.#lastBy.set(file, test);
+        return { verdict: outcome === "late" ? "late" : "noticed", by: test };
+      }
+      return { verdict: "alive" };
+    });
+  }
+
+  async #surely(test: string): Promise<Outcome> {
+    const { runner = "vitest", ms = 0 } = this.#learnt[test] ?? {};
+    const run = { test, runner, deadlineMs: 3 * ms + LATE_MS };
+    const outcome = await this.#trial.run(run);
+    const isDoubtful = outcome === "late" || (outcome === "failed" && ms > SURE_MS);
+    return isDoubtful ? this.#trial.run({ ...run, deadlineMs: 2 * run.deadlineMs }) : outcome;
+  }
+
+  /** The test files that run the place of the mutant: the last that noticed one, then the cheapest. */
+  async #testsFor({ file, from, to }: Mutant): Promise<string[]> {
+    const found: { test: string; ms: number }[] = [];
+    const { spentMs, lookedAt } = this.#limits;
+    let leftMs = spentMs;
+    for (const test of testsNear(file, this.#sources).slice(0, lookedAt)) {
+      const isFar = roomOf(test) !== roomOf(file);
+      if (leftMs <= 0 || (isFar && found.length > 0 && this.#limits === NEAR)) break;
+      const { ran, ms } = await this.#learn(test);
+      const place = ran?.[file];
+      if (place === undefined) continue;
+      const isAsLearnt = place.hash === hashOf(this.#textOf(file));
+      if (isAsLearnt && !overlaps(place.ranges, [from, to])) continue;
+      found.push({ test, ms });
+      leftMs -= ms;
+    }
+    const last = this.#lastBy.get(file);
+    const cost = ({ test, ms }: (typeof found)[number]) => (test === last ? 0 : ms);
+    return found.sort((one, other) => cost(one) - cost(other)).map(({ test }) => test);
+  }
+
+  async #learn(test: string): Promise<Learnt> {
+    const hash = hashOf(this.#textOf(test));
+    const known = this.#learnt[test];
+    if (known?.hash === hash) return known;
+    const learnt = (await this.#ran(test, "node")) ?? (await this.#ran(test, "vitest"));
+    this.#learnt[test] = learnt ?? { hash, runner: "vitest", ms: 0 };
+    mkdirSync(dirname(LEARNT), { recursive: true });
+    writeFileSync(LEARNT, JSON.stringify(this.#learnt));
+    return this.#learnt[test];
+  }
+
+  async #ran(test: string, runner: Runner): Promise<Learnt | undefined> {
+    const startMs = performance.now();
+    const ran = await this.#trial.learn({ test, runner, deadlineMs: LEARN_MS_MAX[runner] });
+    const ms = Math.round(performance.now() - startMs);
+    return ran && { hash: hashOf(this.#textOf(test)), runner, ms, ran: this.#hashed(ran) };
+  }
+
+  #hashed(ran: ReadonlyMap<string, Range[]>) {
+    const rows = [...ran].map(([file, ranges]) => {
+      return [file, { hash: hashOf(this.#textOf(file)), ranges }] as const;
+    });
+    return Object.fromEntries(rows);
+  }
+
+  #textOf(path: string): string {
+    return this.#sources.get(path) ?? "";
+  }
+}
+
+function overlaps(ranges: readonly Range[], [from, to]: Range): boolean {
+  return ranges.some(([start, end]) => start < to && end > from);
+}
+
+function readLearnt(): Record<string, Learnt> {
+  try {
+    return JSON.parse(readFileSync(LEARNT, "utf8")) as Record<string, Learnt>;
+  } catch {
+    return {};
+  }
+}
