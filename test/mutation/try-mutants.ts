@@ -10,9 +10,9 @@ const LEARNT = "node_modules/.cache/mutation/reach.json";
 const LEARN_MS_MAX = { node: 20_000, vitest: 40_000 } as const;
 /** How far tests are looked for: until those that run the place take `spentMs` together without it. */
 type Limits = { readonly spentMs: number; readonly lookedAt: number };
-/** Tests of other rooms are for what those of its own do not run. */
+/** Tests of other rooms are for files that have none in their own. */
 const NEAR: Limits = { spentMs: 8_000, lookedAt: 12 };
-/** For what the near ones did not notice. */
+/** For mutants that the near ones did not notice, or do not reach. */
 const FAR: Limits = { spentMs: 45_000, lookedAt: 40 };
 /** Failures of tests that take longer are tried again, as is what is late: the machine may be busy. */
 const SURE_MS = 3_000;
@@ -73,11 +73,13 @@ export class Tries {
   /** The test files that run the place of the mutant: the last that noticed one, then the cheapest. */
   async #testsFor({ file, from, to }: Mutant): Promise<string[]> {
     const found: { test: string; ms: number }[] = [];
+    const near = testsNear(file, this.#sources);
+    const own = near.filter((test) => roomOf(test) === roomOf(file));
     const { spentMs, lookedAt } = this.#limits;
     let leftMs = spentMs;
-    for (const test of testsNear(file, this.#sources).slice(0, lookedAt)) {
-      const isFar = roomOf(test) !== roomOf(file);
-      if (leftMs <= 0 || (isFar && found.length > 0 && this.#limits === NEAR)) break;
+    const isEnough = this.#limits === NEAR && own.length > 0;
+    for (const test of (isEnough ? own : near).slice(0, lookedAt)) {
+      if (leftMs <= 0) break;
       const { ran, ms } = await this.#learn(test);
       const place = ran?.[file];
       if (place === undefined) continue;
