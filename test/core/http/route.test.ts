@@ -6,6 +6,7 @@ import {
   findRoute,
   type Lifecycle,
   type Operation,
+  operationWindows,
   type RouteTable,
 } from "../../../src/core/http/route.ts";
 
@@ -55,6 +56,23 @@ const NOTHING = { operation: undefined, template: undefined, allowedMethods: und
 const idOf = (method: string, path: string, table = TABLE) =>
   findRoute(table, method, path).operation?.operationId;
 const templateOf = (path: string, table = TABLE) => findRoute(table, "GET", path).template;
+
+describe("The windows of operations", () => {
+  it("are those of all operations of all tables, none where none has any", () => {
+    const minute = { window: "minute", limit: 1, part: "a" } as const;
+    const day = { window: "day", limit: 2, part: "b" } as const;
+    const limited = (...windows: (typeof minute | typeof day)[]) => {
+      return operation("GET", "/v1/pets", { limits: { windows } as Operation["limits"] });
+    };
+    const tables = [{ ...TABLE, operations: [limited(minute), limited(day)] }, ANY, TABLE];
+    assert.deepEqual(operationWindows([...tables, { ...TABLE, operations: [limited(day)] }]), [
+      minute,
+      day,
+      day,
+    ]);
+    assert.deepEqual(operationWindows([TABLE, ANY]), []);
+  });
+});
 
 describe("A request costs", () => {
   const costs = [
@@ -110,6 +128,15 @@ describe("A route is found", () => {
       assert.deepEqual(findRoute({ basePath: "/v1", operations }, "GET", path), NOTHING);
     }
     assert.equal(templateOf("/v1/pets", { basePath: "/v1", operations }), "/{a}/pets");
+  });
+
+  it("by the bytes of the path, or loosely where the service reads it so", () => {
+    const loose: RouteTable = { ...ANY, paths: "loose" };
+    assert.equal(templateOf("/v1/a//b", ANY), "/v1/*");
+    assert.deepEqual(findRoute(ANY, "GET", "/V1/a"), NOTHING);
+    assert.equal(templateOf("/V1/a", loose), "/v1/*");
+    assert.deepEqual(findRoute(loose, "GET", "/v1/a//b"), NOTHING);
+    assert.deepEqual(findRoute(loose, "GET", "/v2/a"), NOTHING);
   });
 
   it("with the operation of the method, where HEAD is as good as GET", () => {
