@@ -9,6 +9,7 @@ import {
   operationWindows,
   type RouteTable,
 } from "../../../src/core/http/route.ts";
+import type { Limit } from "../../../src/core/quota/windows.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 
@@ -59,10 +60,10 @@ const templateOf = (path: string, table = TABLE) => findRoute(table, "GET", path
 
 describe("The windows of operations", () => {
   it("are those of all operations of all tables, none where none has any", () => {
-    const minute = { window: "minute", limit: 1, part: "a" } as const;
-    const day = { window: "day", limit: 2, part: "b" } as const;
-    const limited = (...windows: (typeof minute | typeof day)[]) => {
-      return operation("GET", "/v1/pets", { limits: { windows } as Operation["limits"] });
+    const minute: Limit = { window: "minute", limit: 1, part: { id: "a", name: "listPets" } };
+    const day: Limit = { window: "day", limit: 2, part: { id: "a", name: "listPets" } };
+    const limited = (...windows: Limit[]) => {
+      return operation("GET", "/v1/pets", { limits: { id: "a", windows } });
     };
     const tables = [{ ...TABLE, operations: [limited(minute), limited(day)] }, ANY, TABLE];
     assert.deepEqual(operationWindows([...tables, { ...TABLE, operations: [limited(day)] }]), [

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { capsError, freeCapNumbers, mergeCaps } from "../../../src/core/keys/caps.ts";
+import { updateKey } from "../../../src/core/keys/edit-keys.ts";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
 
 function key(account: string, number: number | undefined): KeyRecord {
@@ -10,6 +11,8 @@ function key(account: string, number: number | undefined): KeyRecord {
     ...{ scopes: [], from: [], createdMs: 0, ...caps },
   };
 }
+
+const TERMS = { environment: "production", plan: "free", limits: [], meta: {}, createdMs: 0 };
 
 describe("the numbers of caps", () => {
   it("are those that no key of the account has, the next one first", () => {
@@ -26,6 +29,19 @@ describe("the numbers of caps", () => {
     assert.equal(freeCapNumbers(all, "a", 1), undefined);
     assert.deepEqual(freeCapNumbers(all.slice(1), "a", 1), [0]);
     assert.equal(freeCapNumbers(all.slice(1), "a", 2), undefined);
+  });
+
+  it("are refused to one key more than there are, and are kept by a key that has one", () => {
+    const all = Array.from({ length: 1_024 }, (_, number) => key("a", number));
+    const keys = [...all, { ...key("a", undefined), id: "bare" }];
+    const accounts = [{ ...TERMS, id: "a" }];
+    const caps = [{ window: "minute", limit: 1 }] as const;
+    const refused = updateKey({ keys, accounts }, "bare", { caps }, 0);
+    assert.ok(!refused.ok && refused.reason === "refused");
+    assert.match(refused.message, /^Cannot cap one more key of account a: 1024 of its keys/);
+    const changed = updateKey({ keys, accounts }, "k7", { caps }, 0);
+    assert.ok(changed.ok);
+    assert.deepEqual(changed.changed.caps, { number: 7, limits: caps });
   });
 });
 
