@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
+import type { TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
@@ -91,13 +92,20 @@ describe("2.1 CLIENT PAUSE / BUSY script", () => {
       },
     },
   ];
+  async function holdUntilAway(house: TestGateway, hold: () => Promise<unknown>): Promise<boolean> {
+    const isAway = changes(house).includes("store_away");
+    if (!isAway) await hold();
+    return isAway;
+  }
+
   for (const { how, hold } of holds) {
     it(`(${how}) is an absence like any other: answers go on, and each request is charged once`, async () => {
       await using house = await openHouseBehind(server);
       const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 100_000 } });
       const load = startLoad(house, [key], 200);
       await eventually(() => load.told.length > 50);
-      await hold();
+      // Four calls in a row must be late: a machine that stands still meanwhile sends fewer.
+      await eventually(() => holdUntilAway(house, hold), { everyMs: 1.5 * HELD_MS });
       await eventually(() => changes(house).includes("store_back"));
       const told = await load.stop();
       assert.deepEqual(

@@ -60,7 +60,8 @@ async function openPair() {
 it("2.1 Failover (async): with a replica 500 ms behind, admitted <= limit + lag x rate; and bans hold", async (t) => {
   await using pair = await openPair();
   await using house = await openHouseBehind(pair.front, {
-    config: { plans: { free: { day: LIMIT }, pro: { day: 1 } }, bans: BANS },
+    // Redis refuses at once: a machine that stands still for 50 ms must not look like its absence.
+    config: { storeTimeout: "1s", plans: { free: { day: LIMIT }, pro: { day: 1 } }, bans: BANS },
   });
   const [{ key, account }, banned] = [await house.issue(), await house.issue({ plan: "pro" })];
   const other = await house.issue();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { freshMetrics } from "../../admin/scrape.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { startLanguageModel } from "../../support/gateway/language-model.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
@@ -127,6 +128,28 @@ async function spend({ clients }: Shared, tokensOf: (request: number) => number)
   return { requests, told };
 }
 
+const ALONE = "tollgate_store_unavailable_decisions_total";
+
+/**
+ * Tries a claim about gateways that have their store. A machine that stands still for a second keeps
+ * it from one, which counts by its share then, and says so: the claim is tried of others.
+ */
+async function whileStored(
+  open: () => Promise<Shared>,
+  claim: (shared: Shared) => Promise<void>,
+): Promise<void> {
+  for (let left = 4; ; left--) {
+    await using shared = await open();
+    try {
+      return await claim(shared);
+    } catch (error) {
+      const metrics = await Promise.all(shared.houses.map((one) => freshMetrics(one.adminUrl)));
+      const names = metrics.flatMap((each) => [...each].filter(([name]) => name.startsWith(ALONE)));
+      if (left === 0 || names.every(([, decisions]) => decisions === 0)) throw error;
+    }
+  }
+}
+
 describe("the openai client, unmodified", () => {
   const LIMIT = 40_000;
   const MAX = 1_600;
@@ -136,43 +159,45 @@ describe("the openai client, unmodified", () => {
       const bound = Math.floor((LIMIT * (MAX - hold)) / hold);
 
       it(`stays in the bound with ${gateways} gateways, 50 requests at once and a hold of ${hold}`, async () => {
-        await using shared = await openShared(gateways, { hold, max: MAX }, { year: LIMIT });
-        const { requests, told } = await spend(
-          shared,
-          (request) => 100 + ((request * 337) % 1_400),
-        );
-        const used = await settled(shared, requests);
-        assert.equal(used, told, "the store has counted what the clients were told");
-        assert.ok(used <= LIMIT + bound, `${used} used`);
-        // Nothing is under way any more: what is refused now does not fit. Gateways hear of what
-        // another one gave back within a moment.
-        let further = 0;
-        while (LIMIT - used - further >= hold) {
-          further += await eventually(() => complete(shared.clients[0] as OpenAI, hold, false));
-        }
-        await assert.rejects(complete(shared.clients[0] as OpenAI, 1, false), { status: 429 });
+        const open = () => openShared(gateways, { hold, max: MAX }, { year: LIMIT });
+        await whileStored(open, async (shared) => {
+          const { requests, told } = await spend(
+            shared,
+            (request) => 100 + ((request * 337) % 1_400),
+          );
+          const used = await settled(shared, requests);
+          assert.equal(used, told, "the store has counted what the clients were told");
+          assert.ok(used <= LIMIT + bound, `${used} used`);
+          // Nothing is under way any more: what is refused now does not fit. Gateways hear of what
+          // another one gave back within a moment.
+          let further = 0;
+          while (LIMIT - used - further >= hold) {
+            further += await eventually(() => complete(shared.clients[0] as OpenAI, hold, false));
+          }
+          await assert.rejects(complete(shared.clients[0] as OpenAI, 1, false), { status: 429 });
+        });
       });
     }
   }
 
   it("reaches the bound, and does not pass it, where all that fits uses max at once", async () => {
     const hold = 800;
-    await using shared = await openShared(
-      2,
-      { hold, max: MAX },
-      { year: LIMIT },
-      { durationMs: 500 },
-    );
-    const { requests, told } = await spend(shared, () => MAX);
-    assert.equal(told, LIMIT + (LIMIT * (MAX - hold)) / hold);
-    assert.equal(await settled(shared, requests), told);
+    const answers = { durationMs: 2_000 };
+    const open = () => openShared(2, { hold, max: MAX }, { year: LIMIT }, answers);
+    await whileStored(open, async (shared) => {
+      const { requests, told } = await spend(shared, () => MAX);
+      assert.equal(told, LIMIT + (LIMIT * (MAX - hold)) / hold);
+      assert.equal(await settled(shared, requests), told);
+    });
   });
 
   it("goes over by max for each request under way with a hold of 0, and by no more", async () => {
-    await using shared = await openShared(2, { hold: 0, max: MAX }, { year: LIMIT });
-    const { requests, told } = await spend(shared, () => MAX);
-    assert.ok(told > LIMIT && told < LIMIT + 50 * MAX, `${told} used`);
-    assert.equal(await settled(shared, requests), told);
+    const open = () => openShared(2, { hold: 0, max: MAX }, { year: LIMIT });
+    await whileStored(open, async (shared) => {
+      const { requests, told } = await spend(shared, () => MAX);
+      assert.ok(told > LIMIT && told < LIMIT + 50 * MAX, `${told} used`);
+      assert.equal(await settled(shared, requests), told);
+    });
   });
 
   it("that does not ask for the usage of a stream takes untold", async () => {
