@@ -144,8 +144,9 @@ async function whileStored(
       return await claim(shared);
     } catch (error) {
       const metrics = await Promise.all(shared.houses.map((one) => freshMetrics(one.adminUrl)));
-      const names = metrics.flatMap((each) => [...each].filter(([name]) => name.startsWith(ALONE)));
-      if (left === 0 || names.every(([, decisions]) => decisions === 0)) throw error;
+      const told = metrics.flatMap((each) => [...each].filter(([name]) => name.startsWith(ALONE)));
+      const alone = told.reduce((sum, [, decisions]) => sum + decisions, 0);
+      if (left === 0 || alone === 0) throw error;
     }
   }
 }

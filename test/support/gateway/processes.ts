@@ -142,11 +142,11 @@ function watch(child: ChildProcess): Watched {
     stdout: () => stdout,
     stderr: () => stderr,
     lines,
-    line: (fits, withinMs = 60_000) => {
+    line: (fits, withinMs = 120_000) => {
       const find = () => lines().find(fits) ?? fail(`no such line yet${soFar()}`);
       return eventually(find, { withinMs });
     },
-    says: async (text, withinMs = 60_000) => {
+    says: async (text, withinMs = 120_000) => {
       const find = () => {
         const said = stdout + stderr;
         const found = typeof text === "string" ? said.includes(text) : text.test(said);
