@@ -123,6 +123,25 @@ describe("the configuration on the page", () => {
   });
 });
 
+describe("an admin token", () => {
+  it("is asked for once in a tab, and again in another one", async () => {
+    const token = "canary-admin-token-0123456789abcdef";
+    await using house = await startTestGateway({
+      config: { admin: { listen: "127.0.0.1:0", token } },
+    });
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    await page.getByRole("textbox", { name: "Token" }).fill(token);
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.reload();
+    await page.getByText("Ready", { exact: true }).waitFor();
+    assert.equal(await page.getByRole("dialog").count(), 0);
+    const other = await openTab(browser, `${house.adminUrl}/`);
+    await other.page.getByRole("dialog").waitFor();
+    assert.deepEqual([...complaints, ...other.complaints], []);
+  });
+});
+
 type Figures = { readonly atMs: number; readonly durations: object } & Readonly<
   Record<string, unknown>
 >;

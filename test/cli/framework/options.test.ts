@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { formatCsv } from "../../../src/cli/framework/table.ts";
+import { openFolder, runVerb, writeConfig } from "../kit.ts";
+
+describe("the values of options", () => {
+  it("are refused with 64 and their form: an admin listener over TLS, metadata without a name", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const create = ["keys", "create", "--env", "production", "--plan", "free"];
+    for (const [args, says] of [
+      [["status", "--admin", "https://127.0.0.1:9090"], /^Cannot read --admin as the address of/],
+      [["bans", "list", "--admin", "127.0.0.1:9090"], /^Cannot read --admin as the address of/],
+      [["explain", "r", "--admin", "ftp://127.0.0.1"], /^Cannot read --admin as the address of/],
+      [[...create, "--meta", "=42"], /^Cannot read --meta as NAME=VALUE: the value is "=42"/],
+      [[...create, "--meta", "tenant"], /^Cannot read --meta as NAME=VALUE: the value is "tenant"/],
+      [
+        [...create, "--meta", "a=1", "--meta", "a=2"],
+        /^Cannot use one name of --meta twice: give each name once/,
+      ],
+      [
+        [...create, "--cap", "day=x"],
+        /^Cannot read --cap as WINDOW=NUMBER with a window of second/,
+      ],
+      [[...create, "--cap", "tokens.day=1"], /^Cannot read --cap as WINDOW=NUMBER/],
+    ] as const) {
+      const said = await runVerb([...args, "--config", file]);
+      assert.deepEqual([said.status, said.out], [64, ""], args.join(" "));
+      assert.match(said.err, says);
+    }
+    const made = await runVerb([...create, "--meta", "token=a=b", "--json", "--config", file]);
+    assert.equal(made.status, 0, "a value may hold =");
+  });
+});
+
+describe("comma-separated values", () => {
+  it("are no formula for a spreadsheet, and keep commas, quotes and lines", () => {
+    const texts = ["=1+1", "+1", "-1", "@sum", "\t1", "\r1", "a=1", 'say "a, b"', "two\nlines"];
+    const rows = texts.map((text) => [text, -1]);
+    assert.equal(
+      formatCsv(["name", "units"], rows),
+      [
+        "name,units",
+        ...["'=1+1,-1", "'+1,-1", "'-1,-1", "'@sum,-1", "'\t1,-1", '"\'\r1",-1'],
+        ...["a=1,-1", '"say ""a, b""",-1', '"two\nlines",-1', ""],
+      ].join("\r\n"),
+    );
+  });
+});
