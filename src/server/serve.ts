@@ -106,6 +106,8 @@ class Service {
   #signalled = false;
   #endingMs = 0;
   #stopped = false;
+  /** Why it has to reload once it serves. */
+  #due: string | undefined;
   #ended: (status: number) => void = () => {};
 
   constructor(serving: ServeOptions, surroundings: ProcessContext, { pipe, log, loaded }: Opened) {
@@ -145,6 +147,7 @@ class Service {
     const { urls, adminUrl } = this.#started;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
     if (this.#signalled) this.#end(EXIT_OK, this.#drainMs());
+    else if (this.#due !== undefined) this.#reload(this.#due);
     return ended;
   }
 
@@ -158,7 +161,11 @@ class Service {
   }
 
   #reload(because: string): void {
-    if (this.#ending || this.#started === undefined) return;
+    if (this.#ending) return;
+    if (this.#started === undefined) {
+      this.#due = because;
+      return;
+    }
     this.#log.info("reloading", { because });
     this.#started.reload().catch((error) => this.#onCrash(error));
   }
@@ -176,7 +183,13 @@ class Service {
   #onCrash(error: unknown): void {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log.error("unexpected_failure", { name, why: message, stack });
-    if (!this.#ending) this.#end(EXIT_FAILURE, CRASH_DRAIN_MS);
+    if (this.#ending) return;
+    this.#end(EXIT_FAILURE, CRASH_DRAIN_MS);
+    // The drain of the configuration may be longer: what is cut has its line and its charge.
+    setTimeout(
+      () => void this.#started?.stop({ atOnce: true }).catch(() => {}),
+      CRASH_DRAIN_MS,
+    ).unref();
   }
 
   #end(status: number, drainMs: number): void {

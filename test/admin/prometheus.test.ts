@@ -150,6 +150,55 @@ describe("metrics", () => {
     assert.equal(samples.get(reload), 1_700_000_001);
   });
 
+  it("tell of the certificates of one place the one that ends first, whichever comes first", async () => {
+    const of = (endsMs: number) => {
+      return { environment: "production", certificate: "listener", endsMs } as const;
+    };
+    for (const ends of [
+      [2_000_999, 5_000_000],
+      [5_000_000, 2_000_999],
+    ]) {
+      const certificates = () => ends.map(of);
+      const samples = await scrape(createPrometheusMetrics({ ...WATCHED, certificates }));
+      const name = "tollgate_certificate_expiry_timestamp_seconds";
+      assert.equal(samples.get(`${name}{env="production",certificate="listener"}`), 2_000);
+    }
+  });
+
+  it("have durations of as many operations as the configuration in force says, and one of the others", async () => {
+    const metrics = createPrometheusMetrics(WATCHED);
+    metrics.configured(configWith("aa", false), 1_700_000_000_500);
+    for (const route of ["/a", "/b", "/c", "/d", "/a"]) metrics.request({ ...LINE, route }, TIMES);
+    const counts = [...(await scrape(metrics))].filter(([name]) => {
+      return name.startsWith("tollgate_route_duration_seconds_count");
+    });
+    const name = (env: string, route: string) => {
+      return `tollgate_route_duration_seconds_count{env="${env}",route="${route}"}`;
+    };
+    assert.deepEqual(counts, [
+      [name("production", "/a"), 2],
+      [name("production", "/b"), 1],
+      [name("overflow", "overflow"), 2],
+    ]);
+  });
+
+  it("have one sample of an upstream that two backends of an environment have: 0 where one has it out", async () => {
+    const of = (backend: string, up: boolean) => {
+      return { environment: "production", backend, origin: "http://a:1", up };
+    };
+    for (const [all, value] of [
+      [[of("/a", true), of("/b", true)], 1],
+      [[of("/a", false), of("/b", true)], 0],
+      [[of("/a", true), of("/b", false)], 0],
+    ] as const) {
+      const text = await createPrometheusMetrics({ ...WATCHED, upstreams: () => all }).render();
+      const told = samplesOf(text).filter(([name]) => name.startsWith("tollgate_upstream_up"));
+      assert.deepEqual(told, [
+        ['tollgate_upstream_up{env="production",upstream="http://a:1"}', value],
+      ]);
+    }
+  });
+
   it("ask others at each scrape, and show no password of an upstream", async () => {
     let commands = 1;
     const metrics = createPrometheusMetrics({ ...WATCHED, storeCommands: () => commands });

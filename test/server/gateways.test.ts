@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { GatewayReport } from "../../src/telemetry/gateway-status.ts";
 import { runVerb } from "../cli/kit.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { type RunningProcess, runTollgate, startTollgate } from "../support/gateway/processes.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { type Folder, get, issueKeys, openFolder } from "./workers/kit.ts";
@@ -242,5 +244,23 @@ describe("a gateway with a store of its own", () => {
       assert.deepEqual([own?.state, own?.self, own?.differs], ["ready", true, []]);
       assert.equal(response.headers.get("x-total-count"), "1");
     });
+  });
+
+  it("tells its own refusals, and not those of its backend", async () => {
+    await using backend = await startTestUpstream((_seen, response) => {
+      response.writeHead(503).end();
+    });
+    await using house = await startTestGateway({ backend, keys: { [KEY]: {} } });
+    const rates = async () => {
+      const [own] = (await (await house.admin("/api/gateways")).json()) as GatewayReport[];
+      return [own?.requestsPerSecond ?? 0, own?.refusalsPerSecond ?? 0] as const;
+    };
+    for (let i = 0; i < 8; i++) assert.equal((await house.ask(KEY)).status, 503);
+    await eventually(async () => {
+      const [requests, refusals] = await rates();
+      assert.deepEqual([requests > 0, refusals], [true, 0]);
+    });
+    for (let i = 0; i < 8; i++) assert.equal((await house.ask("no key")).status, 401);
+    await eventually(async () => assert.ok((await rates())[1] > 0));
   });
 });

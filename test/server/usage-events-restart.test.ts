@@ -41,6 +41,20 @@ async function fill(
 const sent = ({ lines }: Pick<ReturnType<typeof startTollgate>, "lines">) =>
   lines().filter(({ kind }) => kind === "usage").length;
 
+/** The kinds of the events that the admin page shows, once a reload is one of them. */
+async function lastEvents(admin: string): Promise<string[]> {
+  const headers = { "Content-Type": "application/json" };
+  await fetch(`${admin}/api/reload`, { method: "POST", headers, body: "{}" });
+  const { body } = await fetch(`${admin}/api/events`);
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const piece of body as unknown as AsyncIterable<Uint8Array>) {
+    text += decoder.decode(piece, { stream: true });
+    if (text.includes("config_reloaded")) break;
+  }
+  return [...text.matchAll(/"kind":"(\w+)"/g)].map(([, kind]) => String(kind));
+}
+
 it("a gateway that is killed between two attempts loses no day, and after a restart sends only what is new", async () => {
   await using folder = await openFolder();
   await using receiver = await startUsageReceiver();
@@ -66,6 +80,9 @@ it("a gateway that is killed between two attempts loses no day, and after a rest
   {
     await using second = startTollgate(["start", "--config", file]);
     await eventually(() => assert.equal(sent(second), EVENTS), { withinMs: 60_000 });
+    const { admin } = await second.line(({ msg }) => msg === "serving");
+    const kinds = await lastEvents(String(admin));
+    assert.ok(kinds.length > 0 && !kinds.includes("usage"), `people are shown ${kinds}`);
     await second.stop();
   }
   const all = receiver.all().length;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, it, vi } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { meterPart } from "../../src/core/quota/meters.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
@@ -8,6 +8,8 @@ import type { AccountRef, QuotaStore } from "../../src/stores/quotas/quota-store
 import { accountId } from "../../src/stores/quotas/quota-store.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { open } from "../stores/quotas/redis/redis-kit.ts";
+import { openBlackHole } from "../support/black-hole.ts";
+import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { recordsFrom } from "../support/records.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -322,6 +324,55 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
     });
   });
 }
+
+it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async (t) => {
+  const pausesMs: number[] = [];
+  const wait = globalThis.setTimeout;
+  const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+    work: () => void,
+    ms: number,
+  ) => {
+    if (new Error().stack?.includes("/usage-event-sender.ts")) pausesMs.push(ms);
+    return wait(work, ms);
+  }) as typeof setTimeout);
+  t.onTestFinished(() => spy.mockRestore());
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"] });
+  const store = await billing.openStore();
+  const retries = async (from: number) => {
+    receiver.verdict = 500;
+    await billing.charge(store, "acme", 1);
+    billing.nowMs += DAY_MS;
+    const of = () => pausesMs.slice(from).filter((ms) => ms !== 20);
+    await eventually(() => assert.ok(of().length >= 2));
+    const [first, second] = of();
+    receiver.verdict = 200;
+    const all = receiver.counted().size;
+    await eventually(() => assert.equal(receiver.counted().size, all + 1));
+    return [first, second];
+  };
+  billing.send(store);
+  assert.deepEqual(await retries(0), [40, 80]);
+  assert.deepEqual(await retries(pausesMs.length), [40, 80]);
+});
+
+it("a receiver of usage events that does not answer holds up no end", async () => {
+  await using hole = await openBlackHole();
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver: { ...receiver, url: hole.origin } });
+  const store = await billing.openStore();
+  await billing.charge(store, "acme", 3);
+  billing.nowMs += DAY_MS;
+  const sender = billing.send(store);
+  await eventually(() => assert.equal(hole.connections, 1));
+  const { value: tookMs, stalledMs } = await watchStalls(async () => {
+    const startMs = performance.now();
+    await sender.close();
+    return performance.now() - startMs;
+  });
+  assert.ok(tookMs < 3_000 + stalledMs, `${tookMs} ms, of 10 s that an answer may take`);
+  assert.deepEqual(billing.lines("usage_unsent"), [], "it did not fail: it was cut");
+});
 
 describe("usage events of several gateways on one Redis", () => {
   it("are sent by one of them at a time, so none is double", async () => {

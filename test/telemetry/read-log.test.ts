@@ -40,6 +40,17 @@ describe("a log read again", () => {
     assert.equal(told.at(-1)?.[0], told.at(-1)?.[1], "all bytes were told");
   });
 
+  it("has decided requests only with their cost", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "costs.log");
+    const { cost: _, ...costless } = REQUEST;
+    const { decidedAt: __, ...undecided } = costless;
+    const all = [costless, undecided, REQUEST].map((line) => JSON.stringify(line));
+    await writeFile(file, all.join("\n"));
+    const tally = await readLogs([file], { request: () => {} });
+    assert.deepEqual(tally, { lines: 3, requests: 2, damaged: 1, firstDamage: `${file}:1` });
+  });
+
   it("that was compressed and cut off gives what came before the cut, and counts the cut", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "cut.gz");
@@ -51,7 +62,8 @@ describe("a log read again", () => {
     let requests = 0;
     const tally = await readLogs([file], { request: () => requests++ });
     assert.ok(requests > 100 && requests < 5_000, String(requests));
-    assert.ok(tally.damaged > 0, JSON.stringify(tally));
+    const { lines: read, damaged, firstDamage } = tally;
+    assert.deepEqual([read, damaged, firstDamage], [requests, 1, `${file}:${requests + 1}`]);
   });
 
   it("that is not there is said before anything is told", async () => {

@@ -35,3 +35,25 @@ describe("the last events", () => {
     assert.deepEqual(worker.take(), [event(3)]);
   });
 });
+
+it("a reason is that of people who imposed a ban, never of one that was earned", () => {
+  const recent = new RecentEvents();
+  const owner = { account: "a", environment: "production" };
+  const ban = {
+    kind: "ban",
+    time: 5_000,
+    account: "a",
+    env: "production",
+    reason: "abuse",
+  } as const;
+  const rest = { window: "day", until: 60, offences: 0 };
+  recent.add({ ...ban, ...rest, imposed: true });
+  recent.add({ ...ban, ...rest, decidedAt: 5_000, strikes: [4] });
+  assert.deepEqual(
+    recent.bansOf(owner).map(({ imposed, reason, strikes }) => [imposed, reason, strikes.length]),
+    [
+      [true, "abuse", 0],
+      [undefined, undefined, 1],
+    ],
+  );
+});

@@ -14,4 +14,22 @@ describe("a tally", () => {
       [9, 2, 4],
     );
   });
+
+  it("has as much room as it may, although what overflowed elsewhere came first", () => {
+    const told = (first: (tally: MetricVec<{ value: number }>) => void) => {
+      const tally = new MetricVec(["a"], 4, newCounterCell);
+      first(tally);
+      for (const label of ["x", "y", "z", "u", "v", "x"]) tally.cell(label).value += 1;
+      return [...tally.entries()].map(([{ a }, { value }]) => `${a} ${value}`).sort();
+    };
+    const all = ["overflow 2", "x 2", "y 1", "z 1"];
+    assert.deepEqual(
+      told(() => {}),
+      all,
+    );
+    assert.deepEqual(
+      told((tally) => tally.overflow()),
+      all,
+    );
+  });
 });

@@ -112,6 +112,23 @@ describe("the pauses of a webhook", () => {
     webhook.close();
   });
 
+  it("begin with 1 s again for a receiver that is configured after there was none", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 503;
+    const settings = { ...all, url: receiver.url };
+    const webhook = new Webhook(settings, Date.now);
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(pausesMs.includes(8_000)));
+    webhook.reconfigure(undefined);
+    const before = pausesMs.length;
+    webhook.reconfigure(settings);
+    webhook.take(event("second"));
+    const retries = () => pausesMs.slice(before).filter((ms) => ms !== 100);
+    await eventually(() => assert.ok(retries().length >= 2));
+    assert.deepEqual(retries().slice(0, 2), [1_000, 2_000]);
+    webhook.close();
+  });
+
   it("of a receiver that was replaced do not keep the next one waiting", async () => {
     await using gone = await startWebhookReceiver();
     await using next = await startWebhookReceiver();

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
@@ -51,12 +51,19 @@ export async function openCompileCache(): Promise<CompileCache> {
 
 /**
  * For a process whose parent is gone, which is the only one left to remove the folder. Folders of
- * other processes are not touched.
+ * other processes are not touched. The folder gets another name first, because other processes of
+ * the same parent write to it as they end.
  */
 export async function removeCompileCache(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<void> {
   const folder = env[VARIABLE];
   if (folder === undefined || !basename(folder).startsWith(PREFIX)) return;
-  await rm(folder, { recursive: true, force: true }).catch(() => {});
+  const removed = `${folder}-removed`;
+  try {
+    await rename(folder, removed);
+    await rm(removed, { recursive: true, force: true });
+  } catch {
+    // Another process removes it.
+  }
 }

@@ -46,13 +46,12 @@ export class GatewayAnnouncer {
 
   /** Announces the gateway now and each second. */
   start(): void {
-    this.#timer = setInterval(() => this.announce(), EVERY_MS).unref();
-    this.announce();
+    this.#timer = setInterval(() => this.#announce(), EVERY_MS).unref();
+    this.#announce();
   }
 
-  /** Announces it now, between `start` and `close`, unless the last message has no reply yet. */
-  announce(): void {
-    if (this.#timer === undefined) return;
+  /** Announces it, unless the last message has no reply yet. */
+  #announce(): void {
     this.#telling ??= this.#tell().finally(() => {
       this.#telling = undefined;
     });

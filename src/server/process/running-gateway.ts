@@ -210,7 +210,6 @@ export class RunningGateway implements GatewayHandle {
   stop({ atOnce } = { atOnce: false }): Promise<void> {
     if (atOnce) this.#hurry.abort();
     this.#stopping ??= this.#stopOnce();
-    this.#announcer?.announce();
     if (atOnce) this.#engine.closeNow();
     return this.#stopping;
   }

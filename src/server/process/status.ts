@@ -69,7 +69,7 @@ const JOINS: { readonly [N in keyof Gauges]: Join<Gauges[N]> } = {
   upstreams: (all) => {
     const upstreams = new Map<string, Gauges["upstreams"][number]>();
     for (const one of all.flat()) {
-      const id = `${one.environment} ${one.origin}`;
+      const id = `${one.environment} ${one.backend ?? ""} ${one.origin}`;
       upstreams.set(id, { ...one, up: one.up && upstreams.get(id)?.up !== false });
     }
     return [...upstreams.values()];

@@ -53,6 +53,8 @@ class Service {
   #gateway: WorkerHandle | undefined;
   #starting: Promise<void> | undefined;
   #stopping = false;
+  /** Set once the supervisor is gone: this process cleans up for it. */
+  #removed: Promise<void> | undefined;
 
   constructor(channel: SupervisorChannel, surroundings: ProcessContext) {
     this.#channel = channel;
@@ -121,8 +123,11 @@ class Service {
   }
 
   async #reload(config: Config, id: number): Promise<void> {
+    const before = this.#config;
     this.#config = { ...config, admin: undefined };
     const reloaded = await this.#gateway?.reload();
+    // The drain is that of the configuration in force.
+    if (reloaded?.ok === false) this.#config = before;
     if (reloaded !== undefined) await this.#channel.send({ reloaded, id });
   }
 
@@ -147,8 +152,8 @@ class Service {
    * already, ends at once.
    */
   #onGone(): void {
-    const removed = removeCompileCache(this.#surroundings.env);
-    if (this.#stopping) void removed.then(() => this.#surroundings.process.kill());
+    this.#removed = removeCompileCache(this.#surroundings.env);
+    if (this.#stopping) void this.#removed.then(() => this.#surroundings.process.kill());
     else void this.#stop(EXIT_OK);
   }
 
@@ -167,6 +172,9 @@ class Service {
     const endMs = deadlineMs + CUT_MS;
     setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
+    // The drain of the configuration may be longer: what is cut has its line and its charge.
+    const cut = () => void this.#gateway?.stop({ atOnce: true }).catch(() => {});
+    if (withinMs < wholeMs) setTimeout(cut, withinMs).unref();
     await this.#starting;
     await Promise.race([this.#gateway?.stop(), late]).catch((error: unknown) => {
       this.#log?.error("stop_failed", { why: error instanceof Error ? error.message : error });
@@ -177,7 +185,7 @@ class Service {
   /** Sends the last counts and lines before the exit. */
   async #leave(status: number): Promise<void> {
     await this.#tell();
-    await this.#pipe.flush(LAST_LINES_MS);
+    await Promise.all([this.#pipe.flush(LAST_LINES_MS), this.#removed]);
     this.#end(status);
   }
 }

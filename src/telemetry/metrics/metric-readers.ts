@@ -17,6 +17,7 @@ export type MetricSources = {
   readonly tunnels: () => number;
   readonly upstreams: () => Iterable<{
     readonly environment: string;
+    readonly backend?: string | undefined;
     readonly origin: string;
     readonly up: boolean;
   }>;
@@ -144,12 +145,16 @@ function counted(tally: MetricVec<CounterCell>): MetricReader {
   };
 }
 
-function* upstreamsUp({ upstreams }: MetricSources): Generator<Sample> {
-  let left = SERIES_MAX;
-  for (const { environment, origin, up } of upstreams()) {
-    if (left-- === 0) return;
-    yield [{ env: environment, upstream: new URL(origin).origin }, up ? 1 : 0];
+/** A sample for each upstream: 0 where one of the backends that have it has it out of service. */
+function upstreamsUp({ upstreams }: MetricSources): Sample[] {
+  const ups = new Map<string, Sample>();
+  for (const { environment: env, origin, up } of upstreams()) {
+    const upstream = new URL(origin).origin;
+    const id = `${env} ${upstream}`;
+    const isUp = up && ups.get(id)?.[1] !== 0;
+    ups.set(id, [{ env, upstream }, isUp ? 1 : 0]);
   }
+  return [...ups.values()].slice(0, SERIES_MAX);
 }
 
 /** A sample for each set of labels: the certificate that ends first. */

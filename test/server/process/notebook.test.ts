@@ -91,15 +91,17 @@ describe("a notebook", () => {
     await notebook.flush();
     line();
     notebook.addDeprecatedCall(OLD, "a");
-    await notebook.flush();
+    const flushed = notebook.flush();
+    line();
+    await flushed;
     isAway = false;
     await notebook.close();
-    assert.deepEqual(await refused(), [[0, 2]]);
+    assert.deepEqual(await refused(), [[0, 3]]);
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"])).keys()], ["k_1"]);
     const [call] = await store.activity.calls([OLD]);
     assert.equal(call?.requests, 2);
     await notebook.flush();
-    assert.deepEqual(await refused(), [[0, 2]]);
+    assert.deepEqual(await refused(), [[0, 3]]);
     await store.close();
   });
 

@@ -67,3 +67,33 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
     "one that is over is not announced, at its instant already",
   );
 });
+
+test("a sunset that the store could not be asked about at 7 days is told at 7 days, when it can", async () => {
+  const lifecycle = { deprecated: true, sunsetMs: 100 * DAY_MS };
+  const routes = { operations: [{ method: "GET", template: "/v1/a", lifecycle }] };
+  const config = { environments: [{ name: "production", routes, services: [] }] };
+  const told: unknown[] = [];
+  let nowMs = 80 * DAY_MS;
+  let tries = 0;
+  let isAway = false;
+  const stop = watchUpstreamsAndSunsets({
+    config: () => config as unknown as Config,
+    upstreams: () => [],
+    log: createLog({ write: (line: string) => told.push(JSON.parse(line).days) }, "info"),
+    quotas: {
+      markFirst: async () => {
+        tries += 1;
+        if (isAway) throw new Error("away");
+        return true;
+      },
+    },
+    now: () => nowMs,
+  });
+  onTestFinished(stop);
+  await eventually(() => assert.deepEqual(told, [30]), WAIT);
+  isAway = true;
+  nowMs = 94 * DAY_MS;
+  await eventually(() => assert.equal(tries, 2), WAIT);
+  isAway = false;
+  await eventually(() => assert.deepEqual(told, [30, 7]), WAIT);
+});

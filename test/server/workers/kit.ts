@@ -11,6 +11,7 @@ import {
 } from "../../support/gateway/backend.ts";
 import {
   type RunningProcess,
+  type RunOptions,
   runTollgate,
   startTollgate,
 } from "../../support/gateway/processes.ts";
@@ -93,11 +94,12 @@ export async function openCrew(
   redis: TestRedis,
   change: Change = {},
   answer?: RequestListener,
+  run?: RunOptions,
 ): Promise<Crew> {
   const backend = await startTestUpstream(answer);
   const folder = await openFolder(redis, backend.origin);
   await folder.write(change);
-  const gateway = startTollgate(["start", "--config", folder.file]);
+  const gateway = startTollgate(["start", "--config", folder.file], run);
   const line = await gateway.line(({ msg }) => msg === "serving");
   const { urls, admin } = line as { urls: Record<string, string>; admin: string };
   return {
@@ -133,7 +135,7 @@ export async function openCrew(
   };
 }
 
-function pidsOf(gateway: RunningProcess): number[] {
+export function pidsOf(gateway: RunningProcess): number[] {
   const pids = new Set<number>();
   for (const { msg, pid } of gateway.lines()) {
     if (msg === "worker_serves") pids.add(Number(pid));

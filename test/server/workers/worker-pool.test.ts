@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => redis.close());
 
 /** A pool of one worker on a real Redis. `killed` ends the worker and waits for the next one. */
-async function openPool() {
+async function openPool(variables: Readonly<Record<string, string>> = {}) {
   const folder = await openFolder(redis, "http://127.0.0.1:9");
   await folder.write({ workers: 2 });
   const loaded = await loadConfig(folder.file, {});
@@ -32,12 +32,13 @@ async function openPool() {
     log: createLog({ write }, "info"),
     onStatus: () => {},
     lines: () => {},
-    variables: {},
+    variables,
   });
   await pool.open();
   return {
     pool,
     config: loaded.config,
+    pid: () => pids.at(-1) as number,
     killed: async () => {
       const before = pids.length;
       process.kill(pids.at(-1) as number, "SIGKILL");
@@ -109,4 +110,15 @@ it("units that a killed worker owed to a store that is away are told as lost", a
   } finally {
     redis.cont();
   }
+});
+
+it("lines that the pool dropped, being far too long, are counted on when their worker has ended", async () => {
+  const long = `process.on("SIGUSR2", () => process.stdout.write("x".repeat(2 ** 21) + "\\n"));`;
+  const variables = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(long)}` };
+  await using house = await openPool(variables);
+  const { pool } = house;
+  process.kill(house.pid(), "SIGUSR2");
+  await eventually(() => assert.equal(pool.gauges.logDropped, 1));
+  await house.killed();
+  assert.equal(pool.gauges.logDropped, 1);
 });

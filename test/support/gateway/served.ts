@@ -120,7 +120,7 @@ export async function spawnGateway(options: SpawnOptions): Promise<SpawnedGatewa
   };
 }
 
-function keysOfServed(): string {
+export function keysOfServed(): string {
   const given = { id: ACCOUNT, plan: "vectors", digest: digestKey(KEY) };
   return [...encodeKeyFile(recordsFrom([given]))].join("");
 }

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { get, issueKeys, openCrew } from "./kit.ts";
+
+let redis: TestRedis;
+let key: string;
+beforeAll(async () => {
+  redis = await startRedis();
+  [key = ""] = await issueKeys(redis, 1);
+});
+afterAll(() => redis.close());
+
+describe.concurrent("requests under way", () => {
+  it("have the drain of the configuration that was put in force last, also where it is longer", async () => {
+    let answer = () => {};
+    await using crew = await openCrew(redis, { workers: 1, drain: "100ms" }, (_seen, response) => {
+      answer = () => void response.end("late");
+    });
+    await crew.rewrite({ workers: 1, drain: "60s" });
+    assert.equal((await crew.reload()).status, 200);
+    const asked = get(`${crew.url}/v1/animals`, key);
+    await eventually(() => assert.equal(crew.backend.seen.length, 1));
+    process.kill(crew.gateway.pid, "SIGTERM");
+    // With the drain of the start it would be killed 2.1 s after the signal.
+    const { time } = await crew.gateway.line(({ msg }) => msg === "draining");
+    await eventually(() => Date.now() > Number(time) + 2_500);
+    answer();
+    assert.equal((await asked).status, 200);
+    assert.equal((await crew.gateway.exited).code, 0);
+  });
+
+  it.each([1, 2])(
+    "of a process that has failed are cut after 5 s with a line, however long the drain is, of %i",
+    async (workers) => {
+      const fault = `process.on("SIGUSR2", () => { throw new Error("induced"); });`;
+      const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(fault)}` };
+      await using crew = await openCrew(redis, { workers, drain: "60s" }, () => {}, { env });
+      const asked = Array.from({ length: 8 }, () => get(`${crew.url}/v1/animals`, key));
+      await eventually(() => assert.equal(crew.backend.seen.length, asked.length));
+      const failed = workers === 1 ? [crew.gateway.pid] : crew.pids();
+      for (const pid of failed) process.kill(pid, "SIGUSR2");
+      const outcomes = await Promise.all(asked);
+      assert.deepEqual([...new Set(outcomes.map(({ status }) => status))], [0]);
+      await eventually(() => assert.ok(!failed.some(isAlive)));
+      const lines = () => crew.gateway.lines().filter(({ msg }) => msg === "request");
+      await eventually(() => assert.equal(lines().length, asked.length));
+      assert.deepEqual(
+        lines().map(({ status, charged }) => [status, charged]),
+        asked.map(() => [499, 1]),
+      );
+      if (workers === 1) assert.equal((await crew.gateway.exited).code, 1);
+      else await eventually(() => assert.equal(crew.pids().length, workers));
+    },
+  );
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

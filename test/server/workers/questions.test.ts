@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, it } from "vitest";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { get, issueKeys, openCrew } from "./kit.ts";
+
+/** More than the listeners that Node takes for a leak. */
+const QUESTIONS = 25;
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.close());
+
+it("questions to the processes leave nothing behind, however many there are", async () => {
+  await using crew = await openCrew(redis);
+  for (let i = 0; i < QUESTIONS; i++) {
+    const response = await fetch(`${crew.adminUrl}/api/explain/nothing-of-that-id`);
+    assert.equal(response.status, 404);
+  }
+  const { code, stderr } = await crew.gateway.stop();
+  assert.deepEqual([code, stderr], [0, ""]);
+});
+
+it("commands that the watching process sends to the store are counted beside those of the others", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  await using crew = await openCrew(redis);
+  assert.equal((await get(`${crew.url}/v1/animals`, key)).status, 200);
+  const before = await crew.metric("tollgate_store_commands_total");
+  // More than the processes send by themselves in the seconds that this takes.
+  for (let i = 0; i < 400; i++) await (await fetch(`${crew.adminUrl}/api/usage`)).text();
+  const sent = (await crew.metric("tollgate_store_commands_total")) - before;
+  assert.ok(sent >= 400, `${sent} commands`);
+});

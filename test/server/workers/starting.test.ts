@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { utimesSync } from "node:fs";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { get, issueKeys, openFolder } from "./kit.ts";
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.close());
+
+/** A gateway whose first process serves, while it starts the others. */
+async function starting() {
+  const folder = await openFolder(redis, "http://127.0.0.1:9");
+  const write = async (limit: number) => {
+    await folder.write({ workers: 3, limit });
+    // The same time and the same size: a change that only a signal tells.
+    utimesSync(folder.file, 1, 1);
+  };
+  await write(100_000);
+  const gateway = startTollgate(["start", "--config", folder.file]);
+  await gateway.line(({ msg }) => msg === "worker_serves");
+  assert.ok(!gateway.lines().some(({ msg }) => msg === "serving"), "it is still starting");
+  return {
+    gateway,
+    write,
+    [Symbol.asyncDispose]: async () => {
+      await gateway.kill();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe("a gateway that is still starting", () => {
+  it("reloads when it serves, where it was told to before", async () => {
+    const [key = ""] = await issueKeys(redis, 1);
+    await using house = await starting();
+    const { gateway, write } = house;
+    await write(200_000);
+    process.kill(gateway.pid, "SIGHUP");
+    const { urls } = await gateway.line(({ msg }) => msg === "serving");
+    const url = `${(urls as Record<string, string>).production}/v1/animals`;
+    await eventually(async () => assert.equal((await get(url, key)).limit, 200_000));
+  });
+
+  it("ends by a signal, with 0 and nothing left", async () => {
+    await using house = await starting();
+    process.kill(house.gateway.pid, "SIGTERM");
+    const { code, signal, stderr } = await house.gateway.exited;
+    assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
+    assert.equal(house.gateway.lines().at(-1)?.msg, "stopped");
+  });
+});
