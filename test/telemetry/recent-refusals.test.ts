@@ -42,6 +42,18 @@ describe("what is remembered of refusals", () => {
     assert.ok(kept.filter((line) => line !== undefined).length >= 7_497, "three in four");
   });
 
+  it("counts as refused what the account asked too much or wrongly, and not what failed behind it", async () => {
+    const recall = new RecentRefusals();
+    for (const status of [429, 403, 499, 500, 502, 503]) {
+      const line = { id: `s${status}`, env: "production", account: "a", code: "code", status };
+      recall.add(line as AccessLogEntry);
+      assert.ok(await recall.refusal(line.id), "all of them can be explained");
+    }
+    assert.deepEqual(await recall.refused(), [
+      { account: "a", environment: "production", requests: 3 },
+    ]);
+  });
+
   it("tells accounts of two environments apart", async () => {
     const recall = new RecentRefusals();
     const id = refuse(recall, "a", "staging");

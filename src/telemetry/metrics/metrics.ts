@@ -111,7 +111,7 @@ export const METRICS = {
     type: "gauge",
     labels: ["env", "upstream"],
     help: "Whether a backend is in service.",
-    meaning: "1 or 0, for each backend",
+    meaning: "1 or 0; 0 where one of several backends that share an upstream has it out",
   },
   store_up: {
     type: "gauge",

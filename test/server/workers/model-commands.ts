@@ -310,7 +310,7 @@ export const crash = command(
     const wasUp = model.state === "up";
     for (const one of model.held) if (isAlone || !wasUp) one.fate = "cut";
     if (!model.isShared) model.charged.least = 0;
-    await real.running.kill();
+    await real.crash();
     model.state = "down";
     if (model.held.length === 0 || isAlone || !wasUp) {
       await released(model, real);

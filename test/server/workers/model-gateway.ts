@@ -199,11 +199,21 @@ admin: { listen: "127.0.0.1:0" }
     assert.deepEqual(left, [], "its folder for compiled code is removed");
   }
 
+  /** Ends the process that was started, and not the others: they hold its stderr, and so its end. */
+  async crash(): Promise<void> {
+    const { child } = this.running;
+    child.kill("SIGKILL");
+    await eventually(() => assert.equal(child.signalCode, "SIGKILL"));
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    const pids = this.#process === undefined ? [] : this.workers;
-    await this.#process?.kill();
-    for (const pid of pids.filter(isAlive)) process.kill(pid, "SIGKILL");
     await this.backend.close();
+    const started = this.#process;
+    if (started !== undefined) {
+      started.child.kill("SIGKILL");
+      for (const pid of this.workers.filter(isAlive)) process.kill(pid, "SIGKILL");
+      await started.exited;
+    }
     await rm(this.#folder, { recursive: true, force: true });
   }
 }

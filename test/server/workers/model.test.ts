@@ -96,7 +96,10 @@ const SEQUENCES: readonly (readonly [from: "memory" | number, steps: readonly St
 ];
 
 describe.concurrent("a gateway that is changed, killed and stopped", () => {
-  it.each(SEQUENCES)("%s, %j: is as its operator knows it", async (from, steps) => {
+  const named = SEQUENCES.map(
+    ([from, steps]) => [`${from}: ${steps.join(", ")}`, from, steps] as const,
+  );
+  it.each(named)("of %s: is as its operator knows it", async (_, from, steps) => {
     await play(from, async ({ model, real }) => {
       for (const step of each(steps)) {
         assert.ok(step.check(model), `${step} can be done while it is ${model.state}`);
