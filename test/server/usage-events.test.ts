@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, it, onTestFinished, vi } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { meterPart } from "../../src/core/quota/meters.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
@@ -325,7 +325,7 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
   });
 }
 
-it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async (t) => {
+it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async () => {
   const pausesMs: number[] = [];
   const wait = globalThis.setTimeout;
   const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
@@ -335,7 +335,7 @@ it("the pauses between attempts double, and begin with the shortest after an ack
     if (new Error().stack?.includes("/usage-event-sender.ts")) pausesMs.push(ms);
     return wait(work, ms);
   }) as typeof setTimeout);
-  t.onTestFinished(() => spy.mockRestore());
+  onTestFinished(() => spy.mockRestore());
   await using receiver = await startUsageReceiver();
   await using billing = new Billing({ receiver, accounts: ["acme"] });
   const store = await billing.openStore();
