@@ -1,107 +1,17 @@
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { meterPart } from "../../src/core/quota/meters.ts";
-import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
-import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
 import type { AccountRef, QuotaStore } from "../../src/stores/quotas/quota-store.ts";
 import { accountId } from "../../src/stores/quotas/quota-store.ts";
-import { createLog } from "../../src/telemetry/log/log.ts";
 import { open } from "../stores/quotas/redis/redis-kit.ts";
-import { openBlackHole } from "../support/black-hole.ts";
-import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
-import { recordsFrom } from "../support/records.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { startUsageReceiver, type UsageReceiver } from "../support/usage-receiver.ts";
-import { SECRET } from "../support/webhook-receiver.ts";
+import { Billing, LIMITS, memory, START } from "./billing.ts";
 
 const MINUTE_MS = 60_000;
 const CLOSES_MS = 15 * MINUTE_MS;
-/** Noon of a day in the middle of a month. */
-const START = Date.UTC(2026, 9, 14, 12);
-const LIMITS = [{ window: "month", limit: 10 ** 9 }] as const;
-
-type Options = {
-  readonly receiver: UsageReceiver;
-  readonly accounts?: readonly string[];
-  readonly open?: (now: () => number) => Promise<QuotaStore>;
-  readonly includedOfMonth?: number;
-  /** The day on which months begin. */
-  readonly anchor?: number;
-  readonly historyMs?: number;
-};
-
-const memory = (now: () => number) => {
-  return createMemoryQuotaStore({ now, report: () => {}, historyMs: 400 * DAY_MS });
-};
-
-/** A store whose clock the test holds, what it has charged, and senders that read it. */
-class Billing implements AsyncDisposable {
-  nowMs = START;
-  readonly said: Record<string, unknown>[] = [];
-  readonly charged: Record<string, number> = {};
-  readonly #options: Options;
-  readonly accounts: readonly string[];
-  readonly #senders: UsageEventSender[] = [];
-  readonly #stores: QuotaStore[] = [];
-
-  constructor(options: Options) {
-    this.#options = options;
-    this.accounts = options.accounts ?? ["acme", "beta"];
-  }
-
-  async openStore(): Promise<QuotaStore> {
-    const store = await (this.#options.open ?? memory)(() => this.nowMs);
-    this.#stores.push(store);
-    return store;
-  }
-
-  send(quotas: QuotaStore): UsageEventSender {
-    const { receiver, includedOfMonth, anchor, historyMs = 400 * DAY_MS } = this.#options;
-    const included = includedOfMonth ? [{ window: "month", limit: includedOfMonth } as const] : [];
-    const bounds = { observe: [], included } as never;
-    const calendar = anchor === undefined ? {} : { calendar: [{ day: anchor, fromMs: 0 }] };
-    const given = recordsFrom(this.accounts.map((id) => ({ id, plan: "pro" })));
-    const records = {
-      ...given,
-      accounts: given.accounts.map((account) => ({ ...account, ...calendar })),
-    };
-    const sender = new UsageEventSender({
-      config: () => ({
-        events: { url: receiver.url, secret: SECRET, kinds: ["usage"] },
-        historyMs,
-        planBounds: new Map([["pro", bounds]]),
-        storePrefix: "tollgate",
-      }),
-      keys: { ready: true, records: () => records },
-      quotas,
-      log: createLog({ write: (line) => void this.said.push(JSON.parse(line)) }, "debug"),
-      now: () => this.nowMs,
-      ...{ everyMs: 20, retryMs: 20 },
-    });
-    this.#senders.push(sender);
-    sender.start();
-    return sender;
-  }
-
-  async charge(store: QuotaStore, account: string, cost: number): Promise<void> {
-    const name = { environment: "production", account };
-    const ask = { limits: LIMITS, bans: undefined, requests: 1, cost, plan: "pro" };
-    const answer = await store.charge(name, ask);
-    assert.ok("admitted" in answer && answer.admitted);
-    this.charged[account] = (this.charged[account] ?? 0) + cost;
-  }
-
-  lines(msg: string) {
-    return this.said.filter((line) => line.msg === msg || line.kind === msg);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const sender of this.#senders) await sender.close();
-    for (const store of this.#stores) await store.close();
-  }
-}
 
 let server: TestRedis;
 beforeAll(async () => {
@@ -324,55 +234,6 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
     });
   });
 }
-
-it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async () => {
-  const pausesMs: number[] = [];
-  const wait = globalThis.setTimeout;
-  const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
-    work: () => void,
-    ms: number,
-  ) => {
-    if (new Error().stack?.includes("/usage-event-sender.ts")) pausesMs.push(ms);
-    return wait(work, ms);
-  }) as typeof setTimeout);
-  onTestFinished(() => spy.mockRestore());
-  await using receiver = await startUsageReceiver();
-  await using billing = new Billing({ receiver, accounts: ["acme"] });
-  const store = await billing.openStore();
-  const retries = async (from: number) => {
-    receiver.verdict = 500;
-    await billing.charge(store, "acme", 1);
-    billing.nowMs += DAY_MS;
-    const of = () => pausesMs.slice(from).filter((ms) => ms !== 20);
-    await eventually(() => assert.ok(of().length >= 2));
-    const [first, second] = of();
-    receiver.verdict = 200;
-    const all = receiver.all().length;
-    await eventually(() => assert.equal(receiver.all().length, all + 1));
-    return [first, second];
-  };
-  billing.send(store);
-  assert.deepEqual(await retries(0), [40, 80]);
-  assert.deepEqual(await retries(pausesMs.length), [40, 80]);
-});
-
-it("a receiver of usage events that does not answer holds up no end", async () => {
-  await using hole = await openBlackHole();
-  await using receiver = await startUsageReceiver();
-  await using billing = new Billing({ receiver: { ...receiver, url: hole.origin } });
-  const store = await billing.openStore();
-  await billing.charge(store, "acme", 3);
-  billing.nowMs += DAY_MS;
-  const sender = billing.send(store);
-  await eventually(() => assert.equal(hole.connections, 1));
-  const { value: tookMs, stalledMs } = await watchStalls(async () => {
-    const startMs = performance.now();
-    await sender.close();
-    return performance.now() - startMs;
-  });
-  assert.ok(tookMs < 3_000 + stalledMs, `${tookMs} ms, of 10 s that an answer may take`);
-  assert.deepEqual(billing.lines("usage_unsent"), [], "it did not fail: it was cut");
-});
 
 describe("usage events of several gateways on one Redis", () => {
   it("are sent by one of them at a time, so none is double", async () => {

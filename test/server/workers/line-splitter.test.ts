@@ -4,7 +4,7 @@ import { LineSplitter } from "../../../src/server/workers/line-splitter.ts";
 
 const MEBIBYTE = 1024 ** 2;
 
-/** What is passed on of these pieces, and the number of lines that were lost. */
+/** The lines of these pieces that are passed on, and the number of those that were lost. */
 function split(...pieces: readonly string[]) {
   const passed: string[] = [];
   const lines = new LineSplitter((text) => passed.push(text));

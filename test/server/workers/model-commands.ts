@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import type fc from "fast-check";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import type { Outcome } from "./kit.ts";
 import { type Content, type GatewayUnderTest, MISTAKES, type Mistake } from "./model-gateway.ts";
 
-/** What an operator knows about the gateway by what was done to it. */
+/** The knowledge of an operator about the gateway, by what was done to it. */
 export type Model = {
   state: "up" | "draining" | "down";
   file: Content;
@@ -44,7 +45,7 @@ function command(name: string, check: (model: Readonly<Model>) => boolean, run: 
 
 const processes = ({ isShared, inForce }: Model): number => (isShared ? inForce.fixed : 1);
 
-/** What must be true whenever nothing is under way. */
+/** Checks all that must be true whenever nothing is under way. */
 async function holds(model: Model, real: GatewayUnderTest): Promise<void> {
   if (model.state === "down") return;
   const isUp = model.state === "up";
@@ -76,10 +77,10 @@ async function asked(model: Model, real: GatewayUnderTest): Promise<void> {
   const served = outcomes.filter((outcome) => !isAway(outcome));
   model.charged.least += served.length;
   model.charged.most += AT_ONCE;
-  for (const { status, limit, code } of served) {
+  if (served.length < AT_ONCE) return holds(model, real);
+  for (const { status, limit, code } of each(served)) {
     assert.deepEqual([status, limit, code], [200, model.inForce.limit, undefined]);
   }
-  if (served.length < AT_ONCE) return holds(model, real);
   const counted = await real.counted();
   const { least, most } = model.charged;
   assert.ok(counted >= least && counted <= most, `${counted} counted of ${least} to ${most}`);
@@ -165,7 +166,7 @@ export const start = command(
   "start",
   ({ state }) => state === "down",
   async (model, real) => {
-    // What a killed gateway still serves ends first, so that each count is that of one.
+    // Requests that a killed gateway still serves end first, so that each count is that of one.
     await released(model, real);
     await real.gone();
     const result = await real.start();

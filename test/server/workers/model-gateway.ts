@@ -15,11 +15,11 @@ import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { get, type Outcome, pidsOf } from "./kit.ts";
 
-/** What a configuration file says, as far as it differs between two saves. */
+/** The content of a configuration file, as far as it differs between two saves. */
 export type Content = {
   /** The limit of the plan, which every answer tells: a reload changes it. */
   readonly limit: number;
-  /** What only a restart changes: the number of processes, or a prefix where the store is memory. */
+  /** A setting that only a restart changes: the number of processes, or a prefix for the memory store. */
   readonly fixed: number;
   readonly mistake?: Mistake | undefined;
 };

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { it, onTestFinished, vi } from "vitest";
+import { DAY_MS } from "../../src/core/quota/days.ts";
+import { openBlackHole } from "../support/black-hole.ts";
+import { watchStalls } from "../support/in-time.ts";
+import { eventually } from "../support/poll.ts";
+import { startUsageReceiver } from "../support/usage-receiver.ts";
+import { Billing } from "./billing.ts";
+
+it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async () => {
+  const pausesMs: number[] = [];
+  const wait = globalThis.setTimeout;
+  const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+    work: () => void,
+    ms: number,
+  ) => {
+    if (new Error().stack?.includes("/usage-event-sender.ts")) pausesMs.push(ms);
+    return wait(work, ms);
+  }) as typeof setTimeout);
+  onTestFinished(() => spy.mockRestore());
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"] });
+  const store = await billing.openStore();
+  const retries = async (from: number) => {
+    receiver.verdict = 500;
+    await billing.charge(store, "acme", 1);
+    billing.nowMs += DAY_MS;
+    const of = () => pausesMs.slice(from).filter((ms) => ms !== 20);
+    await eventually(() => assert.ok(of().length >= 2));
+    const [first, second] = of();
+    receiver.verdict = 200;
+    const all = receiver.all().length;
+    await eventually(() => assert.equal(receiver.all().length, all + 1));
+    return [first, second];
+  };
+  billing.send(store);
+  assert.deepEqual(await retries(0), [40, 80]);
+  assert.deepEqual(await retries(pausesMs.length), [40, 80]);
+});
+
+it("a receiver of usage events that does not answer holds up no end", async () => {
+  await using hole = await openBlackHole();
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver: { ...receiver, url: hole.origin } });
+  const store = await billing.openStore();
+  await billing.charge(store, "acme", 3);
+  billing.nowMs += DAY_MS;
+  const sender = billing.send(store);
+  await eventually(() => assert.equal(hole.connections, 1));
+  const { value: tookMs, stalledMs } = await watchStalls(async () => {
+    const startMs = performance.now();
+    await sender.close();
+    return performance.now() - startMs;
+  });
+  assert.ok(tookMs < 3_000 + stalledMs, `${tookMs} ms, of 10 s that an answer may take`);
+  assert.deepEqual(billing.lines("usage_unsent"), [], "it did not fail: it was cut");
+});
