@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { findChangedRecords } from "../../../src/server/events/record-change-watcher.ts";
+import {
+  findChangedRecords,
+  RecordChangeWatcher,
+} from "../../../src/server/events/record-change-watcher.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
+import { eventually } from "../../support/poll.ts";
+import { recordsFrom } from "../../support/records.ts";
 
 it("records that moved or stayed are no change; those that are others are, with what they were", async () => {
   const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));
@@ -33,4 +39,34 @@ it("100,000 records that somebody else wrote are compared while other work goes 
   assert.equal(pairs.length, 100_000);
   const sliceMs = (user + system) / 1_000 / turns;
   assert.ok(sliceMs < 5, `other work had a turn after each ${sliceMs.toFixed(1)} ms of CPU`);
+});
+
+it("an account that changes to and fro in minutes is told each time, and once for all gateways", async () => {
+  let nowMs = 0;
+  let records = recordsFrom([{ id: "a", plan: "free" }]);
+  const listeners: (() => void)[] = [];
+  const marks = new Map<string, number>();
+  const told: unknown[] = [];
+  const gateway = () => {
+    return new RecordChangeWatcher({
+      keys: { ready: true, records: () => records, onChange: (heard) => listeners.push(heard) },
+      quotas: {
+        markFirst: async (marker, lifeMs) => {
+          if ((marks.get(marker) ?? 0) > nowMs) return false;
+          marks.set(marker, nowMs + lifeMs);
+          return true;
+        },
+      },
+      log: createLog({ write: (line) => void told.push(JSON.parse(line).plan) }, "info"),
+    });
+  };
+  const gateways = [gateway(), gateway()];
+  const plans = ["pro", "free", "pro", "free"];
+  for (const [i, plan] of plans.entries()) {
+    nowMs += 60_000;
+    records = recordsFrom([{ id: "a", plan }]);
+    for (const changed of listeners) changed();
+    await eventually(() => assert.deepEqual(told, plans.slice(0, i + 1)), { withinMs: 10_000 });
+  }
+  for (const one of gateways) one.stop();
 });
