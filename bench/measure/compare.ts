@@ -24,6 +24,9 @@ export type Compared = {
 
 type Instance = { readonly variant: Variant; readonly server: Server; readonly keys: string[] };
 
+/** How often the connections to each of several workers are opened while it is warmed. */
+const OPENINGS = 4;
+
 /** Starts every variant beside the others, warms each, and measures all of them in turns. */
 export async function compareVariants(
   stage: Stage,
@@ -72,11 +75,20 @@ async function begin(stage: Stage, variant: Variant): Promise<Instance> {
   return { variant, keys, server: await variant.start({ ...ports, directory, keys }) };
 }
 
+/**
+ * Several workers get the requests of as many instances, over connections that are opened again and
+ * again: of 64 that are opened at once one worker may take nearly all, and the others stay cold.
+ */
 async function warmInstance(stage: Stage, instance: Instance, requests: number): Promise<void> {
+  const { workers = 1 } = instance.variant;
+  const openings = workers === 1 ? 1 : OPENINGS * workers;
   for (const load of loadsOf(instance.variant)) {
     if (load === "paced") continue;
     const share = load === "closed" ? 1 : BODIES_SHARE;
-    await warmUp(sliceOf(stage, instance, load), Math.ceil(requests * share));
+    const each = Math.ceil((requests * share * workers) / openings);
+    for (let opening = 0; opening < openings; opening++) {
+      await warmUp(sliceOf(stage, instance, load), each);
+    }
   }
 }
 

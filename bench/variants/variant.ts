@@ -13,6 +13,8 @@ export type Variant = {
   readonly needs: readonly Need[];
   /** Copies that run side by side: how far they lie apart is the noise. Default: 1. */
   readonly instances?: number;
+  /** Processes that take connections and run on Node. Default: 1. */
+  readonly workers?: number;
   /** It has 64 KiB bodies measured, too. Default: true. */
   readonly bodies?: boolean;
   start(options: StartOptions): Promise<Server>;

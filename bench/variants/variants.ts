@@ -65,6 +65,7 @@ export const VARIANTS: readonly Variant[] = [
   withTollgate(1000, {
     name: "tollgate-workers-2",
     title: "Tollgate, Redis, 2 workers",
+    workers: 2,
     bodies: false,
     start: (options) => startTollgate({ ...options, store: "redis", workers: 2 }),
   }),
