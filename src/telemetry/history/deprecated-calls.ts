@@ -19,22 +19,32 @@ export type DeprecatedCall = {
 export type DeprecatedOperation = Pick<DeprecatedCall, "environment" | "method" | "route">;
 
 type Callers = {
+  readonly environment: string;
+  readonly method: string;
   readonly accounts: Map<string, DeprecatedCall>;
   readonly addresses: Map<string, DeprecatedCall>;
 };
 
 /** Remembers the accounts that call operations which will be removed. */
 export class DeprecatedCalls {
-  readonly #operations = new Map<string, Callers>();
+  /** By route: a name made of all three parts would cost more to make and to hash than the rest. */
+  readonly #operations = new Map<string, Callers[]>();
 
-  note({ environment, method, route }: DeprecatedOperation, account: string, nowMs: number): void {
+  note(operation: DeprecatedOperation, account: string, nowMs: number): void {
     const last = Math.floor(nowMs / 1_000);
-    this.add({ environment, method, route, account, requests: 1, last });
+    const calls = this.#of(operation, account);
+    const before = calls.get(account);
+    // An account that has called in this second keeps its place among those that called last.
+    if (before?.last === last) calls.set(account, { ...before, requests: before.requests + 1 });
+    else {
+      const { environment, method, route } = operation;
+      this.add({ environment, method, route, account, requests: 1, last });
+    }
   }
 
   /** Adds calls that were counted elsewhere. Returns the sum of the account. */
   add(call: DeprecatedCall): DeprecatedCall {
-    const before = this.#of(call).get(call.account);
+    const before = this.#of(call, call.account).get(call.account);
     const requests = call.requests + (before?.requests ?? 0);
     const sum = { ...call, requests, last: Math.max(call.last, before?.last ?? 0) };
     this.set(sum);
@@ -43,25 +53,25 @@ export class DeprecatedCalls {
 
   /** Sets the sum of an account that is known from elsewhere. */
   set(call: DeprecatedCall): void {
-    const callers = this.#of(call);
+    const calls = this.#of(call, call.account);
     const max = isAddressName(call.account) ? ADDRESSES_MAX : CALLERS_MAX;
     // Deleted and set again, so that the first entry of the map is the one that called longest ago.
-    callers.delete(call.account);
-    callers.set(call.account, call);
-    if (callers.size > max) callers.delete(callers.keys().next().value as string);
+    calls.delete(call.account);
+    calls.set(call.account, call);
+    if (calls.size > max) calls.delete(calls.keys().next().value as string);
   }
 
   list(): readonly DeprecatedCall[] {
-    return [...this.#operations.values()].flatMap(({ accounts, addresses }) => {
+    return this.#all().flatMap(({ accounts, addresses }) => {
       return [...accounts.values(), ...addresses.values()];
     });
   }
 
   /** The calls of one account. */
   callsOf(environment: string, account: string): readonly DeprecatedCall[] {
-    return [...this.#operations.values()].flatMap(({ accounts }) => {
-      const call = accounts.get(account);
-      return call?.environment === environment ? [call] : [];
+    return this.#all().flatMap((callers) => {
+      const call = callers.environment === environment ? callers.accounts.get(account) : undefined;
+      return call === undefined ? [] : [call];
     });
   }
 
@@ -72,12 +82,20 @@ export class DeprecatedCalls {
     return all;
   }
 
-  #of({ environment, method, route, account }: DeprecatedCall): Map<string, DeprecatedCall> {
-    const name = `${environment} ${method} ${route}`;
-    let callers = this.#operations.get(name);
+  #all(): Callers[] {
+    return [...this.#operations.values()].flat();
+  }
+
+  #of({ environment, method, route }: DeprecatedOperation, account: string) {
+    let all = this.#operations.get(route);
+    if (all === undefined) {
+      all = [];
+      this.#operations.set(route, all);
+    }
+    let callers = all.find((one) => one.environment === environment && one.method === method);
     if (callers === undefined) {
-      callers = { accounts: new Map(), addresses: new Map() };
-      this.#operations.set(name, callers);
+      callers = { environment, method, accounts: new Map(), addresses: new Map() };
+      all.push(callers);
     }
     return isAddressName(account) ? callers.addresses : callers.accounts;
   }
