@@ -183,7 +183,8 @@ export class ServerConnection {
   /** A client that ends its side before its response counts as gone, as in Node's own server. */
   readonly #onEnd = (): void => {
     if (this.#writing?.ended === false) this.socket.destroy();
-    else this.socket.end();
+    // Node makes an error, with its stack, of a second end.
+    else if (!this.socket.writableEnded) this.socket.end();
   };
 
   readonly #onDrain = (): void => {
