@@ -43,7 +43,7 @@ export function handle(
   }
 
   const decided = chargeQuota(gateway, served, caller.value, exchange);
-  const asked = { ...{ gateway, exchange }, request: received.value, caller: caller.value };
+  const asked = { gateway, exchange, request: received.value, caller: caller.value };
   if (!(decided instanceof Promise)) return answerDecided(asked, decided);
   return decided.then((standing) => answerDecided(asked, standing));
 }
@@ -70,11 +70,18 @@ function answerDecided(
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
-  const told = { standing: standing.value, caller };
   // A route was found, so a service has it.
-  const at = backend as Service;
-  const sent = { backend: at, target: upstreamTarget(target.raw, at) };
-  const admitted = { gateway, exchange, served, head, ...sent, ...told };
+  const service = backend as Service;
+  const admitted = {
+    gateway,
+    exchange,
+    served,
+    backend: service,
+    head,
+    target: upstreamTarget(target.raw, service),
+    caller,
+    standing: standing.value,
+  };
   if (upgrade === undefined) forward(admitted);
   else openTunnel(admitted, upgrade);
   return undefined;

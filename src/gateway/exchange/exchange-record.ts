@@ -40,7 +40,7 @@ export type DecisionFacts = {
   /** Windows whose observed limits an admitted request crossed. */
   readonly observed?: AccessLogEntry["observed"];
   /** The holds of the request; absent if it has no meters. */
-  readonly held?: TakenHolds;
+  readonly held?: TakenHolds | undefined;
   /** The state that led to a refusal: enough to decide it again. */
   readonly refusal?: Pick<AccessLogEntry, "windows" | "holds" | "monthFrom" | "by" | "ban">;
 };

@@ -38,10 +38,9 @@ export function chargeQuota(
   if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
   const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
-  const own = mergeLimits(consumer.limits, {
-    ...{ operation, observe: bounds.observe },
-    calendar: consumer.owner?.calendar,
-  });
+  const { observe } = bounds;
+  const calendar = consumer.owner?.calendar;
+  const own = mergeLimits(consumer.limits, { operation, observe, calendar });
   const metered = limitsOf(own, consumer, bounds, exchange);
   const limits = typeof metered === "string" ? own : metered;
 
@@ -152,11 +151,10 @@ function judgeAnswer(
     const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, request);
     const holds = holdsOf(exchange, consumer, verdict);
     if (holds !== undefined) open.add(consumer, holds, 1);
-    exchange.decide({
-      ...{ outcome: "admitted", charged: cost, standing, decidedMs, strikes },
-      ...(crossed.length > 0 ? { observed: crossed } : {}),
-      ...(holds === undefined ? {} : { held: { name: consumer, holds } }),
-    });
+    const observed = crossed.length > 0 ? crossed : undefined;
+    const held = holds && { name: consumer, holds };
+    const outcome = "admitted";
+    exchange.decide({ outcome, charged: cost, standing, decidedMs, strikes, observed, held });
     return accept(standing);
   }
   return refuseByQuota(open, answer, exchange, consumer);

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { Ban, WindowUsage } from "../../../src/core/quota/decide.ts";
+import { OpenHolds } from "../../../src/gateway/client/open-holds.ts";
+import type { Exchange } from "../../../src/gateway/exchange/exchange.ts";
+import type { DecisionFacts } from "../../../src/gateway/exchange/exchange-record.ts";
+import type { Caller } from "../../../src/gateway/stages/authenticate.ts";
+import { refuseByQuota } from "../../../src/gateway/stages/quota-refusal.ts";
+import type { ChargeResult } from "../../../src/stores/quotas/quota-store.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const CALLER = { environment: "production", account: "a", id: "production:a" } as Caller;
+const MINUTE: WindowUsage = { window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 };
+const DAY: WindowUsage = { window: "day", limit: 1_000, used: 998, resetMs: NOON + 43_200_000 };
+
+type Asked = { readonly cost?: number; readonly ban?: Ban; readonly by?: ChargeResult["by"] };
+
+/** The refusal of a request by these windows, and what the exchange was told of it. */
+function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new OpenHolds()) {
+  const { cost = 1, ban, by = "memory" } = asked;
+  const told: DecisionFacts[] = [];
+  const exchange = { cost, decide: (facts: DecisionFacts) => told.push(facts) };
+  const decided = { granted: 0, strikes: 2, strikeDueMs: NOON, repaired: false };
+  const verdict = { nowMs: NOON, windows, ban, ...decided };
+  const answer = { verdict, admitted: false, unspent: 0, by };
+  const result = refuseByQuota(open, answer, exchange as unknown as Exchange, CALLER);
+  assert.ok(!result.ok);
+  const [facts] = told;
+  assert.ok(facts !== undefined && told.length === 1);
+  return { refusal: result.refusal, facts };
+}
+
+describe("a refusal from memory", () => {
+  it("tells the window that its own cost does not fit, whatever cost was refused before it", () => {
+    const windows = [MINUTE, DAY];
+    for (const [cost, window] of [
+      [1, "minute"],
+      [5, "day"],
+      [1, "minute"],
+    ] as const) {
+      const { refusal, facts } = refuse(windows, { cost });
+      assert.deepEqual([refusal.code, facts.standing.window], ["rate_limited", window]);
+      assert.match(refusal.message ?? "", new RegExp(`The ${window} limit`));
+    }
+  });
+
+  it("names a ban while it runs, and no longer", () => {
+    const windows = [MINUTE, DAY];
+    const untilMs = NOON + 90_500;
+    const ban: Ban = { untilMs, lengthMs: 100_000, window: "minute", offences: 1 };
+    assert.equal(refuse(windows).refusal.code, "rate_limited");
+    const banned = refuse(windows, { ban });
+    assert.equal(banned.refusal.code, "key_banned");
+    assert.equal(banned.facts.refusal?.ban, Math.ceil(untilMs / 1_000));
+    assert.equal(banned.facts.standing.window, "ban");
+    const after = refuse(windows);
+    assert.deepEqual([after.refusal.code, after.facts.refusal?.ban], ["rate_limited", undefined]);
+  });
+
+  it("is worked out once for a list of windows, and each time where the store decided", () => {
+    const windows = [MINUTE, DAY];
+    assert.equal(refuse(windows).refusal, refuse(windows).refusal);
+    const stored = refuse(windows, { by: "store" });
+    assert.equal(stored.facts.refusal?.by, "store");
+    assert.equal(refuse(windows).facts.refusal?.by, "memory");
+    assert.deepEqual(refuse([...windows]).facts, refuse(windows).facts);
+  });
+
+  it("is for the units that requests under way hold only as long as they hold them", () => {
+    const part = { id: "#tokens", name: "tokens" };
+    const tokens: WindowUsage = { ...MINUTE, part, hold: 10 };
+    const windows = [tokens, DAY];
+    const open = new OpenHolds();
+    const holds = { id: "r", plan: "p", meters: [], windows: [tokens], decidedMs: NOON };
+    assert.equal(refuse(windows, {}, open).refusal.code, "rate_limited");
+    open.add(CALLER, holds, 1);
+    assert.equal(refuse(windows, {}, open).refusal.code, "meter_held");
+    assert.deepEqual(refuse(windows, {}, open).facts.refusal?.holds, { tokens: 10 });
+    open.add(CALLER, holds, -1);
+    assert.equal(refuse(windows, {}, open).refusal.code, "rate_limited");
+  });
+});
