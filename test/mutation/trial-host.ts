@@ -17,7 +17,9 @@ process.on("message", async ({ test, coverage }: Ask) => {
   const found = await vitest.globTestSpecifications([test]);
   const asked = found.filter(({ moduleId }) => moduleId === resolve(test));
   const { testModules, unhandledErrors } = await vitest.runTestSpecifications(asked);
-  const isGood = testModules[0]?.state() === "passed" && unhandledErrors.length === 0;
+  // Vitest gives all that it has run since it began.
+  const run = testModules.find(({ moduleId }) => moduleId === resolve(test));
+  const isGood = run?.state() === "passed" && unhandledErrors.length === 0;
   process.send?.({ isGood } satisfies Answer);
 });
 process.on("disconnect", () => process.exit());
