@@ -6,35 +6,20 @@ import type { Config } from "../config/config.ts";
 import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
 import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
-import type { ReadinessChecks } from "../telemetry/readiness.ts";
-import type { ApiDeps } from "./api/api-request.ts";
-import { matchApiRoute } from "./api/router.ts";
+import { type AnswerDeps, answerRequest } from "./answer-request.ts";
 import { Dashboard } from "./dashboard-stats.ts";
 import { atMostEvery } from "./http/at-most-every.ts";
 import { evictConnections } from "./http/connection-limit.ts";
 import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
-import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
+import type { GuardOptions } from "./http/guard.ts";
 import { meterInput } from "./http/metered-input.ts";
 import { handleParserErrors } from "./http/parser-error.ts";
-import { isJson, LINGER_BYTES_MAX, readJsonBody } from "./http/request-body.ts";
-import {
-  type AdminResponse,
-  jsonResponse,
-  methodNotAllowed,
-  problemResponse,
-  securityFields,
-} from "./http/response.ts";
-import { findPageFile } from "./page-files.ts";
-import {
-  createPrometheusMetrics,
-  METRICS_CONTENT_TYPE,
-  type PrometheusMetrics,
-} from "./prometheus.ts";
+import { LINGER_BYTES_MAX } from "./http/request-body.ts";
+import { type AdminResponse, problemResponse, securityFields } from "./http/response.ts";
+import { createPrometheusMetrics, type PrometheusMetrics } from "./prometheus.ts";
 import { ReadingHistory } from "./reading-history.ts";
 
-export type AdminDeps = Omit<ApiDeps, "events"> & {
-  /** The readiness checks; if an environment is named, those of that environment. */
-  readonly checks: (environment?: string) => ReadinessChecks;
+export type AdminDeps = Omit<AnswerDeps, "events" | "metrics"> & {
   /** The metrics as text. */
   readonly metrics: Pick<PrometheusMetrics, "render">;
   /** The current figures, for the live stream. Never rejects. */
@@ -43,12 +28,6 @@ export type AdminDeps = Omit<ApiDeps, "events"> & {
    * The token and the further names in the configuration in force. The token is "" if none is set.
    */
   readonly guard: () => Pick<GuardOptions, "token" | "hosts">;
-};
-
-type Deps = Omit<AdminDeps, "metrics"> & {
-  /** The metrics as text, current or a moment old. */
-  readonly metrics: () => Promise<Buffer>;
-  readonly events: EventStream;
 };
 
 /**
@@ -97,11 +76,11 @@ export async function startAdmin(
   const metrics = atMostEvery(RENDER_EVERY_MS, async () =>
     Buffer.from(await options.metrics.render()),
   );
-  const deps: Deps = { ...options, events, metrics };
+  const deps: AnswerDeps = { ...options, events, metrics };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const deadline = setTimeout(() => request.socket.destroy(), limits.responseTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
-    void answer(deps, { host: listen.host, ...options.guard() }, request)
+    void answerRequest(deps, { host: listen.host, ...options.guard() }, request)
       .catch((error: unknown) => failed(deps, request, error))
       .then((told) => {
         if (told.stream !== undefined) clearTimeout(deadline);
@@ -156,80 +135,8 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin
   return { begin, read };
 }
 
-/** Responds to a request: the open endpoints come first, then /api behind the guard. */
-async function answer(
-  deps: Deps,
-  guarded: GuardOptions,
-  request: IncomingMessage,
-): Promise<AdminResponse> {
-  const { method = "", url = "" } = request;
-  const head = readGuardFields(request.rawHeaders);
-  const [path = "", query] = url.split(/\?(.*)/s);
-  if (head === undefined || !path.startsWith("/")) {
-    const message =
-      "A request needs exactly one Host, no repeated fields, and a path as its target";
-    return problemResponse("bad_request", message);
-  }
-  if (path !== "/api" && !path.startsWith("/api/")) return answerOpen(deps, method, path);
-
-  const refused = checkAccess(head, guarded);
-  if (refused !== undefined) return refused;
-  const found = matchApiRoute(method, path);
-  if (!found.ok) return found.answer;
-  const asked = new URLSearchParams(query);
-  const known = found.row.contract.query ?? [];
-  const strange = query !== undefined && !isKnownQuery(asked, known);
-  if (strange) return problemResponse("bad_request", queryMessage(known));
-  const call = { deps, id: found.id, query: asked };
-  if (found.row.method === "GET") return found.row.run({ ...call, body: {} });
-  if (!isJson(head.contentType)) {
-    return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
-  }
-  const members = await readJsonBody(request, found.row.bodyBytesMax);
-  if (!members.ok) return members.answer;
-  return found.row.run({ ...call, body: members.value });
-}
-
-/** Whether each query member is known and is there only once. */
-function isKnownQuery(asked: URLSearchParams, known: readonly string[]): boolean {
-  const names = [...asked.keys()];
-  return (
-    names.length > 0 &&
-    names.every((name) => known.includes(name)) &&
-    new Set(names).size === names.length
-  );
-}
-
-function queryMessage(known: readonly string[]): string {
-  if (known.length === 0) return "Nothing here takes a query";
-  return `The query may have ${known.join(", ")}, each once`;
-}
-
-async function answerOpen(deps: Deps, method: string, path: string): Promise<AdminResponse> {
-  const rows: Readonly<Record<string, () => AdminResponse | Promise<AdminResponse>>> = {
-    "/livez": () => text("text/plain; charset=utf-8", "ok\n"),
-    "/readyz": () => readiness(deps.checks()),
-    "/metrics": async () => text(METRICS_CONTENT_TYPE, await deps.metrics()),
-  };
-  const file = await findPageFile(path);
-  const row = Object.hasOwn(rows, path) ? rows[path] : file ? () => file : readinessOf(deps, path);
-  if (row === undefined)
-    return problemResponse("not_found", "There is nothing here: see / for what is");
-  return method === "GET" || method === "HEAD" ? row() : methodNotAllowed(["GET", "HEAD"]);
-}
-
-/** Finds `/readyz/ENV` for an existing environment. */
-function readinessOf(deps: Deps, path: string): (() => AdminResponse) | undefined {
-  const found = deps.config().environments.find(({ name }) => path === `/readyz/${name}`);
-  return found && (() => readiness(deps.checks(found.name)));
-}
-
-function text(type: string, body: string | Buffer): AdminResponse {
-  return { status: 200, type, body, fields: [] };
-}
-
 /** Handles unexpected errors, in one place. A client that disconnected is not an error. */
-function failed(deps: Deps, request: IncomingMessage, error: unknown): AdminResponse {
+function failed(deps: AnswerDeps, request: IncomingMessage, error: unknown): AdminResponse {
   if (!request.destroyed || request.complete) {
     deps.log.error("admin_request_failed", { why: errorMessage(error) });
   }
@@ -318,10 +225,4 @@ export async function openAdmin(
     await listener.close();
   };
   return { url: listener.url, close };
-}
-
-/** Returns 200 if all checks pass, else 503. Machines read the status, people the reasons. */
-function readiness(checks: ReadinessChecks): AdminResponse {
-  const ready = Object.values(checks).every(({ ok }) => ok);
-  return jsonResponse(ready ? 200 : 503, { status: ready ? "ready" : "not ready", checks });
 }
