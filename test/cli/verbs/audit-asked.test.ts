@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, it } from "vitest";
+import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
-import { audited, openAudited } from "../audit-kit.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { audited, type Line, openAudited, type Told } from "../audit-kit.ts";
+import { jsonOf, runVerb } from "../kit.ts";
 
 describe("audit of a month of which the logs lack a day", () => {
   it("ends with 1, though all the rest matches, and with 0 where the day was not asked for", async () => {
@@ -33,5 +38,44 @@ describe("audit of a month of which the logs lack a day", () => {
     assert.deepEqual([all.status, all.told.drift], [0, []]);
     const day = await asked("--day", "2026-10-30");
     assert.deepEqual([day.status, day.told.matched, day.told.notCompared], [0, 1, []]);
+  });
+});
+
+describe("audit beside a gateway that runs, and is not asked for its requests", () => {
+  it("takes it for none that was killed, by its heartbeat: a line that is missing is drift", async () => {
+    const redis = await startRedis();
+    try {
+      const config = { store: redis.url, bans: "off", plans: { free: { month: 100 } } };
+      const keys = { [KEY]: { account: ACCOUNT } };
+      await using one = await openAudited({ config, keys });
+      await using other = await openAudited({ config, keys });
+      await eventually(async () => {
+        for (const house of [one, other]) assert.equal((await house.ask(KEY)).status, 200);
+      });
+      await eventually(async () => {
+        const listed = await one.admin("/api/gateways");
+        assert.equal(((await listed.json()) as unknown[]).length, 2);
+      });
+      const count = () => one.lines.length + other.lines.length;
+      await eventually(() => assert.ok(count() >= 2));
+      const log = join(one.directory, "all.log");
+      // The logs reach back to before the month, so that all of it is compared.
+      const now = new Date();
+      const begun = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1) - 1_000;
+      const serving: Line[] = [begun, begun].map((time) => ({ msg: "serving", time }));
+      const admitted = [...one.lines, ...other.lines].filter(({ charged }) => charged > 0);
+      const lines = [...serving, ...admitted.slice(1)];
+      await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+      const said = await runVerb(["audit", "--log", log, "--json", "--config", one.file]);
+      const told = jsonOf<Told>(said);
+      assert.deepEqual(
+        told.drift.map((each) => [each.account, each.window, each.drift]),
+        [[ACCOUNT, "month", 1]],
+        JSON.stringify(told),
+      );
+      assert.equal(said.status, 1);
+    } finally {
+      await redis.close();
+    }
   });
 });
