@@ -90,8 +90,8 @@ const toOther = save({ kind: "restart", by: "in place" });
 /** Each in the order that some fault needs. */
 const SEQUENCES: readonly (readonly [from: "memory" | number, steps: readonly Step[]])[] = [
   [2, [hold, stop, toGood, hangUp, release, start]],
-  [2, [toGood, toBad, kill(2), toOther, callReload, stop, start, crash, start]],
-  [3, [hold, crash, release, start, toGood, killAgain, hangUp]],
+  [2, [toGood, toBad, kill(2), toOther, callReload, toGood, toOther, stop, start, crash]],
+  [3, [hold, crash, release, start, toGood, killAgain, hangUp, hold, stop, kill(1)]],
   ["memory", [hold, stop, toBad, stopAtOnce, start, toGood, start, toBad, hangUp, crash]],
 ];
 
