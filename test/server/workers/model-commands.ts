@@ -155,7 +155,7 @@ async function ended(model: Model, real: GatewayUnderTest, status: number): Prom
   assert.equal(names.indexOf("stopped"), names.length - 1, "the last line, and told once");
   const last = names.slice(names.lastIndexOf("draining"));
   assert.deepEqual(
-    last.filter((name) => name === "reloading" || name === "worker_serves"),
+    last.filter((name) => /^(?:reloading|worker_serves|worker_lost)$/.test(String(name))),
     [],
   );
   model.state = "down";
