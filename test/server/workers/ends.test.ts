@@ -36,7 +36,7 @@ describe.concurrent("requests under way", () => {
     async (workers) => {
       const fault = `process.on("SIGUSR2", () => { throw new Error("induced"); });`;
       const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(fault)}` };
-      await using crew = await openCrew(redis, { workers, drain: "60s" }, () => {}, { env });
+      await using crew = await openCrew(redis, { workers, drain: "10m" }, () => {}, { env });
       const asked = Array.from({ length: 8 }, () => get(`${crew.url}/v1/animals`, key));
       await eventually(() => assert.equal(crew.backend.seen.length, asked.length));
       const failed = workers === 1 ? [crew.gateway.pid] : crew.pids();
