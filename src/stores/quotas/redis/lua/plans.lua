@@ -6,15 +6,15 @@ if late then return late end
 
 -- All that a plan has by window is in the order of its fields: limits; rooms, the parts of limits that
 -- are not kept for other gateways; holds, the units of meters; starts of the windows, and their texts.
--- Tables have their size from the beginning for up to four windows: growing costs more than filling.
+-- Tables have room for four windows from the beginning, because growing costs more than filling.
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
   local text = ARGV[4 + i]
   local cost, kept, name, at = match(text, '^(%d+)h?(%d*)p?(%S*) ()')
   local days, behind = match(text, '^!(%S+) ()', at)
   local calendar = days and read_calendar(days)
-  local fields, limits, count = { '', '', '', '' }, { 0, 0, 0, 0 }, 0
-  local starts, texts = { 0, 0, 0, 0 }, { '', '', '', '' }
+  local fields, limits, count = { nil, nil, nil, nil }, { nil, nil, nil, nil }, 0
+  local starts, texts = { nil, nil, nil, nil }, { nil, nil, nil, nil }
   local rooms, holds, apart = limits, nil, false
   local field, limit, rest
   at = behind or at
@@ -38,7 +38,7 @@ for i = 1, tonumber(ARGV[4]) do
   end
   plans[i] = {
     fields = fields, limits = limits, rooms = rooms, holds = holds, apart = apart, count = count,
-    starts = starts, texts = texts, running = { false, false, false, false }, calendar = calendar,
+    starts = starts, texts = texts, running = { nil, nil, nil, nil }, calendar = calendar,
     cost = tonumber(cost), kept = kept ~= '' and kept, name = name,
   }
 end
