@@ -20,25 +20,24 @@ import {
   type OutageHandler,
   type UncertainCharge,
 } from "../outage-handler.ts";
-import {
-  type AccountBan,
-  type AccountRef,
-  type AdminEvent,
-  accountId,
-  type BanCause,
-  type ImposedBan,
-  type LateBan,
-  type LateUsage,
-  type OddCharges,
-  type OnMissing,
-  parseAccountId,
-  type QuotaStore,
-  type ResetScope,
-  type ResetWindow,
-  type StorePart,
-  type StorePolicy,
+import type {
+  AccountBan,
+  AccountRef,
+  AdminEvent,
+  BanCause,
+  ImposedBan,
+  LateBan,
+  LateUsage,
+  OddCharges,
+  OnMissing,
+  QuotaStore,
+  ResetScope,
+  ResetWindow,
+  StorePart,
+  StorePolicy,
 } from "../quota-store.ts";
 import { reportLost } from "../settlement-lost.ts";
+import { AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
 import { bucketOf } from "./account-key.ts";
 import {
   BAN_SCRIPT,
@@ -49,9 +48,7 @@ import {
 } from "./account-scripts.ts";
 import { banCauseKey, parseBanCause } from "./ban-cause.ts";
 import { readDayHistory } from "./day-history.ts";
-import { createInvalidations, type Invalidations } from "./invalidations.ts";
 import { listBans } from "./list-bans.ts";
-import { PendingEvents } from "./pending-events.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
 import { RedisActivity } from "./redis-activity.ts";
 import { RedisGateways } from "./redis-gateways.ts";
@@ -106,11 +103,6 @@ export type RedisQuotaStoreOptions = {
 };
 
 const ADMIN_LATE_MS = 2_000;
-/**
- * The bucket that has the number of the last invalidation, and the changes that wait to be
- * reported.
- */
-const EVENTS_BUCKET = 0;
 /** This many digits of a digest are 80 bits, so no two markers collide. */
 const MARKER_DIGITS = 20;
 /** Failures that a probe cannot see the end of if it only reads. */
@@ -133,8 +125,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #options: RedisQuotaStoreOptions;
   readonly #shared: QuotaClient;
   readonly #batch: Batcher;
-  readonly #events: Invalidations;
-  readonly #pending: PendingEvents;
+  readonly #changes: AccountChanges;
   readonly #eviction: EvictionWatcher;
   readonly #split: { stop(): void };
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
@@ -174,13 +165,11 @@ class RedisQuotaStore implements QuotaStore {
       },
       onUncertain,
     });
-    this.#pending = new PendingEvents(shared, prefix);
-    this.#events = createInvalidations({
+    this.#changes = new AccountChanges({
       shared,
       prefix,
-      learn: (id, totals, nowMs) => answers.learnCounts(parseAccountId(id), totals, nowMs),
-      forget: (id) => answers.invalidate(id === undefined ? undefined : parseAccountId(id)),
-      pending: () => this.#tellPending(),
+      answers,
+      onAdminEvent: options.onAdminEvent,
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
@@ -230,7 +219,7 @@ class RedisQuotaStore implements QuotaStore {
     const reply = (await withTimeout(run, ADMIN_LATE_MS)) as string[];
     const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
     const told = { untilMs, offences, window, plan, reason };
-    await this.#tellEverywhere({ name, atMs, imposed: told });
+    await this.#changes.tellEverywhere({ name, atMs, imposed: told });
     return { untilMs, lengthMs, window, offences };
   }
 
@@ -244,7 +233,7 @@ class RedisQuotaStore implements QuotaStore {
     const run = this.#shared.runOn(LIFT_BAN_SCRIPT, [this.#shared.keyOf(name)], []);
     const atMs = Number(await withTimeout(run, ADMIN_LATE_MS));
     if (atMs === 0) return false;
-    await this.#tellEverywhere({ name, atMs, imposed: undefined });
+    await this.#changes.tellEverywhere({ name, atMs, imposed: undefined });
     return true;
   }
 
@@ -265,36 +254,13 @@ class RedisQuotaStore implements QuotaStore {
     }
     try {
       if (windows.length === 0) await this.invalidateEverywhere([name]);
-      else await this.#tellEverywhere({ name, atMs: Number(atMs), windows });
+      else await this.#changes.tellEverywhere({ name, atMs: Number(atMs), windows });
     } catch (error) {
       const part = this.#link.partOf(EVENTS_BUCKET);
       if (part === undefined || onMissing === undefined) throw error;
       onMissing({ ...part, why: errorMessage(error) });
     }
     return windows;
-  }
-
-  /**
-   * Makes every gateway drop its cached decisions of the account. One gateway reports a command's
-   * change.
-   */
-  async #tellEverywhere(event: AdminEvent): Promise<void> {
-    const { name } = event;
-    this.#answers.invalidate(name);
-    if (this.#options.onAdminEvent !== undefined) {
-      await this.#events.publish(accountId(name));
-    } else {
-      await this.#pending.keep(event);
-      await this.#events.publishPending(accountId(name));
-    }
-  }
-
-  /** Reports the changes that wait in the store. If they cannot be read now, they keep waiting. */
-  #tellPending(): void {
-    const { onAdminEvent } = this.#options;
-    if (onAdminEvent === undefined) return;
-    const tell = (events: readonly AdminEvent[]) => events.forEach(onAdminEvent);
-    this.#pending.take().then(tell, () => undefined);
   }
 
   history(
@@ -305,9 +271,8 @@ class RedisQuotaStore implements QuotaStore {
     return readDayHistory(this.#shared, names, span, onMissing);
   }
 
-  async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
-    for (const name of names) this.#answers.invalidate(name);
-    await this.#events.publishAll(names.map(accountId));
+  invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
+    return this.#changes.invalidateEverywhere(names);
   }
 
   async gatewayCount(): Promise<number> {
@@ -361,7 +326,7 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   async close(): Promise<void> {
-    this.#events.close();
+    this.#changes.close();
     this.#eviction.stop();
     this.#split.stop();
     this.#batch.close();
@@ -373,11 +338,11 @@ class RedisQuotaStore implements QuotaStore {
     const { onLateUsage, onLateBan, report, address } = this.#options;
     return {
       onBanned: (ban) => {
-        if (ban.verdict.ban !== undefined) this.#events.publishSoon(accountId(ban.name));
+        if (ban.verdict.ban !== undefined) this.#changes.tellSoon(ban.name);
         onLateBan?.(ban);
       },
       onCounted: (usage) => onLateUsage?.(usage),
-      onLowered: (name, totals, nowMs) => this.#events.tellCounts(accountId(name), totals, nowMs),
+      onLowered: (name, totals, nowMs) => this.#changes.tellCounts(name, totals, nowMs),
       onDayClosed: ({ environment, account }, units) => {
         report("warn", "day_closed", { store: address.shown, environment, account, units });
       },
@@ -395,6 +360,6 @@ class RedisQuotaStore implements QuotaStore {
     const told = { environment, account, store: this.#options.address.shown };
     if (verdict.repaired) this.#options.report("warn", "counter_repaired", told);
     if (lost !== undefined) this.#tellLoss(name, lost);
-    if (verdict.ban && verdict.newBan) this.#events.publishSoon(accountId(name));
+    if (verdict.ban && verdict.newBan) this.#changes.tellSoon(name);
   }
 }
