@@ -50,6 +50,7 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
       });
     },
     partOf: (bucket) => map.parts().find(({ buckets }) => buckets.includes(bucket)),
+    nodeOf: (bucket) => map.owner(bucket) ?? map,
     // A node of a Cluster hands over all its data when it is replaced in a planned failover.
     master: async () => "",
     split: () => undefined,

@@ -57,6 +57,11 @@ export type Link = {
   /** The part of a Cluster that has a bucket; undefined without a Cluster. */
   partOf(bucket: number): ClusterPart | undefined;
   /**
+   * The node that has a bucket now, as far as is known: the same object for all of its buckets.
+   * Without a Cluster there is only one.
+   */
+  nodeOf(bucket: number): object;
+  /**
    * Names the master that writes go to now. Waits for the end of a failover. If the name is the
    * same before and after a write, that write went to the master. Without Sentinels it is always
    * the same. Rejects with StoreFailure while it cannot be known.
@@ -119,6 +124,7 @@ export class CountedLink implements Link {
   };
   masters: Link["masters"] = () => this.#link.masters();
   partOf: Link["partOf"] = (bucket) => this.#link.partOf(bucket);
+  nodeOf: Link["nodeOf"] = (bucket) => this.#link.nodeOf(bucket);
   master: Link["master"] = () => this.#link.master();
   split: Link["split"] = () => this.#link.split();
   subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);

@@ -133,6 +133,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     send: (_key, name, args) => send(name, args),
     masters: async () => [{ send }],
     partOf: () => undefined,
+    nodeOf: () => redis,
     subscribe: (channel, subscriber) => {
       const listener = open();
       others.push(listener);

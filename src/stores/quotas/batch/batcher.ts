@@ -1,6 +1,4 @@
 import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { heldUnits } from "../../../core/quota/meters.ts";
-import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts";
 import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import {
@@ -18,11 +16,9 @@ import {
   type RoundTrip,
 } from "./cached-decision.ts";
 import {
-  batchDelayMs,
   CALL_ACCOUNTS_MAX,
   type CallQueue,
   canSend,
-  learnRoundTrip,
   type MergedRequest,
   newQueue,
   type StoreCall,
@@ -30,23 +26,25 @@ import {
   waitForDecision,
 } from "./call-queue.ts";
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
+import { Lane } from "./lane.ts";
 import { canMerge } from "./mergeable.ts";
+import { type CallOutcome, failureOf, shareRefusal, uncertainCharges } from "./outcomes.ts";
 import { StrikePacer } from "./strike-pacer.ts";
-
-/** A decision for each request, or why there is none. Requests of one call share the ban policy. */
-export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
 
 export type BatcherOptions = {
   /**
-   * Decides up to 256 accounts in one call. The store charges nothing if the call reaches it after
-   * `giveUpMs` on performance.now(). Never rejects; may stay pending for ever.
+   * Decides a round of up to 256 accounts, grouped by their queues; the outcomes of each group. The
+   * store charges nothing for a group that reaches it after `giveUpMs` on performance.now(). Never
+   * rejects; a group may stay pending for ever.
    */
   readonly call: (
-    asks: readonly AccountRequest[],
+    groups: readonly (readonly AccountRequest[])[],
     giveUpMs: number,
-  ) => Promise<readonly CallOutcome[]>;
-  /** The queue of an account. Different queues, the buckets of a Cluster, never share a call. */
+  ) => readonly Promise<readonly CallOutcome[]>[];
+  /** The queue of an account: its bucket on a Cluster, which can fail by itself. */
   readonly queueOf: (name: AccountRef) => number;
+  /** The node that has a queue now. Queues of one node share their rounds. */
+  readonly nodeOf: (queue: number) => object;
   readonly answers: DecisionCache;
   readonly outage: OutageHandler;
   /**
@@ -63,9 +61,12 @@ export type BatcherOptions = {
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
+/** The accounts of one queue that go in the next round. */
+type Batch = { readonly queue: CallQueue; readonly merged: readonly MergedRequest[] };
+
 /**
- * Decides waiting requests together (docs/architecture.md). While calls are in flight, requests
- * gather, and the next call carries all of them. A refusal that follows from the cached decision
+ * Decides waiting requests together (docs/architecture.md). While rounds are in flight, requests
+ * gather, and the next round carries all of them. A refusal that follows from the cached decision
  * costs no call. If it could be a strike, it goes with the next call or with a paced call of its
  * own.
  *
@@ -76,7 +77,11 @@ export type BatcherOptions = {
 export class Batcher {
   readonly #options: BatcherOptions;
   readonly #queues = new Map<number, CallQueue>();
-  readonly #strikes = new StrikePacer(this.#queues, (queue) => this.#flush(queue));
+  readonly #lanes = new WeakMap<object, Lane>();
+  readonly #strikes = new StrikePacer(this.#queues, {
+    canSend: (queue) => canSend(queue) && this.#lane(queue).isFree,
+    flush: (queue) => this.#flush(queue),
+  });
 
   constructor(options: BatcherOptions) {
     this.#options = options;
@@ -140,34 +145,59 @@ export class Batcher {
     return queue;
   }
 
-  /**
-   * Runs after the sockets of this turn are read, so that requests that arrived together share a
-   * call.
-   */
-  #schedule(queue: CallQueue): void {
-    if (queue.isScheduled || !canSend(queue)) return;
-    queue.isScheduled = true;
-    const go = () => {
-      queue.isScheduled = false;
-      if (queue.asks.length > 0 && canSend(queue)) this.#flush(queue);
-    };
-    const pauseMs = batchDelayMs(queue);
-    if (pauseMs === 0) setImmediate(go);
-    else setTimeout(go, pauseMs);
+  #lane({ number }: CallQueue): Lane {
+    const node = this.#options.nodeOf(number);
+    let lane = this.#lanes.get(node);
+    if (lane === undefined) {
+      lane = new Lane((free) => this.#sendRound(free));
+      this.#lanes.set(node, lane);
+    }
+    return lane;
   }
 
+  #schedule(queue: CallQueue): void {
+    if (queue.asks.length > 0 && canSend(queue)) this.#lane(queue).add(queue);
+  }
+
+  /** Sends what the queues of the lane have, in their turns, as long as it fits in one round. */
+  #sendRound(lane: Lane): void {
+    const batches: Batch[] = [];
+    let room = CALL_ACCOUNTS_MAX;
+    lane.offer((queue) => {
+      if (queue.asks.length === 0 || !canSend(queue)) return true;
+      if (room === 0) return false;
+      if (!this.#isReady(queue)) return true;
+      const merged = takeBatch(queue, room, batches[0]?.merged[0]?.ask);
+      if (merged.length === 0) return false;
+      room -= merged.length;
+      batches.push({ queue, merged });
+      return true;
+    });
+    if (batches.length > 0) this.#send(lane, batches);
+    for (const { queue } of batches) this.#schedule(queue);
+  }
+
+  /** Sends what one queue has, without those that share its node. */
   #flush(queue: CallQueue): void {
+    if (!this.#isReady(queue)) return;
+    this.#send(this.#lane(queue), [{ queue, merged: takeBatch(queue) }]);
+    this.#schedule(queue);
+  }
+
+  /**
+   * Whether the requests of the queue can be sent now. If the store became unreachable while they
+   * waited, they are decided without it. If work precedes them, they are sent behind it.
+   */
+  #isReady(queue: CallQueue): boolean {
     const { outage } = this.#options;
-    // Requests that waited for a call when the store became unreachable are decided without it now.
     if (outage.isAway(queue.number)) {
       for (const merged of takeBatch(queue)) this.#fail(merged);
-      if (queue.asks.length > 0) this.#schedule(queue);
-      return;
+      this.#schedule(queue);
+      return false;
     }
     const preparing = outage.prepare(queue.number);
-    if (preparing === undefined) this.#send(queue, takeBatch(queue));
-    else this.#sendBehind(queue, preparing);
-    if (queue.asks.length > 0) this.#schedule(queue);
+    if (preparing !== undefined) this.#sendBehind(queue, preparing);
+    return preparing === undefined;
   }
 
   /** The requests that wait now depend on the outcome of the work that precedes them. */
@@ -186,43 +216,58 @@ export class Batcher {
     });
   }
 
-  #send(queue: CallQueue, merged: readonly MergedRequest[]): void {
+  #send(lane: Lane, batches: readonly Batch[]): void {
     const { answers, outage } = this.#options;
-    const asks = merged.map((each) => {
+    const { timeoutMs } = outage;
+    const groups = batches.map((batch) => this.#asksOf(batch));
+    const forgotten = answers.beginCall();
+    const sentMs = performance.now();
+    const round = lane.begin();
+    const calls = batches.map(({ queue, merged }): StoreCall => {
+      const call = { queue, round, asks: merged, isOver: false, answered: Promise.resolve() };
+      queue.calls.push(call);
+      return call;
+    });
+    const timer = setTimeoutAfterPoll(timeoutMs, () => {
+      const message = `Redis: no answer in ${timeoutMs} ms`;
+      const failure = new StoreFailure("late", message, "unknown");
+      for (const call of calls) this.#giveUp(call, failure);
+    });
+    let unanswered = calls.length;
+    this.#options.call(groups, sentMs + timeoutMs).forEach((answer, i) => {
+      const call = calls[i] as StoreCall;
+      call.answered = answer.then((outcomes) => {
+        unanswered -= 1;
+        if (unanswered === 0) {
+          clearTimeout(timer);
+          answers.endCall(forgotten);
+        }
+        if (call.isOver) this.#ranLate(call, outcomes);
+        else this.#answered(call, outcomes, { sentMs, forgotten });
+      });
+    });
+  }
+
+  #asksOf({ queue, merged }: Batch): AccountRequest[] {
+    return merged.map((each) => {
       const { name, ask, waiting } = each;
-      each.reserved = outage.reservedFor(queue.number, name, ask.limits);
+      each.reserved = this.#options.outage.reservedFor(queue.number, name, ask.limits);
       const { reserved } = each;
       const requests = ask.strikesOnly ? 1 : waiting.length;
       const kept = reserved === undefined ? {} : { reserved };
       return { name, ask: { ...ask, requests, strikesOnly: ask.strikesOnly ?? false, ...kept } };
     });
-    const call: StoreCall = { asks: merged, isOver: false, answered: Promise.resolve() };
-    const forgotten = answers.beginCall();
-    const sentMs = performance.now();
-    const { timeoutMs } = outage;
-    queue.calls.push(call);
-    const timer = setTimeoutAfterPoll(timeoutMs, () => {
-      const message = `Redis: no answer in ${timeoutMs} ms`;
-      this.#giveUp(queue, call, new StoreFailure("late", message, "unknown"));
-    });
-    call.answered = this.#options.call(asks, sentMs + timeoutMs).then((outcomes) => {
-      clearTimeout(timer);
-      answers.endCall(forgotten);
-      if (call.isOver) this.#ranLate(call, outcomes);
-      else this.#answered(queue, call, outcomes, { sentMs, forgotten });
-    });
   }
 
   #answered(
-    queue: CallQueue,
     call: StoreCall,
     outcomes: readonly CallOutcome[],
     { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: InvalidatedAccounts },
   ): void {
     const failed = outcomes.find((each) => failureOf(each) !== undefined);
-    this.#end(queue, call, failureOf(failed));
     let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
-    if (failed === undefined) learnRoundTrip(queue, trip.receivedMs - sentMs);
+    if (failed === undefined) call.round.lane.learnRoundTrip(trip.receivedMs - sentMs);
+    this.#end(call, failureOf(failed));
     call.asks.forEach((merged, i) => {
       const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) this.#fail(merged);
@@ -235,29 +280,31 @@ export class Batcher {
       }
     });
     if (failed !== undefined) this.#tellUncertain(call, outcomes);
-    if (queue.asks.length > 0) this.#schedule(queue);
+    this.#schedule(call.queue);
   }
 
   /** Abandons this call: no request waits for it. */
-  #giveUp(queue: CallQueue, call: StoreCall, failure: StoreFailure): void {
+  #giveUp(call: StoreCall, failure: StoreFailure): void {
     if (call.isOver) return;
-    this.#options.outage.onCallTimeout(queue.number, call.answered);
-    this.#end(queue, call, failure);
+    this.#options.outage.onCallTimeout(call.queue.number, call.answered);
+    this.#end(call, failure);
     for (const merged of call.asks) this.#fail(merged);
-    if (queue.asks.length > 0) this.#schedule(queue);
+    this.#schedule(call.queue);
   }
 
   /**
    * Called when a call has ended. If it failed and requests are admitted from shares during an
-   * outage, the other calls in flight are abandoned, because their answers do not count what is
-   * admitted now.
+   * outage, the other calls of the queue in flight are abandoned, because their answers do not count
+   * what is admitted now.
    */
-  #end(queue: CallQueue, call: StoreCall, failure: StoreFailure | undefined): void {
+  #end(call: StoreCall, failure: StoreFailure | undefined): void {
+    const { queue, round } = call;
     call.isOver = true;
     queue.calls.splice(queue.calls.indexOf(call), 1);
+    round.lane.end(round);
     this.#called(queue, failure);
     if (failure === undefined || !this.#options.outage.admitsShares) return;
-    for (const other of [...queue.calls]) this.#giveUp(queue, other, failure);
+    for (const other of [...queue.calls]) this.#giveUp(other, failure);
   }
 
   #called(queue: CallQueue, failure: StoreFailure | undefined): void {
@@ -314,38 +361,8 @@ export class Batcher {
     this.#tellUncertain(call, outcomes);
   }
 
-  /** Requests whose call may have run count as not run, and may be charged twice. */
   #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    const charges = call.asks.flatMap(({ name, known, ask: { cost = 1, limits }, waiting }, i) => {
-      const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
-      const meters = lost ? heldUnits(limits) : [];
-      if (!lost || (cost === 0 && meters.length === 0)) return [];
-      const times = (units: number) => waiting.length * units;
-      if (meters.length === 0) return [{ name, units: times(cost) }];
-      const held = meters.map((one) => ({ name: one.name, units: times(one.units) }));
-      return [{ name, units: times(cost), meters: held }];
-    });
+    const charges = uncertainCharges(call.asks, outcomes);
     if (charges.length > 0) this.#options.onUncertain(charges);
   }
-}
-
-/**
- * The refusal of requests that fit in the plan's limits, but not without the units that are kept
- * for other gateways; undefined if a limit or a ban refuses them.
- */
-function shareRefusal(
-  verdict: QuotaDecision,
-  cost: number,
-  reserved: readonly number[] | undefined,
-): ChargeResult | undefined {
-  if (reserved === undefined) return undefined;
-  if (rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined) return undefined;
-  const windows = verdict.windows.map((standing, i) => {
-    return { ...standing, limit: Math.max(0, standing.limit - (reserved[i] ?? 0)) };
-  });
-  return { verdict: { ...verdict, windows }, unspent: 0, admitted: false, by: "share" };
-}
-
-function failureOf(outcome: CallOutcome | undefined): StoreFailure | undefined {
-  return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
 }

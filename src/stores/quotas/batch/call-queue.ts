@@ -1,6 +1,7 @@
 import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { AccountRef, ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import type { CachedDecision } from "./cached-decision.ts";
+import type { Round } from "./lane.ts";
 import { samePolicy } from "./mergeable.ts";
 
 /** The most accounts, and so the most plans, that one call carries: see ARGV in decide.lua. */
@@ -19,10 +20,12 @@ export type MergedRequest = {
 };
 
 /**
- * A call in flight. `isOver`: its requests were decided, by its answer or without it. `answered`
- * settles when its answer has arrived and was handled.
+ * The requests of one bucket in a round that is in flight. `isOver`: they were decided, by the
+ * answer or without it. `answered` settles when the answer has arrived and was handled.
  */
 export type StoreCall = {
+  readonly queue: CallQueue;
+  readonly round: Round;
   readonly asks: readonly MergedRequest[];
   isOver: boolean;
   answered: Promise<void>;
@@ -36,14 +39,10 @@ export type CallQueue = {
   /** The requests of the queue that can still be merged with, by account: the last one of each. */
   open: Map<string, MergedRequest>;
   readonly calls: StoreCall[];
-  isScheduled: boolean;
+  /** Whether the queue is in its lane, for a turn. */
+  isInLane: boolean;
   /** Whether work precedes the next call, which waits for it. */
   isPreparing: boolean;
-  /**
-   * The round-trip time of a call. It rises slowly, because a stall of this process is not
-   * distance.
-   */
-  tripMs: number;
 };
 
 /** A queue has at most two calls in flight: one in Redis, one on its way. */
@@ -54,24 +53,8 @@ export function canSend({ calls, isPreparing }: CallQueue): boolean {
   return calls.length < CALLS_MAX && !isPreparing;
 }
 
-/** A round trip that takes this long goes to a Redis in another region. */
-const FAR_MS = 40;
-
-/**
- * How long requests gather before they take the second call to a distant Redis, in milliseconds.
- * Otherwise the turns of the event loop would separate requests that arrive together, and the later
- * ones would wait for a whole round trip.
- */
-export function batchDelayMs({ calls, tripMs }: CallQueue): number {
-  return calls.length > 0 && tripMs >= FAR_MS ? tripMs / 8 : 0;
-}
-
-export function learnRoundTrip(queue: CallQueue, tookMs: number): void {
-  queue.tripMs = Math.min(tookMs, 2 * queue.tripMs + 1);
-}
-
 export function newQueue(number: number): CallQueue {
-  const idle = { isScheduled: false, isPreparing: false, tripMs: 0 };
+  const idle = { isInLane: false, isPreparing: false };
   return { number, asks: [], strikes: [], open: new Map(), calls: [], ...idle };
 }
 
@@ -80,16 +63,19 @@ export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | S
 }
 
 /**
- * The requests of the next call: the queue in its order, then strikes, while they share the policy.
- * The queue has at least one.
+ * The requests of the next call, at most `room`: the queue in its order, then strikes, while they
+ * share the policy, which is that of the first one unless it is given.
  */
-export function takeBatch(queue: CallQueue): MergedRequest[] {
-  const first = queue.asks[0] ?? (queue.strikes[0] as MergedRequest);
+export function takeBatch(
+  queue: CallQueue,
+  room = CALL_ACCOUNTS_MAX,
+  { bans } = firstOf(queue),
+): MergedRequest[] {
   const taken: MergedRequest[] = [];
   for (const source of [queue.asks, queue.strikes]) {
     let count = 0;
     for (const merged of source) {
-      if (taken.length >= CALL_ACCOUNTS_MAX || !samePolicy(merged.ask.bans, first.ask.bans)) break;
+      if (taken.length >= room || !samePolicy(merged.ask.bans, bans)) break;
       taken.push(merged);
       count += 1;
     }
@@ -99,4 +85,9 @@ export function takeBatch(queue: CallQueue): MergedRequest[] {
   if (queue.asks.length === 0) queue.open = new Map();
   for (const { id } of queue.open.size > 0 ? taken : []) queue.open.delete(id);
   return taken;
+}
+
+/** The request that goes first. The queue has at least one. */
+function firstOf(queue: CallQueue): QuotaRequest {
+  return (queue.asks[0] ?? (queue.strikes[0] as MergedRequest)).ask;
 }

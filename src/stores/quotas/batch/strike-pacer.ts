@@ -1,4 +1,4 @@
-import { type CallQueue, canSend } from "./call-queue.ts";
+import type { CallQueue } from "./call-queue.ts";
 
 /**
  * The pause between two calls that carry only strikes: a gateway sends at most 12.5 a second,
@@ -8,19 +8,24 @@ import { type CallQueue, canSend } from "./call-queue.ts";
  */
 const PAUSE_MS = 80;
 
+export type StrikePacerOptions = {
+  /** Whether a call of the queue may be sent now. */
+  readonly canSend: (queue: CallQueue) => boolean;
+  /** Sends the strikes of a queue. */
+  readonly flush: (queue: CallQueue) => void;
+};
+
 /** Paces the calls for strikes that no other request takes along. */
 export class StrikePacer {
   readonly #queues: Map<number, CallQueue>;
-  readonly #flush: (queue: CallQueue) => void;
+  readonly #options: StrikePacerOptions;
   #timer: NodeJS.Timeout | undefined;
   #sentMs = Number.NEGATIVE_INFINITY;
 
-  /**
-   * `queues` are those of the batch, in the order of their turns. `flush` sends the strikes of one.
-   */
-  constructor(queues: Map<number, CallQueue>, flush: (queue: CallQueue) => void) {
+  /** `queues` are those of the batch, in the order of their turns. */
+  constructor(queues: Map<number, CallQueue>, options: StrikePacerOptions) {
     this.#queues = queues;
-    this.#flush = flush;
+    this.#options = options;
   }
 
   /** How long a strike may wait for its turn, in milliseconds. */
@@ -49,11 +54,11 @@ export class StrikePacer {
     const waiting = [...this.#queues.values()].filter(({ strikes }) => strikes.length > 0);
     if (waiting.length === 0) return;
     this.#sentMs = performance.now();
-    const queue = waiting.find(canSend);
+    const queue = waiting.find(this.#options.canSend);
     if (queue !== undefined) {
       this.#queues.delete(queue.number);
       this.#queues.set(queue.number, queue);
-      this.#flush(queue);
+      this.#options.flush(queue);
     }
     if (waiting.length > 1 || queue === undefined) this.start();
   }

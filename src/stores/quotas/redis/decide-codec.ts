@@ -89,11 +89,18 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
   return text;
 }
 
-/** The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. */
-export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (string | number)[] {
+/**
+ * The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. Accounts of
+ * several buckets (`areApart`) are no keys of the command, which Redis would refuse.
+ */
+export function encodeDecide(
+  asks: readonly KeyedRequest[],
+  clockMs: number,
+  areApart = false,
+): (string | number)[] {
   const { terms, lengths } = policyText(asks[0]?.ask.bans);
   const indexes = new Map<string, number>();
-  const keys: (string | number)[] = [asks.length];
+  const keys: (string | number)[] = areApart ? [] : [asks.length];
   const asked: number[] = [];
   for (const { key, ask, historyMs } of asks) {
     const plan = planText(ask, historyMs);
@@ -106,11 +113,19 @@ export function encodeDecide(asks: readonly KeyedRequest[], clockMs: number): (s
     const counted = ask.requests * CALL_ACCOUNTS_MAX + index;
     asked.push(ask.strikesOnly ? -counted : counted);
   }
-  return keys.concat(clockMs, terms, lengths, indexes.size, ...indexes.keys(), asked);
+  const texts = indexes.keys();
+  if (areApart) return [0, clockMs, terms, lengths, indexes.size, ...texts, ...asked, ...keys];
+  return keys.concat(clockMs, terms, lengths, indexes.size, ...texts, asked);
 }
 
-/** Rebuilds each decision from the reply of decide.lua. Throws if the reply is malformed. */
-export function decodeDecisions(asks: readonly KeyedRequest[], reply: unknown): QuotaDecision[] {
+/**
+ * Rebuilds each decision from the reply of decide.lua; undefined for an account whose bucket is not
+ * on that node. Throws if the reply is malformed.
+ */
+export function decodeDecisions(
+  asks: readonly KeyedRequest[],
+  reply: unknown,
+): (QuotaDecision | undefined)[] {
   if (!Array.isArray(reply)) throw new TypeError("Cannot read the store's answer: it is no list");
   const reader = new Reader(reply);
   return asks.map(({ ask }) => readVerdict(reader, ask));
@@ -150,9 +165,10 @@ class Reader {
   }
 }
 
-function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
+function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision | undefined {
   const { nowMs } = reader;
   const granted = reader.next();
+  if (granted === ELSEWHERE) return undefined;
   const used = limits.map(() => reader.next());
   const flags = reader.next();
   const plain = flags % 2 === 0;
@@ -182,6 +198,9 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision {
   const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
   return isEarned ? { ...verdict, newBan: { ...(told as Ban), strikesMs } } : verdict;
 }
+
+/** In place of the units granted: the bucket is on another node, or on its way there. */
+const ELSEWHERE = -1;
 
 /** Flags from this value on say that the reply holds counts that were lowered. */
 const LOWERED = 2;

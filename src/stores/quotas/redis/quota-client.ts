@@ -1,11 +1,12 @@
+import type { QuotaDecision } from "../../../core/quota/decide.ts";
 import { BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
 import { runScript, type Script } from "../../redis/script.ts";
 import { StoreClock } from "../../redis/store-clock.ts";
 import { StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import type { CallOutcome } from "../batch/batcher.ts";
+import type { CallOutcome } from "../batch/outcomes.ts";
 import { type AccountRef, type AccountRequest, isAddressAccount } from "../quota-store.ts";
-import { accountKey } from "./account-key.ts";
+import { accountKey, bucketOf } from "./account-key.ts";
 import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 
 /** How long the requests of a bucket are sent one by one after its slot was found to be moving. */
@@ -22,6 +23,15 @@ export type QuotaClient = {
    * for it then. Never rejects.
    */
   decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
+  /**
+   * Decides groups of accounts, each of one bucket, as `decide` does; the outcomes of each group.
+   * Those whose buckets are on the same node of a Cluster are decided in one call
+   * (docs/decisions/calls-to-a-node.md).
+   */
+  decideGroups(
+    groups: readonly (readonly AccountRequest[])[],
+    giveUpMs?: number,
+  ): readonly Promise<readonly CallOutcome[]>[];
   /**
    * Runs a script on accounts of one bucket, with the clock as its first argument. The store does
    * nothing if the call reaches it after `giveUpMs`. Rejects with StoreFailure.
@@ -72,6 +82,11 @@ export function createQuotaClient(
   };
   return {
     decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
+    decideGroups: (groups, giveUpMs) => {
+      return decider.decideGroups(groups, giveUpMs).map((outcomes, i) => {
+        return outcomes.catch(failed(groups[i]?.length ?? 0));
+      });
+    },
     runOn: (...call) => decider.runOn(...call),
     answeredUntilMs: () => Math.min(performance.now(), ...decider.unansweredMs),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
@@ -98,6 +113,8 @@ class RedisQuotaClient {
   readonly #clocks: readonly StoreClock[];
   /** By bucket: until when, on performance.now(), its requests are sent one by one. */
   readonly #motion = new Map<number, number>();
+  /** By bucket: until when, on performance.now(), its calls carry no other bucket. */
+  readonly #alone = new Map<number, number>();
   /** When each unanswered decision was requested, on performance.now(): a few at most. */
   readonly unansweredMs: number[] = [];
   historyMs: number | undefined;
@@ -126,29 +143,77 @@ class RedisQuotaClient {
     this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
   }
 
-  async decide(
-    asks: readonly AccountRequest[],
+  decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
+    return this.#observed(() => this.#decide(asks, giveUpMs));
+  }
+
+  decideGroups(
+    groups: readonly (readonly AccountRequest[])[],
     giveUpMs?: number,
-  ): Promise<readonly CallOutcome[]> {
+  ): readonly Promise<readonly CallOutcome[]>[] {
+    const shared = groups.length > 1 ? this.#sharing(groups) : [];
+    if (shared.length < 2) return groups.map((asks) => this.decide(asks, giveUpMs));
+    const call = this.#observed(() => this.#callNode(shared, giveUpMs));
+    return groups.map((asks) => {
+      const i = shared.indexOf(asks);
+      return i < 0
+        ? this.decide(asks, giveUpMs)
+        : call.then((all) => all[i] ?? this.decide(asks, giveUpMs));
+    });
+  }
+
+  /** Runs a call that decides requests, and notes how long it takes. */
+  async #observed<T>(call: () => Promise<T>): Promise<T> {
     const sentMs = performance.now();
     this.unansweredMs.push(sentMs);
     try {
-      return await this.#decide(asks, giveUpMs);
+      return await call();
     } finally {
       this.#onCall?.(performance.now() - sentMs);
       this.unansweredMs.splice(this.unansweredMs.indexOf(sentMs), 1);
     }
   }
 
+  /** The groups that go in one call: those that the node of the first one has, as far as is known. */
+  #sharing(groups: readonly (readonly AccountRequest[])[]) {
+    const nowMs = performance.now();
+    let node: object | undefined;
+    return groups.filter((asks) => {
+      const bucket = bucketOfAll(asks);
+      if (Math.max(this.#alone.get(bucket) ?? 0, this.#motion.get(bucket) ?? 0) > nowMs)
+        return false;
+      const owner = this.#link.nodeOf(bucket);
+      node ??= owner;
+      return owner === node;
+    });
+  }
+
+  /**
+   * One call for groups of several buckets; undefined for a group that the node does not have, of
+   * which nothing was done.
+   */
+  async #callNode(groups: readonly (readonly AccountRequest[])[], giveUpMs?: number) {
+    const buckets = groups.map(bucketOfAll);
+    const verdicts = await this.#call(groups.flat(), giveUpMs, buckets);
+    let at = 0;
+    return groups.map((asks, i) => {
+      const own = verdicts.slice(at, at + asks.length);
+      at += asks.length;
+      if (!own.includes(undefined)) return own as QuotaDecision[];
+      this.#alone.set(buckets[i] as number, performance.now() + MOTION_MS);
+      return undefined;
+    });
+  }
+
   async #decide(
     asks: readonly AccountRequest[],
     giveUpMs?: number,
   ): Promise<readonly CallOutcome[]> {
-    if (asks.length === 1 || !this.#link.clustered) return this.#call(asks, giveUpMs);
-    const bucket = keyBucket(this.#keyed(asks[0] as AccountRequest).key);
+    if (asks.length === 1 || !this.#link.clustered) return this.#callBucket(asks, giveUpMs);
+    const bucket = bucketOfAll(asks);
     if ((this.#motion.get(bucket) ?? 0) > performance.now()) return this.#singly(asks, giveUpMs);
     try {
-      return await this.#call(asks, giveUpMs);
+      return await this.#callBucket(asks, giveUpMs);
     } catch (error) {
       // If ASK is about several keys at once, the other node replies with TRYAGAIN.
       if (!["TRYAGAIN", "ASK"].includes(toStoreFailure(error).code)) throw error;
@@ -165,26 +230,37 @@ class RedisQuotaClient {
   ) {
     const key = keys[0] as string;
     const bucket = keyBucket(key);
-    return this.#timed(bucket, giveUpMs, () => {
-      const all = [keys.length, ...keys, this.#clockArgument(bucket, giveUpMs), ...args];
+    return this.#timed([bucket], giveUpMs, () => {
+      const all = [keys.length, ...keys, this.#clockArgument([bucket], giveUpMs), ...args];
       return runScript(this.#link, script, key, all);
     });
   }
 
-  async #call(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
+  #callBucket(asks: readonly AccountRequest[], giveUpMs?: number) {
+    // Only a call for several buckets leaves an account undecided.
+    return this.#call(asks, giveUpMs) as Promise<QuotaDecision[]>;
+  }
+
+  /** One call for accounts of these buckets; undefined for one whose bucket the node does not have. */
+  async #call(
+    asks: readonly AccountRequest[],
+    giveUpMs: number | undefined,
+    buckets: readonly number[] = [bucketOfAll(asks)],
+  ): Promise<(QuotaDecision | undefined)[]> {
     const all = asks.map((ask) => this.#keyed(ask));
     const { key } = all[0] as KeyedRequest;
-    const bucket = keyBucket(key);
     let sentMs = 0;
-    const reply = await this.#timed(bucket, giveUpMs, () => {
+    const reply = await this.#timed(buckets, giveUpMs, () => {
       sentMs = performance.now();
-      const args = encodeDecide(all, this.#clockArgument(bucket, giveUpMs));
+      const clockMs = this.#clockArgument(buckets, giveUpMs);
+      const args = encodeDecide(all, clockMs, buckets.length > 1);
       return runScript(this.#link, DECIDE_SCRIPT, key, args);
     });
+    const receivedMs = performance.now();
     const verdicts = decodeDecisions(all, reply);
-    const [first] = verdicts;
-    if (first !== undefined && this.#clock === undefined) {
-      this.clockOf(bucket).learn(sentMs, performance.now(), first.nowMs);
+    const told = verdicts.find((verdict) => verdict !== undefined);
+    if (told !== undefined && this.#clock === undefined) {
+      for (const bucket of buckets) this.clockOf(bucket).learn(sentMs, receivedMs, told.nowMs);
     }
     return verdicts;
   }
@@ -195,7 +271,7 @@ class RedisQuotaClient {
     giveUpMs?: number,
   ): Promise<readonly CallOutcome[]> {
     const outcomes = await Promise.all(
-      asks.map((ask) => this.#call([ask], giveUpMs).catch(failed(1))),
+      asks.map((ask) => this.#callBucket([ask], giveUpMs).catch(failed(1))),
     );
     return outcomes.flat();
   }
@@ -206,7 +282,7 @@ class RedisQuotaClient {
    * more.
    */
   async #timed<T>(
-    bucket: number,
+    buckets: readonly number[],
     giveUpMs: number | undefined,
     send: () => Promise<T>,
   ): Promise<T> {
@@ -216,17 +292,22 @@ class RedisQuotaClient {
     } catch (error) {
       const nowMs = toStoreFailure(error).storeNowMs;
       if (nowMs === undefined) throw error;
-      this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
+      const receivedMs = performance.now();
+      for (const bucket of buckets) this.clockOf(bucket).learn(sentMs, receivedMs, nowMs);
       if (giveUpMs === undefined || performance.now() >= giveUpMs) throw error;
       return send();
     }
   }
 
   /** The first argument of a script: see clock() in time.lua. */
-  #clockArgument(bucket: number, giveUpMs: number | undefined): number {
+  #clockArgument(buckets: readonly number[], giveUpMs: number | undefined): number {
     if (this.#clock !== undefined) return this.#clock();
-    const latestMs = giveUpMs === undefined ? undefined : this.clockOf(bucket).latestAt(giveUpMs);
-    return latestMs === undefined ? -1 : -latestMs;
+    let earliestMs = Number.POSITIVE_INFINITY;
+    for (const bucket of giveUpMs === undefined ? [] : buckets) {
+      const latestMs = this.clockOf(bucket).latestAt(giveUpMs as number);
+      if (latestMs !== undefined) earliestMs = Math.min(earliestMs, latestMs);
+    }
+    return earliestMs === Number.POSITIVE_INFINITY ? -1 : -earliestMs;
   }
 
   #keyed({ name, ask }: AccountRequest): KeyedRequest {
@@ -236,6 +317,11 @@ class RedisQuotaClient {
       ? { key, ask }
       : { key, ask, historyMs };
   }
+}
+
+/** The bucket of accounts that are all in one. */
+function bucketOfAll(asks: readonly AccountRequest[]): number {
+  return bucketOf((asks[0] as AccountRequest).name);
 }
 
 /** The same failure for each of `count` requests. */

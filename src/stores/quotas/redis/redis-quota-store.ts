@@ -155,8 +155,9 @@ class RedisQuotaStore implements QuotaStore {
       options.outage?.({ shared, answers, onUncertain, corrections: this.#corrections() }) ??
       new DenyDuringOutage(shared.ensureClock, timeoutMs);
     this.#batch = new Batcher({
-      call: shared.decide,
+      call: shared.decideGroups,
       queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
+      nodeOf: link.nodeOf,
       answers,
       outage: this.#outage,
       onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),

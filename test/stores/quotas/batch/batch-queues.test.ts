@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import { Batcher, type CallOutcome } from "../../../../src/stores/quotas/batch/batcher.ts";
+import { Batcher } from "../../../../src/stores/quotas/batch/batcher.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import type { CallOutcome } from "../../../../src/stores/quotas/batch/outcomes.ts";
 import type { OutageHandler } from "../../../../src/stores/quotas/outage-handler.ts";
 import type { AccountRequest } from "../../../../src/stores/quotas/quota-store.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
@@ -53,6 +54,7 @@ function openBatch() {
     released: [] as number[],
   };
   const uncertain: number[] = [];
+  const nodes: object[] = [];
   const outage: OutageHandler = {
     get timeoutMs() {
       return gate.timeoutMs;
@@ -80,13 +82,16 @@ function openBatch() {
     close: async () => undefined,
   };
   const batch = new Batcher({
-    call: (asks: readonly AccountRequest[]) => {
-      return new Promise((resolve) => {
-        const answer = (outcome: CallOutcome = spent()) => resolve(asks.map(() => outcome));
-        calls.push({ names: asks.map(({ name }) => name.account), asks, answer });
+    call: (groups) => {
+      return groups.map((asks) => {
+        return new Promise((resolve) => {
+          const answer = (outcome: CallOutcome = spent()) => resolve(asks.map(() => outcome));
+          calls.push({ names: asks.map(({ name }) => name.account), asks, answer });
+        });
       });
     },
     queueOf: (name) => Number(name.account.slice(1)),
+    nodeOf: (queue) => (nodes[queue] ??= {}),
     answers: new DecisionCache(() => NOON),
     outage,
     onVerdict: () => undefined,

@@ -1,6 +1,7 @@
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../../src/core/quota/decide.ts";
-import { Batcher, type CallOutcome } from "../../../../src/stores/quotas/batch/batcher.ts";
+import { Batcher } from "../../../../src/stores/quotas/batch/batcher.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import type { CallOutcome } from "../../../../src/stores/quotas/batch/outcomes.ts";
 import { createFallback, type Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
 import type { AccountRequest, QuotaDecider } from "../../../../src/stores/quotas/quota-store.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
@@ -182,8 +183,9 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
   const policy = policyOf({ expectedGateways, storeTimeoutMs: TIMEOUT_MS });
   const gate = createFallback(inputs, { policy, prefix: "sim", report: () => {} });
   const batch = new Batcher({
-    call: shared.decide,
+    call: (groups, giveUpMs) => groups.map((asks) => shared.decide(asks, giveUpMs)),
     queueOf: () => 0,
+    nodeOf: () => store,
     answers,
     outage: gate,
     onVerdict: () => {},

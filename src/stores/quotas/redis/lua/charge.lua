@@ -48,7 +48,24 @@ local function charge(key, requests, plan)
   return true
 end
 
-for i = 1, #KEYS do
+-- Accounts of several buckets of one node are no KEYS. Redis judges keys that a script names by itself
+-- at each command: in a slot that is elsewhere, or on its way, the command fails. So each bucket is
+-- tried with a key that is never there, before anything of it is done.
+local keys, is_here = KEYS, nil
+if #KEYS == 0 then
+  keys = {}
+  local count = (#ARGV - first_ask) / 2
+  for i = 1, count do keys[i] = ARGV[first_ask + count + i] end
+  local bucket, found
+  is_here = function(key)
+    local of = match(key, '^[^}]+')
+    if of ~= bucket then bucket, found = of, type(pcall('HLEN', of .. '}?')) == 'number' end
+    return found
+  end
+end
+
+for i = 1, #keys do
+  local key = keys[i]
   local ask = tonumber(ARGV[first_ask + i])
   local grants = ask >= 0
   ask = abs(ask)
@@ -56,11 +73,14 @@ for i = 1, #KEYS do
   local units = (ask - index) / 256
   local plan = plans[index + 1]
   local at = n + 1
-  if grants and units > 0 and charge(KEYS[i], units, plan) then
+  if is_here and not is_here(key) then
+    n = at
+    out[at] = -1
+  elseif grants and units > 0 and charge(key, units, plan) then
     out[at] = units
   else
     if not decide then decide, remember = careful() end
-    decide(KEYS[i], units, plan, grants)
+    decide(key, units, plan, grants)
   end
 end
 return out

@@ -15,7 +15,9 @@
 --         each request in place of the cost; the fields follow "!15@0 " if the account has that calendar
 --         then one number per key: units * 256 + plan, plans counted from 0; negative if the
 --         units were refused already, and may only be strikes
--- Returns now, then for each key: granted, the count of each window, and 0 when all else is as for
+--         then, of a call without KEYS, the keys: accounts of several buckets that one node of a
+--         Cluster has, those of a bucket in a row; see charge.lua
+-- Returns now, then for each key: -1 for one whose bucket is not here; otherwise granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
 -- that this decision made, 3 for one that it only observed: until, length, field, offences, and of

@@ -1,0 +1,49 @@
+import type { QuotaDecision } from "../../../core/quota/decide.ts";
+import { heldUnits } from "../../../core/quota/meters.ts";
+import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
+import type { StoreFailure } from "../../redis/store-failure.ts";
+import type { UncertainCharge } from "../outage-handler.ts";
+import type { ChargeResult } from "../quota-store.ts";
+import type { MergedRequest } from "./call-queue.ts";
+
+/** A decision for each request, or why there is none. Requests of one call share the ban policy. */
+export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
+
+export function failureOf(outcome: CallOutcome | undefined): StoreFailure | undefined {
+  return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
+}
+
+/**
+ * The units of requests whose call may have run. They count as not run, and may be charged twice.
+ */
+export function uncertainCharges(
+  asks: readonly MergedRequest[],
+  outcomes: readonly CallOutcome[],
+): UncertainCharge[] {
+  return asks.flatMap(({ name, known, ask: { cost = 1, limits }, waiting }, i) => {
+    const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
+    const meters = lost ? heldUnits(limits) : [];
+    if (!lost || (cost === 0 && meters.length === 0)) return [];
+    const times = (units: number) => waiting.length * units;
+    if (meters.length === 0) return [{ name, units: times(cost) }];
+    const held = meters.map((one) => ({ name: one.name, units: times(one.units) }));
+    return [{ name, units: times(cost), meters: held }];
+  });
+}
+
+/**
+ * The refusal of requests that fit in the plan's limits, but not without the units that are kept
+ * for other gateways; undefined if a limit or a ban refuses them.
+ */
+export function shareRefusal(
+  verdict: QuotaDecision,
+  cost: number,
+  reserved: readonly number[] | undefined,
+): ChargeResult | undefined {
+  if (reserved === undefined) return undefined;
+  if (rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined) return undefined;
+  const windows = verdict.windows.map((standing, i) => {
+    return { ...standing, limit: Math.max(0, standing.limit - (reserved[i] ?? 0)) };
+  });
+  return { verdict: { ...verdict, windows }, unspent: 0, admitted: false, by: "share" };
+}
