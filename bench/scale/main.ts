@@ -1,12 +1,13 @@
 import { parseArgs } from "node:util";
 import { measureAccounts } from "./accounts.ts";
+import { measureCluster } from "./cluster.ts";
 import { measureGateways } from "./gateways.ts";
 import { say } from "./house.ts";
 import { measureIdle } from "./idle.ts";
 import { measureKeys } from "./keys.ts";
 
 /**
- * npm run scale -- gateways | accounts | keys | idle: one measurement of what a large installation
+ * npm run scale -- gateways | cluster | accounts | keys | idle: one measurement of what a large installation
  * meets, on loopback. The exit status is 1 where a figure is worse than what is promised.
  */
 const { positionals, values } = parseArgs({
@@ -17,6 +18,13 @@ const count = values.count === undefined ? undefined : Number(values.count);
 
 const MEASURES: Readonly<Record<string, () => Promise<string[]>>> = {
   gateways: () => measureGateways({ gateways: count ?? 4, rounds: 3, sliceMs: 8_000 }),
+  cluster: () =>
+    measureCluster({
+      keys: [1_000, 50_000],
+      connections: count ?? 64,
+      rounds: 3,
+      sliceMs: 3_000,
+    }),
   accounts: () => measureAccounts(count ?? 1_000_000),
   keys: () => measureKeys(count ?? 100_000),
   idle: () => measureIdle({ connections: count ?? 10_000, tunnels: (count ?? 10_000) / 10 }),
