@@ -55,7 +55,14 @@ const SECTIONS: readonly Section[] = [
     pages: [
       ...["README", "typescript-without-a-build", "vitest", "libraries", "http1"],
       ...["dispatch-not-a-proxy-library", "hot-path", "workers", "one-hash-per-account"],
-      ...["calls-to-a-node", "usage-by-day", "shares", "fixed-utc-windows", "admin-listener", "network-edges"],
+      ...[
+        "calls-to-a-node",
+        "usage-by-day",
+        "shares",
+        "fixed-utc-windows",
+        "admin-listener",
+        "network-edges",
+      ],
       ...["pets-api", "tunnels-and-streams"],
     ].map((name) => `decisions/${name}`),
   },
