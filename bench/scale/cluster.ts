@@ -24,7 +24,7 @@ export type ClusterOptions = {
   readonly sliceMs: number;
 };
 
-/** What one request takes: of the gateways and of the store together, and commands to the store. */
+/** The cost of one request: of the gateways and the store together, and commands to the store. */
 type Cost = {
   readonly cpuUs: number;
   readonly storeCpuUs: number;

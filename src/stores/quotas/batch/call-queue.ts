@@ -1,7 +1,6 @@
 import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { AccountRef, ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import type { CachedDecision } from "./cached-decision.ts";
-import type { Round } from "./lane.ts";
 import { samePolicy } from "./mergeable.ts";
 
 /** The most accounts, and so the most plans, that one call carries: see ARGV in decide.lua. */
@@ -17,6 +16,15 @@ export type MergedRequest = {
   /** Units of each limit that the store keeps for other gateways; known when the call is sent. */
   reserved?: readonly number[] | undefined;
   readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
+};
+
+/**
+ * Calls that are sent to one node at once. `isOver`: an answer has arrived, or none is expected any
+ * more. `lane`: the Lane of the node.
+ */
+export type Round = {
+  readonly lane: { end(round: Round): void; learnRoundTrip(tookMs: number): void };
+  isOver: boolean;
 };
 
 /**

@@ -1,13 +1,10 @@
-import type { CallQueue } from "./call-queue.ts";
+import type { CallQueue, Round } from "./call-queue.ts";
 
 /** At most two rounds of a lane are in flight: one in Redis, one on its way. */
 const ROUNDS_MAX = 2;
 
 /** A round trip that takes this long goes to a Redis in another region. */
 const FAR_MS = 40;
-
-/** What is sent to the node at once. `isOver`: an answer has arrived, or none is expected any more. */
-export type Round = { readonly lane: Lane; isOver: boolean };
 
 /**
  * The way to one node of the store. The calls of its buckets go together, in rounds. While rounds
