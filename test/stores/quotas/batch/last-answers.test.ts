@@ -78,6 +78,7 @@ describe("what is known of an account", () => {
       alone.windows.map(({ used }) => used),
       [60],
     );
+    assert.deepEqual(decisionAfter(known, 59_999, limits).windows, first.windows);
     const later = decisionAfter(known, 60_000, limits).windows;
     assert.deepEqual(
       later.map(({ used, resetMs }) => [used, resetMs - NOON]),
