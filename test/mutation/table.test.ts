@@ -38,7 +38,10 @@ describe("The figures of mutants", () => {
 
   it("are one sentence for the README", () => {
     const [, { text }] = PLACES as unknown as [unknown, (typeof PLACES)[number]];
-    assert.equal(text(RESULTS), "core 86.7 %, stores 66.7 % of the 33 tried of 2,030 mutants");
+    assert.equal(
+      text(RESULTS),
+      "at least core 86.7 %, stores 66.7 % of the 33 tried of 2,030 mutants",
+    );
   });
 
   it("are refused a page without their marks", () => {

@@ -44,7 +44,7 @@ function sentence(results: Results): string {
   const { tried } = scoreOf(Object.values(results.files));
   const all = scores.reduce((sum, one) => sum + one.all, 0);
   const rooms = scores.map(({ room, score }) => `${room} ${percent(score.percent)}`);
-  return `${rooms.join(", ")} of the ${count(tried)} tried of ${count(all)} mutants`;
+  return `at least ${rooms.join(", ")} of the ${count(tried)} tried of ${count(all)} mutants`;
 }
 
 function tables(results: Results): string {
