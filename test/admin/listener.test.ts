@@ -98,6 +98,7 @@ describe("the open endpoints", () => {
       assert.equal(fields["x-content-type-options"], "nosniff");
       assert.equal(fields["x-frame-options"], "DENY");
       assert.equal(fields["referrer-policy"], "no-referrer");
+      assert.equal(fields["cross-origin-resource-policy"], "same-origin");
       assert.match(String(fields["content-security-policy"]), /^default-src 'none';/);
     }
     const { bytes } = await sendRaw(house.port, "BROKEN\r\n\r\n");

@@ -169,6 +169,9 @@ describe("an address without a key", () => {
     const both = await of("");
     assert.equal(both.status, 400);
     assert.match(String(both.body.message), /in production and staging: name one with --env/);
+    const asked = await runVerb(["usage", ADDRESS, "--admin", house.adminUrl]);
+    assert.deepEqual([asked.status, asked.out], [64, ""]);
+    assert.match(asked.err, /in production and staging: name one with --env/);
     const staging = (await of("?env=staging")).body as unknown as UsageReport;
     assert.deepEqual(
       staging.windows.map(({ window, used }) => [window, used]),

@@ -86,6 +86,12 @@ async function tellsDays(named: Named, day: string): Promise<void> {
   assert.deepEqual(await rows("seldom", "--days", "30"), [seldom]);
   assert.deepEqual(await rows("--month", day.slice(0, 7), "--plan", "free"), [often]);
   assert.deepEqual(await rows("--month", "2020-01"), []);
+  const none = ["usage", "--month", "2020-01"];
+  assert.equal((await named(...none)).out, "Nothing was used on these days\n");
+  assert.equal(
+    (await named(...none, "--csv")).out,
+    "account,environment,plan,day,admitted,units,refused\r\n",
+  );
   assert.deepEqual(await rows("--days", "2", "--env", "staging"), []);
   const { out } = await named("usage", "--csv", "--month", day.slice(0, 7));
   assert.deepEqual(out.split("\r\n"), [
