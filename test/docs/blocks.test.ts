@@ -55,6 +55,10 @@ const NOT_RUN: readonly { readonly is: RegExp; readonly why: string }[] = [
     is: /^npm run -s (?:scale|bench)\b/,
     why: "takes minutes of a whole machine; test/bench has short runs",
   },
+  {
+    is: /^npm run -s mutate\b/,
+    why: "takes minutes of a whole machine; test/mutate.release.test.ts has a short run",
+  },
 ];
 
 /** Languages of blocks, and those that say what a program prints or draw something. */
