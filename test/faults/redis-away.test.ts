@@ -63,9 +63,16 @@ describe("2.1 Down at boot", () => {
       else proxy.behave({});
       await readyWithin(house, 2_000);
       assert.equal(await metric(house, "tollgate_store_up"), 1);
-      assert.equal((await askTimed(house, key)).remaining, 58, "the first one is charged late");
-      await eventually(async () => assert.equal(await dayUsed(house, account), 2));
-      assert.equal(await metric(house, LOCAL), firstsMs.length);
+      // On a busy machine a call may be late, and that request decided here too.
+      let [asked, local] = [1, firstsMs.length];
+      await eventually(async () => {
+        asked += 1;
+        const { limit, remaining } = await askTimed(house, key);
+        if (limit !== 60) local += 1;
+        assert.deepEqual([limit, remaining], [60, 60 - asked], "the first one is charged late");
+      });
+      await eventually(async () => assert.equal(await dayUsed(house, account), asked));
+      assert.equal(await metric(house, LOCAL), local);
       assert.deepEqual(changes(house), ["store_away", "store_back"]);
       await house.law();
     });

@@ -17,18 +17,17 @@ export function bansView({ api, live }) {
       count(offences),
       button("Lift", () => liftBan(api, account, list.reload), "", `lift ${account}`),
     ]);
-  let seen = "";
+  const stateOf = ({ figures }) => JSON.stringify([figures?.bans.inForce, figures?.bans.edition]);
+  let seen = stateOf(live);
   let timer;
-  const end = live.onChange(({ figures }) => {
-    const now = JSON.stringify([figures?.bans.inForce, figures?.bans.edition]);
+  const end = live.onChange(() => {
+    const now = stateOf(live);
     if (now === seen) return;
-    if (seen !== "") {
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        void list.reload();
-      }, RELOAD_MS);
-    }
     seen = now;
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void list.reload();
+    }, RELOAD_MS);
   });
   return {
     element: el(

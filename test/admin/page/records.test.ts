@@ -102,9 +102,32 @@ describe("keys and accounts on the page", () => {
     };
     await ban(first);
     const { page } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    await page.getByText("Ready", { exact: true }).waitFor();
     const listed = async () => (await cells(page, "Bans")).map(([account]) => account);
     await eventually(async () => assert.deepEqual(await listed(), [first.account]));
     await Promise.all([write(house, "DELETE", `/api/bans/${first.account}`), ban(second)]);
+    await eventually(async () => assert.deepEqual(await listed(), [second.account]));
+  });
+});
+
+describe("a list of bans that is older than the first figures", () => {
+  it("is read again with them, because a ban may have changed between the two", async () => {
+    await using house = await startTestGateway();
+    const [first, second] = [await house.issue(), await house.issue()];
+    const ban = { for: "1h" };
+    await write(house, "POST", "/api/bans", { ...ban, id: first.account });
+    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    const release = Promise.withResolvers<void>();
+    await page.route("**/api/events", async (route) => {
+      await release.promise;
+      await route.continue();
+    });
+    await page.goto(`${house.adminUrl}/?again#/bans`);
+    const listed = async () => (await cells(page, "Bans")).map(([account]) => account);
+    await eventually(async () => assert.deepEqual(await listed(), [first.account]));
+    await write(house, "DELETE", `/api/bans/${first.account}`);
+    await write(house, "POST", "/api/bans", { ...ban, id: second.account });
+    release.resolve();
     await eventually(async () => assert.deepEqual(await listed(), [second.account]));
   });
 });

@@ -22,7 +22,8 @@ describe("the proxy that does damage", () => {
 
     proxy.behave({ latencyMs: 60 });
     const late = await timed();
-    assert.ok(late.ms >= 119, `${late.ms} ms`);
+    // Each of the two timers may fire a millisecond early.
+    assert.ok(late.ms >= 118, `${late.ms} ms`);
     assert.equal(late.ended, "answered");
 
     proxy.behave({ bytesPerSecond: 1_000 });

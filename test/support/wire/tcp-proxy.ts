@@ -1,6 +1,7 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../redis/redis.ts";
 
 /** The damage to the bytes of every connection, the open ones too. */
 export type Faults = {
@@ -87,9 +88,10 @@ class DamagingProxy implements TcpProxy {
   }
 
   async listen(): Promise<void> {
+    // No connection on its way out can take this port while nothing listens on it.
+    if (this.port === 0) this.port = await freePort();
     this.#server.listen(this.port, this.host);
     await once(this.#server, "listening");
-    this.port = (this.#server.address() as AddressInfo).port;
   }
 
   close(): Promise<void> {
