@@ -231,7 +231,10 @@ test("a client that resets while it waits, or in the tunnel, takes the backend's
     await gone.at(-1);
     await asked;
   }
-  await eventually(() => house.lines.some(({ status }) => status === 499));
+  await eventually(() => {
+    const statuses = house.lines.map(({ status }) => status);
+    assert.ok(statuses.includes(499), `${statuses}`);
+  });
 });
 
 test("a backend that is not there is 502 upstream_unreachable, and nothing was forwarded", async () => {

@@ -252,7 +252,10 @@ describe("two gateways that lost the store, of which one is back before the othe
     const redis = await startRedis();
     const proxies = [await openTcpProxy(redis), await openTcpProxy(redis)] as const;
     closing.push(() => redis.close(), ...proxies.map((proxy) => () => proxy.close()));
-    const [first, second] = [await gateway(proxies[0]), await gateway(proxies[1])];
+    // A Redis that refuses is away at once: no call of a busy machine is to be late before that.
+    const policy = { storeTimeoutMs: 5_000 };
+    const first = await gateway(proxies[0], policy);
+    const second = await gateway(proxies[1], policy);
     await sleep(1_200);
     let admitted = (await burst(first, 5)) + (await burst(second, 5));
     await known([first, second]);
