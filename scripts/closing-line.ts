@@ -8,7 +8,8 @@ type Tally = { passed: number; failed: number; skipped: number };
 
 /**
  * Ends every run with the tests that were left out and why, file by file, the figures that its tests
- * told by `annotate`, the slowest tests, and as the very last line `N passed, N failed`, with
+ * told by `annotate`, the tests that failed before they passed, each with its first error, the slowest
+ * tests, and as the very last line `N passed, N failed`, with
  * `, N skipped` where some were. Failures outside tests count as failed: a hook, a file that cannot be loaded or holds no test, an error outside tests, a
  * run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
  * environment. The tests of the run before, whose last line is EARLIER_RUN in the environment, are added.
@@ -57,6 +58,14 @@ export class ClosingLine implements Reporter {
     const figures = tests.flatMap((test) => {
       return test.annotations().map(({ message }) => `  ${test.name}: ${message}`);
     });
+    const again = tests
+      .filter((test) => test.diagnostic()?.flaky === true)
+      .map((test) => {
+        const [first] = (test.result().errors ?? []).map(
+          ({ message }) => message.split("\n", 1)[0],
+        );
+        return `  ${test.fullName} (${place(test)}): ${first ?? "no word"}`;
+      });
     const slowest = tests
       .map((test) => ({ test, ms: test.diagnostic()?.duration ?? 0 }))
       .filter(({ ms }) => ms >= SLOW_MS)
@@ -78,6 +87,7 @@ export class ClosingLine implements Reporter {
     return [
       ...(skipped.length > 0 ? ["skipped", ...skipped, ""] : []),
       ...(figures.length > 0 ? ["figures", ...figures, ""] : []),
+      ...(again.length > 0 ? ["failed at first, and passed when tried again", ...again, ""] : []),
       ...(slowest.length > 0 ? ["slowest", ...slowest, ""] : []),
     ];
   }

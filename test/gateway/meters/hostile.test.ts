@@ -13,9 +13,19 @@ const LIMIT = 1_000;
 const HOLD = 100;
 const MAX = 400;
 
-type Plan = { readonly limit?: number; readonly hold?: number; readonly untold?: "hold" | "max" };
+type Plan = {
+  readonly limit?: number;
+  readonly hold?: number;
+  readonly untold?: "hold" | "max";
+  readonly idleTimeout?: string;
+};
 
-function openMetered({ limit = LIMIT, hold = HOLD, untold = "hold" }: Plan = {}) {
+function openMetered({
+  limit = LIMIT,
+  hold = HOLD,
+  untold = "hold",
+  idleTimeout = "1s",
+}: Plan = {}) {
   const used = ["header x-used", "json /used", "sse /used"];
   return startTestGateway({
     environment: {
@@ -25,7 +35,7 @@ function openMetered({ limit = LIMIT, hold = HOLD, untold = "hold" }: Plan = {})
     config: {
       plans: { free: { year: 1_000_000, meters: { tokens: { year: limit } } } },
       bans: { strikes: 3, within: "1m", grace: "1ms", duration: "1h" },
-      limits: { drain: "1s", idleTimeout: "1s" },
+      limits: { drain: "1s", idleTimeout },
     },
   });
 }
@@ -97,7 +107,7 @@ describe("meters and hostile clients", () => {
   });
 
   it("ban no account that polls what its own requests hold, and let it pass afterwards", async () => {
-    await using house = await openMetered({ limit: HOLD });
+    await using house = await openMetered({ limit: HOLD, idleTimeout: "1m" });
     const { key } = await house.issue();
     let end: () => void = () => {};
     house.backend.answer((_seen, response) => {
