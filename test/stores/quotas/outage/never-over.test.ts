@@ -130,7 +130,9 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
       const redis = await startRedis();
       closing.push(() => redis.close());
       const house = await gateway(redis, { onStoreFailure: mode });
-      let admitted = await burst(house, 1);
+      let admitted = 0;
+      // On a busy machine the first call may be late, and is refused then under deny.
+      while (admitted === 0) admitted += await burst(house, 1);
       await known([house]);
       redis.stop();
       admitted += await burst(house, 20);
