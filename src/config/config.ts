@@ -137,4 +137,12 @@ export type LoadResult =
        */
       readonly files: readonly string[];
     }
-  | { readonly ok: false; readonly mistakes: readonly Mistake[] };
+  | {
+      readonly ok: false;
+      readonly mistakes: readonly Mistake[];
+      /**
+       * Absolute paths of all files that were named as far as the configuration could be read, there
+       * or not, the configuration first. Saving any of them may be what mends the mistakes.
+       */
+      readonly files: readonly string[];
+    };

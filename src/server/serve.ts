@@ -153,10 +153,10 @@ class Service {
 
   async #load(): Promise<LoadResult> {
     const loaded = await loadConfig(this.#serving.file, this.#serving.env);
-    if (loaded.ok) {
-      this.#last = loaded;
-      await this.#watch.setFiles(loaded.files);
-    }
+    if (loaded.ok) this.#last = loaded;
+    // A refused configuration may be mended by a save of a file that only it names.
+    const files = loaded.ok ? loaded.files : [...this.#last.files, ...loaded.files];
+    await this.#watch.setFiles([...new Set(files)]);
     return loaded;
   }
 

@@ -104,7 +104,7 @@ export async function writeConfig(folder: Folder, settings: Settings = {}): Prom
   return file;
 }
 
-const API = join(import.meta.dirname, "../../config/pets.openapi.yaml");
+export const API = join(import.meta.dirname, "../../config/pets.openapi.yaml");
 
 export function configText(settings: Settings = {}): string {
   const { store = "memory", production = 0, staging = 0, admin = "off" } = settings;

@@ -10,7 +10,7 @@ import { parseCollector } from "../schema/addresses.ts";
 import { buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
-import { readPemFiles } from "./pem.ts";
+import { namedPemFiles, readPemFiles } from "./pem.ts";
 import { validateDraft } from "./validate.ts";
 import { planMetersOf, validateMeters } from "./validate-meters.ts";
 import { validateServices } from "./validate-services.ts";
@@ -44,16 +44,18 @@ export async function readTree(
   env: Variables,
 ): Promise<({ readonly ok: true } & FileTree) | Extract<LoadResult, { ok: false }>> {
   const source = await readTextFile(file, CONFIG_BYTES_MAX);
+  const itself = resolve(file);
   if (!source.ok) {
     const message = `Cannot read the configuration: ${source.why}`;
-    return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
+    const mistakes = [{ file, line: source.line, column: 1, message }];
+    return { ok: false, mistakes, files: [itself] };
   }
   const { text } = source;
-  const named = await readReferencedFiles(text, dirname(resolve(file)));
+  const named = await readReferencedFiles(text, dirname(itself));
   const valuesMax = CONFIG_VALUES_MAX;
   const options = { file, variables: env, files: named.contents, valuesMax };
   const { tree, mistakes } = parseTree(text, options);
-  if (tree === undefined) return { ok: false, mistakes };
+  if (tree === undefined) return { ok: false, mistakes, files: [itself, ...named.paths] };
   return { ok: true, text, tree, mistakes, paths: named.paths };
 }
 
@@ -74,7 +76,11 @@ export async function loadTree(
   const pems = await readPemFiles(draft, findings, dirname(resolve(file)));
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
-  if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
+  const files = [resolve(file), ...paths, ...described.files];
+  if (all.length > 0) {
+    const named = namedPemFiles(draft, dirname(resolve(file)));
+    return { ok: false, mistakes: inOrder(all, file), files: [...files, ...named] };
+  }
   const pairs = [...pems.values()].flatMap(({ clientCertificate }) => clientCertificate ?? []);
   const authorities = [...pems.values()].flatMap(({ ca }) => ca ?? []);
   const certificates = [...authorities, ...pairs.map(({ cert }) => cert)];
@@ -89,10 +95,7 @@ export async function loadTree(
     ok: true,
     config,
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
-    files: [
-      ...[resolve(file), ...paths, ...described.files],
-      ...[...certificates, ...pairs.map(({ key }) => key)].map(({ path }) => path),
-    ],
+    files: [...files, ...[...certificates, ...pairs.map(({ key }) => key)].map(({ path }) => path)],
   };
 }
 

@@ -41,6 +41,16 @@ export async function readPemFiles(
   return pems;
 }
 
+/** Absolute paths of all PEM files that are named, of listeners too, whether they are there or not. */
+export function namedPemFiles({ environments }: Draft, folder: string): readonly string[] {
+  const listeners = [...environments.values()].map(({ tls }) => tls);
+  const upstreams = listServices(environments).map(({ upstreamTls }) => upstreamTls);
+  return [
+    ...upstreams.map((tls) => tls?.ca),
+    ...[...listeners, ...upstreams].flatMap((tls) => [tls?.cert, tls?.key]),
+  ].flatMap((file) => (file === undefined ? [] : resolve(folder, file)));
+}
+
 async function readAuthorities(
   file: string | undefined,
   at: ConfigPath,

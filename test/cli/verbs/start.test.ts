@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
@@ -13,7 +13,8 @@ import {
   startTollgate,
 } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
-import { configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import { openAuthority } from "../../support/wire/certificates.ts";
+import { API, configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
@@ -92,6 +93,41 @@ describe("a running gateway", () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
     for (const line of stdout.trimEnd().split("\n"))
       assert.equal(typeof JSON.parse(line), "object");
+  });
+
+  it("takes a refused configuration when the file that only it names is mended or appears", async () => {
+    const file = await writeConfig(folder);
+    const api = join(folder.path, "named-later.yaml");
+    const secret = join(folder.path, "secrets/named-later");
+    const ca = join(folder.path, "named-later.pem");
+    using authority = openAuthority();
+    await using gateway = startTollgate(["start", "--config", file]);
+    await serving(gateway);
+    const told = (kind: string) => gateway.lines().filter((line) => line.kind === kind).length;
+    const description = await readFile(API, "utf8");
+    const withApi = configText().replace(API, api);
+    const withTls = configText().replace(
+      "keyTag: live",
+      `keyTag: live\n    upstreamTls: { ca: ${ca} }`,
+    );
+    const withSecret = configText({ more: `log: { level: "\${file:${secret}}" }\n` });
+
+    await writeFile(api, "openapi: [\n");
+    await writeFile(file, withApi);
+    await eventually(() => assert.equal(told("config_refused"), 1));
+    await writeFile(api, description);
+    await eventually(() => assert.equal(told("config_reloaded"), 1));
+
+    await writeFile(file, withTls);
+    await eventually(() => assert.equal(told("config_refused"), 2));
+    await writeFile(ca, authority.ca);
+    await eventually(() => assert.equal(told("config_reloaded"), 2));
+
+    await writeFile(file, withSecret);
+    await eventually(() => assert.equal(told("config_refused"), 3));
+    await mkdir(dirname(secret));
+    await writeFile(secret, "debug");
+    await eventually(() => assert.equal(told("config_reloaded"), 3));
   });
 
   it("drains on SIGTERM: what is under way is answered, and it ends with 0", async () => {
