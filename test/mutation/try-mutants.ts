@@ -14,7 +14,7 @@ type Limits = { readonly spentMs: number; readonly lookedAt: number };
 const NEAR: Limits = { spentMs: 8_000, lookedAt: 12 };
 /** For mutants that the near ones did not notice, or do not reach. */
 const FAR: Limits = { spentMs: 45_000, lookedAt: 40 };
-/** Failures of tests that take longer are tried again, as is what is late: the machine may be busy. */
+/** Failures of tests that take longer are doubted, as is what is late: the machine may be busy. */
 const SURE_MS = 3_000;
 /** A mutant may take thrice what its test takes without it, and this. */
 const LATE_MS = 8_000;
@@ -27,22 +27,35 @@ type Learnt = {
   readonly ran?: Readonly<Record<string, { readonly hash: string; readonly ranges: Range[] }>>;
 };
 
+/** What is asked of a trial. */
+export type TrialRuns = Pick<Trial, "changed" | "learn" | "run">;
+
 /** Tries mutants with the tests that reach them, and remembers what it has learnt of the tests. */
 export class Tries {
-  readonly #trial: Trial;
+  readonly #trial: TrialRuns;
   readonly #sources: Sources;
+  readonly #learntAt: string;
   readonly #learnt: Record<string, Learnt>;
   /** By file, the test that has noticed a mutant last: likely the one for the next. */
   readonly #lastBy = new Map<string, string>();
 
   readonly #limits: Limits;
 
-  /** `far` looks for more tests; `relearn` forgets what was learnt of them earlier. */
-  constructor(trial: Trial, sources: Sources, { far = false, relearn = false } = {}) {
+  /**
+   * `far` looks for more tests, also for those that failed when they were learnt; `relearn` forgets what was learnt
+   * earlier of all. It is kept in `learntAt`.
+   */
+  constructor(
+    trial: TrialRuns,
+    sources: Sources,
+    { far = false, relearn = false, learntAt = LEARNT } = {},
+  ) {
     this.#trial = trial;
     this.#sources = sources;
     this.#limits = far ? FAR : NEAR;
-    this.#learnt = relearn ? {} : readLearnt();
+    this.#learntAt = learntAt;
+    const learnt = Object.entries(relearn ? {} : readLearnt(learntAt));
+    this.#learnt = Object.fromEntries(learnt.filter(([, { ran }]) => !far || ran !== undefined));
   }
 
   /** Whether a test notices the mutant, and which one. */
@@ -53,7 +66,7 @@ export class Tries {
     const text = mutated(this.#textOf(file), mutant);
     return this.#trial.changed(file, text, async () => {
       for (const test of tests) {
-        const outcome = await this.#surely(test);
+        const outcome = await this.#surely(test, file);
         if (outcome === "passed") continue;
         this.#lastBy.set(file, test);
         return { verdict: outcome === "late" ? "late" : "noticed", by: test };
@@ -62,12 +75,22 @@ export class Tries {
     });
   }
 
-  async #surely(test: string): Promise<Outcome> {
+  /**
+   * What the test says of the changed file. A doubtful answer counts only if the test gives it twice, and passes
+   * without the change right after that: otherwise it may be the machine that is busy, and the test says nothing.
+   */
+  async #surely(test: string, file: string): Promise<Outcome> {
     const { runner = "vitest", ms = 0 } = this.#learnt[test] ?? {};
     const run = { test, runner, deadlineMs: 3 * ms + LATE_MS };
     const outcome = await this.#trial.run(run);
     const isDoubtful = outcome === "late" || (outcome === "failed" && ms > SURE_MS);
-    return isDoubtful ? this.#trial.run({ ...run, deadlineMs: 2 * run.deadlineMs }) : outcome;
+    if (!isDoubtful) return outcome;
+    const patient = { ...run, deadlineMs: 2 * run.deadlineMs };
+    const again = await this.#trial.run(patient);
+    if (again === "passed") return again;
+    const unchanged = this.#textOf(file);
+    const control = await this.#trial.changed(file, unchanged, () => this.#trial.run(patient));
+    return control === "passed" ? again : "passed";
   }
 
   /** The test files that run the place of the mutant: the last that noticed one, then the cheapest. */
@@ -99,8 +122,8 @@ export class Tries {
     if (known?.hash === hash) return known;
     const learnt = (await this.#ran(test, "node")) ?? (await this.#ran(test, "vitest"));
     this.#learnt[test] = learnt ?? { hash, runner: "vitest", ms: 0 };
-    mkdirSync(dirname(LEARNT), { recursive: true });
-    writeFileSync(LEARNT, JSON.stringify(this.#learnt));
+    mkdirSync(dirname(this.#learntAt), { recursive: true });
+    writeFileSync(this.#learntAt, JSON.stringify(this.#learnt));
     return this.#learnt[test];
   }
 
@@ -127,9 +150,9 @@ function overlaps(ranges: readonly Range[], [from, to]: Range): boolean {
   return ranges.some(([start, end]) => start < to && end > from);
 }
 
-function readLearnt(): Record<string, Learnt> {
+function readLearnt(path: string): Record<string, Learnt> {
   try {
-    return JSON.parse(readFileSync(LEARNT, "utf8")) as Record<string, Learnt>;
+    return JSON.parse(readFileSync(path, "utf8")) as Record<string, Learnt>;
   } catch {
     return {};
   }
