@@ -1,7 +1,10 @@
 import { badge, el, fill, heading, table } from "./elements.js";
 import { count, time } from "./format.js";
 
-const BAD = new Set(["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"]);
+const BAD = new Set([
+  ...["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"],
+  ...["keys_lost", "keys_unreadable", "keys_older", "state_file_unwritten"],
+]);
 const GOOD = new Set(["ban_lifted", "upstream_up", "store_back", "config_reloaded"]);
 /** Members that have their own place, or mean nothing to people. */
 const PLACED = [

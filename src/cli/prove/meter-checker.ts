@@ -13,8 +13,10 @@ type Seen = {
   open: number;
   /** When the last requests that held units ended. */
   endedMs: number[];
-  /** Units that lines of gateways name as uncertain or as never settled. */
-  named: number;
+  /** Units that the history may lack: lines of gateways name them as never settled. */
+  lacking: number;
+  /** Units that the history may have too many: never given back, or charged twice, by those lines. */
+  surplus: number;
 };
 
 export type MeterComparison = {
@@ -63,10 +65,15 @@ export class MeterChecker {
 
   /** Called with each line of a gateway. */
   onLogLine({ msg, account, accounts, units }: LogLine): void {
-    if (msg === "settlement_lost") this.#of(String(account)).named += Math.abs(Number(units));
+    if (msg === "settlement_lost") {
+      const seen = this.#of(String(account));
+      const lost = Number(units);
+      seen.lacking += Math.max(0, lost);
+      seen.surplus += Math.max(0, -lost);
+    }
     if (msg !== "charges_uncertain") return;
-    for (const [, name = "", lost] of String(accounts).matchAll(/proof:([^\s#]+)#\S+ (\d+)/g)) {
-      this.#of(name).named += Number(lost);
+    for (const [, name = "", twice] of String(accounts).matchAll(/proof:([^\s#]+)#\S+ (\d+)/g)) {
+      this.#of(name).surplus += Number(twice);
     }
   }
 
@@ -76,9 +83,10 @@ export class MeterChecker {
     for (;;) {
       const history = await readHistory(adminUrl);
       const off = accounts.reduce((sum, account) => {
-        const { open, named } = this.#of(account);
-        const differs = Math.abs(usedBy(account) - (history.get(account) ?? 0));
-        return sum + Math.max(0, differs - named - open * METER.max);
+        const { open, lacking, surplus } = this.#of(account);
+        const lacks = usedBy(account) - (history.get(account) ?? 0);
+        const differs = Math.max(lacks - lacking, -lacks - surplus);
+        return sum + Math.max(0, differs - open * METER.max);
       }, 0);
       if (off === 0 || Date.now() > untilMs) return off;
       await sleep(100);
@@ -88,7 +96,7 @@ export class MeterChecker {
   #of(account: string): Seen {
     let seen = this.#accounts.get(account);
     if (seen === undefined) {
-      seen = { open: 0, endedMs: [], named: 0 };
+      seen = { open: 0, endedMs: [], lacking: 0, surplus: 0 };
       this.#accounts.set(account, seen);
     }
     return seen;

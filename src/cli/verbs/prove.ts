@@ -1,9 +1,9 @@
 import { parseStoreAddress } from "../../config/schema/addresses.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { styleOf } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson } from "../framework/terminal.ts";
 import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
-import type { ProofReport, ProveOptions } from "../prove/proof.ts";
+import type { ProveOptions } from "../prove/proof.ts";
+import { findBroken, proofText } from "../prove/proof-text.ts";
 import { PLANTED_FAULTS, type PlantedFault } from "../prove/workload.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
@@ -47,7 +47,7 @@ export const prove: Verb = {
       },
       signal: stopping.signal,
     });
-    const broken = brokenIn(proof);
+    const broken = findBroken(proof);
     if (call.flag("json")) printJson(terminal, { ...proof, broken });
     else terminal.out(proofText(proof, broken, terminal));
     return broken.length === 0 ? EXIT_OK : EXIT_FAILURE;
@@ -93,72 +93,4 @@ function mistakeIn(
   }
   // The address may hold a password, so it is not repeated.
   return typeof redis === "string" ? `Cannot use --redis: ${redis}` : undefined;
-}
-
-/** The promises that did not hold, named by the members of the proof that show it. */
-function brokenIn(proof: ProofReport): readonly string[] {
-  const counts = {
-    ...{ overLimit: proof.overLimit, falseRefusals: proof.falseRefusals },
-    ...{ untrueHeaders: proof.untrueHeaders, doubleForwards: proof.doubleForwards },
-    ...{ chargesLost: proof.chargesLost, chargesDoubled: proof.chargesDoubled },
-    ...{ historyLost: proof.historyLost, historyDoubled: proof.historyDoubled },
-    metersOff: proof.metersOff,
-    ...{ bansIgnored: proof.bansIgnored, otherAnswers: proof.otherAnswers },
-  };
-  const broken = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [name] : []));
-  // A proof without admitted and refused requests proves nothing.
-  return proof.admitted > 0 && proof.refused > 0 ? broken : [...broken, "noLoad"];
-}
-
-function proofText(proof: ProofReport, broken: readonly string[], terminal: Terminal): string {
-  const { bold } = styleOf(terminal);
-  const { gateways, store, requests, admitted, refused, unanswered } = proof;
-  const done = [
-    proof.storeAwayMs > 0
-      ? `the store was away for ${(proof.storeAwayMs / 1_000).toFixed(1)} s`
-      : "",
-    proof.failover?.ok ? `the store failed over to ${proof.failover.master}` : "",
-    proof.lateAnswers > 0 ? `${proof.lateAnswers} answers of it came late` : "",
-    proof.gatewaysKilled > 0 ? "a gateway was killed" : "",
-  ].filter((text) => text !== "");
-  const untried = [
-    proof.storeAwayMs > 0 ? "" : "the store was not taken away",
-    proof.failover?.ok === false ? `no failover: ${proof.failover.why}` : "",
-    proof.gatewaysKilled > 0 ? "" : "no gateway was killed",
-  ].filter((text) => text !== "");
-  const rows: readonly (readonly [string, string, string])[] = [
-    ["overLimit", "admitted over a limit", `${proof.overLimit} in ${proof.windows} windows`],
-    ["falseRefusals", "false refusals", `${proof.falseRefusals} of ${refused}`],
-    ["untrueHeaders", "headers that were not true", String(proof.untrueHeaders)],
-    ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
-    [
-      "chargesLost",
-      "charges lost",
-      `${proof.chargesLost}${proof.failoverLost > 0 ? `, and ${proof.failoverLost} by the failover` : ""}`,
-    ],
-    ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
-    ["historyLost", "units that the history lacks", String(proof.historyLost)],
-    ["historyDoubled", "units too many in the history", String(proof.historyDoubled)],
-    ["metersOff", "units of meters that are off", String(proof.metersOff)],
-    [
-      "bansIgnored",
-      "admitted during a ban",
-      `${proof.bansIgnored}, ${proof.bannedRefusals} refused`,
-    ],
-    ["otherAnswers", "other answers than are promised", String(proof.otherAnswers)],
-  ];
-  const lines = rows.map(([name, what, count]) => {
-    return `  ${broken.includes(name) ? bold("BROKEN") : "ok    "}  ${what.padEnd(36)}  ${count}`;
-  });
-  const verdict =
-    broken.length === 0 ? "Every promise held" : `Not every promise held: ${broken.join(", ")}`;
-  return `${[
-    `${gateways} ${gateways === 1 ? "gateway" : "gateways"}, store: ${store}, ${requests} requests: ${admitted} admitted, ${refused} refused, ${unanswered} without an answer`,
-    ...(done.length > 0 ? [`Meanwhile ${done.join(" and ")}`] : []),
-    ...(untried.length > 0 ? [`Not tried: ${untried.join(", ")}`] : []),
-    ...lines,
-    `  longest wait: ${proof.longestWaitMs} ms`,
-    ...(broken.length > 0 ? proof.examples.map((example) => `  ${example}`) : []),
-    bold(verdict),
-  ].join("\n")}\n`;
 }

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { EVENTS } from "../../../src/telemetry/log/events.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab } from "./browser.ts";
+import { firstMessages, streamTo } from "./live-stream.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -80,5 +82,33 @@ describe("a page that is opened just after an event, while another page watches"
       await page.context().close();
     }
     assert.deepEqual(await accountsOn(watching), accountsLogged(house));
+  });
+});
+
+describe("the colour of an event", () => {
+  /** By the kind as the page says it. */
+  const expected = Object.entries(EVENTS).map(([kind, { level }]) => {
+    const isBad = level === "error" || kind === "ban" || kind === "key_elsewhere";
+    const isGood = ["ban_lifted", "upstream_up", "store_back", "config_reloaded"].includes(kind);
+    const colour = isBad ? "bad" : isGood ? "good" : "plain";
+    return [kind.replaceAll("_", " "), `badge ${colour}`] as const;
+  });
+
+  it("is bad for each that is logged as an error, a ban, and a key used elsewhere, and good for what is well again", async () => {
+    await using house = await startTestGateway();
+    const { hello, figures } = await firstMessages(house);
+    const happened = Object.keys(EVENTS).map((kind, at) => ({ number: at + 1, time: 0, kind }));
+    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    await streamTo(page, [
+      ["hello", { ...hello, happened }],
+      ["figures", figures],
+    ]);
+    await page.goto(`${house.adminUrl}/?again#/events`);
+    const badges = rowsOf(page).locator(".badge");
+    await eventually(async () => assert.equal(await badges.count(), expected.length));
+    const shown = await badges.evaluateAll((all) => {
+      return all.map((one) => [one.textContent, one.className] as const);
+    });
+    assert.deepEqual(Object.fromEntries(shown), Object.fromEntries(expected));
   });
 });

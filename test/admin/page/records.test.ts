@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab, textOf } from "./browser.ts";
+import { firstMessages, streamTo } from "./live-stream.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -165,24 +166,6 @@ describe("an admin token", () => {
   });
 });
 
-type Figures = { readonly atMs: number; readonly durations: object } & Readonly<
-  Record<string, unknown>
->;
-
-/** The first two messages of the stream, as the page gets them. */
-async function firstMessages(house: TestGateway) {
-  const reader = (await house.admin("/api/events")).body
-    ?.pipeThrough(new TextDecoderStream())
-    .getReader();
-  let text = "";
-  while (text.split("\n\n").length < 3) text += (await reader?.read())?.value ?? "";
-  await reader?.cancel();
-  const [hello, figures] = text
-    .split("\n\n")
-    .map((message) => JSON.parse(message.slice(message.indexOf("data: ") + 6) || "{}") as object);
-  return { hello: hello as object, figures: figures as Figures };
-}
-
 describe("the overview, of figures that are rare", () => {
   it("tells log lines that were dropped, and leaves the time without readings open in its plots", async () => {
     await using house = await startTestGateway();
@@ -197,13 +180,8 @@ describe("the overview, of figures that are rare", () => {
       ["hello", { ...hello, readings }],
       ["figures", { ...at(0, 500), logDropped: 3 }],
     ] as const;
-    const body = messages
-      .map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
-      .join("");
     const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
-    await page.route("**/api/events", (route) => {
-      return route.fulfill({ contentType: "text/event-stream", body });
-    });
+    await streamTo(page, messages);
     await page.goto(`${house.adminUrl}/?again#/`);
     await page.getByText(/ · 3 log lines dropped · /).waitFor();
     const shown = page.locator(".legend dd").first();

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { curlLine } from "../../../src/cli/framework/curl.ts";
+import { parsePattern } from "../../../src/core/http/path-pattern.ts";
+import type { Operation } from "../../../src/core/http/route.ts";
 
 const ENVIRONMENT = {
   listen: { host: "0.0.0.0", port: 8443 },
@@ -24,5 +26,27 @@ describe("the curl line of a key", () => {
     const secure = curlLine({ ...ENVIRONMENT, hosts, tls: {} }, "K");
     assert.match(secure, /^curl -i --resolve "api\.example\.com:8443:127\.0\.0\.1" /);
     assert.match(secure, / "https:\/\/api\.example\.com:8443\/v1\/"$/);
+  });
+
+  it("asks for the first operation that is a GET without parameters, and not deprecated", () => {
+    const operation = (method: string, template: string, deprecated = false): Operation => ({
+      ...{ method, template, operationId: template, segments: parsePattern(template) },
+      ...{ hasRequestBody: false, requiresScope: false, scopes: [], isPublic: false },
+      ...{ cost: 1, limits: undefined, lifecycle: { deprecated } },
+    });
+    const all = [
+      operation("POST", "/v1/orders"),
+      operation("GET", "/v1/pets/{petId}"),
+      operation("GET", "/v1/animals", true),
+      operation("GET", "/v1/pets"),
+      operation("GET", "/v1/owners"),
+    ];
+    const pathOf = (operations: readonly Operation[]) => {
+      const routes = { ...ENVIRONMENT.routes, operations };
+      return /:8443(\/\S*)"$/.exec(curlLine({ ...ENVIRONMENT, routes }, "K"))?.[1];
+    };
+    assert.equal(pathOf(all), "/v1/pets");
+    assert.equal(pathOf(all.toReversed()), "/v1/owners");
+    assert.equal(pathOf(all.slice(0, 3)), "/v1/", "none of them is one");
   });
 });

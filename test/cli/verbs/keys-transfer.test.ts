@@ -90,6 +90,23 @@ describe("keys by stdin", () => {
     assert.equal((await keys("", "list", "--env", "prod")).status, 64);
   });
 
+  it("are exported with --json as one array of the records that are lines without it", async () => {
+    assert.deepEqual(JSON.parse((await keys("", "export", "--json")).out), []);
+    const [one, two] = [await create("--account", "acme"), await create("--account", "other")];
+    const lines = (await keys("", "export")).out.trimEnd().split("\n");
+    const { out, status } = await keys("", "export", "--json");
+    const records = JSON.parse(out) as { readonly record: string; readonly id: string }[];
+    assert.deepEqual(
+      records,
+      lines.map((line) => JSON.parse(line) as unknown),
+    );
+    assert.deepEqual(
+      records.filter(({ record }) => record === "key").map(({ id }) => id),
+      [one.id, two.id],
+    );
+    assert.equal(status, 0);
+  });
+
   it("go from a file to Redis and back with ids, ends and accounts, and no key", async () => {
     const redis = await startRedis();
     await using other = await openFolder();

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, it } from "vitest";
+import { MeterChecker } from "../../../src/cli/prove/meter-checker.ts";
+import type { LogLine } from "../../../src/cli/prove/processes.ts";
+import { METER } from "../../../src/cli/prove/workload.ts";
+
+const ACCOUNT = "a_1";
+
+/** By how much the history is off where the backend told 100 units and the history has `counted`. */
+async function offBy(counted: number, ...lines: readonly Record<string, unknown>[]) {
+  const checker = new MeterChecker();
+  for (const line of lines) checker.onLogLine(line as LogLine);
+  const admin = createServer((_, response) => {
+    response.end(JSON.stringify([{ account: ACCOUNT, meters: { [METER.name]: counted } }]));
+  });
+  admin.listen(0, "127.0.0.1");
+  await once(admin, "listening");
+  try {
+    const { port } = admin.address() as AddressInfo;
+    return await checker.compare({
+      adminUrl: `http://127.0.0.1:${port}`,
+      accounts: [ACCOUNT],
+      usedBy: () => 100,
+      waitMs: 0,
+    });
+  } finally {
+    admin.close();
+    admin.closeAllConnections();
+  }
+}
+
+describe("the judge of the meter of a proof", () => {
+  const lost = (units: number) => ({ msg: "settlement_lost", account: ACCOUNT, units });
+  const uncertain = (accounts: string) => ({ msg: "charges_uncertain", accounts });
+
+  it("finds a history that has more or less than the backend told", async () => {
+    assert.deepEqual([await offBy(100), await offBy(93), await offBy(107)], [0, 7, 7]);
+  });
+
+  it("excuses units of a lost settlement only on the side on which they are missing", async () => {
+    for (const [counted, units, off] of [
+      [80, 20, 0],
+      [79, 20, 1],
+      [120, -20, 0],
+      [121, -20, 1],
+      [120, 20, 20],
+      [80, -20, 20],
+    ] as const) {
+      assert.equal(await offBy(counted, lost(units)), off, `${counted} with ${units} lost`);
+    }
+    assert.equal(await offBy(70, lost(20), lost(10), lost(-5)), 0);
+    assert.equal(await offBy(80, { ...lost(20), account: "a_2" }), 20, "of another account");
+  });
+
+  it("excuses units that may have been charged twice, of the meter alone, and none that are missing", async () => {
+    const line = uncertain(`proof:${ACCOUNT} 40, proof:${ACCOUNT}#${METER.name} 30`);
+    assert.deepEqual([await offBy(130, line), await offBy(131, line)], [0, 1]);
+    assert.equal(await offBy(70, line), 30);
+  });
+});

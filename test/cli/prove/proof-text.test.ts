@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { Terminal } from "../../../src/cli/framework/terminal.ts";
+import type { ProofReport } from "../../../src/cli/prove/proof.ts";
+import { findBroken, proofText } from "../../../src/cli/prove/proof-text.ts";
+
+const KEPT: ProofReport = {
+  ...{ requests: 30, admitted: 20, refused: 10, unanswered: 0, windows: 4 },
+  ...{ overLimit: 0, falseRefusals: 0, bannedRefusals: 0, bansIgnored: 0, untrueHeaders: 0 },
+  ...{ otherAnswers: 0, shareRefusals: 0, longestWaitMs: 12, examples: ["a: an example"] },
+  ...{ gateways: 2, store: "redis", forwarded: 20, doubleForwards: 0 },
+  ...{ chargesLost: 0, chargesDoubled: 0, uncertain: 0, historyLost: 0, historyDoubled: 0 },
+  ...{ metersOff: 0, lateAnswers: 0, storeAwayMs: 0, gatewaysKilled: 0 },
+  ...{ failover: null, failoverLost: 0, away: [] },
+};
+const PLAIN = { isTty: false, env: {} } as unknown as Terminal;
+
+function toldOf(change: Partial<ProofReport>) {
+  const proof = { ...KEPT, ...change };
+  const broken = findBroken(proof);
+  const lines = proofText(proof, broken, PLAIN).trimEnd().split("\n");
+  return { broken, verdict: lines.at(-1), lines };
+}
+
+describe("the verdict of a proof", () => {
+  it("vouches for the promises where requests were admitted and refused as promised", () => {
+    const { broken, verdict, lines } = toldOf({});
+    assert.deepEqual([broken, verdict], [[], "Every promise held"]);
+    assert.ok(!lines.includes("  a: an example"));
+  });
+
+  it("vouches for nothing where no limit was reached, or nothing was admitted", () => {
+    for (const [change, why] of [
+      [{ refused: 0 }, "no limit was reached"],
+      [{ admitted: 0 }, "no request was admitted"],
+      [{ admitted: 0, refused: 0 }, "no request was admitted"],
+    ] as const) {
+      const { broken, verdict } = toldOf(change);
+      assert.deepEqual(broken, ["noLoad"]);
+      assert.match(verdict ?? "", new RegExp(`^Nothing is proven: ${why}\\.`));
+    }
+  });
+
+  it.for([
+    "overLimit",
+    "falseRefusals",
+    "untrueHeaders",
+    "doubleForwards",
+    "chargesLost",
+    "chargesDoubled",
+    "historyLost",
+    "historyDoubled",
+    "metersOff",
+    "bansIgnored",
+    "otherAnswers",
+  ] as const)("names %s, and the line that shows it", (name) => {
+    const { broken, verdict, lines } = toldOf({ [name]: 1 });
+    assert.deepEqual([broken, verdict], [[name], `Not every promise held: ${name}`]);
+    assert.equal(lines.filter((line) => line.startsWith("  BROKEN  ")).length, 1);
+    assert.ok(lines.includes("  a: an example"));
+  });
+
+  it("names a broken promise also where no limit was reached", () => {
+    const { broken, verdict } = toldOf({ refused: 0, chargesLost: 3 });
+    assert.deepEqual(broken, ["chargesLost", "noLoad"]);
+    assert.equal(verdict, "Not every promise held: chargesLost, noLoad");
+  });
+
+  it("tells what the load went through, and what was not tried", () => {
+    const { lines } = toldOf({ storeAwayMs: 1_500, lateAnswers: 3, gatewaysKilled: 1 });
+    const done =
+      "the store was away for 1.5 s and 3 answers of it came late and a gateway was killed";
+    assert.ok(lines.includes(`Meanwhile ${done}`), lines.join("\n"));
+    assert.ok(!lines.some((line) => line.startsWith("Not tried")));
+    const { lines: calm } = toldOf({ failover: { ok: false, why: "no replica" } });
+    const untried = "the store was not taken away, no failover: no replica, no gateway was killed";
+    assert.ok(calm.includes(`Not tried: ${untried}`), calm.join("\n"));
+  });
+});
