@@ -123,20 +123,26 @@ describe("time", () => {
   });
 });
 
+/** Gives its socket away with the next request, or if `late` when `take` is called: `taken` is what comes over it. */
+function givenAway(server: Server, late: boolean) {
+  const taken: string[] = [];
+  const take = () => {
+    const socket = server.connection.detachSocket();
+    socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
+    socket.resume();
+  };
+  server.onRequest = (_request, answer) => {
+    server.answers.push(answer);
+    if (!late) take();
+  };
+  return { taken, take };
+}
+
 describe("an upgrade", () => {
   for (const late of [false, true]) {
     it(`gives the socket away with what was not read${late ? ", later too" : ""}`, async () => {
       const server = new Server();
-      const taken: string[] = [];
-      const take = () => {
-        const socket = server.connection.detachSocket();
-        socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
-        socket.resume();
-      };
-      server.onRequest = (_request, answer) => {
-        server.answers.push(answer);
-        if (!late) take();
-      };
+      const { taken, take } = givenAway(server, late);
       server.line.receive(`${GET}frames`);
       if (late) take();
       await settled();
@@ -153,16 +159,7 @@ describe("an upgrade", () => {
   it("gives the socket away with all that came in several reads, in order", async () => {
     for (const late of [false, true]) {
       const server = waiting(GET);
-      const taken: string[] = [];
-      const take = () => {
-        const socket = server.connection.detachSocket();
-        socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
-        socket.resume();
-      };
-      server.onRequest = (_request, answer) => {
-        server.answers.push(answer);
-        if (!late) take();
-      };
+      const { taken, take } = givenAway(server, late);
       server.line.receive(`${GET}fra`);
       server.answer();
       if (late) for (const piece of ["mes", "mo", "re"]) server.line.receive(piece);

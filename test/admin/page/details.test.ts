@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
@@ -167,26 +168,6 @@ describe("an explanation", () => {
     );
   });
 });
-
-const API = `
-openapi: 3.1.0
-info: { title: t, version: "1" }
-paths:
-  /old:
-    get:
-      operationId: old
-      deprecated: true
-      x-deprecated-since: "2020-01-01"
-      x-sunset: "2126-01-01"
-      responses: { "200": { description: ok } }
-  /older:
-    get:
-      operationId: older
-      deprecated: true
-      x-deprecated-since: "2020-01-01"
-      x-sunset: "2020-01-02"
-      responses: { "200": { description: ok } }
-`;
 
 describe("a deprecated operation", () => {
   it("is marked as gone from its sunset on, and not before", async () => {

@@ -1,35 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { DeprecatedCalls } from "../../../src/telemetry/history/deprecated-calls.ts";
+import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, runVerb } from "../kit.ts";
-
-const API = `
-openapi: 3.1.0
-info: { title: t, version: "1" }
-paths:
-  /old:
-    get:
-      operationId: old
-      deprecated: true
-      x-deprecated-since: "2020-01-01"
-      x-sunset: "2126-01-01"
-      responses: { "200": { description: ok } }
-  /older:
-    get:
-      operationId: older
-      deprecated: true
-      x-deprecated-since: "2020-01-01"
-      x-sunset: "2020-01-02"
-      responses: { "200": { description: ok } }
-  /new:
-    get:
-      operationId: new
-      responses: { "200": { description: ok } }
-`;
 
 type Told = {
   route: string;

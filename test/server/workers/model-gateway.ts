@@ -11,6 +11,7 @@ import {
   startTollgate,
 } from "../../support/gateway/processes.ts";
 import { ACCOUNT, KEY, keysOfServed } from "../../support/gateway/served.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { get, type Outcome, pidsOf } from "./kit.ts";
@@ -215,14 +216,5 @@ admin: { listen: "127.0.0.1:0" }
       await started.exited;
     }
     await rm(this.#folder, { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
-import { accountKey, bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
-import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
+import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { each } from "../../support/each.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
+import { chargeWhileMoving, namesOf } from "../quotas/redis/moving-slot.ts";
 import { account, open, perDay, spend } from "../quotas/redis/redis-kit.ts";
 
 describe("Redis Cluster", () => {
@@ -18,17 +16,6 @@ describe("Redis Cluster", () => {
     cluster = await startCluster(3);
   });
   afterAll(() => cluster.close());
-
-  /** The count of an account in the store, wherever its key is now. */
-  async function counted(name: string): Promise<number> {
-    const key = accountKey("tg", account(name));
-    let sum = 0;
-    for (const redis of cluster.clients) {
-      const text = await redis.hget(key, "d").catch(() => null);
-      sum += Number(text?.split(" ")[1] ?? 0);
-    }
-    return sum;
-  }
 
   it("counts exactly, with accounts on every node and one call a bucket", async (t) => {
     const { store, failures } = await open(cluster.address);
@@ -86,51 +73,12 @@ describe("Redis Cluster", () => {
   });
 
   it("fails no request and charges none twice while a slot moves under load", async (t) => {
-    const { store, failures } = await open(cluster.address, { historyMs: 86_400_000 });
-    t.onTestFinished(() => store.close());
+    const opened = await open(cluster.address, { historyMs: 86_400_000 });
+    t.onTestFinished(() => opened.store.close());
     const bucket = 3;
-    const names: string[] = [];
-    for (let i = 0; names.length < 24; i++) {
-      if (bucketOf(account(`m${i}`)) === bucket) names.push(`m${i}`);
-    }
-    const admitted = new Map<string, number>();
-    let running = true;
-    t.onTestFinished(() => {
-      running = false;
-    });
-    const load = Array.from({ length: 48 }, async (_, i) => {
-      for (let round = i; running; round++) {
-        const name = names[round % names.length] as string;
-        const answer = await store.charge(account(name), perDay(1e9));
-        if ("admitted" in answer && answer.admitted)
-          admitted.set(name, (admitted.get(name) ?? 0) + 1);
-        if (round % 8 === 0) await sleep(1);
-      }
-    });
-    const slot = crc16(String(bucket)) % 16_384;
-    const to = (cluster.ownerOf(slot) + 1) % 3;
-    await cluster.move(slot, to, () => sleep(15));
-    await sleep(300);
-    running = false;
-    await Promise.all(load);
-    await settled(store);
-    assert.deepEqual(
-      failures.map(({ message }) => message),
-      [],
-    );
-    assert.ok([...admitted.values()].reduce((sum, each) => sum + each, 0) > 500);
-    for (const name of names) assert.equal(await counted(name), admitted.get(name) ?? 0, name);
-    const today = Math.floor(Date.now() / 86_400_000);
-    const days = await store.history(names.map(account), { from: today - 1, to: today });
-    for (const [i, name] of names.entries()) {
-      const units = days[i]?.reduce((sum, day) => sum + day.units, 0);
-      assert.equal(units, admitted.get(name) ?? 0, `the history of ${name}`);
-    }
+    const names = namesOf([bucket], 24, "m");
+    await chargeWhileMoving({ cluster, opened, bucket, names, clients: 48 });
   });
-
-  async function settled(store: QuotaStore): Promise<void> {
-    await eventually(() => store.health().ok);
-  }
 
   it("lets any number of requests wait for a node that is being connected, without a warning", async (t) => {
     const warnings: string[] = [];

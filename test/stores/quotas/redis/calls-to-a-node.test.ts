@@ -1,24 +1,12 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
-import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { BUCKET_COUNT, bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
 import { each } from "../../../support/each.ts";
-import { eventually } from "../../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
+import { chargeWhileMoving, countedIn, namesOf } from "./moving-slot.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
-
-/** So many accounts of each bucket. */
-function namesOf(buckets: readonly number[], count: number, tag: string): string[] {
-  return buckets.flatMap((bucket) => {
-    const names: string[] = [];
-    for (let i = 0; names.length < count; i++) {
-      if (bucketOf(account(`${tag}${i}`)) === bucket) names.push(`${tag}${i}`);
-    }
-    return names;
-  });
-}
 
 const ALL = Array.from({ length: BUCKET_COUNT }, (_, bucket) => bucket);
 
@@ -32,14 +20,7 @@ describe("accounts of several buckets of one node", () => {
   const ownerOf = (bucket: number) => cluster.ownerOf(bucketSlot(bucket));
   const callsOf = () => Promise.all(cluster.nodes.map((node) => node.calls("evalsha")));
 
-  async function counted(name: string): Promise<number> {
-    let sum = 0;
-    for (const redis of cluster.clients) {
-      const text = await redis.hget(accountKey("tg", account(name)), "d").catch(() => null);
-      sum += Number(text?.split(" ")[1] ?? 0);
-    }
-    return sum;
-  }
+  const counted = (name: string) => countedIn(cluster, name);
 
   async function wave(store: QuotaStore, names: readonly string[], limit = 1e9) {
     return Promise.all(names.map((name) => spend(store, account(name), perDay(limit))));
@@ -61,43 +42,13 @@ describe("accounts of several buckets of one node", () => {
   });
 
   it("fail no request and charge none twice while the slot of one of them moves under load", async (t) => {
-    const { store, failures } = await open(cluster.address, { historyMs: 86_400_000 });
-    t.onTestFinished(() => store.close());
+    const opened = await open(cluster.address, { historyMs: 86_400_000 });
+    t.onTestFinished(() => opened.store.close());
     const bucket = 3;
     const near = ALL.filter((each) => ownerOf(each) === ownerOf(bucket));
     assert.ok(near.length > 2);
     const names = namesOf(near, 6, "moves");
-    const admitted = new Map<string, number>();
-    let running = true;
-    t.onTestFinished(() => {
-      running = false;
-    });
-    const load = Array.from({ length: 64 }, async (_, i) => {
-      for (let round = i; running; round++) {
-        const name = names[round % names.length] as string;
-        const answer = await store.charge(account(name), perDay(1e9));
-        if ("admitted" in answer && answer.admitted)
-          admitted.set(name, (admitted.get(name) ?? 0) + 1);
-        if (round % 8 === 0) await sleep(1);
-      }
-    });
-    await cluster.move(bucketSlot(bucket), (ownerOf(bucket) + 1) % 3, () => sleep(15));
-    await sleep(300);
-    running = false;
-    await Promise.all(load);
-    await eventually(() => store.health().ok);
-    assert.deepEqual(
-      failures.map(({ message }) => message),
-      [],
-    );
-    assert.ok([...admitted.values()].reduce((sum, each) => sum + each, 0) > 500);
-    for (const name of names) assert.equal(await counted(name), admitted.get(name) ?? 0, name);
-    const today = Math.floor(Date.now() / 86_400_000);
-    const days = await store.history(names.map(account), { from: today - 1, to: today });
-    for (const [i, name] of names.entries()) {
-      const units = days[i]?.reduce((sum, day) => sum + day.units, 0);
-      assert.equal(units, admitted.get(name) ?? 0, `the history of ${name}`);
-    }
+    await chargeWhileMoving({ cluster, opened, bucket, names, clients: 64 });
   });
 
   it("are decided where their slots are after a move that the gateway has not heard of", async (t) => {
