@@ -27,7 +27,7 @@ type Learnt = {
   readonly ran?: Readonly<Record<string, { readonly hash: string; readonly ranges: Range[] }>>;
 };
 
-/** What is asked of a trial. */
+/** The part of a trial that tries need. */
 export type TrialRuns = Pick<Trial, "changed" | "learn" | "run">;
 
 /** Tries mutants with the tests that reach them, and remembers what it has learnt of the tests. */
@@ -76,7 +76,7 @@ export class Tries {
   }
 
   /**
-   * What the test says of the changed file. A doubtful answer counts only if the test gives it twice, and passes
+   * Runs the test on the changed file. A doubtful answer counts only if the test gives it twice, and passes
    * without the change right after that: otherwise it may be the machine that is busy, and the test says nothing.
    */
   async #surely(test: string, file: string): Promise<Outcome> {

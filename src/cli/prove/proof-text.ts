@@ -19,7 +19,7 @@ export function findBroken(proof: ProofReport): readonly string[] {
   return proof.admitted > 0 && proof.refused > 0 ? broken : [...broken, NO_LOAD];
 }
 
-/** What people read of a proof: how it went, a line for each promise, and the verdict. */
+/** The report for people: how the proof went, a line for each promise, and the verdict. */
 export function proofText(
   proof: ProofReport,
   broken: readonly string[],
