@@ -12,16 +12,22 @@ describe("audit", () => {
   it("finds that what was charged is what the store counts, also after a reset", async () => {
     await using house = await openAudited();
     const [one, two] = [await house.issue(), await house.issue({ plan: "pro" })];
-    for (let i = 0; i < 70; i++) await (await house.ask(one.key)).text();
+    // A minute may end in between, so that its limit is reached only in the next one.
+    let asked = 0;
+    for (let refused = 0; refused < 10; asked++) {
+      const answer = await house.ask(one.key);
+      await answer.text();
+      if (answer.status === 429) refused += 1;
+    }
     await (await house.ask(two.key)).text();
     const path = `/api/accounts/${one.account}/reset`;
     assert.equal((await house.admin(path, { method: "POST", body: "{}" })).status, 200);
     for (let i = 0; i < 3; i++) await (await house.ask(one.key)).text();
-    await eventually(() => assert.equal(house.lines.length, 74));
+    await eventually(() => assert.equal(house.lines.length, asked + 4));
     const { status, told, log } = await audited(house);
     assert.deepEqual([told.drift, told.open], [[], []]);
     const units = house.lines.reduce((sum, { charged }) => sum + charged, 0);
-    assert.ok(units < 74, "some were refused");
+    assert.ok(units <= asked + 4 - 10, `${units} units of ${asked + 4} requests`);
     assert.deepEqual([status, told.accounts, told.charged], [0, 2, units]);
     const text = await runVerb(["audit", "--log", log, "--config", house.file]);
     assert.ok(text.out.startsWith(`2 accounts, ${units} units in the logs, from 20`), text.out);

@@ -14,6 +14,11 @@ it("fields with a meaning of their own are told from those in which a key may st
       "transfer-encoding",
     ],
     ...["x-http-method-override", "x-original-url", "traceparent", "origin", "user-agent", "close"],
+    ...["allow", "authentication-info", "authorization", "connection", "cookie2", "dnt", "etag"],
+    ...["early-data", "expect", "expires", "from", "http2-settings", "keep-alive", "last-modified"],
+    ...["location", "max-forwards", "mime-version", "pragma", "priority", "referer", "retry-after"],
+    ...["server", "set-cookie", "trailer", "upgrade", "vary", "warning", "age", "alt-svc"],
+    ...["alt-used", "www-authenticate", "tracestate", "baggage", "link", "deprecation", "sunset"],
   ]) {
     assert.ok(hasMeaning(name), name);
   }

@@ -6,6 +6,7 @@ import {
   changeAnchor,
   monthEnd,
   monthStart,
+  monthsIn,
   newCalendar,
 } from "../../../src/core/quota/calendar.ts";
 import { decide, NEW_ACCOUNT_STATE, type QuotaRequest } from "../../../src/core/quota/decide.ts";
@@ -154,5 +155,31 @@ describe("Months from an anchor day", () => {
         walk.to(nowMs - (nowMs % DAY));
       }
     }
+  });
+});
+
+describe("the months of a span of days", () => {
+  const dayAt = (text: string) => Date.parse(text) / DAY;
+  const months = (calendar: Calendar, from: string, to: string) =>
+    monthsIn(calendar, { from: dayAt(from), to: dayAt(to) }).map((one) => {
+      return [iso(one.from * DAY), iso(one.to * DAY)];
+    });
+
+  it("are those that begin in it, whole, also the one that ends after it", () => {
+    const [january, february] = [
+      ["2026-01-01", "2026-01-31"],
+      ["2026-02-01", "2026-02-28"],
+    ];
+    assert.deepEqual(months([], "2026-01-01", "2026-02-01"), [january, february]);
+    assert.deepEqual(months([], "2026-01-02", "2026-02-28"), [february]);
+    assert.deepEqual(months([], "2026-01-02", "2026-01-31"), []);
+  });
+
+  it("begin on the day of the account", () => {
+    const calendar: Calendar = [{ day: 31, fromMs: Number.NEGATIVE_INFINITY }];
+    assert.deepEqual(months(calendar, "2026-01-15", "2026-03-01"), [
+      ["2026-01-31", "2026-02-27"],
+      ["2026-02-28", "2026-03-30"],
+    ]);
   });
 });

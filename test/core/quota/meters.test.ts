@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, it } from "vitest";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../src/core/quota/decide.ts";
 import {
+  heldUnits,
   isHeldByOthers,
   meterChanges,
   meterPart,
@@ -236,4 +237,21 @@ describe("A request with a meter", () => {
       true,
     );
   });
+});
+
+it("a request holds units of each meter once, and none of windows of its plan, its key or an operation", () => {
+  const held: readonly Limit[] = [
+    { window: "minute", limit: 10, part, hold: 7 },
+    { window: "day", limit: 100, part, hold: 7 },
+    { window: "day", limit: 100, part: meterPart("images"), hold: 0 },
+  ];
+  const others: readonly Limit[] = [
+    { window: "day", limit: 5 },
+    { window: "day", limit: 5, hold: 3 },
+    { window: "day", limit: 5, part: { id: "@1", name: "key" } },
+  ];
+  assert.deepEqual(heldUnits([...others, ...held]), [
+    { name: "tokens", units: 7 },
+    { name: "images", units: 0 },
+  ]);
 });

@@ -4,6 +4,7 @@ import { describe, it } from "vitest";
 import { type AccountState, decide, type QuotaDecision } from "../../../src/core/quota/decide.ts";
 import {
   admittedRateLimit,
+  crossedLimits,
   rateLimitRefusal,
   retryAfterSeconds,
   unusedWindows,
@@ -246,3 +247,37 @@ function obeying({ minute, day, banMs }: Refusing, nowMs: number): void {
   // The same instant in X-RateLimit-Reset, which is rounded up to whole seconds.
   assert.equal(decide(refused.account, ask, Math.ceil(resetMs / 1_000) * 1_000).verdict.granted, 1);
 }
+
+describe("A request that is admitted over limits that only observe", () => {
+  const observe: readonly Limit[] = [
+    { window: "minute", limit: 10 },
+    { window: "day", limit: 100 },
+  ];
+  const crossedBy = (minute: number, day: number, request = {}) => {
+    const windows = [
+      ["minute", minute, 1e9, MINUTE_END],
+      ["day", day, 1e9, DAY_END],
+    ] as const;
+    return crossedLimits(verdict(windows), observe, request);
+  };
+
+  it("names those that it went over, and not one that it has just reached", () => {
+    assert.deepEqual(crossedBy(10, 100), []);
+    assert.deepEqual(crossedBy(11, 100), ["minute"]);
+    assert.deepEqual(crossedBy(10, 101), ["day"]);
+    assert.deepEqual(crossedBy(11, 101), ["minute", "day"]);
+  });
+
+  it("is judged by what was used up to it, without the requests of its call that come after", () => {
+    assert.deepEqual(crossedBy(12, 0, { unspent: 2 }), []);
+    assert.deepEqual(crossedBy(13, 0, { unspent: 2 }), ["minute"]);
+    assert.deepEqual(crossedBy(16, 0, { cost: 3, unspent: 2 }), []);
+  });
+
+  it("names no window that is not counted, nor one of an operation in place of it", () => {
+    const minute = { window: "minute", limit: 1e9, used: 50, resetMs: MINUTE_END } as const;
+    const operation = { ...minute, part: { id: "1z1", name: "createPet" } };
+    assert.deepEqual(crossedLimits({ windows: [] }, observe, {}), []);
+    assert.deepEqual(crossedLimits({ windows: [operation] }, observe, {}), []);
+  });
+});

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import {
+  isCap,
+  isMeter,
   latestEnd,
   WINDOW_NAMES,
   type WindowName,
@@ -76,4 +78,15 @@ describe("The latest end of a window", () => {
     );
     assert.equal(latestEnd("month", 0), latestMs, "no later than needed");
   });
+});
+
+it("a limit is told by its part to be of a plan, an operation, a key or a meter", () => {
+  const kindsOf = (id: string | undefined) => {
+    const limit = id === undefined ? {} : { part: { id, name: "any" } };
+    return [isCap(limit), isMeter(limit)];
+  };
+  assert.deepEqual(kindsOf(undefined), [false, false]);
+  assert.deepEqual(kindsOf("1z141z3"), [false, false]);
+  assert.deepEqual(kindsOf("@17"), [true, false]);
+  assert.deepEqual(kindsOf("#tokens"), [false, true]);
 });
