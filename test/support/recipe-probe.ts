@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import { GENERATED } from "../../scripts/pages/generated.ts";
 import { schemaText } from "../../src/config/schema/json-schema.ts";
 import { LIMITED } from "../../src/core/keys/edit-rules.ts";
-import type { UsageReport } from "../../src/core/keys/reports.ts";
+import type { UsageReport } from "../../src/core/keys/usage-reports.ts";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../src/core/quota/decide.ts";
 import { type WindowName, windowEnd, windowStart } from "../../src/core/quota/windows.ts";
 import {

@@ -6,8 +6,8 @@ import {
   updateAccounts,
 } from "../../core/keys/edit-accounts.ts";
 import { AccountSearch, findAccount } from "../../core/keys/find-records.ts";
+import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
-import { type AccountReport, accountReports } from "../../core/keys/reports.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
 import {
   type AdminResponse,

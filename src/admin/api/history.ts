@@ -1,4 +1,4 @@
-import { findUsageSubject } from "../../core/keys/reports.ts";
+import { findUsageSubject } from "../../core/keys/usage-reports.ts";
 import {
   type DayReport,
   historyDisabledError,

@@ -1,8 +1,8 @@
 import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/edit-keys.ts";
 import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
+import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/reports.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
 import { type ApiDeps, type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";

@@ -1,5 +1,5 @@
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
-import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/reports.ts";
+import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/usage-reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";

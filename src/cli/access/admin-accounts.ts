@@ -1,5 +1,10 @@
 import type { Config } from "../../config/config.ts";
-import type { BanReport, CountReport, ResetReport, UsageReport } from "../../core/keys/reports.ts";
+import type {
+  BanReport,
+  CountReport,
+  ResetReport,
+  UsageReport,
+} from "../../core/keys/usage-reports.ts";
 import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";

@@ -1,19 +1,14 @@
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
-import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import {
   bansReport,
   findUsageSubject,
-  type KeyReport,
-  keyReports,
-  keyReportsWithLastUse,
   type UsageReport,
   type UsageSubject,
-} from "../../core/keys/reports.ts";
-import { dayOf } from "../../core/quota/days.ts";
+} from "../../core/keys/usage-reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
-import { lastUsedOf, openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import {
   type AccountLookup,
@@ -33,7 +28,6 @@ import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
-import { fetchAdmin, fetchAllPages, LIST } from "./admin-client.ts";
 
 /**
  * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
@@ -228,54 +222,6 @@ function unknown(id: string): OperationResult<never> {
 
 function refused(message: string): OperationResult<never> {
   return { ok: false, message };
-}
-
-/** How long a list of keys waits for the running gateway. */
-const GATEWAY_MS_MAX = 5_000;
-
-/**
- * The last day on which each key was used. A gateway tells a shared store only twice a minute, and
- * is made to do so now; a store of its own only the gateway knows. Without a running gateway it is
- * what the last one wrote.
- */
-async function lastUsedNow(
-  config: Config,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, number>> {
-  const common = { members: LIST, withinMs: GATEWAY_MS_MAX };
-  if (config.store.kind !== "memory") {
-    await fetchAdmin(config, { ...common, path: "/api/keys?limit=1" });
-    return lastUsedOf(config, ids);
-  }
-  const [id] = ids;
-  const told =
-    id !== undefined && ids.length === 1
-      ? await fetchAdmin<KeyReport>(config, { ...common, path: `/api/keys/${id}`, members: ["id"] })
-      : await fetchAllPages<KeyReport>(config, { ...common, path: "/api/keys?limit=10000" });
-  if (!told.ok) return lastUsedOf(config, ids);
-  const used = [told.value].flat().flatMap(({ id: key, lastUsed }) => {
-    return lastUsed ? [[key, dayOf(Date.parse(lastUsed))] as const] : [];
-  });
-  return new Map(used);
-}
-
-/**
- * Keys for display, with the day on which each was last used. If the store is unreachable, the days
- * are left out, and stderr says so.
- */
-export async function withLastUsed(
-  keys: readonly KeyRecord[],
-  records: Records,
-  { config, terminal }: { readonly config: Config; readonly terminal: Terminal },
-): Promise<readonly KeyReport[]> {
-  const ids = keys.map(({ id }) => id);
-  try {
-    return keyReportsWithLastUse(keys, records, await lastUsedNow(config, ids));
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    terminal.err(`Cannot tell when keys were used last: ${why}\n`);
-    return keyReports(keys, records);
-  }
 }
 
 /** The calls of deprecated operations that all gateways have sent to their store. */

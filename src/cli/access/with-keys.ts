@@ -1,8 +1,8 @@
 import type { Config, EnvironmentConfig } from "../../config/config.ts";
 import type { IssuedKey } from "../../core/keys/edit-keys.ts";
 import type { EditRefusal, EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
+import { issuedReport } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
-import { issuedReport } from "../../core/keys/reports.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
 import { curlLine, originOf } from "../framework/curl.ts";

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { CountReport } from "../../core/keys/reports.ts";
+import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import { type Balance, fewerByChanges, judge } from "./balance.ts";

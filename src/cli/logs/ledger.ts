@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { CountReport } from "../../core/keys/reports.ts";
+import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { loggedUnits } from "../../core/meters/meter-charge.ts";
 import { DAY_MS, dayOf, lastClosedDay } from "../../core/quota/days.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";

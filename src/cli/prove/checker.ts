@@ -1,12 +1,14 @@
 import { windowRow } from "../../core/quota/windows.ts";
-import type {
-  CheckReport,
-  ObservedResponse,
-  Promised,
-  PromisedLimit,
-  PromisedOperation,
-  SentRequest,
-  TimeSpan,
+import { FieldChecker, SLACK_MS } from "./field-checker.ts";
+import {
+  type CheckReport,
+  isIn,
+  type ObservedResponse,
+  type Promised,
+  type PromisedLimit,
+  type PromisedOperation,
+  type SentRequest,
+  type TimeSpan,
 } from "./promises.ts";
 
 /**
@@ -14,14 +16,9 @@ import type {
  * charged them. For at most this time it reports a smaller limit.
  */
 const SHARES_MS_MAX = 5_000;
-/** A gateway knows the store's clock to within the time that a call may take. */
-const SLACK_MS = 120;
 /** A gateway in an outage may be behind that clock by as much as its last reply was late. */
 const BEHIND_MS = 300;
-/** The most that its fields may be behind, beside what the machine delays. */
-const FIELDS_BEHIND_MS = 1_000;
 const EXAMPLES_MAX = 10;
-const CLOCK_LIES_MAX = 100_000;
 
 type Charge = { readonly sentMs: number; readonly cost: number };
 
@@ -60,15 +57,10 @@ export class PromiseChecker {
   readonly #bans = new Map<string, SeenBan>();
   readonly #ignored: TimeSpan[] = [];
   readonly #unavailable: TimeSpan[] = [];
-  /**
-   * Fields that show a clock behind that of the store. Only a gateway in an outage may send them.
-   */
-  readonly #clockLies: (TimeSpan & { readonly text: string })[] = [];
+  readonly #fields: FieldChecker;
   readonly #examples: string[] = [];
   readonly #admittedBy = new Map<string, number>();
   readonly #unansweredBy = new Map<string, number>();
-  /** Bounds of the store's clock minus this machine's. */
-  #aheadMs: TimeSpan;
   #requests = 0;
   #unanswered = 0;
   #untrue = 0;
@@ -80,8 +72,7 @@ export class PromiseChecker {
 
   constructor(promised: Promised) {
     this.#promised = promised;
-    const bound = promised.isClockOurs ? SLACK_MS : Number.POSITIVE_INFINITY;
-    this.#aheadMs = { fromMs: -bound, toMs: bound };
+    this.#fields = new FieldChecker(promised.isClockOurs, (text) => this.#note(text));
   }
 
   take(shot: SentRequest): void {
@@ -112,21 +103,18 @@ export class PromiseChecker {
     const { account, endedMs } = shot;
     const { cost } = this.#operation(shot);
     const limits = this.#limitsOf(shot);
-    if (!Number.isSafeInteger(answer.resetSeconds)) {
-      this.#lie(shot, "has no X-RateLimit-Reset");
-      return;
-    }
-    if (answer.cost !== cost) this.#lie(shot, `says that it costs ${answer.cost}, and not ${cost}`);
+    if (!this.#fields.hasReset(shot, answer)) return;
+    this.#fields.checkCost(shot, answer, cost);
     if (answer.status === 429 && answer.window === "ban") {
       this.#takeBan(shot, answer);
       return;
     }
     const named = limits.find((limit) => labelOf(limit) === answer.window);
     if (named === undefined) {
-      this.#lie(shot, `names the window ${answer.window}`);
+      this.#fields.lie(shot, `names the window ${answer.window}`);
       return;
     }
-    this.#checkFields(shot, answer, named);
+    this.#fields.check(shot, answer, { promised: named, cost });
     const window = this.#windowOf(account, named, answer.resetSeconds * 1_000);
     if (answer.limit !== named.limit) window.otherLimits += 1;
     if (answer.status === 429) {
@@ -174,15 +162,14 @@ export class PromiseChecker {
       if (!isAway) this.#checkWindow(window, where);
     }
     for (const units of this.#admittedBy.values()) admitted += units;
-    const clockLies = this.#clockLies.filter((lie) => !isIn(away, lie));
-    for (const { text } of clockLies) this.#note(text);
+    const untrueFields = this.#fields.untrue(away);
     const shares = this.#unavailable.filter((one) => {
       return isIn(away, { fromMs: one.fromMs - SHARES_MS_MAX, toMs: one.toMs });
     });
     return {
       requests: this.#requests,
       ...{ admitted, refused, unanswered: this.#unanswered, windows: this.#windows.size },
-      ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue + clockLies.length },
+      ...{ overLimit, falseRefusals, untrueHeaders: this.#untrue + untrueFields },
       otherAnswers: this.#others + this.#unavailable.length - shares.length,
       shareRefusals: this.#shareRefusals + shares.length,
       bannedRefusals: this.#banned,
@@ -244,7 +231,7 @@ export class PromiseChecker {
   #takeBan(shot: SentRequest, answer: ObservedResponse): void {
     const { account, endedMs } = shot;
     this.#banned += 1;
-    this.#checkRetryAfter(shot, answer);
+    this.#fields.checkRetryAfter(shot, answer);
     // The end is rounded up to a whole second.
     const untilMs = (answer.resetSeconds - 1) * 1_000 - SLACK_MS;
     this.#bans.set(account, { seenMs: endedMs, untilMs });
@@ -256,9 +243,10 @@ export class PromiseChecker {
   /** The windows of a limit in which the store may have decided the request. */
   #windowsAt({ account, sentMs, endedMs }: SentRequest, limit: PromisedLimit): Window[] {
     const { lengthMs } = windowRow(limit.window);
-    const aheadMs = (ms: number) => (Number.isFinite(ms) ? ms : 0);
-    const first = Math.floor((sentMs - BEHIND_MS + aheadMs(this.#aheadMs.fromMs)) / lengthMs);
-    const last = Math.floor((endedMs + aheadMs(this.#aheadMs.toMs)) / lengthMs);
+    const { fromMs, toMs } = this.#fields.aheadMs;
+    const knownMs = (ms: number) => (Number.isFinite(ms) ? ms : 0);
+    const first = Math.floor((sentMs - BEHIND_MS + knownMs(fromMs)) / lengthMs);
+    const last = Math.floor((endedMs + knownMs(toMs)) / lengthMs);
     const found: Window[] = [];
     for (let i = first; i <= last; i++) {
       found.push(this.#windowOf(account, limit, (i + 1) * lengthMs));
@@ -303,66 +291,6 @@ export class PromiseChecker {
     }
   }
 
-  #checkFields(shot: SentRequest, answer: ObservedResponse, promised: PromisedLimit): void {
-    const { status, remaining, resetSeconds } = answer;
-    const { cost } = this.#operation(shot);
-    const endMs = resetSeconds * 1_000;
-    const { lengthMs } = windowRow(promised.window);
-    if (endMs % lengthMs !== 0) {
-      this.#lie(shot, `resets at ${resetSeconds}, inside a ${promised.window}`);
-    }
-    // On a refusal, less than the cost remains. On an admitted request, the cost is subtracted
-    // already.
-    const most = status === 200 ? promised.limit - cost : cost - 1;
-    if (!(remaining >= 0 && remaining <= most)) {
-      this.#lie(shot, `has ${remaining} remaining of ${promised.limit} with ${status}`);
-    }
-    this.#learnClock(shot, endMs, lengthMs);
-    if (status === 429) this.#checkRetryAfter(shot, answer);
-  }
-
-  /** A window ends at its reset. A ban ends in the second before it. */
-  #checkRetryAfter(
-    shot: SentRequest,
-    { window, resetSeconds, retryAfterSeconds }: ObservedResponse,
-  ): void {
-    const endMs = resetSeconds * 1_000;
-    const endsEarlierMs = window === "ban" ? 999 : 0;
-    // The store's clock was between these two when it decided.
-    const earliestMs = shot.sentMs + this.#aheadMs.fromMs;
-    const latestMs = shot.endedMs + this.#aheadMs.toMs;
-    const most = Math.max(1, Math.ceil((endMs - earliestMs) / 1_000));
-    const least = Math.max(1, Math.ceil((endMs - endsEarlierMs - latestMs) / 1_000));
-    const mostBehind = Math.ceil((endMs - earliestMs + FIELDS_BEHIND_MS) / 1_000);
-    if (!(retryAfterSeconds >= least && retryAfterSeconds <= most)) {
-      const text = `says Retry-After: ${retryAfterSeconds}, and ${least} to ${most} is true`;
-      const isBehind = retryAfterSeconds > most && retryAfterSeconds <= mostBehind;
-      this.#lie(shot, text, isBehind);
-    }
-  }
-
-  /** A response was sent within its window, so each one narrows the bounds of the store's clock. */
-  #learnClock(shot: SentRequest, endMs: number, lengthMs: number): void {
-    const fromMs = Math.max(this.#aheadMs.fromMs, endMs - lengthMs - shot.endedMs - SLACK_MS);
-    const toMs = Math.min(this.#aheadMs.toMs, endMs - shot.sentMs + SLACK_MS);
-    if (fromMs > toMs) {
-      const text = `resets at ${endMs / 1_000}, which is not its window's end`;
-      const isBehind = fromMs === this.#aheadMs.fromMs && fromMs - toMs <= FIELDS_BEHIND_MS;
-      this.#lie(shot, text, isBehind);
-    } else if (!this.#promised.isClockOurs) this.#aheadMs = { fromMs, toMs };
-  }
-
-  /** `isBehind`: the field shows a clock that is behind, which a gateway without its store may. */
-  #lie({ account, sentMs, endedMs }: SentRequest, what: string, isBehind = false): void {
-    const text = `${account}: the answer at ${new Date(sentMs).toISOString()} ${what}`;
-    if (!isBehind) {
-      this.#untrue += 1;
-      this.#note(text);
-    } else if (this.#clockLies.length < CLOCK_LIES_MAX) {
-      this.#clockLies.push({ fromMs: sentMs, toMs: endedMs, text });
-    }
-  }
-
   #note(text: string): void {
     if (this.#examples.length < EXAMPLES_MAX) this.#examples.push(text);
   }
@@ -393,8 +321,4 @@ function labelOf({ window, operation }: PromisedLimit): string {
 
 function whereOf({ account, promised, endMs }: Window): string {
   return `${account}, ${labelOf(promised)} to ${new Date(endMs).toISOString()}`;
-}
-
-function isIn(spans: readonly TimeSpan[], { fromMs, toMs }: TimeSpan): boolean {
-  return spans.some((one) => fromMs <= one.toMs && toMs >= one.fromMs);
 }

@@ -76,3 +76,8 @@ export type CheckReport = {
   /** The first few findings, in words. */
   readonly examples: readonly string[];
 };
+
+/** Whether a span meets one of these. */
+export function isIn(spans: readonly TimeSpan[], { fromMs, toMs }: TimeSpan): boolean {
+  return spans.some((one) => fromMs <= one.toMs && toMs >= one.fromMs);
+}

@@ -7,6 +7,7 @@ import {
   failOverStore,
   type RedisAddress,
 } from "../../stores/open-stores.ts";
+import { type ChargeComparison, compareCharges } from "./charge-comparison.ts";
 import { PromiseChecker } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { excuseFailover } from "./excuse-failover.ts";
@@ -48,35 +49,29 @@ export type ProveOptions = {
   readonly signal: AbortSignal;
 };
 
-export type ProofReport = CheckReport & {
-  readonly gateways: number;
-  readonly store: "redis" | "memory";
-  readonly forwarded: number;
-  readonly doubleForwards: number;
-  readonly chargesLost: number;
-  readonly chargesDoubled: number;
-  /** Units that were charged twice and that a gateway reported as uncertain. */
-  readonly uncertain: number;
-  /** Units by which the usage by day differs from what was admitted. */
-  readonly historyLost: number;
-  readonly historyDoubled: number;
-  /** Units of the meter by which the history differs from those told, and no line names. */
-  readonly metersOff: number;
-  /** Single replies of the store that were delayed. */
-  readonly lateAnswers: number;
-  /** For how long the store was stopped; 0 if the proof cannot stop it. */
-  readonly storeAwayMs: number;
-  readonly gatewaysKilled: number;
-  /** The planned failover of a Sentinel or a Cluster: the new master, or why there was none. */
-  readonly failover: FailoverOutcome | null;
-  /**
-   * Units that a failover of Sentinel lost, because its replication is asynchronous: at most those
-   * of its busiest second. The others are lost charges.
-   */
-  readonly failoverLost: number;
-  /** The periods in which gateways decided by their shares. */
-  readonly away: readonly TimeSpan[];
-};
+export type ProofReport = CheckReport &
+  ChargeComparison & {
+    readonly gateways: number;
+    readonly store: "redis" | "memory";
+    readonly forwarded: number;
+    readonly doubleForwards: number;
+    /** Units of the meter by which the history differs from those told, and no line names. */
+    readonly metersOff: number;
+    /** Single replies of the store that were delayed. */
+    readonly lateAnswers: number;
+    /** For how long the store was stopped; 0 if the proof cannot stop it. */
+    readonly storeAwayMs: number;
+    readonly gatewaysKilled: number;
+    /** The planned failover of a Sentinel or a Cluster: the new master, or why there was none. */
+    readonly failover: FailoverOutcome | null;
+    /**
+     * Units that a failover of Sentinel lost, because its replication is asynchronous: at most those
+     * of its busiest second. The others are lost charges.
+     */
+    readonly failoverLost: number;
+    /** The periods in which gateways decided by their shares. */
+    readonly away: readonly TimeSpan[];
+  };
 
 const ACCOUNTS_EACH = 3;
 /** The time within which the store comes back and everything admitted without it is charged. */
@@ -317,38 +312,14 @@ class Trial {
     while (this.#away.isOpen && Date.now() < untilMs) await pause(20);
   }
 
-  /**
-   * The count of the day and the history must have everything that was admitted. They may have
-   * more, but at most the units of requests that were never answered.
-   */
-  async #compareCharges(judge: PromiseChecker, clients: readonly LoadClient[]) {
-    const untilMs = Date.now() + this.#waitMs;
-    for (;;) {
-      const history = await this.#history();
-      const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0 };
-      for (const { account } of clients) {
-        const used = await this.#usedToday(account);
-        const kept = history.get(account) ?? 0;
-        const admitted = judge.admittedOf(account);
-        const most = admitted + judge.unansweredOf(account);
-        found.lost += Math.max(0, admitted - used);
-        found.doubled += Math.max(0, used - most);
-        found.historyLost += Math.max(0, admitted - kept);
-        found.historyDoubled += Math.max(0, kept - most);
-      }
-      const { lost: chargesLost, doubled, historyLost, historyDoubled } = found;
-      const over = Math.max(doubled, historyDoubled) - this.#uncertain;
-      // Units that were admitted during the outage are charged a moment later, and those of late
-      // replies are taken back.
-      if (chargesLost + historyLost + Math.max(0, over) === 0 || Date.now() > untilMs) {
-        return {
-          ...{ chargesLost, historyLost, uncertain: Math.min(this.#uncertain, doubled) },
-          chargesDoubled: Math.max(0, doubled - this.#uncertain),
-          historyDoubled: Math.max(0, historyDoubled - this.#uncertain),
-        };
-      }
-      await sleep(100);
-    }
+  #compareCharges(
+    judge: PromiseChecker,
+    clients: readonly LoadClient[],
+  ): Promise<ChargeComparison> {
+    const { adminUrl } = this.#gateways[0] as GatewayChild;
+    const accounts = clients.map(({ account }) => account);
+    const waitMs = this.#waitMs;
+    return compareCharges({ adminUrl, accounts, judge, uncertain: () => this.#uncertain, waitMs });
   }
 
   /** Counts that a failover lost are `mostLost` units of the plan at most. */
@@ -361,28 +332,5 @@ class Trial {
     const accounts = clients.map(({ account }) => account);
     const off = await this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
     return Math.max(0, off - mostLost * METER.max);
-  }
-
-  /** The units of the last two days by account; empty if the planted fault is a missing history. */
-  async #history(): Promise<ReadonlyMap<string, number>> {
-    const { adminUrl } = this.#gateways[0] as GatewayChild;
-    const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
-    const units = new Map<string, number>();
-    if (response.status === 409) return units;
-    if (!response.ok) throw new Error(`Cannot read the usage by day: ${response.status}`);
-    for (const row of (await response.json()) as { account: string; units: number }[]) {
-      units.set(row.account, (units.get(row.account) ?? 0) + row.units);
-    }
-    return units;
-  }
-
-  async #usedToday(account: string): Promise<number> {
-    const { adminUrl } = this.#gateways[0] as GatewayChild;
-    const response = await fetch(`${adminUrl}/api/usage/${account}`);
-    if (!response.ok) throw new Error(`Cannot read the usage of ${account}: ${response.status}`);
-    const { windows } = (await response.json()) as {
-      windows: readonly { readonly window: string; readonly used: number }[];
-    };
-    return windows.find(({ window }) => window === "day")?.used ?? 0;
   }
 }

@@ -1,6 +1,6 @@
 import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
+import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import { type AccountReport, accountReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";

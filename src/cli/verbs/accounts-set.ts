@@ -4,7 +4,7 @@ import {
   updateAccounts,
 } from "../../core/keys/edit-accounts.ts";
 import { type KeyContext, limitsText } from "../../core/keys/edit-rules.ts";
-import { accountReports } from "../../core/keys/reports.ts";
+import { accountReports } from "../../core/keys/record-reports.ts";
 import { anchorDays } from "../../core/quota/calendar.ts";
 import { dayOf, formatDay } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";

@@ -1,6 +1,6 @@
 import { resumeAccount, suspendAccount } from "../../core/keys/edit-accounts.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
-import type { ResetReport } from "../../core/keys/reports.ts";
+import type { ResetReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";

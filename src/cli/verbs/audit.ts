@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import type { CountReport } from "../../core/keys/reports.ts";
-import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
+import type { CountReport } from "../../core/keys/usage-reports.ts";
+import { dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { DAYS_MAX } from "../../stores/queries/read-history.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, LIST } from "../access/admin-client.ts";
@@ -18,6 +17,7 @@ import {
   parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
+import { readDays } from "../logs/audit-days.ts";
 import {
   type AskedPeriod,
   type AuditInputs,
@@ -26,7 +26,6 @@ import {
   windowBalances,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
-import { DayBalances } from "../logs/day-balances.ts";
 import { Incidents } from "../logs/incidents.ts";
 import { Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
@@ -218,7 +217,7 @@ async function compare(
   const createdOf = ({ environment, account }: { environment: string; account: string }) => {
     return created.get(`${environment}:${account}`)?.created ?? null;
   };
-  const days = await readDays(auditor, accounts, round, nowMs);
+  const days = await readDays({ ...round, config: reached.config, asked, nowMs }, accounts);
   if (!days.ok) return days;
   const balances = [
     ...windowBalances(inputs, asked),
@@ -242,62 +241,4 @@ async function compare(
       passes: drift.length === 0 && hasCompared && !(isAsked && notCompared.length > 0),
     },
   };
-}
-
-type Days = Pick<DayBalances, "rows" | "matched"> & {
-  readonly notCompared: AuditReport["notCompared"];
-  /** Whether the day that was asked for has no units, neither in the logs nor in the history. */
-  readonly isIdle: boolean;
-};
-
-/** The days that are over: those of the period that was asked for, else since the logs begin. */
-async function readDays(
-  { reached, asked }: Auditor,
-  accounts: AccountOperations,
-  { ledger, span, counts }: Compared,
-  nowMs: number,
-): Promise<OperationResult<Days>> {
-  const today = dayOf(nowMs);
-  const range = asked.month === undefined ? undefined : monthRange(asked.month);
-  const from = asked.day ?? range?.from ?? ledger.firstDay ?? today;
-  const to = Math.min(asked.day ?? range?.to ?? today, today);
-  const isIn = (day: number) => day >= from && day <= to;
-  const nothing: Days = { rows: [], matched: 0, notCompared: [], isIdle: false };
-  if (from >= today) return { ok: true, value: nothing };
-  const lacking = (name: string, why: string): OperationResult<Days> => {
-    return { ok: true, value: { ...nothing, notCompared: [{ window: name, why }] } };
-  };
-  const window = asked.month ?? (asked.day === undefined ? "days that are over" : formatDay(from));
-  if (reached.config.historyMs === undefined) return lacking(window, "there is no history");
-  const days = new DayBalances(ledger);
-  const period = { days: Math.min(today - from + 2, DAYS_MAX) };
-  const told = await accounts.history({ period }, (rows) => {
-    days.add(rows.filter(({ day }) => isIn(dayOf(Date.parse(day)))));
-  });
-  if (!told.ok) return lacking(window, told.message);
-  const known = new Set(counts.map(({ environment, account }) => `${environment}:${account}`));
-  for (const { environment, account, days: logged, meters } of ledger.accounts) {
-    if (
-      told.missing?.length ||
-      !known.has(`${environment}:${account}`) ||
-      account.startsWith("addr:")
-    )
-      continue;
-    const metered = [...meters.values()].flatMap((meter) => [...meter.days.keys()]);
-    for (const day of [...logged.keys(), ...metered]) {
-      if (isIn(day)) days.addLogged({ environment, account, day });
-    }
-  }
-  // Days before the first day of the history are not compared.
-  const reaches = ({ day }: { readonly day: number }) => day >= days.firstDay;
-  const notCompared = days.rows.every(reaches)
-    ? []
-    : [{ window: `days before ${formatDay(days.firstDay)}`, why: "there is no history of them" }];
-  const rows = days.firstDay > to ? [] : days.rows.filter(reaches);
-  const { matched } = days;
-  const isEmpty = asked.day !== undefined && days.rows.length === 0 && matched === 0;
-  const whole = { fromMs: from * DAY_MS, toMs: (from + 1) * DAY_MS };
-  const gap = isEmpty ? span.gapIn(whole, null, false) : undefined;
-  if (gap !== undefined) return lacking(window, gap);
-  return { ok: true, value: { rows, matched, notCompared, isIdle: isEmpty } };
 }

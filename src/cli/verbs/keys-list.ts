@@ -1,10 +1,10 @@
 import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey, maskKeys } from "../../core/keys/key.ts";
+import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
-import type { KeyReport } from "../../core/keys/reports.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { withLastUsed } from "../access/last-used.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
-import { withLastUsed } from "../access/store-client.ts";
 import {
   failWithRefusal,
   listExitStatus,

@@ -1,8 +1,8 @@
 import { ROTATION_GRACE_MS, revokeKeys, rotateKey } from "../../core/keys/edit-keys.ts";
 import type { EditResult } from "../../core/keys/edit-rules.ts";
 import { digestKey } from "../../core/keys/key.ts";
+import { issuedReport, keyReports } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
-import { issuedReport, keyReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { issuedText, readKeyFromStdin, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatInstant } from "../framework/table.ts";

@@ -1,6 +1,6 @@
 import { type KeyChange, updateKey } from "../../core/keys/edit-keys.ts";
+import { keyReports } from "../../core/keys/record-reports.ts";
 import { keyState } from "../../core/keys/records.ts";
-import { keyReports } from "../../core/keys/reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { parseCapOptions } from "../access/limit-options.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";

@@ -1,5 +1,5 @@
 import { meterNames } from "../../config/queries/meter-names.ts";
-import type { UsageReport, WindowReport } from "../../core/keys/reports.ts";
+import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";

@@ -2,7 +2,7 @@ import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { comparablePath } from "../../core/http/path-pattern.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
-import { usageReport } from "../../core/keys/reports.ts";
+import { usageReport } from "../../core/keys/usage-reports.ts";
 import { meterWindows } from "../../core/quota/meter-windows.ts";
 import { admittedRateLimit } from "../../core/quota/rate-limit-info.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";

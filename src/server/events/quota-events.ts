@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
-import { includedOf } from "../../core/keys/reports.ts";
+import { includedOf } from "../../core/keys/usage-reports.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { costIn, isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";

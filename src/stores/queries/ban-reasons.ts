@@ -1,4 +1,4 @@
-import type { UsageReport } from "../../core/keys/reports.ts";
+import type { UsageReport } from "../../core/keys/usage-reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
 /** A ban in force, and its cause. Instants are Unix seconds. */

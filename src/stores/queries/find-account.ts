@@ -2,7 +2,7 @@ import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import { isAddressName, type Records } from "../../core/keys/records.ts";
-import { findUsageSubject, type UsageSubject } from "../../core/keys/reports.ts";
+import { findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 import { usageOf } from "./read-usage.ts";
 

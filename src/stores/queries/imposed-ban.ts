@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { nameError } from "../../core/keys/edit-rules.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
-import type { UsageSubject } from "../../core/keys/reports.ts";
+import type { UsageSubject } from "../../core/keys/usage-reports.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { BanEvent, ImposedBan } from "../quotas/quota-store.ts";

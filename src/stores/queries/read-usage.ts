@@ -9,7 +9,7 @@ import {
   type UsageReport,
   type UsageSubject,
   usageReport,
-} from "../../core/keys/reports.ts";
+} from "../../core/keys/usage-reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
 import { meterWindows } from "../../core/quota/meter-windows.ts";
 import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";

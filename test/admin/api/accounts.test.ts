@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import { effectiveLimits, NO_RECORDS } from "../../../src/core/keys/records.ts";
-import type { BanReport, KeyReport, UsageReport } from "../../../src/core/keys/reports.ts";
+import type { BanReport, UsageReport } from "../../../src/core/keys/usage-reports.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
 

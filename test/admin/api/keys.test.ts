@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
 import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
-import type { KeyReport } from "../../../src/core/keys/reports.ts";
+import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse, TOKEN } from "../admin-house.ts";
 
 type Issued = KeyReport & { readonly key: string };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { KeyReport } from "../../../src/core/keys/reports.ts";
+import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { openAudited } from "../audit-kit.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import type { UsageReport } from "../../../src/core/keys/reports.ts";
+import type { UsageReport } from "../../../src/core/keys/usage-reports.ts";
 import type { Explanation } from "../../../src/core/quota/explain.ts";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import type { RequestListener } from "../../support/gateway/backend.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { appendFile } from "node:fs/promises";
 import { describe, it } from "vitest";
-import type { AccountReport } from "../../../src/core/keys/reports.ts";
+import type { AccountReport } from "../../../src/core/keys/record-reports.ts";
 import { openAudited } from "../audit-kit.ts";
 import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { KeyReport } from "../../../src/core/keys/reports.ts";
+import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";

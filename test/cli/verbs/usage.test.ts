@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { UsageReport } from "../../../src/core/keys/reports.ts";
+import type { UsageReport } from "../../../src/core/keys/usage-reports.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
+import { accountReports, keyReport, keyReports } from "../../../src/core/keys/record-reports.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
-import {
-  accountReports,
-  bansReport,
-  findUsageSubject,
-  keyReport,
-  usageReport,
-} from "../../../src/core/keys/reports.ts";
+import { bansReport, findUsageSubject, usageReport } from "../../../src/core/keys/usage-reports.ts";
 import type { QuotaDecision } from "../../../src/core/quota/decide.ts";
 
 const RECORD: KeyRecord = {
@@ -137,4 +132,17 @@ test("a key is told without its digest, with null where it neither expires nor i
   });
   const expiring = keyReport({ ...RECORD, expiresMs: 9_999 }, SHOP);
   assert.deepEqual([expiring.expires, expiring.revoked], [10, null]);
+});
+
+test("keys are shown with the plan of their own account, of records with many", () => {
+  const other: AccountRecord = { ...SHOP, id: "other", plan: "pro", limits: [] };
+  const keys = [{ ...RECORD, id: "k2", account: "other" }, RECORD];
+  const shown = keyReports(keys, { accounts: [SHOP, other, { ...SHOP, id: "none" }] });
+  assert.deepEqual(
+    shown.map(({ id, account, plan, limits }) => [id, account, plan, limits]),
+    [
+      ["k2", "other", "pro", {}],
+      ["k1", "shop", "free", { minute: 5 }],
+    ],
+  );
 });

@@ -1,0 +1,59 @@
+import type { Config } from "../../config/config.ts";
+import {
+  type KeyReport,
+  keyReports,
+  keyReportsWithLastUse,
+} from "../../core/keys/record-reports.ts";
+import type { KeyRecord, Records } from "../../core/keys/records.ts";
+import { dayOf } from "../../core/quota/days.ts";
+import { lastUsedOf } from "../../stores/open-stores.ts";
+import type { Terminal } from "../framework/terminal.ts";
+import { fetchAdmin, fetchAllPages, LIST } from "./admin-client.ts";
+
+/** How long a list of keys waits for the running gateway. */
+const GATEWAY_MS_MAX = 5_000;
+
+/**
+ * The last day on which each key was used. A gateway tells a shared store only twice a minute, and
+ * is made to do so now; a store of its own only the gateway knows. Without a running gateway it is
+ * what the last one wrote.
+ */
+async function lastUsedNow(
+  config: Config,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const common = { members: LIST, withinMs: GATEWAY_MS_MAX };
+  if (config.store.kind !== "memory") {
+    await fetchAdmin(config, { ...common, path: "/api/keys?limit=1" });
+    return lastUsedOf(config, ids);
+  }
+  const [id] = ids;
+  const told =
+    id !== undefined && ids.length === 1
+      ? await fetchAdmin<KeyReport>(config, { ...common, path: `/api/keys/${id}`, members: ["id"] })
+      : await fetchAllPages<KeyReport>(config, { ...common, path: "/api/keys?limit=10000" });
+  if (!told.ok) return lastUsedOf(config, ids);
+  const used = [told.value].flat().flatMap(({ id: key, lastUsed }) => {
+    return lastUsed ? [[key, dayOf(Date.parse(lastUsed))] as const] : [];
+  });
+  return new Map(used);
+}
+
+/**
+ * Keys for display, with the day on which each was last used. If the store is unreachable, the days
+ * are left out, and stderr says so.
+ */
+export async function withLastUsed(
+  keys: readonly KeyRecord[],
+  records: Records,
+  { config, terminal }: { readonly config: Config; readonly terminal: Terminal },
+): Promise<readonly KeyReport[]> {
+  const ids = keys.map(({ id }) => id);
+  try {
+    return keyReportsWithLastUse(keys, records, await lastUsedNow(config, ids));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    terminal.err(`Cannot tell when keys were used last: ${why}\n`);
+    return keyReports(keys, records);
+  }
+}

@@ -1,0 +1,69 @@
+import type { CountReport } from "../../core/keys/usage-reports.ts";
+import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
+import { DAYS_MAX } from "../../stores/queries/read-history.ts";
+import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
+import type { AskedPeriod, AuditInputs } from "./audit-periods.ts";
+import type { AuditReport } from "./audit-report.ts";
+import { DayBalances } from "./day-balances.ts";
+
+export type Days = Pick<DayBalances, "rows" | "matched"> & {
+  readonly notCompared: AuditReport["notCompared"];
+  /** Whether the day that was asked for has no units, neither in the logs nor in the history. */
+  readonly isIdle: boolean;
+};
+
+type Asked = Pick<AuditInputs, "config" | "ledger" | "span"> & {
+  readonly asked: AskedPeriod;
+  readonly counts: readonly CountReport[];
+  readonly nowMs: number;
+};
+
+/** The days that are over: those of the period that was asked for, else since the logs begin. */
+export async function readDays(
+  { config, asked, ledger, span, counts, nowMs }: Asked,
+  accounts: Pick<AccountOperations, "history">,
+): Promise<OperationResult<Days>> {
+  const today = dayOf(nowMs);
+  const range = asked.month === undefined ? undefined : monthRange(asked.month);
+  const from = asked.day ?? range?.from ?? ledger.firstDay ?? today;
+  const to = Math.min(asked.day ?? range?.to ?? today, today);
+  const isIn = (day: number) => day >= from && day <= to;
+  const nothing: Days = { rows: [], matched: 0, notCompared: [], isIdle: false };
+  if (from >= today) return { ok: true, value: nothing };
+  const lacking = (name: string, why: string): OperationResult<Days> => {
+    return { ok: true, value: { ...nothing, notCompared: [{ window: name, why }] } };
+  };
+  const window = asked.month ?? (asked.day === undefined ? "days that are over" : formatDay(from));
+  if (config.historyMs === undefined) return lacking(window, "there is no history");
+  const days = new DayBalances(ledger);
+  const period = { days: Math.min(today - from + 2, DAYS_MAX) };
+  const told = await accounts.history({ period }, (rows) => {
+    days.add(rows.filter(({ day }) => isIn(dayOf(Date.parse(day)))));
+  });
+  if (!told.ok) return lacking(window, told.message);
+  const known = new Set(counts.map(({ environment, account }) => `${environment}:${account}`));
+  for (const { environment, account, days: logged, meters } of ledger.accounts) {
+    if (
+      told.missing?.length ||
+      !known.has(`${environment}:${account}`) ||
+      account.startsWith("addr:")
+    )
+      continue;
+    const metered = [...meters.values()].flatMap((meter) => [...meter.days.keys()]);
+    for (const day of [...logged.keys(), ...metered]) {
+      if (isIn(day)) days.addLogged({ environment, account, day });
+    }
+  }
+  // Days before the first day of the history are not compared.
+  const reaches = ({ day }: { readonly day: number }) => day >= days.firstDay;
+  const notCompared = days.rows.every(reaches)
+    ? []
+    : [{ window: `days before ${formatDay(days.firstDay)}`, why: "there is no history of them" }];
+  const rows = days.firstDay > to ? [] : days.rows.filter(reaches);
+  const { matched } = days;
+  const isEmpty = asked.day !== undefined && days.rows.length === 0 && matched === 0;
+  const whole = { fromMs: from * DAY_MS, toMs: (from + 1) * DAY_MS };
+  const gap = isEmpty ? span.gapIn(whole, null, false) : undefined;
+  if (gap !== undefined) return lacking(window, gap);
+  return { ok: true, value: { rows, matched, notCompared, isIdle: isEmpty } };
+}

@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { PromiseChecker } from "./checker.ts";
+
+/** Units by which the store differs from what was admitted. */
+export type ChargeComparison = {
+  readonly chargesLost: number;
+  readonly chargesDoubled: number;
+  /** Units that were charged twice and that a gateway reported as uncertain. */
+  readonly uncertain: number;
+  readonly historyLost: number;
+  readonly historyDoubled: number;
+};
+
+type Compared = {
+  /** The admin listener of a gateway. */
+  readonly adminUrl: string;
+  readonly accounts: readonly string[];
+  readonly judge: Pick<PromiseChecker, "admittedOf" | "unansweredOf">;
+  /** Units that gateways have reported as possibly charged twice. */
+  readonly uncertain: () => number;
+  /** The time in which late charges may still arrive. */
+  readonly waitMs: number;
+};
+
+/**
+ * The count of the day and the history must have everything that was admitted. They may have more,
+ * but at most the units of requests that were never answered.
+ */
+export async function compareCharges({
+  adminUrl,
+  accounts,
+  judge,
+  uncertain,
+  waitMs,
+}: Compared): Promise<ChargeComparison> {
+  const untilMs = Date.now() + waitMs;
+  for (;;) {
+    const history = await readHistory(adminUrl);
+    const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0 };
+    for (const account of accounts) {
+      const used = await readUsedToday(adminUrl, account);
+      const kept = history.get(account) ?? 0;
+      const admitted = judge.admittedOf(account);
+      const most = admitted + judge.unansweredOf(account);
+      found.lost += Math.max(0, admitted - used);
+      found.doubled += Math.max(0, used - most);
+      found.historyLost += Math.max(0, admitted - kept);
+      found.historyDoubled += Math.max(0, kept - most);
+    }
+    const { lost: chargesLost, doubled, historyLost, historyDoubled } = found;
+    const over = Math.max(doubled, historyDoubled) - uncertain();
+    // Units that were admitted during the outage are charged a moment later, and those of late
+    // replies are taken back.
+    if (chargesLost + historyLost + Math.max(0, over) === 0 || Date.now() > untilMs) {
+      return {
+        ...{ chargesLost, historyLost, uncertain: Math.min(uncertain(), doubled) },
+        chargesDoubled: Math.max(0, doubled - uncertain()),
+        historyDoubled: Math.max(0, historyDoubled - uncertain()),
+      };
+    }
+    await sleep(100);
+  }
+}
+
+/** The units of the last two days by account; empty if the planted fault is a missing history. */
+async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, number>> {
+  const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
+  const units = new Map<string, number>();
+  if (response.status === 409) return units;
+  if (!response.ok) throw new Error(`Cannot read the usage by day: ${response.status}`);
+  for (const row of (await response.json()) as { account: string; units: number }[]) {
+    units.set(row.account, (units.get(row.account) ?? 0) + row.units);
+  }
+  return units;
+}
+
+async function readUsedToday(adminUrl: string, account: string): Promise<number> {
+  const response = await fetch(`${adminUrl}/api/usage/${account}`);
+  if (!response.ok) throw new Error(`Cannot read the usage of ${account}: ${response.status}`);
+  const { windows } = (await response.json()) as {
+    windows: readonly { readonly window: string; readonly used: number }[];
+  };
+  return windows.find(({ window }) => window === "day")?.used ?? 0;
+}
