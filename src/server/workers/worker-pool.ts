@@ -30,6 +30,15 @@ const BACKOFF_MS = 1_000;
 export const LAST_MESSAGES_MS = 2_500;
 const BACKOFF_MS_MAX = 30_000;
 
+/** The configuration may be what ends so many workers, one after the other: no further one gets it. */
+const JUDGES_ENDED_MAX = 2;
+
+/** How a worker answered to a new configuration; `reasons` are for people. */
+type Verdict = {
+  readonly is: "taken" | "refused" | "late" | "ended";
+  readonly reasons: readonly string[];
+};
+
 export type WorkerPoolOptions = {
   readonly count: number;
   readonly log: Log;
@@ -132,38 +141,57 @@ export class WorkerPool {
   }
 
   /**
-   * Applies a configuration in all workers, and in those that start from now on. One goes first: if
-   * it refuses the configuration, the others do not get it. A worker that does not reply is
-   * replaced by one with the new configuration.
+   * Applies a configuration in all workers, and in those that start from now on. One judges it
+   * first: if it refuses the configuration, the others do not get it. A worker that does not reply
+   * is replaced by one with the new configuration.
    */
   async reload(config: Config): Promise<Rollout> {
-    const late: string[] = [];
-    const one = async (member: WorkerProcess): Promise<readonly string[]> => {
-      try {
-        const answer = await member.reload(config);
-        return answer.ok ? [] : (answer.reasons ?? []);
-      } catch (error) {
-        if (!this.#members.has(member)) return [];
-        late.push(`worker ${member.number}: ${error instanceof Error ? error.message : error}`);
-        this.#retire(member, config);
-        return [];
+    const asked = new Map<WorkerProcess, Verdict>();
+    for (const judge of this.#members) {
+      const { is, reasons } = await this.#apply(config, judge);
+      if (is === "refused") return { applied: false, reasons };
+      asked.set(judge, { is, reasons });
+      if (is === "taken") break;
+      const ended = [...asked.values()].filter((verdict) => verdict.is === "ended");
+      if (ended.length === JUDGES_ENDED_MAX) {
+        return { applied: false, reasons: ended.flatMap((verdict) => verdict.reasons) };
       }
-    };
-    const [first] = this.#members;
-    const refused = first === undefined ? [] : await one(first);
-    if (refused.length > 0) return { applied: false, reasons: refused };
+    }
     this.#config = config;
-    const others = [...this.#members].filter((member) => member !== first);
-    // After the first worker has applied the configuration, another can refuse it only for a
-    // temporary reason of its own.
-    const answers = await Promise.all(
+    // After a worker has applied the configuration, another can refuse it only for a temporary
+    // reason of its own.
+    const others = [...this.#members].filter((member) => !asked.has(member));
+    await Promise.all(
       others.map(async (member) => {
-        const reasons = await one(member);
-        if (reasons.length > 0) this.#retire(member, config);
-        return reasons.map((reason) => `worker ${member.number}: ${reason}`);
+        const { is, reasons } = await this.#apply(config, member);
+        asked.set(member, { is, reasons });
+        if (is === "refused") this.#retire(member, config);
       }),
     );
-    return { applied: true, reasons: [...late, ...answers.flat()] };
+    const reasons = [...asked].flatMap(([member, verdict]) => {
+      if (verdict.is === "late" || verdict.is === "refused") {
+        return verdict.reasons.map((reason) => `worker ${member.number}: ${reason}`);
+      }
+      return [];
+    });
+    return { applied: true, reasons };
+  }
+
+  async #apply(config: Config, member: WorkerProcess): Promise<Verdict> {
+    try {
+      const answer = await member.reload(config);
+      return {
+        is: answer.ok ? "taken" : "refused",
+        reasons: answer.ok ? [] : (answer.reasons ?? []),
+      };
+    } catch (error) {
+      if (!this.#members.has(member)) {
+        const reason = `worker ${member.number} ended while it applied the configuration`;
+        return { is: "ended", reasons: [reason] };
+      }
+      this.#retire(member, config);
+      return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
+    }
   }
 
   /** Drains all workers. Resolves when they have ended, or were killed at the deadline. */

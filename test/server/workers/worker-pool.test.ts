@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, it } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { WorkerPool } from "../../../src/server/workers/worker-pool.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
+import { each } from "../../support/each.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { get, issueKeys, openFolder } from "./kit.ts";
+import { type Change, get, issueKeys, openFolder } from "./kit.ts";
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -16,28 +19,39 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
+type Opened = Pick<Change, "drain"> & {
+  readonly count?: number;
+  readonly upstream?: string;
+  readonly variables?: Readonly<Record<string, string>>;
+};
+
 /** A pool of one worker on a real Redis. `killed` ends the worker and waits for the next one. */
-async function openPool(variables: Readonly<Record<string, string>> = {}) {
-  const folder = await openFolder(redis, "http://127.0.0.1:9");
-  await folder.write({ workers: 2 });
+async function openPool(opened: Opened = {}) {
+  const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...change } = opened;
+  const folder = await openFolder(redis, upstream);
+  await folder.write({ workers: 2, ...change });
   const loaded = await loadConfig(folder.file, {});
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
   const pids: number[] = [];
+  const lines: string[] = [];
   const write = (line: string) => {
     const { msg, pid } = JSON.parse(line) as { msg: string; pid: number };
     if (msg === "worker_serves") pids.push(pid);
   };
   const pool = new WorkerPool(loaded.config, {
-    count: 1,
+    count,
     log: createLog({ write }, "info"),
     onStatus: () => {},
-    lines: () => {},
+    lines: (piece) => lines.push(piece),
     variables,
   });
   await pool.open();
   return {
     pool,
     config: loaded.config,
+    /** Of every worker that served, the first of them first. */
+    pids,
+    lines,
     pid: () => pids.at(-1) as number,
     killed: async () => {
       const before = pids.length;
@@ -52,8 +66,8 @@ async function openPool(variables: Readonly<Record<string, string>> = {}) {
 }
 
 function movedTo(config: Config, port: number): Config {
-  const environments = config.environments.map((each) => {
-    return { ...each, listen: { ...each.listen, port } };
+  const environments = config.environments.map((one) => {
+    return { ...one, listen: { ...one.listen, port } };
   });
   return { ...config, environments };
 }
@@ -71,6 +85,72 @@ it("a configuration that the first worker refuses is not that of a worker starte
   const other = createServer().listen(port, "127.0.0.1");
   await once(other, "listening");
   other.close();
+});
+
+it("a configuration that a worker refuses does not shorten its drain", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  let answer = () => {};
+  await using backend = await startTestUpstream((_seen, response) => {
+    answer = () => void response.end("late");
+  });
+  await using house = await openPool({ drain: "60s", upstream: backend.origin });
+  const { pool, config } = house;
+  const moved = movedTo(config, await freePort());
+  const environments = moved.environments.map((one) => {
+    return { ...one, limits: { ...one.limits, drainMs: 100 } };
+  });
+  assert.equal((await pool.reload({ ...moved, environments })).applied, false);
+  const asked = get(`${pool.urls.production}/v1/animals`, key);
+  await eventually(() => assert.equal(backend.seen.length, 1));
+  const stopped = pool.stop(60_000);
+  // With the drain of 100 ms the worker would end itself 2.3 s after it was told.
+  await sleep(3_000);
+  answer();
+  assert.equal((await asked).status, 200);
+  await stopped;
+});
+
+/** A worker that got a SIGUSR2 ends when it is to apply a configuration. */
+const ENDS_AT_RELOAD = `process.on("SIGUSR2", () => {
+  const { emit } = process;
+  process.emit = function (name, message) {
+    if (message?.reload) process.exit(7);
+    return emit.apply(this, arguments);
+  };
+  process.stdout.write("it will end\\n");
+});`;
+
+async function openFaulty(faultyCount: number) {
+  const code = `--import data:text/javascript,${encodeURIComponent(ENDS_AT_RELOAD)}`;
+  const house = await openPool({ count: 3, variables: { NODE_OPTIONS: code } });
+  for (const pid of each(house.pids.slice(0, faultyCount))) process.kill(pid, "SIGUSR2");
+  await eventually(() => {
+    const said = house.lines.join("").match(/it will end/g) ?? [];
+    assert.equal(said.length, faultyCount);
+  });
+  return house;
+}
+
+it("a configuration at which the first worker ends is judged by another", async () => {
+  await using house = await openFaulty(1);
+  const { pool, config } = house;
+  const rollout = await pool.reload(movedTo(config, await freePort()));
+  assert.equal(rollout.applied, false);
+  assert.match(rollout.reasons.join(), /Cannot change environments\.production\.listen/);
+  assert.deepEqual(await pool.reload(config), { applied: true, reasons: [] });
+  await eventually(() => assert.equal(pool.serving, 3));
+});
+
+it("a configuration at which two workers end is refused, and the third never gets it", async () => {
+  await using house = await openFaulty(3);
+  const { pool, config } = house;
+  const rollout = await pool.reload(config);
+  assert.equal(rollout.applied, false);
+  for (const reason of each(rollout.reasons)) {
+    assert.match(reason, /^worker \d+ ended while it applied the configuration$/);
+  }
+  await eventually(() => assert.equal(pool.serving, 3));
+  assert.equal(pool.restarts, 2);
 });
 
 it("what a killed worker has counted stays in the sums", async () => {
@@ -115,7 +195,7 @@ it("units that a killed worker owed to a store that is away are told as lost", a
 it("lines that the pool dropped, being far too long, are counted on when their worker has ended", async () => {
   const long = `process.on("SIGUSR2", () => process.stdout.write("x".repeat(2 ** 21) + "\\n"));`;
   const variables = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(long)}` };
-  await using house = await openPool(variables);
+  await using house = await openPool({ variables });
   const { pool } = house;
   process.kill(house.pid(), "SIGUSR2");
   await eventually(() => assert.equal(pool.gauges.logDropped, 1));
