@@ -136,21 +136,20 @@ admin: { listen: "127.0.0.1:0" }
     return undefined;
   }
 
-  /** The lines since a number of lines, as `mark` gave it. */
-  since(mark: number): readonly Line[] {
-    return this.running.lines().slice(mark);
-  }
-
   mark(): number {
     return this.running.lines().length;
   }
 
-  /** Waits for an event of this kind, or a line with this message, after the mark. */
-  async told(name: string, mark: number): Promise<Line> {
+  /** The events of this kind, or the lines with this message, since a mark. */
+  since(mark: number, name: string): readonly Line[] {
+    const lines = this.running.lines().slice(mark);
+    return lines.filter(({ msg, kind }) => name === (msg === "event" ? kind : msg));
+  }
+
+  /** Waits for one of them of which the claim is true, and gives it. */
+  async told(name: string, mark: number, claim: (line: Line) => boolean = () => true) {
     return eventually(() => {
-      const line = this.since(mark).find(
-        ({ msg, kind }) => name === (msg === "event" ? kind : msg),
-      );
+      const line = this.since(mark, name).find(claim);
       assert.ok(line, `${name} in ${this.running.stdout().slice(-2_000)}`);
       return line;
     });

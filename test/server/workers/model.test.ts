@@ -91,6 +91,7 @@ const toOther = save({ kind: "restart", by: "in place" });
 const SEQUENCES: readonly (readonly [from: "memory" | number, steps: readonly Step[]])[] = [
   [2, [hold, stop, toGood, hangUp, release, start]],
   [2, [toGood, toBad, kill(2), toOther, callReload, toGood, toOther, stop, start, crash]],
+  [2, [hold, kill(2), stop, start, hold, kill(1), stop]],
   [3, [hold, crash, release, start, toGood, killAgain, hangUp, hold, stop, kill(1)]],
   ["memory", [hold, stop, toBad, stopAtOnce, start, toGood, start, toBad, hangUp, crash]],
 ];
