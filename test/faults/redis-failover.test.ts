@@ -15,8 +15,11 @@ import {
 } from "./redis-house.ts";
 
 const LAG_MS = 500;
-const LIMIT = 400;
+/** Five seconds of the load: a slow machine has spent some before it comes to the end of the primary. */
+const LIMIT = 1_000;
 const PER_SECOND = 200;
+/** What is left is spent faster: nothing happens meanwhile. */
+const PER_SECOND_AFTER = 500;
 const BANS = { strikes: 1, within: "10s", grace: "0s", duration: "1h" };
 
 /** A primary and its replica, which learns of every write half a second later; and who is asked. */
@@ -66,13 +69,12 @@ it("2.1 Failover (async): with a replica 500 ms behind, admitted <= limit + lag 
   const [{ key, account }, banned] = [await house.issue(), await house.issue({ plan: "pro" })];
   const other = await house.issue();
   const load = startLoad(house, [key], PER_SECOND);
-  await eventually(() => load.told.length > 0.3 * LIMIT);
+  await eventually(() => load.told.length > 100);
   // Earned within the lag: the replica will not have heard of it.
   await eventually(async () => (await askTimed(house, banned.key)).code === "key_banned");
   const killedMs = performance.now();
-  await pair.kill();
   // This key asks no more until the replica serves: a slow machine would spend its limit meanwhile.
-  const before = await load.stop();
+  const [before] = await Promise.all([load.stop(), pair.kill()]);
   assert.ok(before.length < LIMIT, "it is not over yet");
   await eventually(async () => {
     await askTimed(house, other.key);
@@ -81,15 +83,15 @@ it("2.1 Failover (async): with a replica 500 ms behind, admitted <= limit + lag 
   assert.equal((await isReady(house)).status, 503);
   const replicated = await pair.promote(account);
   await readyWithin(house, 5_000);
-  const again = startLoad(house, [key], PER_SECOND);
+  const again = startLoad(house, [key], PER_SECOND_AFTER);
   await eventually(() => again.told.filter(({ status }) => status === 429).length > 50);
   await sleep(100);
   const all = [...before, ...(await again.stop())];
 
   const admitted = all.filter(({ status }) => status === 200);
   assert.ok(each(all).every(({ status }) => status === 200 || status === 429));
-  const lagging = admitted.filter(({ atMs }) => {
-    return atMs < killedMs + 50 && atMs > killedMs - LAG_MS - 250;
+  const lagging = before.filter(({ status, atMs, tookMs }) => {
+    return status === 200 && atMs + tookMs > killedMs - LAG_MS - 250;
   });
   t.annotate(
     `${admitted.length} admitted of ${LIMIT}, lag x rate ${(LAG_MS / 1_000) * PER_SECOND}: ` +
