@@ -57,17 +57,19 @@ class LongFirst extends BaseSequencer {
   }
 }
 
+const here = (file: string) => join(import.meta.dirname, file);
+
 const shared = {
   pool: "forks",
   testTimeout: DEADLINE_MS,
   hookTimeout: DEADLINE_MS,
   maxConcurrency: 20,
+  setupFiles: [here("test/support/midnight.ts")],
   // Node runs the sources as they are, as it does for users; vite would hand each file its own copy.
   experimental: { viteModuleRunner: false },
   env: { NODE_COMPILE_CACHE: COMPILED },
-} as const;
+};
 const hooks = "list";
-const here = (file: string) => join(import.meta.dirname, file);
 /** The other Nodes that files of a project run. */
 const globalSetup = here("test/support/node-versions.ts");
 
