@@ -18,7 +18,7 @@ const LAG_MS = 500;
 /** Five seconds of the load: a slow machine has spent some before it comes to the end of the primary. */
 const LIMIT = 1_000;
 const PER_SECOND = 200;
-/** What is left is spent faster: nothing happens meanwhile. */
+/** The rest of the limit is spent faster: nothing happens meanwhile. */
 const PER_SECOND_AFTER = 500;
 const BANS = { strikes: 1, within: "10s", grace: "0s", duration: "1h" };
 

@@ -112,7 +112,7 @@ async function reloaded(model: Model, real: GatewayUnderTest, mark: number): Pro
   await real.told("config_refused", mark, ({ why }) => expected.test(String(why)));
 }
 
-/** What the gateway tells about its configuration, which is the one that the model knows. */
+/** The configuration as the gateway tells it, once it is the one that the model knows. */
 async function inForce(
   model: Model,
   real: GatewayUnderTest,

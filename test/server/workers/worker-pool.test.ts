@@ -49,7 +49,7 @@ async function openPool(opened: Opened = {}) {
   return {
     pool,
     config: loaded.config,
-    /** Of every worker that served, the first of them first. */
+    /** The ids of the workers that served, the first of them first. */
     pids,
     lines,
     pid: () => pids.at(-1) as number,
