@@ -4,8 +4,9 @@ import { it } from "vitest";
 import { bucketOf } from "../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../src/stores/redis/hash-slots.ts";
 import { each } from "../support/each.ts";
+import { eventually } from "../support/poll.ts";
 import { startCluster } from "../support/redis/redis-engines.ts";
-import { dayUsed, metric, openRedisHouse, startLoad } from "./redis-house.ts";
+import { dayUsed, metric, openRedisHouse, startLoad, windowUsed } from "./redis-house.ts";
 
 const LIMIT = 75;
 const ROUNDS_MAX = 4;
@@ -51,4 +52,56 @@ it("2.1 Cluster MOVED/ASK: while slots move under load there are 0 5xx, and each
     return;
   }
   assert.fail(`in each of ${ROUNDS_MAX} rounds requests were decided without the store`);
+});
+
+it("2.1 Cluster MOVED/ASK: while slots move under load each settlement of a meter is counted once", async (t) => {
+  const cluster = await startCluster(3);
+  t.onTestFinished(() => cluster.close());
+  const tokens = { hold: 40, max: 100, used: ["header x-used"] };
+  await using house = await openRedisHouse(
+    { port: cluster.nodes[0]?.port ?? 0 },
+    {
+      environment: { api: null, costs: [{ match: "GET /v1/pets", meters: { tokens } }] },
+      config: {
+        store: cluster.address.url,
+        plans: { free: { day: 1e6, meters: { tokens: { day: 1e9 } } } },
+      },
+    },
+  );
+  let asked = 0;
+  house.backend.answer((_seen, response) => {
+    asked += 1;
+    response.writeHead(200, { "X-Used": (asked * 37) % 131 }).end("{}");
+  });
+  const issued = await Promise.all(Array.from({ length: 8 }, () => house.issue()));
+  const load = startLoad(
+    house,
+    issued.map(({ key }) => key),
+    500,
+  );
+  const buckets = issued.map(({ account }) => bucketOf({ environment: "production", account }));
+  for (const bucket of new Set(buckets)) {
+    const slot = crc16(String(bucket)) % 16_384;
+    await cluster.move(slot, (cluster.ownerOf(slot) + 1) % 3, () => sleep(50));
+  }
+  const told = await load.stop();
+  assert.deepEqual(
+    told.filter(({ status }) => status !== 200),
+    [],
+  );
+  const used = (account: string) => {
+    return house.lines
+      .filter((line) => line.account === account)
+      .reduce((sum, { meters }) => sum + Math.min(100, meters?.tokens?.used ?? 0), 0);
+  };
+  for (const { account } of each(issued)) {
+    await eventually(async () => {
+      assert.equal(await windowUsed(house, account, "tokens.day"), used(account), account);
+    });
+  }
+  assert.deepEqual(
+    house.said.filter(({ msg }) => msg === "settlement_lost"),
+    [],
+  );
+  await house.law();
 });

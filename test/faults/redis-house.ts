@@ -143,14 +143,23 @@ export async function metric(house: TestGateway, name: string): Promise<number> 
 }
 
 /** Units of the day that the store has counted for an account. */
-export async function dayUsed(house: TestGateway, account: string): Promise<number> {
+export function dayUsed(house: TestGateway, account: string): Promise<number> {
+  return windowUsed(house, account, "day");
+}
+
+/** Units that the store has counted for an account in its running window of this name. */
+export async function windowUsed(
+  house: TestGateway,
+  account: string,
+  name: string,
+): Promise<number> {
   const response = await eventually(async () => {
     const asked = await house.admin(`/api/usage/${account}`);
     assert.equal(asked.status, 200, "the store answers a look within its 50 ms");
     return asked;
   });
   const { windows } = (await response.json()) as { windows: { window: string; used: number }[] };
-  return windows.find(({ window }) => window === "day")?.used ?? Number.NaN;
+  return windows.find(({ window }) => window === name)?.used ?? Number.NaN;
 }
 
 export function percentile(values: readonly number[], share: number): number {

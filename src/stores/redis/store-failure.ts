@@ -66,6 +66,17 @@ const REFUSALS: Record<string, string> = {
   WRONGPASS: "user or password are wrong",
 };
 
+/** The failure of a command whose keys are on both sides of a slot that is moving. */
+export function inMotionFailure(): StoreFailure {
+  return new StoreFailure("TRYAGAIN", `Redis: ${REFUSALS.TRYAGAIN}`, "no");
+}
+
+/** Whether nothing was done because the keys are on both sides of a slot that is moving. */
+export function isInMotion({ code }: StoreFailure): boolean {
+  // If ASK is about several keys at once, the other node replies with TRYAGAIN.
+  return code === "TRYAGAIN" || code === "ASK";
+}
+
 /**
  * The error of the client library in plain words. ioredis attaches the command's arguments to its
  * errors; they are left out.

@@ -1,6 +1,6 @@
 import { closesMs } from "../../../core/quota/days.ts";
 import { windowEnd } from "../../../core/quota/windows.ts";
-import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { isInMotion, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { CountCorrections, UncertainCharge, WindowTotal } from "../outage-handler.ts";
@@ -103,7 +103,9 @@ export class DebtSettlement {
       this.#onCharged(batch, await inTime(reply, giveUpMs));
     } catch (error) {
       const failure = toStoreFailure(error);
+      if (isInMotion(failure) && batch.length > 1) return this.#chargeSingly(batch, giveUpMs);
       debts.restore(batch);
+      if (isInMotion(failure)) return;
       const onLost = (later: unknown) => {
         const { code, executed } = toStoreFailure(later);
         // The script uses every other right before it charges anything.
@@ -125,6 +127,17 @@ export class DebtSettlement {
       if (failure.code !== "late") onLost(failure);
       else this.onCallTimeout(reply.then(onLate, onLost));
       throw error;
+    }
+  }
+
+  /**
+   * While a slot of a Cluster moves, its accounts are on both nodes, and so may be the hashes of one
+   * account. Such an account stays owed, and keeps no other from being charged.
+   */
+  async #chargeSingly(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
+    const charges = batch.map((debt) => this.#charge([debt], giveUpMs));
+    for (const ended of await Promise.allSettled(charges)) {
+      if (ended.status === "rejected") throw ended.reason;
     }
   }
 

@@ -119,8 +119,8 @@ export function encodeDecide(
 }
 
 /**
- * Rebuilds each decision from the reply of decide.lua; undefined for an account whose bucket is not
- * on that node. Throws if the reply is malformed.
+ * Rebuilds each decision from the reply of decide.lua; undefined for an account of which nothing was
+ * done, because some of it is not on that node. Throws if the reply is malformed.
  */
 export function decodeDecisions(
   asks: readonly KeyedRequest[],
@@ -199,7 +199,7 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision | 
   return isEarned ? { ...verdict, newBan: { ...(told as Ban), strikesMs } } : verdict;
 }
 
-/** In place of the units granted: the bucket is on another node, or on its way there. */
+/** In place of the units granted: some of the account is on another node, or on its way there. */
 const ELSEWHERE = -1;
 
 /** Flags from this value on say that the reply holds counts that were lowered. */

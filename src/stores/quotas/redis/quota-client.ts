@@ -3,7 +3,13 @@ import { BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
 import { runScript, type Script } from "../../redis/script.ts";
 import { StoreClock } from "../../redis/store-clock.ts";
-import { StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import {
+  inMotionFailure,
+  isInMotion,
+  StoreFailure,
+  toStoreFailure,
+  withTimeout,
+} from "../../redis/store-failure.ts";
 import type { CallOutcome } from "../batch/outcomes.ts";
 import { type AccountRef, type AccountRequest, isAddressAccount } from "../quota-store.ts";
 import { accountKey, bucketOf } from "./account-key.ts";
@@ -199,7 +205,7 @@ class RedisQuotaClient {
     return groups.map((asks, i) => {
       const own = verdicts.slice(at, at + asks.length);
       at += asks.length;
-      if (!own.includes(undefined)) return own as QuotaDecision[];
+      if (own.some((verdict) => verdict !== undefined)) return own.map(orInMotion);
       this.#alone.set(buckets[i] as number, performance.now() + MOTION_MS);
       return undefined;
     });
@@ -215,8 +221,7 @@ class RedisQuotaClient {
     try {
       return await this.#callBucket(asks, giveUpMs);
     } catch (error) {
-      // If ASK is about several keys at once, the other node replies with TRYAGAIN.
-      if (!["TRYAGAIN", "ASK"].includes(toStoreFailure(error).code)) throw error;
+      if (!isInMotion(toStoreFailure(error))) throw error;
       this.#motion.set(bucket, performance.now() + MOTION_MS);
       return this.#singly(asks, giveUpMs);
     }
@@ -236,12 +241,11 @@ class RedisQuotaClient {
     });
   }
 
-  #callBucket(asks: readonly AccountRequest[], giveUpMs?: number) {
-    // Only a call for several buckets leaves an account undecided.
-    return this.#call(asks, giveUpMs) as Promise<QuotaDecision[]>;
+  async #callBucket(asks: readonly AccountRequest[], giveUpMs?: number) {
+    return (await this.#call(asks, giveUpMs)).map(orInMotion);
   }
 
-  /** One call for accounts of these buckets; undefined for one whose bucket the node does not have. */
+  /** One call for accounts of these buckets; undefined for one that the node left undecided. */
   async #call(
     asks: readonly AccountRequest[],
     giveUpMs: number | undefined,
@@ -322,6 +326,11 @@ class RedisQuotaClient {
 /** The bucket of accounts that are all in one. */
 function bucketOfAll(asks: readonly AccountRequest[]): number {
   return bucketOf((asks[0] as AccountRequest).name);
+}
+
+/** A caps' or meters' hash may be on the other node of a slot that is moving, and the account's own here. */
+function orInMotion(verdict: QuotaDecision | undefined): CallOutcome {
+  return verdict ?? { failure: inMotionFailure() };
 }
 
 /** The same failure for each of `count` requests. */

@@ -53,15 +53,26 @@ local function place_apart(key, field)
   return (string.gsub(key, ':{', ':c{', 1)) .. format(':%.0f', floor(number / 16)), name
 end
 
+-- Whether the slot is on its way to another node. That node would start a second hash in addition
+-- to the one that is still to arrive. It refuses a command for two keys that are missing.
+local function is_moving(hash)
+  local reply = pcall('DEL', hash .. '?', hash .. '!')
+  return type(reply) ~= 'number'
+end
+
 -- The text of a cap or a meter; nil if there is none. The second value is true if its key had another
--- type and was deleted.
+-- type and was deleted. The third is true if the slot is moving and the hash is not here: what it
+-- counts may be on the other node, and a second hash here would begin at 0.
 local function read_apart(key, field)
   local hash, name = place_apart(key, field)
   local text = pcall('HGET', hash, name)
-  if type(text) ~= 'table' then return text or nil, false end
+  if type(text) ~= 'table' then
+    return text or nil, false, not text and call('EXISTS', hash) == 0 and is_moving(hash)
+  end
+  if is_moving(hash) then return nil, false, true end
   if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err) end
   call('DEL', hash)
-  return nil, true
+  return nil, true, false
 end
 
 local function read_window(text)
@@ -70,13 +81,6 @@ local function read_window(text)
   start, count, refused = tonumber(start), tonumber(count), tonumber(refused)
   if start > EXACT or count > EXACT or refused > EXACT then return nil end
   return start, count, refused
-end
-
--- Whether the slot is on its way to another node. That node would start a second hash in addition
--- to the one that is still to arrive. It refuses a command for two keys that are missing.
-local function is_moving(hash)
-  local reply = pcall('DEL', hash .. '?', hash .. '!')
-  return type(reply) ~= 'number'
 end
 
 -- Writes a cap or a meter whose window ends at `ends`. When a window is new, windows that are over

@@ -17,7 +17,8 @@
 --         units were refused already, and may only be strikes
 --         then, of a call without KEYS, the keys: accounts of several buckets that one node of a
 --         Cluster has, those of a bucket in a row; see charge.lua
--- Returns now, then for each key: -1 for one whose bucket is not here; otherwise granted, the count of each window, and 0 when all else is as for
+-- Returns now, then for each key: -1 for one of which nothing was done, because its bucket, or the hash of
+-- its caps or meters, is not here; otherwise granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
 -- that this decision made, 3 for one that it only observed: until, length, field, offences, and of
@@ -168,7 +169,8 @@ local function decider()
     if plan.apart then
       for i = 1, count do
         if is_apart(fields[i]) then
-          local text, damaged = read_apart(key, fields[i])
+          local text, damaged, elsewhere = read_apart(key, fields[i])
+          if elsewhere then return tell(-1) end
           stored[fields[i]], repaired = text, repaired or damaged
         end
       end

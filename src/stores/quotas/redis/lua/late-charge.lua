@@ -15,6 +15,14 @@
 -- count now, or -1 if it is over; the highest count that it had before units of it were taken back, or
 -- 0; and 1 if it has refused.
 
+-- A slot that is moving may have a cap or a meter on its other node: nothing is done then, for any key.
+for i, key in ipairs(KEYS) do
+  for field in string.gmatch(match(ARGV[i + 2], '[^;]*$'), '([@#][%w-]+) %d') do
+    local _, _, elsewhere = read_apart(key, field)
+    if elsewhere then return redis.error_reply('TRYAGAIN a hash of the account is on another node') end
+  end
+end
+
 local TICK = 1000
 local CLOSES_AFTER = 900000
 local now, late = clock(ARGV[1])

@@ -10,6 +10,10 @@
 local now, late = clock(ARGV[1])
 if late then return late end
 
+if is_moving(KEYS[1]) then
+  return redis.error_reply('TRYAGAIN a hash of the account may be on another node')
+end
+
 local calendar = read_calendar(ARGV[2])
 local named
 for i = 3, #ARGV do

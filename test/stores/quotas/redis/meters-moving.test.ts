@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { meterPart } from "../../../../src/core/quota/meters.ts";
+import type { Limit } from "../../../../src/core/quota/windows.ts";
+import type { AccountRef, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
+import { each } from "../../../support/each.ts";
+import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
+import { account, open, spend } from "./redis-kit.ts";
+
+const LIMIT = 20;
+const PLAN: Limit = { window: "day", limit: 1_000 };
+const APART = {
+  meter: { window: "year", limit: LIMIT, part: meterPart("tokens"), hold: 1 },
+  cap: { window: "year", limit: LIMIT, part: { id: "@1", name: "key" } },
+} satisfies Record<string, Limit>;
+
+/** Twelve accounts whose keys are in one slot. */
+function namesIn(bucket: number, tag: string) {
+  const names = Array.from({ length: 1_000 }, (_, i) => account(`${tag}${i}`));
+  return names.filter((name) => bucketOf(name) === bucket).slice(0, 12);
+}
+
+describe("while a slot moves, an account whose hashes are on both nodes", () => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    cluster = await startCluster(3);
+  });
+  afterAll(() => cluster.close());
+
+  const sourceOf = (slot: number) => cluster.clients[cluster.ownerOf(slot)];
+  const targetOf = (slot: number) => (cluster.ownerOf(slot) + 1) % 3;
+
+  /** A slot gives its newest key first: in half of the accounts that is the account's own. */
+  async function mixAges(slot: number, names: readonly AccountRef[]): Promise<void> {
+    for (const [i, name] of names.entries()) {
+      const key = accountKey("tg", name);
+      if (i % 2 === 0) continue;
+      await sourceOf(slot)?.rename(key, `${key}!`);
+      await sourceOf(slot)?.rename(`${key}!`, key);
+    }
+  }
+
+  const seen = async (store: QuotaStore, name: AccountRef, ask: QuotaRequest) => {
+    return (await store.peek(name, ask)).windows.map(({ used }) => used);
+  };
+
+  for (const [i, [how, apart]] of each(Object.entries(APART)).entries()) {
+    it(`is charged nothing by a refused call, and its ${how} never counts from 0 again`, async () => {
+      const { store, failures } = await open(cluster.address);
+      const bucket = 3 + i;
+      const slot = bucketSlot(bucket);
+      const names = namesIn(bucket, how);
+      assert.equal(names.length, 12);
+      const ask: QuotaRequest = { limits: [apart, PLAN], bans: undefined, requests: 1 };
+      const admitted = names.map(() => 0);
+      const charge = async (at: number) => {
+        const answer = await store.charge(names[at] as AccountRef, ask);
+        if ("verdict" in answer && answer.admitted) admitted[at] = (admitted[at] ?? 0) + 1;
+        return "verdict" in answer;
+      };
+      const chargeAll = () => Promise.all(names.map((_, at) => charge(at)));
+      await chargeAll();
+      await mixAges(slot, names);
+      let answered = 0;
+      let unanswered = 0;
+      await cluster.move(slot, targetOf(slot), async () => {
+        for (const isAnswer of await chargeAll()) isAnswer ? answered++ : unanswered++;
+      });
+      assert.ok(answered > 50 && unanswered > 10, `${answered} answered, ${unanswered} not`);
+      for (const { code, executed } of each(failures)) {
+        assert.deepEqual([code, executed], ["TRYAGAIN", "no"]);
+      }
+      for (const [at, name] of names.entries()) {
+        const count = admitted[at] ?? 0;
+        assert.deepEqual(await seen(store, name, ask), [count, count], name.account);
+        for (let k = count; k < LIMIT; k++) await charge(at);
+        const refused = await spend(store, name, ask);
+        assert.deepEqual([refused.admitted, admitted[at]], [false, LIMIT]);
+      }
+      await store.close();
+    });
+  }
+
+  it("is not reset by half: a reset is refused, and nothing of it is done", async () => {
+    const { store } = await open(cluster.address);
+    const slot = bucketSlot(6);
+    const [name] = namesIn(6, "reset") as [AccountRef];
+    const ask: QuotaRequest = { limits: [APART.meter, PLAN], bans: undefined, requests: 1 };
+    await spend(store, name, ask);
+    const target = String(await cluster.clients[targetOf(slot)]?.call("CLUSTER", "MYID"));
+    await sourceOf(slot)?.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target);
+    await assert.rejects(store.reset(name), /in motion between two nodes/);
+    await sourceOf(slot)?.call("CLUSTER", "SETSLOT", slot, "STABLE");
+    assert.deepEqual(await seen(store, name, ask), [1, 1]);
+    await store.reset(name);
+    assert.deepEqual(await seen(store, name, ask), [0, 0]);
+    await store.close();
+  });
+});
