@@ -6,8 +6,10 @@ import {
   type Option,
   type Verb,
 } from "../../src/cli/framework/verb.ts";
-import { VERBS } from "../../src/cli/run.ts";
+import { loadVerbs } from "../../src/cli/verb-table.ts";
 import { madeFrom, table } from "./table.ts";
+
+const VERBS = await loadVerbs();
 
 /** Options that mean the same for every verb that takes them. */
 const COMMON: readonly Option[] = [CONFIG, JSON_FLAG, ADMIN, LOG];

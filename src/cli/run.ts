@@ -3,72 +3,9 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/proce
 import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
 import { generalHelp, groupHelp, verbHelp } from "./framework/help.ts";
 import { didYouMean, parseArguments } from "./framework/parse.ts";
-import { printJson, type Terminal } from "./framework/terminal.ts";
-import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "./framework/verb.ts";
-import { accountsList } from "./verbs/accounts-list.ts";
-import { accountsSet } from "./verbs/accounts-set.ts";
-import { accountsState } from "./verbs/accounts-state.ts";
-import { audit } from "./verbs/audit.ts";
-import { bans } from "./verbs/bans.ts";
-import { check, schema } from "./verbs/check.ts";
-import { completionOf } from "./verbs/completion.ts";
-import { demo } from "./verbs/demo.ts";
-import { deprecations } from "./verbs/deprecations.ts";
-import { explain } from "./verbs/explain.ts";
-import { init } from "./verbs/init.ts";
-import { keysCreate } from "./verbs/keys-create.ts";
-import { keysFind, keysList, keysShow } from "./verbs/keys-list.ts";
-import { keysRevoke, keysRotate } from "./verbs/keys-rotate.ts";
-import { keysSet } from "./verbs/keys-set.ts";
-import { keysTransfer } from "./verbs/keys-transfer.ts";
-import { pets } from "./verbs/pets.ts";
-import { plans } from "./verbs/plans.ts";
-import { prove } from "./verbs/prove.ts";
-import { start } from "./verbs/start.ts";
-import { reload, status } from "./verbs/status-reload.ts";
-import { usage } from "./verbs/usage.ts";
-
-export const VERBS: readonly Verb[] = [
-  init,
-  start,
-  pets,
-  demo,
-  check,
-  schema,
-  keysCreate,
-  keysList,
-  keysShow,
-  keysFind,
-  keysSet,
-  ...keysTransfer,
-  keysRotate,
-  keysRevoke,
-  ...accountsList,
-  accountsSet,
-  ...accountsState,
-  ...bans,
-  usage,
-  ...plans,
-  explain,
-  audit,
-  deprecations,
-  prove,
-  status,
-  reload,
-  completionOf(() => VERBS),
-  {
-    name: "version",
-    usage: "[--json]",
-    summary: "the version",
-    options: [CONFIG_IGNORED, JSON_FLAG],
-    args: [],
-    example: "version --json",
-    async run(call, terminal, version) {
-      if (call.flag("json")) return printJson(terminal, { version });
-      return say(terminal, `tollgate ${version}\n`);
-    },
-  },
-];
+import type { Terminal } from "./framework/terminal.ts";
+import type { Verb } from "./framework/verb.ts";
+import { findVerb, loadVerbs, VERB_NAMES } from "./verb-table.ts";
 
 /**
  * An internal verb: a gateway of several processes starts its workers with it, with a channel to
@@ -86,7 +23,7 @@ export async function run(
   version: string,
 ): Promise<number> {
   const [first, ...rest] = argv;
-  if (first === undefined) return fail(terminal, EXIT_USAGE, generalHelp(VERBS).trimEnd());
+  if (first === undefined) return fail(terminal, EXIT_USAGE, (await wholeHelp()).trimEnd());
   if (first === WORKER && terminal.process.parent !== undefined) {
     return (await import("../server/workers/worker.ts")).runWorker(terminal);
   }
@@ -102,7 +39,7 @@ async function runVerb(
   terminal: Terminal,
   version: string,
 ): Promise<number> {
-  const verb = findVerb(argv);
+  const verb = await findVerb(argv);
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseArguments(verb, argv.slice(verb.name.split(" ").length));
   if (!parsed.ok) return wrongUsage(terminal, parsed.message, verb.name);
@@ -114,29 +51,32 @@ async function runVerb(
   }
 }
 
-function help(names: readonly string[], terminal: Terminal): number {
-  if (names.length === 0) return say(terminal, generalHelp(VERBS));
-  const verb = findVerb(names);
+async function help(names: readonly string[], terminal: Terminal): Promise<number> {
+  if (names.length === 0) return say(terminal, await wholeHelp());
+  const verb = await findVerb(names);
   if (verb !== undefined) return say(terminal, verbHelp(verb));
-  const group = groupOf(names[0]);
+  const group = await groupOf(names[0]);
   return group.length > 0
     ? say(terminal, groupHelp(names[0] ?? "", group))
     : unknownVerb(names, terminal);
 }
 
-function findVerb(words: readonly string[]): Verb | undefined {
-  return VERBS.find(({ name }) => name === words[0] || name === `${words[0]} ${words[1]}`);
+async function wholeHelp(): Promise<string> {
+  return generalHelp(await loadVerbs());
 }
 
 /** The verbs of a group: "keys" and "bans" are the first word of several verbs. */
-function groupOf(word: string | undefined): readonly Verb[] {
-  return VERBS.filter(({ name }) => name.startsWith(`${word} `));
+function groupOf(word: string | undefined): Promise<readonly Verb[]> {
+  return loadVerbs(VERB_NAMES.filter((name) => name.startsWith(`${word} `)));
 }
 
-function unknownVerb([first = "", second]: readonly string[], terminal: Terminal): number {
-  const group = groupOf(first);
+async function unknownVerb(
+  [first = "", second]: readonly string[],
+  terminal: Terminal,
+): Promise<number> {
+  const group = await groupOf(first);
   if (group.length === 0) {
-    const names = [...new Set(VERBS.map(({ name }) => name.split(" ")[0] ?? "")), "help"];
+    const names = [...new Set(VERB_NAMES.map((name) => name.split(" ")[0] ?? "")), "help"];
     const meant = didYouMean(first, names) || `: expected ${names.join(", ")}`;
     return wrongUsage(terminal, `Unknown verb ${JSON.stringify(first)}${meant}`);
   }

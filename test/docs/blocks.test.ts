@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, it } from "vitest";
 import { parse } from "yaml";
 import { parseArguments } from "../../src/cli/framework/parse.ts";
-import { VERBS } from "../../src/cli/run.ts";
+import { loadVerbs } from "../../src/cli/verb-table.ts";
 import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { EVENTS } from "../../src/telemetry/log/events.ts";
 import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
@@ -65,6 +65,7 @@ const NOT_RUN: readonly { readonly is: RegExp; readonly why: string }[] = [
 const LANGUAGES = ["sh", "console", "yaml", "json", "js", "ts", "python", "go"];
 const SHOWN = ["text", "mermaid"];
 
+const VERBS = await loadVerbs();
 const PAGES = readerPages();
 const BLOCKS = PAGES.flatMap(blocksOf);
 const where = ({ page, line }: Block) => `${page}:${line}`;

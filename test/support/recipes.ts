@@ -91,12 +91,8 @@ export const STEPS: Readonly<Record<string, readonly Step[]>> = {
   "A verb": [
     { file: "src/cli/verbs/brew.ts", change: () => BREW },
     {
-      file: "src/cli/run.ts",
-      change: (text) =>
-        insert(
-          /^export const VERBS/m,
-          'import { brew } from "./verbs/brew.ts";\n\n',
-        )(text).replace(/^ {2}init,$/m, "  init,\n  brew,"),
+      file: "src/cli/verb-table.ts",
+      change: copyRow("init", "brew", (row) => row.replaceAll("init", "brew")),
     },
   ],
   "A metric": [

@@ -16,7 +16,7 @@ type Words = {
 const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, fish };
 
 /** `verbs` are all verbs of the command line, including this one. */
-export function completionOf(verbs: () => readonly Verb[]): Verb {
+export function completionOf(verbs: () => Promise<readonly Verb[]>): Verb {
   return {
     name: "completion",
     usage: "bash|zsh|fish [--names plan|env] [--config FILE] [--json]",
@@ -43,7 +43,7 @@ export function completionOf(verbs: () => readonly Verb[]): Verb {
       }
       const wanted = call.text("names");
       if (wanted !== undefined) return printNames(wanted, call, terminal);
-      const text = script(wordsOf(verbs()));
+      const text = script(wordsOf(await verbs()));
       if (call.flag("json")) return printJson(terminal, { shell, script: text });
       terminal.out(text);
       return EXIT_OK;
