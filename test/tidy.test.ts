@@ -205,6 +205,12 @@ describe("the tidy test itself", () => {
     ["a stray type", "src/core/a.ts", 'import type { b } from "../cli/a.ts";\n', /may not import/],
     ["a dynamic one", "src/pets/a.ts", 'await import("../core/key.ts");\n', /may not import/],
     ["one of many lines", "src/core/a.ts", 'import {\n  b,\n} from "node:fs";\n', /may not import/],
+    [
+      "Node's HTTP",
+      "src/cli/a.ts",
+      'import { type Agent, request } from "node:http";\n',
+      /only types/,
+    ],
     ["a passed-on name", "src/core/a.ts", 'export { b } from "../cli/a.ts";\n', /may not import/],
     ["a library at the wrong door", "src/gateway/a.ts", 'import "ioredis";\n', /door elsewhere/],
     ["an unknown library", "src/config/a.ts", 'import "left-pad";\n', /door elsewhere/],

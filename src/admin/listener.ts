@@ -1,7 +1,8 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { lingerOnClose } from "../base/linger.ts";
 import { errorMessage } from "../base/messages.ts";
+import { createServer } from "../base/node-http.ts";
 import type { Config } from "../config/config.ts";
 import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";

@@ -79,6 +79,10 @@ const NODE_PARTS: Readonly<Record<string, readonly string[]>> = {
   http1: ["node:net", "node:tls", "node:buffer"],
 };
 
+/** An import of it loads much that nobody uses; types cost nothing. */
+const REQUIRED_ONLY = /^\s*import\s(?!type\s)[^"';]*\sfrom\s"node:http"/m;
+const REQUIRES_HTTP = "base/node-http.ts";
+
 /** core/ decides: it reads no clock, rolls no dice, waits for nothing and talks to no one. */
 const IMPURE =
   /\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bMath\.random\b|\bprocess\b|\bconsole\b|\bawait\b|\basync\b|\bset(?:Timeout|Interval|Immediate)\b|\bqueueMicrotask\b|\bperformance\b|\bfetch\(|\bPromise\b/;
@@ -96,6 +100,9 @@ export function layoutViolations(sources: Sources): string[] {
     const mistakes: string[] = [];
     if (file?.endsWith(".ts")) {
       mistakes.push(...strays(file, text), ...touchesProcess(file, text), ...homeless(file));
+    }
+    if (file?.endsWith(".ts") && REQUIRED_ONLY.test(withoutComments(text))) {
+      mistakes.push(`imports node:http: only types; the rest is in ${REQUIRES_HTTP}`);
     }
     if (file?.startsWith("core/")) mistakes.push(...impurities(text));
     if (file !== "gateway/exchange/exchange.ts") mistakes.push(...hiddenChanges(text));

@@ -1,6 +1,7 @@
-import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { LINGER_MS } from "../../base/linger.ts";
+import { STATUS_CODES } from "../../base/node-http.ts";
 import {
   type AdminResponse,
   methodNotAllowed,

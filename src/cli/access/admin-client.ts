@@ -1,5 +1,5 @@
-import { request } from "node:http";
 import { errorMessage } from "../../base/messages.ts";
+import { request } from "../../base/node-http.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";

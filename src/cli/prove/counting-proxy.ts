@@ -1,5 +1,6 @@
-import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Agent, createServer, request } from "../../base/node-http.ts";
 import { METER } from "./workload.ts";
 
 /** A proxy between the gateways and the pets that counts each request by its ID. */

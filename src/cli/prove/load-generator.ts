@@ -1,5 +1,6 @@
-import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, request } from "../../base/node-http.ts";
 import type { PromiseChecker } from "./checker.ts";
 import type { ObservedResponse, SentRequest } from "./promises.ts";
 import type { OperationName } from "./workload.ts";

@@ -1,4 +1,4 @@
-import { Agent as HttpAgent } from "node:http";
+import type { Agent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Meter, Observable } from "@opentelemetry/api";
@@ -22,6 +22,7 @@ import {
   ATTR_SERVICE_NAME,
   ATTR_SERVICE_VERSION,
 } from "@opentelemetry/semantic-conventions";
+import { Agent as HttpAgent } from "../../base/node-http.ts";
 import type { MetricReaders, ScalarMetricName } from "../metrics/metric-readers.ts";
 import { METRICS } from "../metrics/metrics.ts";
 import { type ExportCallback, SpanQueue } from "./otlp-queue.ts";
@@ -126,7 +127,7 @@ function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource)
 }
 
 /** One agent for both signals: destroying it ends requests that a collector leaves unanswered. */
-function agentFor({ otlp }: TelemetrySettings): HttpAgent {
+function agentFor({ otlp }: TelemetrySettings): Agent {
   const options = { keepAlive: true, maxSockets: SOCKETS_MAX };
   return otlp.startsWith("https:") ? new HttpsAgent(options) : new HttpAgent(options);
 }
