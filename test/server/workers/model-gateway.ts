@@ -196,7 +196,7 @@ admin: { listen: "127.0.0.1:0" }
     await eventually(() => !this.pids.some(isAlive));
     assert.equal((await this.ask()).code, "ECONNREFUSED", "no port is bound");
     const left = await readdir(join(this.#folder, "tmp"));
-    assert.deepEqual(left, [], "its folder for compiled code is removed");
+    assert.deepEqual(left, [], "it leaves nothing among temporary files");
   }
 
   /** Ends the process that was started, and not the others: they hold its stderr, and so its end. */

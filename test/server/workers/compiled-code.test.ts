@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, it } from "vitest";
+import { eventually } from "../../support/poll.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { openCrew } from "./kit.ts";
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.close());
+
+let root: string;
+let temporary: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "tollgate-folders-"));
+  temporary = join(root, "tmp");
+  await mkdir(temporary);
+  return () => rm(root, { recursive: true, force: true });
+});
+
+const crew = (compiled: string) => {
+  const env = { TMPDIR: temporary, NODE_COMPILE_CACHE: compiled };
+  return openCrew(redis, { workers: 2 }, undefined, { env });
+};
+
+/** The names left among temporary files, once these processes have ended. */
+async function leftOf(pids: readonly number[]): Promise<string[]> {
+  await eventually(() => {
+    for (const pid of pids) assert.throws(() => process.kill(pid, 0));
+  });
+  return readdir(temporary);
+}
+
+describe("Compiled code of several processes", () => {
+  it("is kept in a folder of the run, which is gone after SIGTERM", async () => {
+    await using gateway = await crew("");
+    const [folder = ""] = await readdir(temporary);
+    assert.match(folder, /^tollgate-compiled-/);
+    const files = await readdir(join(temporary, folder), { recursive: true });
+    assert.ok(files.length > 100, `${files.length} files for the second worker`);
+    const pids = gateway.pids();
+    await gateway.gateway.stop();
+    assert.deepEqual(await leftOf(pids), []);
+  });
+
+  it("goes with its folder when the process that watches is killed", async () => {
+    await using gateway = await crew("");
+    assert.equal((await readdir(temporary)).length, 1);
+    const pids = gateway.pids();
+    gateway.gateway.child.kill("SIGKILL");
+    assert.deepEqual(await leftOf(pids), []);
+  });
+
+  it("lies where NODE_COMPILE_CACHE says, and stays there", async () => {
+    const given = join(root, "given");
+    const gateway = await crew(given);
+    const [version = ""] = await readdir(given);
+    const pids = gateway.pids();
+    assert.deepEqual(await readdir(temporary), [], "no other folder");
+    await gateway[Symbol.asyncDispose]();
+    assert.deepEqual(await leftOf(pids), []);
+    assert.ok((await readdir(join(given, version))).length > 100);
+  });
+});
