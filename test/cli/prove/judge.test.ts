@@ -221,6 +221,14 @@ describe("the judge of a proof", () => {
     take({ remaining: 1 }, { atMs: 1_300 });
     const told = judged.report([]);
     assert.deepEqual([told.bansIgnored, told.bannedRefusals, told.falseRefusals], [1, 1, 0]);
+    const sentMs = START_MS + 11_800;
+    for (const [fromMs, ignored] of [
+      [sentMs - 100, 0],
+      [sentMs + 100, 1],
+    ] as const) {
+      const { bansIgnored } = judged.report([{ fromMs, toMs: fromMs + 100 }]);
+      assert.equal(bansIgnored, ignored, "without its store a gateway may not know of the ban");
+    }
     const patient = judge({ patient: true });
     patient.take({ ...ban, retryAfterSeconds: 4 }, { atMs: 0 });
     const found = patient.judged.report([]);

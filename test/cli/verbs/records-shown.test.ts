@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+
+describe("records as people read them", () => {
+  let folder: Folder;
+  let file: string;
+  const said = async (...args: string[]) =>
+    runVerb([...args, "--config", file], { nowMs: NOON, stdin: "" });
+  /** The lines of one record: its id, and each name with its value. */
+  const shown = async (...args: string[]) => {
+    const [id, ...rows] = (await said(...args)).out.trimEnd().split("\n");
+    const pairs = rows.map((row) => [row.slice(2, 14).trim(), row.slice(15)] as const);
+    return { id, ...Object.fromEntries(pairs) };
+  };
+  const create = async (...args: string[]) =>
+    jsonOf<{ id: string }>(
+      await said("keys", "create", "--env", "production", "--plan", "free", "--json", ...args),
+    ).id;
+
+  beforeAll(async () => {
+    folder = await openFolder();
+    file = await writeConfig(folder, {});
+  });
+  afterAll(() => folder[Symbol.asyncDispose]());
+
+  it("say of an empty list that it is empty, and of a search without a result that nothing is like that", async () => {
+    const none = "There are no accounts: `keys create` makes one with its first key\n";
+    assert.equal((await said("accounts", "list")).out, none);
+    await create("--account", "acme");
+    assert.equal(
+      (await said("accounts", "list", "--plan", "pro")).out,
+      "No account is like that\n",
+    );
+    assert.match(
+      (await said("accounts", "list", "--plan", "free")).out,
+      /^acme +production +free /m,
+    );
+  });
+
+  it("show what a key may do, and say so where nothing bounds it", async () => {
+    const plain = await create("--account", "plain");
+    const bounds = [
+      "--scope",
+      "read",
+      "--scope",
+      "write",
+      "--from",
+      "192.0.2.0/24",
+      "--from",
+      "::1",
+    ];
+    const bound = await create(
+      "--account",
+      "bound",
+      ...bounds,
+      "--cap",
+      "day=7",
+      "--name",
+      "first",
+    );
+    assert.deepEqual(await shown("keys", "show", plain), {
+      ...{ id: plain, name: "", plan: "free", environment: "production", account: "plain" },
+      ...{ limits: "those of the plan", caps: "none", scopes: "none", from: "anywhere" },
+      ...{ created: "2026-07-15 12:00:00Z", "last used": "never", state: "works" },
+    });
+    const { name, caps, scopes, from } = (await shown("keys", "show", bound)) as Record<
+      string,
+      string
+    >;
+    assert.deepEqual(
+      [name, caps, scopes, from],
+      ["first", "day=7", "read write", "192.0.2.0/24 ::1"],
+    );
+  });
+
+  it("show the terms of an account, and its months only where they begin on another day than the first", async () => {
+    const key = await create("--account", "shop");
+    const terms = { environment: "production", limits: "those of the plan", metadata: "none" };
+    const created = "2026-07-15 12:00:00Z";
+    assert.deepEqual(await shown("accounts", "show", "shop"), {
+      ...{ id: "shop", ...terms, plan: "free", keys: key, created, state: "active" },
+    });
+    await said(
+      "accounts",
+      "set",
+      "shop",
+      "--limit",
+      "day=9",
+      "--meta",
+      "tenant=42",
+      "--anchor",
+      "20",
+    );
+    await said("keys", "revoke", key);
+    assert.deepEqual(await shown("accounts", "show", "shop"), {
+      ...{ id: "shop", environment: "production", plan: "free", limits: "day=9" },
+      months: "begin on day 20 from 2026-08-01 00:00:00Z on",
+      ...{ metadata: "tenant=42", keys: "none works", created, state: "active" },
+    });
+  });
+});
