@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, it } from "vitest";
 import { placed } from "./mutants.ts";
 import type { Outcome } from "./trial.ts";
-import { Tries } from "./try-mutants.ts";
+import { type TrialRuns, Tries } from "./try-mutants.ts";
 
 const FILE = "src/core/sum.ts";
 const TEST = "test/core/sum.test.ts";
@@ -67,6 +67,29 @@ describe("A mutant", () => {
     }
     assert.equal((await verdictOf(["late", "passed"])).verdict, "alive");
     assert.equal((await verdictOf(["late", "failed", "passed"])).verdict, "noticed");
+  });
+
+  it("is tried with tests of other rooms only if none of its own reaches the place", async () => {
+    const other = "test/cli/sum.test.ts";
+    const sources = new Map([...SOURCES, [other, SOURCES.get(TEST) ?? ""]]);
+    for (const [reached, asked] of [
+      [[0, 9], TEST],
+      [[20, 29], other],
+    ] as const) {
+      const run: string[] = [];
+      const trial: TrialRuns = {
+        changed: (_file, _text, act) => act(),
+        learn: async ({ test }) => new Map([[FILE, [test === TEST ? reached : ([0, 9] as const)]]]),
+        run: async ({ test }) => {
+          run.push(test);
+          return "passed";
+        },
+      };
+      learnt += 1;
+      const tries = new Tries(trial, sources, { learntAt: join(folder, `${learnt}.json`) });
+      await tries.judge(MUTANT ?? assert.fail());
+      assert.deepEqual(run, [asked]);
+    }
   });
 
   it("is noticed by a long test only if that fails twice, and passes without it", async () => {

@@ -10,7 +10,7 @@ const LEARNT = "node_modules/.cache/mutation/reach.json";
 const LEARN_MS_MAX = { node: 20_000, vitest: 40_000 } as const;
 /** How far tests are looked for: until those that run the place take `spentMs` together without it. */
 type Limits = { readonly spentMs: number; readonly lookedAt: number };
-/** Tests of other rooms are for files that have none in their own. */
+/** Tests of other rooms are for places that none of their own reaches. */
 const NEAR: Limits = { spentMs: 8_000, lookedAt: 12 };
 /** For mutants that the near ones did not notice, or do not reach. */
 const FAR: Limits = { spentMs: 45_000, lookedAt: 40 };
@@ -26,6 +26,8 @@ type Learnt = {
   readonly ms: number;
   readonly ran?: Readonly<Record<string, { readonly hash: string; readonly ranges: Range[] }>>;
 };
+
+type TestCost = { readonly test: string; readonly ms: number };
 
 /** The part of a trial that tries need. */
 export type TrialRuns = Pick<Trial, "changed" | "learn" | "run">;
@@ -94,14 +96,27 @@ export class Tries {
   }
 
   /** The test files that run the place of the mutant: the last that noticed one, then the cheapest. */
-  async #testsFor({ file, from, to }: Mutant): Promise<string[]> {
-    const found: { test: string; ms: number }[] = [];
+  async #testsFor(mutant: Mutant): Promise<string[]> {
+    const { file } = mutant;
     const near = testsNear(file, this.#sources);
     const own = near.filter((test) => roomOf(test) === roomOf(file));
+    const isFar = this.#limits === FAR;
+    let found = await this.#reaching(mutant, isFar ? near : own);
+    if (!isFar && found.length === 0) {
+      const others = near.filter((test) => !own.includes(test));
+      found = await this.#reaching(mutant, others);
+    }
+    const last = this.#lastBy.get(file);
+    const cost = ({ test, ms }: TestCost) => (test === last ? 0 : ms);
+    return found.sort((one, other) => cost(one) - cost(other)).map(({ test }) => test);
+  }
+
+  /** Those of the tests that run the place, up to the limits. */
+  async #reaching({ file, from, to }: Mutant, tests: readonly string[]): Promise<TestCost[]> {
     const { spentMs, lookedAt } = this.#limits;
+    const found: TestCost[] = [];
     let leftMs = spentMs;
-    const isEnough = this.#limits === NEAR && own.length > 0;
-    for (const test of (isEnough ? own : near).slice(0, lookedAt)) {
+    for (const test of tests.slice(0, lookedAt)) {
       if (leftMs <= 0) break;
       const { ran, ms } = await this.#learn(test);
       const place = ran?.[file];
@@ -111,9 +126,7 @@ export class Tries {
       found.push({ test, ms });
       leftMs -= ms;
     }
-    const last = this.#lastBy.get(file);
-    const cost = ({ test, ms }: (typeof found)[number]) => (test === last ? 0 : ms);
-    return found.sort((one, other) => cost(one) - cost(other)).map(({ test }) => test);
+    return found;
   }
 
   async #learn(test: string): Promise<Learnt> {
