@@ -5,13 +5,17 @@ import {
   replacedFields,
 } from "../../../src/core/http/gateway-fields.ts";
 import type { Lifecycle } from "../../../src/core/http/route.ts";
+import type { OperationMeter } from "../../../src/core/quota/meters.ts";
 
-type Facts = Partial<Omit<ResponseFacts, "found">> & { readonly lifecycle?: Lifecycle | undefined };
+type Facts = Partial<Omit<ResponseFacts, "found">> & {
+  readonly lifecycle?: Lifecycle | undefined;
+  readonly meters?: readonly OperationMeter[];
+};
 
-function answered({ lifecycle, ...facts }: Facts): ResponseFacts {
+function answered({ lifecycle, meters = [], ...facts }: Facts): ResponseFacts {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
   const plain = { standing: undefined, cost: 1, rateLimit: undefined, cors: undefined };
-  return { id: "r", ...plain, found: { operation }, origin: undefined, ...facts };
+  return { id: "r", ...plain, found: { operation, meters }, origin: undefined, ...facts };
 }
 
 /** Our fields of a response that nothing else is known of; the request id is the first. */
@@ -23,6 +27,7 @@ export function ownFieldsOf(facts: Facts): string[] {
 export function replacedBy(facts: {
   readonly lifecycle?: Lifecycle;
   readonly cors?: CorsPolicy;
+  readonly meters?: readonly OperationMeter[];
 }): string[] {
   return [...replacedFields(answered(facts))].sort();
 }

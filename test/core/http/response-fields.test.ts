@@ -3,6 +3,7 @@ import { describe, it } from "vitest";
 import type { CorsPolicy } from "../../../src/core/http/cors.ts";
 import { clientResponseFields } from "../../../src/core/http/forwarded-fields.ts";
 import { standardRateLimit } from "../../../src/core/http/rate-limit-fields.ts";
+import type { MeterSource } from "../../../src/core/quota/meters.ts";
 import { type WindowName, windowEnd, windowStart } from "../../../src/core/quota/windows.ts";
 import { ownFieldsOf, replacedBy } from "./answered.ts";
 
@@ -15,6 +16,7 @@ const CORS = [
   "access-control-max-age",
 ];
 
+const JSON_SOURCE: MeterSource = { from: "json", pointer: ["usage", "tokens"] };
 const OURS = [
   ...["ratelimit", "ratelimit-policy", "x-ratelimit-cost", "x-ratelimit-limit"],
   ...["x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-window", "x-request-id"],
@@ -143,4 +145,32 @@ describe("RateLimit and RateLimit-Policy", () => {
     const over = standardRateLimit({ windows, ban: { ...ban, untilMs: second } }, second);
     assert.equal(over.state, '"key.day";r=6;t=43200');
   });
+});
+
+describe("The fields in which a backend tells what a request used", () => {
+  const meter = (name: string, ...used: MeterSource[]) => {
+    return { name, hold: 1, max: 2, untold: 1, used };
+  };
+
+  it("do not reach the client, of any meter of the operation, and members of a body are none", () => {
+    const tokens = meter("tokens", { from: "header", name: "x-tokens" }, JSON_SOURCE);
+    const images = meter("images", { from: "header", name: "x-images" });
+    assert.deepEqual(replacedBy({ meters: [tokens] }), [...OURS, "x-tokens"].sort());
+    const both = { meters: [tokens, images], cors: POLICY };
+    assert.deepEqual(replacedBy(both), [...OURS, ...CORS, "x-tokens", "x-images"].sort());
+    assert.deepEqual(replacedBy({ meters: [meter("tokens", JSON_SOURCE)] }), OURS);
+  });
+});
+
+it("pages of other origins may read every field of ours, and those that the policy names", () => {
+  const fields = ownFieldsOf({
+    cors: { ...POLICY, expose: ["X-Total"] },
+    origin: "https://a.example",
+  });
+  const names = fields[fields.indexOf("Access-Control-Expose-Headers") + 1]?.split(", ");
+  assert.deepEqual(names, [
+    ...["X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"],
+    ...["X-RateLimit-Window", "X-RateLimit-Cost", "RateLimit-Policy", "RateLimit"],
+    ...["Deprecation", "Sunset", "Link", "X-API-Stability", "Retry-After", "X-Total"],
+  ]);
 });
