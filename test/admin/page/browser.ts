@@ -137,3 +137,10 @@ export async function textOf(locator: Locator): Promise<string> {
   await locator.first().waitFor();
   return (await locator.allInnerTexts()).join(" ");
 }
+
+/** The texts of a table of the page, row by row. */
+export async function cells(page: Page, label: string): Promise<string[][]> {
+  const region = page.getByRole("region", { name: label, exact: true });
+  const rows = await region.locator("tbody tr").all();
+  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
+}

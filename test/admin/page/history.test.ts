@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { checkLook, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, checkLook, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -13,12 +13,6 @@ beforeAll(async () => {
 afterAll(() => browser.close());
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
-
-async function cells(page: Page, label: string): Promise<string[][]> {
-  const region = page.getByRole("region", { name: label, exact: true });
-  const rows = await region.locator("tbody tr").all();
-  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
-}
 
 type Reading = { readonly atMs: number; readonly answered: Record<string, number> };
 

@@ -1,23 +1,15 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { focused, openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, focused, openBrowser, openTab, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
-
-async function cells(page: Page, label: string): Promise<string[][]> {
-  const rows = await page
-    .getByRole("region", { name: label, exact: true })
-    .locator("tbody tr")
-    .all();
-  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
-}
 
 describe("the callers of what goes away", () => {
   it("are those of the API, those with most requests first, and no more than fifty of an operation", async () => {

@@ -6,7 +6,7 @@ import { startTestGateway, type TestGateway } from "../../support/gateway/house.
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { samplesOf } from "../scrape.ts";
-import { fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -45,11 +45,6 @@ function tile(page: Page, name: string): Promise<string> {
 /** The numbers in a text, in order: "1,204 since" is [1204]. */
 function numbersIn(text: string): number[] {
   return (text.match(/\d[\d,.]*/g) ?? []).map((one) => Number(one.replaceAll(",", "")));
-}
-
-async function cells(page: Page, label: string): Promise<string[][]> {
-  const rows = await page.getByRole("region", { name: label }).locator("tbody tr").all();
-  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
 }
 
 describe("the numbers of the page", () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, openBrowser, openTab, textOf } from "./browser.ts";
 import { firstMessages, streamTo } from "./live-stream.ts";
 
 let browser: Browser;
@@ -11,12 +11,6 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
-
-async function cells(page: Page, label: string): Promise<string[][]> {
-  const region = page.getByRole("region", { name: label, exact: true });
-  const rows = await region.locator("tbody tr").all();
-  return Promise.all(rows.map((row) => row.locator("td").allInnerTexts()));
-}
 
 async function write(house: TestGateway, method: string, path: string, body: object = {}) {
   const response = await house.admin(path, { method, body: JSON.stringify(body) });
