@@ -111,7 +111,7 @@ export class Tries {
     return found.sort((one, other) => cost(one) - cost(other)).map(({ test }) => test);
   }
 
-  /** Those of the tests that run the place, up to the limits. */
+  /** Finds the tests that run the place, up to the limits. */
   async #reaching({ file, from, to }: Mutant, tests: readonly string[]): Promise<TestCost[]> {
     const { spentMs, lookedAt } = this.#limits;
     const found: TestCost[] = [];
