@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
 import { Agent } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, test } from "vitest";
+import { test } from "vitest";
 import { each } from "../support/each.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { askOnce, type RequestOutcome } from "../support/gateway/load.ts";
@@ -14,10 +11,6 @@ import { eventually } from "../support/poll.ts";
 const TIMES = 20;
 const AT_ONCE = 4;
 const CLIENTS = 12;
-
-/** Twenty starts of the same program: compiled once, they take half the time. */
-const compiled = await mkdtemp(join(tmpdir(), "tollgate-compiled-"));
-afterAll(() => rm(compiled, { recursive: true, force: true }));
 
 type Run = { readonly whole: number; readonly late: number; readonly refused: number };
 
@@ -30,8 +23,7 @@ async function stopUnderLoad(number: number): Promise<Run> {
     response.write("first, ");
     setTimeout(() => response.end("last"), 2);
   });
-  const run = { env: { NODE_COMPILE_CACHE: compiled } };
-  await using served = await spawnGateway({ upstreams: [backend.origin], run });
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
   const agent = new Agent({ keepAlive: true });
   const went: RequestOutcome[] = [];
   const client = async () => {
