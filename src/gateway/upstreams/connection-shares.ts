@@ -20,10 +20,14 @@ export function holderOf(account: string): string {
   return isAddressName(account) ? ADDRESSES : account;
 }
 
-/** How many connections each holder has. */
+/**
+ * How many connections each holder has. Holders that have none any more stay in the Map until there
+ * are many of them, and then it is replaced: a Map that grows and shrinks with each request keeps
+ * garbage alive (docs/decisions/hot-path.md).
+ */
 class Holders {
   readonly #connectionsMax: number;
-  readonly #heldBy = new Map<string, number>();
+  #heldBy = new Map<string, number>();
   #held = 0;
 
   constructor(connectionsMax: number) {
@@ -45,9 +49,11 @@ class Holders {
 
   returned(holder: string): void {
     this.#held -= 1;
-    const left = (this.#heldBy.get(holder) as number) - 1;
-    if (left === 0) this.#heldBy.delete(holder);
-    else this.#heldBy.set(holder, left);
+    this.#heldBy.set(holder, (this.#heldBy.get(holder) as number) - 1);
+    if (this.#heldBy.size <= 2 * this.#connectionsMax) return;
+    const held = new Map<string, number>();
+    for (const [each, count] of this.#heldBy) if (count > 0) held.set(each, count);
+    this.#heldBy = held;
   }
 }
 

@@ -6,8 +6,11 @@ import { type AccountRef, accountId, type ChargeResult, isAddressId } from "../q
 import { type CachedDecision, countIn, withBan, withCounts } from "./cached-decision.ts";
 import { couldCauseBan, decisionAfter, refusalKind } from "./known-refusal.ts";
 
-/** The accounts invalidated since a call was sent: its decisions about them are outdated. */
-export type InvalidatedAccounts = ReadonlySet<string>;
+/**
+ * The accounts invalidated since a call was sent: its decisions about them are outdated. Nearly
+ * always there are none.
+ */
+export type InvalidatedAccounts = { ids: Set<string> | undefined };
 
 /** Means every account; no account has this name. */
 const ALL = "*";
@@ -25,7 +28,11 @@ export class DecisionCache {
   readonly #accounts = new AgingMap<CachedDecision>();
   /** Client addresses have a place of their own, so that no number of them drops an account. */
   readonly #addresses = new AgingMap<CachedDecision>(ADDRESSES);
-  readonly #underWay = new Set<Set<string>>();
+  /**
+   * An array, because a Set that grows and shrinks with each call keeps garbage alive
+   * (docs/decisions/hot-path.md).
+   */
+  readonly #underWay: InvalidatedAccounts[] = [];
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
 
@@ -41,20 +48,21 @@ export class DecisionCache {
 
   /** Called when a call is sent: collects for it the accounts that are invalidated until `end`. */
   beginCall(): InvalidatedAccounts {
-    const forgotten = new Set<string>();
-    this.#underWay.add(forgotten);
+    const forgotten = { ids: undefined };
+    this.#underWay.push(forgotten);
     return forgotten;
   }
 
   endCall(forgotten: InvalidatedAccounts): void {
-    this.#underWay.delete(forgotten as Set<string>);
+    this.#underWay.splice(this.#underWay.indexOf(forgotten), 1);
   }
 
   /** Keeps an answer of the call that `forgotten` was collected for, unless it is outdated. */
   put(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
-    if (forgotten.has(id)) this.#delete(id);
+    const { ids } = forgotten;
+    if (ids?.has(id)) this.#delete(id);
     else {
-      answer.era = forgotten.has(ALL) ? STALE : this.#era;
+      answer.era = ids?.has(ALL) ? STALE : this.#era;
       this.#mapOf(id).set(id, answer);
     }
   }
@@ -71,9 +79,10 @@ export class DecisionCache {
    * stay valid: during an outage the shares are computed from them.
    */
   invalidate(name?: AccountRef): void {
-    for (const since of this.#underWay) since.add(name === undefined ? ALL : accountId(name));
+    const id = name === undefined ? ALL : accountId(name);
+    for (const since of this.#underWay) since.ids = (since.ids ?? new Set()).add(id);
     if (name === undefined) this.#era += 1;
-    else this.#delete(accountId(name));
+    else this.#delete(id);
   }
 
   /**

@@ -67,7 +67,7 @@ describe("an answer of a call that left before its account was forgotten", () =>
     const forgotten = answers.beginCall();
     answers.endCall(forgotten);
     answers.invalidate();
-    assert.equal(forgotten.size, 0, "a call that is over gathers nothing more");
+    assert.equal(forgotten.ids, undefined, "a call that is over gathers nothing more");
   });
 });
 
