@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
-import { Command, type Redis, type RedisOptions } from "ioredis";
+import type { Command, Redis, RedisOptions } from "ioredis";
 import type { HostPort } from "../../core/address.ts";
+import { ShortLivedCommand } from "./short-lived-command.ts";
 import type { StoreFailure } from "./store-failure.ts";
 
 /** Options of a connection. A link here leaves replies in the shapes of RESP 2. */
@@ -87,8 +88,8 @@ export function sendOn(
   args: readonly RedisArgument[],
 ): Promise<unknown> {
   if (redis.refused !== undefined) return Promise.reject(redis.refused);
-  const command = new Command(name, args as RedisArgument[], { replyEncoding: "utf8" });
-  return redis.sendCommand(command) as Promise<unknown>;
+  const command = new ShortLivedCommand(name, args as RedisArgument[], { replyEncoding: "utf8" });
+  return redis.sendCommand(command as unknown as Command) as Promise<unknown>;
 }
 
 /** Subscribes each time the connection is ready. */
