@@ -36,6 +36,18 @@ describe("the connections to an upstream", () => {
     assert.equal(takeAll(share, "one"), 1, "seven of sixteen is less than half, eight is not");
   });
 
+  it("stay counted while very many other accounts come and go", () => {
+    const share = new ConnectionShares(8);
+    assert.equal(takeAll(share, "large"), 7);
+    for (let i = 0; i < 100; i++) {
+      share.onTaken(`small-${i}`);
+      share.onReturned(`small-${i}`);
+    }
+    assert.equal(share.mayTake("large"), false, "seven of eight are its own");
+    share.onReturned("large");
+    assert.equal(takeAll(share, "large"), 1);
+  });
+
   it("go to those who wait by accounts in turn, to none that may not have one", () => {
     const share = new ConnectionShares(8);
     takeAll(share, "large");
