@@ -147,7 +147,7 @@ export class WorkerPool {
    */
   async reload(config: Config): Promise<Rollout> {
     const asked = new Map<WorkerProcess, Verdict>();
-    for (const judge of this.#members) {
+    for (const judge of [...this.#members]) {
       const { is, reasons } = await this.#apply(config, judge);
       if (is === "refused") return { applied: false, reasons };
       asked.set(judge, { is, reasons });
