@@ -95,8 +95,12 @@ describe("by keyboard alone", () => {
   it("a ban is lifted", async () => {
     await using house = await startTestGateway({ config: { bans: BANS }, now: fromNoon() });
     const { key, account } = await house.issue();
-    for (let i = 0; i < 62; i++) await (await house.ask(key)).text();
-    assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
+    for (let i = 0; i < 61; i++) await (await house.ask(key)).text();
+    // A refusal in the millisecond of the first one is no strike.
+    await eventually(async () => {
+      await (await house.ask(key)).text();
+      assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
+    });
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/bans`);
     await press(page, "Lift");
     assert.match(await textOf(page.getByRole("dialog")), new RegExp(account));
