@@ -3,6 +3,8 @@ import { createServer } from "node:net";
 import { describe, it } from "vitest";
 import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { eventually } from "../../support/poll.ts";
 
 describe("backends", () => {
   const options = {
@@ -85,5 +87,24 @@ describe("backends", () => {
     assert.equal(upstream.endProbe, undefined);
     assert.equal(upstream.failedProbes, 0);
     await new Promise((resolve) => silent.close(resolve));
+  });
+
+  it("that are closed before their check was sent are not sent it", async () => {
+    await using backend = await startTestUpstream((_seen, response) => void response.end());
+    let elapsedMs = 0;
+    const open = () => {
+      const healthCheck = { path: "/", everyMs: 1_000 };
+      const elapsed = () => elapsedMs;
+      return new UpstreamPool({ ...options, origins: [backend.origin], healthCheck, elapsed });
+    };
+    const [closed, next] = [open(), open()];
+    elapsedMs = 1;
+    closed.probe();
+    closed.close();
+    // The check of the closed one would be sent first.
+    next.probe();
+    await eventually(() => assert.equal(next.all[0]?.endProbe, undefined));
+    assert.equal(backend.seen.length, 1);
+    next.close();
   });
 });

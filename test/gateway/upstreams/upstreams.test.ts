@@ -303,18 +303,6 @@ describe("healthCheck", () => {
     assert.match(fields, /connection\nclose/i);
   });
 
-  it("that is ended before it was sent is not sent", async () => {
-    await using backend = await answering(204);
-    const ended = poolOf([backend.origin], check);
-    ended.clock.ms += 1_000;
-    ended.upstreams.probe();
-    ended.upstreams.close();
-    // Its check would be sent before that of the next one.
-    await using pool = poolOf([backend.origin], check);
-    await probeOnce(pool);
-    assert.equal(backend.seen.length, 1);
-  });
-
   it("takes a backend out after two failures and not after one, and back after one success", async () => {
     await using ill = await answering(503);
     await using well = await answering(200);
