@@ -5,7 +5,15 @@ import { startTestGateway, type TestGateway } from "../support/gateway/house.ts"
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
-import { askTimed, changes, dayUsed, metric, openHouseBehind, readyWithin } from "./redis-house.ts";
+import {
+  askTimed,
+  changes,
+  dayUsed,
+  metric,
+  openHouseBehind,
+  readyWithin,
+  windowUsed,
+} from "./redis-house.ts";
 
 /** Takes the store away for as long as it needs to be noticed, with something owed to it. */
 async function away(
@@ -22,6 +30,24 @@ async function away(
   await meanwhile();
   await proxy.listen();
   await readyWithin(house, 3_000);
+}
+
+const TOKENS = { hold: 1, max: 9, used: ["header x-used"] };
+
+/** Charges a meter and a cap, settles, reads what was used, and resets it. */
+async function useMeterAndCap(house: TestGateway): Promise<void> {
+  house.backend.answer((_seen, response) => {
+    response.writeHead(200, { "X-Used": 5 }).end("[]");
+  });
+  const capped = await house.issue({ caps: { day: 9 } });
+  assert.equal((await house.ask(capped.key, "/v1/chat", { method: "POST" })).status, 200);
+  const used = (window: string) => windowUsed(house, capped.id, window);
+  await eventually(async () => {
+    assert.deepEqual([await used("tokens.year"), await used("key.day")], [5, 1]);
+  });
+  const reset = `/api/accounts/${capped.account}/reset`;
+  assert.equal((await house.admin(reset, { method: "POST", body: "{}" })).status, 200);
+  assert.deepEqual([await used("tokens.year"), await used("key.day")], [0, 0]);
 }
 
 it("a user with the rights that docs/operations.md lists can do all that a gateway does, and no right is missing", async () => {
@@ -41,14 +67,17 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
     await admin.call("ACL", "SETUSER", "default", "resetpass", ">other");
     await admin.config("SET", "maxmemory-policy", "allkeys-lru");
     await using house = await openHouseBehind(proxy, {
+      environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { tokens: TOKENS } }] },
       config: {
         store: `redis://tollgate:s3cret@127.0.0.1:${proxy.port}`,
         keys: "redis",
-        plans: { free: { second: 1, day: 60 } },
+        history: "400d",
+        plans: { free: { second: 1, day: 60, meters: { tokens: { year: 90 } } } },
         bans: { strikes: 1, within: "1m", grace: "0s", duration: "1h" },
       },
     });
     const { key, account, id } = await house.issue();
+    await useMeterAndCap(house);
     await eventually(async () => (await askTimed(house, key)).code === "key_banned");
     assert.equal((await house.admin("/api/bans")).status, 200);
     const lifted = await house.admin(`/api/bans/${account}`, { method: "DELETE", body: "{}" });

@@ -7,6 +7,7 @@ import type { AccountRef, QuotaStore } from "../../../../src/stores/quotas/quota
 import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
 import { each } from "../../../support/each.ts";
+import { startRedis } from "../../../support/redis/redis.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
 import { account, open, spend } from "./redis-kit.ts";
 
@@ -99,4 +100,20 @@ describe("while a slot moves, an account whose hashes are on both nodes", () => 
     assert.deepEqual(await seen(store, name, ask), [0, 0]);
     await store.close();
   });
+});
+
+it("a store that refuses to write is told as that, not as a slot that moves, of an account with a meter too", async (t) => {
+  const server = await startRedis();
+  t.onTestFinished(() => server.close());
+  const { store, failures } = await open(server.address);
+  t.onTestFinished(() => store.close());
+  const ask: QuotaRequest = { limits: [APART.meter, PLAN], bans: undefined, requests: 1 };
+  await spend(store, account("before"), ask);
+  await (await server.client()).config("SET", "min-replicas-to-write", "1");
+  assert.deepEqual(await store.charge(account("new"), ask), { unavailable: true });
+  await assert.rejects(store.reset(account("before")), /too few replicas/);
+  assert.deepEqual(
+    failures.map(({ code }) => code),
+    ["NOREPLICAS"],
+  );
 });

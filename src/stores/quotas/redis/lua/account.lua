@@ -54,10 +54,11 @@ local function place_apart(key, field)
 end
 
 -- Whether the slot is on its way to another node. That node would start a second hash in addition
--- to the one that is still to arrive. It refuses a command for two keys that are missing.
+-- to the one that is still to arrive. It refuses a command for two keys that are missing. A replica,
+-- and a server that cannot save, refuse it in other words.
 local function is_moving(hash)
   local reply = pcall('DEL', hash .. '?', hash .. '!')
-  return type(reply) ~= 'number'
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) ~= nil
 end
 
 -- The text of a cap or a meter; nil if there is none. The second value is true if its key had another
@@ -67,7 +68,7 @@ local function read_apart(key, field)
   local hash, name = place_apart(key, field)
   local text = pcall('HGET', hash, name)
   if type(text) ~= 'table' then
-    return text or nil, false, not text and call('EXISTS', hash) == 0 and is_moving(hash)
+    return text or nil, false, not text and call('HLEN', hash) == 0 and is_moving(hash)
   end
   if is_moving(hash) then return nil, false, true end
   if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err) end

@@ -44,7 +44,7 @@ end
 
 -- Keeps what the resets changed in fields r and q of a hash.
 local function keep(hash, resets, marks)
-  if #out == 1 or call('EXISTS', hash) == 0 then return end
+  if #out == 1 or call('HLEN', hash) == 0 then return end
   for field, found in pairs({ r = resets, q = marks }) do
     local left = pairs_text(found, now)
     if left == '' then call('HDEL', hash, field) else call('HSET', hash, field, left) end
@@ -59,7 +59,7 @@ for _, each in ipairs({ { KEYS[1], '' }, { meters, '#' } }) do
   local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
   for i = 0, before == '' and CAP_HASHES - 1 or -1 do
     local of_caps = caps .. format(':%.0f', i)
-    if not named and call('EXISTS', of_caps) == 1 then reset(of_caps, '@', resets, marks) end
+    if not named and call('HLEN', of_caps) > 0 then reset(of_caps, '@', resets, marks) end
   end
   keep(hash, resets, marks)
 end
