@@ -81,6 +81,12 @@ export function apiText({ fault }: Pick<GatewaySettings, "fault">): string {
   return JSON.stringify({ openapi: "3.1.0", info, paths: Object.fromEntries(paths) });
 }
 
+/**
+ * With a planted fault nothing takes the store away. A store that is merely slow on a busy machine
+ * must not count as away either, as that would excuse the fault. Late answers need the usual time.
+ */
+const STORE_TIMEOUT_OF_FAULTS = "1s";
+
 /** The configuration of one gateway of a proof. It is JSON, which is valid YAML. */
 export function configText(settings: GatewaySettings): string {
   const { number, gateways, store, prefix, upstream, fault } = settings;
@@ -92,8 +98,10 @@ export function configText(settings: GatewaySettings): string {
     const meters = { [METER.name]: { day: DAY_LIMIT } };
     return [name, { ...Object.fromEntries(limits), day: DAY_LIMIT, meters }];
   });
+  const isPatient = fault !== undefined && fault !== "late";
   return JSON.stringify({
     store: store ?? "memory",
+    ...(isPatient && store !== undefined && { storeTimeout: STORE_TIMEOUT_OF_FAULTS }),
     ...(store === undefined
       ? {}
       : { storePrefix: isAlone ? `${prefix}-alone` : prefix, expectedGateways: gateways }),
