@@ -41,6 +41,31 @@ it("failures of an address are counted on over a reload that leaves their allowa
   assert.equal(await left(), 8);
 });
 
+it("a limit is told by the windows of the configuration in force", async () => {
+  const redis = await startRedis();
+  try {
+    await using receiver = await startWebhookReceiver();
+    const events = (quota: readonly string[]) => {
+      return { events: { url: receiver.url, secret: SECRET, quota } };
+    };
+    await using house = await startTestGateway({
+      config: { store: redis.url, plans: { free: { month: 10 } }, ...events(["minute"]) },
+      keys: { [KEY]: {} },
+    });
+    await reload(house, events(["month"]));
+    for (let i = 0; i < 8; i++) assert.equal((await house.ask(KEY)).status, 200);
+    await eventually(() => {
+      const told = house.said.filter(({ kind }) => kind === "quota");
+      assert.deepEqual(
+        told.map(({ window, percent, used }) => [window, percent, used]),
+        [["month", 80, 8]],
+      );
+    });
+  } finally {
+    await redis.close();
+  }
+});
+
 it("what is charged late is told by the windows of the configuration that is in force by then", async () => {
   const redis = await startRedis();
   try {

@@ -31,7 +31,10 @@ describe("the log pipe", () => {
     const path = join(folder.path, "log");
     const fd = openSync(path, "w");
     const pipe = openLogPipe(fd);
-    const lines = Array.from({ length: 5_000 }, (_, i) => `{"line":${i},"text":"naïve ☕"}\n`);
+    const lines = Array.from(
+      { length: 5_000 },
+      (_, i) => `{"line":${i},"text":"naïve ${"☕".repeat(99)}"}\n`,
+    );
     for (const line of lines) pipe.write(line);
     assert.equal(await pipe.flush(5_000), true);
     assert.equal(readFileSync(path, "utf8"), lines.join(""));

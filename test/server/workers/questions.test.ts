@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, it } from "vitest";
+import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { get, issueKeys, openCrew } from "./kit.ts";
 
 /** More than the listeners that Node takes for a leak. */
 const QUESTIONS = 25;
+/** Requests under way, each on a connection of its own, so many that no process has them all. */
+const HELD = 60;
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -20,6 +23,20 @@ it("questions to the processes leave nothing behind, however many there are", as
   }
   const { code, stderr } = await crew.gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
+});
+
+it("charges under way are told of all processes", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  const held: (() => void)[] = [];
+  await using crew = await openCrew(redis, {}, (_seen, response) => {
+    held.push(() => void response.end("late"));
+  });
+  const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
+  await eventually(() => assert.equal(held.length, HELD));
+  const open = (await (await fetch(`${crew.adminUrl}/api/open`)).json()) as unknown[];
+  assert.equal(open.length, HELD);
+  for (const answer of held) answer();
+  for (const outcome of await Promise.all(asked)) assert.equal(outcome.status, 200);
 });
 
 it("commands that the watching process sends to the store are counted beside those of the others", async () => {

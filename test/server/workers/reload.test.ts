@@ -86,5 +86,7 @@ describe("a reload of several processes", () => {
     await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
     await allTold(100_000, crew, key);
     assert.equal((await crew.reload()).status, 200);
+    // One that was not in force everywhere, and one that is.
+    assert.equal(await crew.metric("tollgate_config_reloads_total"), 2);
   });
 });
