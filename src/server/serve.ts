@@ -16,6 +16,7 @@ import {
   type ProcessContext,
   type ShutdownCause,
   ShutdownSignals,
+  STOP_AT_ONCE_MS,
 } from "./process/process-context.ts";
 import { startGateway } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
@@ -30,8 +31,6 @@ const LAST_LINES_MS = 2_000;
 /** Workers keep the deadline themselves. Their last lines arrive a little after it. */
 const WORKERS_LATER_MS = 1_000;
 const LAST_LINES_AT_ONCE_MS = 100;
-/** Enough to write the lines and to save the charges of aborted requests. */
-const STOP_AT_ONCE_MS = 500;
 
 export type ServeOptions = {
   readonly file: string;

@@ -56,6 +56,12 @@ export function fail(
   return status;
 }
 
+/**
+ * The time that a second signal leaves: enough to write the lines and to save the charges of
+ * aborted requests.
+ */
+export const STOP_AT_ONCE_MS = 500;
+
 export type ShutdownSignal = "SIGTERM" | "SIGINT";
 
 /** The cause of a shutdown: a signal, or the end of the parent that would have passed one on. */

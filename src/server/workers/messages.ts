@@ -19,7 +19,8 @@ export type WorkerCommand =
   /** Read the key records now, then send a status. */
   | { readonly refreshKeys: number }
   | { readonly recall: DiagnosticsQuery; readonly id: number }
-  | { readonly stop: true };
+  /** Drain and end; `atOnce` cuts requests in progress, and a drain that has begun. */
+  | { readonly stop: true; readonly atOnce?: boolean };
 
 export type WorkerMessage =
   /** The worker listens to messages from now on. */

@@ -11,6 +11,7 @@ import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { adminEventLogger } from "../events/quota-events.ts";
 import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
+import { STOP_AT_ONCE_MS } from "../process/process-context.ts";
 import {
   type DataPlane,
   type GatewayStores,
@@ -24,6 +25,9 @@ import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
 const ASK_MS_MAX = 500;
 /** Records that are not read by then are read on the timer, within a second. */
 const REFRESH_MS_MAX = 1_500;
+
+/** What is left of the time of a second signal once workers that are stuck are killed. */
+const LAST_STEPS_MS = 100;
 
 type WorkerSet = { readonly team: WorkerPool; readonly cache: CompileCache };
 
@@ -160,6 +164,8 @@ class Supervisor implements DataPlane {
     await this.#cache.close();
   }
 
-  /** If this process ends during a drain, the workers end at once by themselves. */
-  closeNow(): void {}
+  /** A worker that is stuck would outlive this process, which nobody could tell it. */
+  closeNow(): void {
+    this.#team.stopAtOnce(STOP_AT_ONCE_MS - LAST_STEPS_MS);
+  }
 }

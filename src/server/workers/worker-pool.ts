@@ -204,6 +204,14 @@ export class WorkerPool {
     clearTimeout(timer);
   }
 
+  /** Has all workers end at once; one that has not after `withinMs` is killed. */
+  stopAtOnce(withinMs: number): void {
+    this.#stopping = true;
+    this.#cancel();
+    for (const member of [...this.#members, ...this.#leaving]) member.stopAtOnce();
+    setTimeout(() => this.#killAll(), withinMs).unref();
+  }
+
   async kill(): Promise<void> {
     this.#stopping = true;
     this.#cancel();

@@ -120,6 +120,12 @@ export class WorkerProcess {
     this.#tell({ stop: true });
   }
 
+  /** Tells the worker to cut its requests, each with its line and its charge, and end. */
+  stopAtOnce(): void {
+    this.#stopped = true;
+    this.#tell({ stop: true, atOnce: true });
+  }
+
   kill(): void {
     this.#worker.process.kill("SIGKILL");
   }

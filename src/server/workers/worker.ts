@@ -88,6 +88,7 @@ class Service {
     } else if ("report" in message) {
       void this.#tell(message.report);
     } else {
+      if (message.atOnce === true) this.#cut();
       void this.#stop(EXIT_OK);
     }
   }
@@ -173,13 +174,16 @@ class Service {
     setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     // The drain of the configuration may be longer: what is cut has its line and its charge.
-    const cut = () => void this.#gateway?.stop({ atOnce: true }).catch(() => {});
-    if (withinMs < wholeMs) setTimeout(cut, withinMs).unref();
+    if (withinMs < wholeMs) setTimeout(() => this.#cut(), withinMs).unref();
     await this.#starting;
     await Promise.race([this.#gateway?.stop(), late]).catch((error: unknown) => {
       this.#log?.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     await this.#leave(status);
+  }
+
+  #cut(): void {
+    void this.#gateway?.stop({ atOnce: true }).catch(() => {});
   }
 
   /** Sends the last counts and lines before the exit. */

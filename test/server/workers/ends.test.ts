@@ -32,6 +32,20 @@ describe.concurrent("requests under way", () => {
     assert.equal((await crew.gateway.exited).code, 0);
   });
 
+  it("are cut by a second signal in a process too that was replaced and does not answer", async () => {
+    await using crew = await openCrew(redis, { drain: "10m" });
+    const [stuck = 0] = crew.pids();
+    process.kill(stuck, "SIGSTOP");
+    assert.equal((await crew.reload()).status, 500);
+    await eventually(() => assert.equal(crew.pids().length, 2));
+    assert.ok(isAlive(stuck) && !crew.pids().includes(stuck));
+    process.kill(crew.gateway.pid, "SIGTERM");
+    await crew.gateway.line(({ msg }) => msg === "draining");
+    process.kill(crew.gateway.pid, "SIGINT");
+    await crew.gateway.exited;
+    assert.ok(!isAlive(stuck));
+  });
+
   it.each([1, 2])(
     "of a process that has failed are cut after 5 s with a line, however long the drain is, of %i",
     async (workers) => {

@@ -138,6 +138,11 @@ describe("the workers of a gateway", () => {
     crew.gateway.child.kill("SIGINT");
     assert.equal((await crew.gateway.exited).code, 130);
     assert.equal((await slow).status, 0);
+    const cut = crew.gateway.lines().filter(({ msg }) => msg === "request");
+    assert.deepEqual(
+      cut.map(({ status, charged }) => [status, charged]),
+      [[499, 1]],
+    );
   });
 
   it("serve on while nobody reads the log, and what is dropped is counted", async () => {
