@@ -326,13 +326,15 @@ it("telemetry is turned on by the standard variables, and named by them", async 
   const env = {
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.origin,
     OTEL_SERVICE_NAME: "front",
-    OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=trial",
+    OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=trial,service.instance.id=all",
   };
   await using served = await spawnGateway({ upstreams: [backend.origin], run: { env } });
   const line = await nextLine(served, () => ask(served));
   const { server } = await spansOf(collector, line.traceId, 2);
   assert.equal(server.resource["service.name"], "front");
   assert.equal(server.resource["deployment.environment.name"], "trial");
+  // A name for all instances would make one of them.
+  assert.notEqual(server.resource["service.instance.id"], "all");
 });
 
 it("telemetry is turned on and off again by a reload, which sends what is held", async () => {

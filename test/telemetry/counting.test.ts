@@ -6,6 +6,7 @@ import {
   createMetricsRecorder,
   takeCounts,
 } from "../../src/telemetry/metrics/metrics-recorder.ts";
+import { deprecatedRoutes } from "../../src/telemetry/metrics/request-metrics.ts";
 
 test("counts and durations that were taken out are not there a second time, sums included", () => {
   const counting = createMetricsRecorder();
@@ -22,4 +23,15 @@ test("counts and durations that were taken out are not there a second time, sums
   for (const seconds of [0.5, 2, 4]) observeDuration(expected, seconds);
   assert.deepEqual(all.tallies.durations.cell("production", "backend"), expected);
   assert.equal(all.tallies.bans.cell("production").value, 1);
+});
+
+test("calls are counted as deprecated of deprecated operations alone, HEAD with GET", () => {
+  const operation = (method: string, deprecated: boolean) => {
+    return { template: "/v1/pets", method, lifecycle: { deprecated } };
+  };
+  const operations = [operation("GET", true), operation("POST", false), operation("PUT", true)];
+  const environments = [{ name: "production", routes: { operations } }];
+  const routes = deprecatedRoutes({ environments } as never);
+  const methods = routes.get("production")?.get("/v1/pets") ?? assert.fail();
+  assert.deepEqual([...methods].sort(), ["GET", "HEAD", "PUT"]);
 });

@@ -37,9 +37,9 @@ describe("the list of gateways", () => {
   });
 
   it("marks what is not as in most of those that speak", () => {
-    const odd = { config: "bbbb" };
+    const odd = { config: "bbbb", version: "2.0.0" };
     assert.deepEqual(
-      reports({}, { name: "b" }, { name: "c", ...odd, version: "2.0.0" }).map((one) => one.differs),
+      reports({}, { name: "b" }, { name: "c", ...odd }).map((one) => one.differs),
       [[], [], ["version", "config"]],
     );
     // The dead have no vote, but are marked all the same.
@@ -47,7 +47,7 @@ describe("the list of gateways", () => {
       reports({}, { name: "b", ...odd, ageMs: 4_000 }, { name: "c", ...odd, ageMs: 4_000 }).map(
         (one) => one.differs,
       ),
-      [[], ["config"], ["config"]],
+      [[], ["version", "config"], ["version", "config"]],
     );
   });
 

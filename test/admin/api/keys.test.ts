@@ -54,6 +54,15 @@ describe("POST /api/keys", () => {
     });
   });
 
+  it("takes environment and plan of an account that exists from it", async () => {
+    await using house = await openAdminHouse();
+    await house.ask("POST", "/api/keys", { body: { ...FREE, account: "acme" } });
+    const got = await house.ask("POST", "/api/keys", { body: { account: "acme" } });
+    assert.equal(got.status, 201, got.text);
+    const { account, environment, plan } = got.json<Issued>();
+    assert.deepEqual({ account, environment, plan }, { account: "acme", ...FREE });
+  });
+
   it("answers an array when a count was given, of one too", async () => {
     await using house = await openAdminHouse();
     for (const count of [1, 3]) {

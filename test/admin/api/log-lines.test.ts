@@ -75,5 +75,11 @@ describe("an import over the API", () => {
       const told = await write(house, "POST", "/api/keys/import", { records, dryRun });
       assert.deepEqual(told, { keys: 0, accounts: 0, known: 2, ended: 1 });
     }
+    for (const dryRun of [true, false]) {
+      const body = { records: [{ record: "key" }], dryRun };
+      const headers = { "Content-Type": "application/json" };
+      const init = { method: "POST", headers, body: JSON.stringify(body) };
+      assert.equal((await house.admin("/api/keys/import", init)).status, 409);
+    }
   });
 });

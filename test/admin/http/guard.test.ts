@@ -77,6 +77,14 @@ describe("/api is guarded", () => {
     }
   });
 
+  it("on all addresses of IPv6 takes any address as Host too", async () => {
+    await using house = await openAdminHouse({ listen: { host: "::", port: 0 } });
+    for (const host of ["10.1.2.3", "[2001:db8::1]:9090"]) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, 200, host);
+    }
+  });
+
   it("answers to the names of hosts, such as that of a service, and to no other", async () => {
     const hosts = ["tollgate-admin", "gateway.internal"];
     await using house = await openAdminHouse({ hosts, listen: { host: "0.0.0.0", port: 0 } });

@@ -249,6 +249,8 @@ async function everyAnswer(house: TestGateway, judge: Judge): Promise<void> {
   const refused = (await house.ask(key)).headers.get("x-request-id") ?? "";
   await judge.ask(200, "GET /api/explain/{request}", { request: refused });
   await judge.ask(404, "GET /api/explain/{request}", { request: "nobody" });
+  const keyless = (await house.ask("pets_live_no_key")).headers.get("x-request-id") ?? "";
+  await judge.ask(200, "GET /api/explain/{request}", { request: keyless });
   for (const path of ["keys", "accounts", "usage", "deprecations", "history"]) {
     await judge.ask(200, `GET /api/${path}`, { query: "?limit=1" });
   }

@@ -49,6 +49,8 @@ async function usedUp(store: string): Promise<void> {
   assert.deepEqual(await accounts("--top", "2"), ["often", "seldom"]);
   assert.deepEqual(await accounts("--plan", "free"), ["often", "never"]);
   assert.deepEqual(await accounts("--env", "staging"), []);
+  const one = jsonOf<UsageReport>(await named("usage", "often", "--env", "production", "--json"));
+  assert.equal(one.account, "often");
   const { out } = await named("usage", "--csv", "--plan", "free");
   const [head, first] = out.split("\r\n");
   assert.equal(head, "account,environment,plan,window,used,limit,remaining,reset");
