@@ -35,3 +35,9 @@ test("calls are counted as deprecated of deprecated operations alone, HEAD with 
   const methods = routes.get("production")?.get("/v1/pets") ?? assert.fail();
   assert.deepEqual([...methods].sort(), ["GET", "HEAD", "PUT"]);
 });
+
+test("a call to the store is observed in seconds, as its metric is named", () => {
+  const counting = createMetricsRecorder();
+  counting.storeCall(250);
+  assert.equal(counting.tallies.storeCalls.cell().sum, 0.25);
+});

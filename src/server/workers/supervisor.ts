@@ -26,7 +26,7 @@ const ASK_MS_MAX = 500;
 /** Records that are not read by then are read on the timer, within a second. */
 const REFRESH_MS_MAX = 1_500;
 
-/** What is left of the time of a second signal once workers that are stuck are killed. */
+/** The last part of the time of a second signal: by then workers that are stuck are killed. */
 const LAST_STEPS_MS = 100;
 
 type WorkerSet = { readonly team: WorkerPool; readonly cache: CompileCache };

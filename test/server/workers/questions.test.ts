@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { get, issueKeys, openCrew } from "./kit.ts";
@@ -36,7 +37,7 @@ it("charges under way are told of all processes", async () => {
   const open = (await (await fetch(`${crew.adminUrl}/api/open`)).json()) as unknown[];
   assert.equal(open.length, HELD);
   for (const answer of held) answer();
-  for (const outcome of await Promise.all(asked)) assert.equal(outcome.status, 200);
+  for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
 });
 
 it("commands that the watching process sends to the store are counted beside those of the others", async () => {
