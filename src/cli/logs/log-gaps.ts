@@ -1,7 +1,7 @@
 import type { Calendar } from "../../core/quota/calendar.ts";
 import { type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
-import { formatInstant } from "../framework/table.ts";
+import { formatCount, formatInstant } from "../framework/table.ts";
 
 /** Events after which the same requests would be decided differently, by their names in the log. */
 const CHANGES: Readonly<Record<string, string>> = {
@@ -12,6 +12,12 @@ const CHANGES: Readonly<Record<string, string>> = {
   store_away: "the store was away and gateways decided by themselves",
   counter_regression: "the store lost charges",
 };
+
+/** Says in words how many lines of a log could not be read; empty where all could be. */
+export function damagedLines(damaged: number, firstDamage: string | undefined): string[] {
+  if (damaged === 0) return [];
+  return [`${formatCount(damaged, "damaged line")} left out, the first at ${firstDamage}`];
+}
 
 /** Collects everything that a log lacks, and every change that happened while it was written. */
 export class LogGaps {

@@ -28,7 +28,7 @@ import {
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
 import { Incidents } from "../logs/incidents.ts";
 import { Ledger } from "../logs/ledger.ts";
-import { LogGaps } from "../logs/log-gaps.ts";
+import { damagedLines, LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
 
 /** The line of a request is written within 200 ms of its end. */
@@ -179,12 +179,7 @@ async function readRound(
     ...{ ledger, incidents, span, openBefore: before.open, openAfter: after.open },
     alive: Math.max(after.answered, (beaten.ok ? beaten.value : undefined) ?? 0),
     unasked: after.unasked,
-    missing: [
-      ...(damaged === 0
-        ? []
-        : [`${damaged} lines are damaged and left out, the first at ${firstDamage}`]),
-      ...gaps.describe(undefined),
-    ],
+    missing: [...damagedLines(damaged, firstDamage), ...gaps.describe(undefined)],
   };
 }
 

@@ -15,7 +15,7 @@ import {
   logFilesOf,
   type Verb,
 } from "../framework/verb.ts";
-import { LogGaps } from "../logs/log-gaps.ts";
+import { damagedLines, LogGaps } from "../logs/log-gaps.ts";
 import { type AccountReplay, TrafficReplay } from "../logs/traffic-replay.ts";
 
 const list: Verb = {
@@ -83,12 +83,11 @@ const tryOut: Verb = {
       progress: progress.tell,
     }).finally(progress.end);
     const tried = [...traffic.tried()];
-    const lacking = [...missing.describe(traffic.longest, traffic.calendars), ...traffic.left()];
-    if (tally.damaged > 0) {
-      lacking.unshift(
-        `${tally.damaged} lines are damaged and left out, the first at ${tally.firstDamage}`,
-      );
-    }
+    const lacking = [
+      ...damagedLines(tally.damaged, tally.firstDamage),
+      ...missing.describe(traffic.longest, traffic.calendars),
+      ...traffic.left(),
+    ];
     return say({ call, terminal, tried, lacking, traffic, span: missing.span });
   },
 };

@@ -55,6 +55,17 @@ describe("audit", () => {
     assert.match(cap?.why ?? "", /may have been set in the window, or reset/);
   });
 
+  it("says of a single line that is damaged where it is", async () => {
+    await using house = await openAudited({ config: CONFIG });
+    const { key } = await house.issue();
+    await (await house.ask(key)).text();
+    await eventually(() => assert.equal(house.lines.length, 1));
+    const { told } = await audited(house, {
+      edit: (lines) => [...lines, { msg: "request", id: 5 }],
+    });
+    assert.match(told.missing.join("\n"), /^1 damaged line left out, the first at .*\.log:\d+$/m);
+  });
+
   it("compares the month that an account with an anchor has, from its start", async () => {
     const today = new Date().getUTCDate();
     await using house = await openAudited({ config: CONFIG });

@@ -150,7 +150,7 @@ describe("plans try", () => {
     const asked = ["plans", "try", plans, "--config", house.file, "--log", log];
     const { missing } = jsonOf<Told>(await runVerb([...asked, "--json"]));
     const words = [
-      /^1 lines are damaged and left out, the first at .*some\.log:116$/,
+      /^1 damaged line left out, the first at .*some\.log:116$/,
       /^accounts were reset \(account_reset: 1\)$/,
       /^the configuration changed: 2 are in the log, 00000000, 11111111$/,
       /begins at 2026-11-01 00:00:05Z, and its minute at 2026-11-01 00:00:00Z/,

@@ -202,3 +202,17 @@ it("lines that the pool dropped, being far too long, are counted on when their w
   await house.killed();
   assert.equal(pool.gauges.logDropped, 1);
 });
+
+it("a worker that is starting is not counted as one that serves", async () => {
+  await using house = await openPool();
+  assert.equal(house.pool.serving, 1);
+  let servingMost = 0;
+  process.kill(house.pid(), "SIGKILL");
+  await eventually(() => assert.equal(house.pool.serving, 0));
+  await eventually(() => {
+    if (house.pids.length === 1) servingMost = Math.max(servingMost, house.pool.serving);
+    assert.equal(house.pids.length, 2);
+  });
+  assert.equal(servingMost, 0);
+  assert.equal(house.pool.serving, 1);
+});
