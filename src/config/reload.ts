@@ -14,15 +14,15 @@ export type ConfigChange = { readonly from: Config; readonly to: Config };
 
 /**
  * The reasons to refuse a reload, one sentence each; empty if it may proceed
- * (docs/configuration.md#reload). A change of something that is opened at the start needs a
- * restart. A plan that working keys have cannot be removed. `records` are all key records, `nowMs`
- * is Unix milliseconds.
+ * (docs/configuration.md#reload). A plan that working keys have cannot be removed. `records` are
+ * all key records, `nowMs` is Unix milliseconds.
  */
-export function reloadBlockers(
-  { from, to }: ConfigChange,
-  records: Records,
-  nowMs: number,
-): string[] {
+export function reloadBlockers(change: ConfigChange, records: Records, nowMs: number): string[] {
+  return [...restartChanges(change), ...planChanges(change.to, records, nowMs)];
+}
+
+/** A change of something that is opened at the start needs a restart. */
+function restartChanges({ from, to }: ConfigChange): string[] {
   const settings = [
     changed("store", storeOf(from.store), storeOf(to.store)),
     sameButSecret(from.store, to.store),
@@ -36,7 +36,6 @@ export function reloadBlockers(
     ...settings.filter((reason) => reason !== undefined),
     ...listenerChanges(from, to),
     ...tlsChanges(from, to),
-    ...planChanges(to, records, nowMs),
   ];
 }
 
@@ -164,6 +163,8 @@ export type ReloadDecision =
       readonly ok: false;
       readonly mistakes: readonly Mistake[];
       readonly reasons: readonly string[];
+      /** Why, for everybody: it quotes neither the file nor a record. */
+      readonly summary: string;
     };
 
 export type ReloadContext = {
@@ -181,10 +182,25 @@ export function decideReload(
   loaded: LoadResult,
   { from, records, nowMs }: ReloadContext,
 ): ReloadDecision {
-  if (!loaded.ok) return { ok: false, mistakes: loaded.mistakes, reasons: [] };
+  if (!loaded.ok) {
+    const { mistakes } = loaded;
+    return { ok: false, mistakes, reasons: [], summary: placeOf(mistakes[0]) };
+  }
   const { config } = loaded;
-  const reasons = reloadBlockers({ from, to: config }, records, nowMs);
-  return reasons.length === 0 ? { ok: true, config } : { ok: false, mistakes: [], reasons };
+  const change = { from, to: config };
+  const reasons = reloadBlockers(change, records, nowMs);
+  if (reasons.length === 0) return { ok: true, config };
+  const summary =
+    restartChanges(change).length > 0
+      ? "it needs a restart"
+      : "accounts with working keys have a plan that it takes away";
+  return { ok: false, mistakes: [], reasons, summary };
+}
+
+function placeOf(mistake: Mistake | undefined): string {
+  return mistake === undefined
+    ? "it has a mistake"
+    : `${mistake.file}:${mistake.line}:${mistake.column}`;
 }
 
 /** For people: `FILE:LINE:COL: message`, or the reason. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { reloadBlockers } from "../../src/config/reload.ts";
+import { decideReload, reloadBlockers } from "../../src/config/reload.ts";
 import { type GivenKey, recordsFrom } from "../support/records.ts";
 import { loadLines } from "./folder.ts";
 
@@ -92,6 +92,30 @@ describe("a reload is refused, naming what", () => {
   it("all of them at once", async () => {
     const reasons = await refusals("", "storePrefix: x\nstateFile: y\nadmin: off");
     assert.equal(reasons.length, 3);
+  });
+});
+
+describe("what everybody may read of a refused reload", () => {
+  async function summary(from: string, to: string): Promise<string | undefined> {
+    const inForce = await change(from, to);
+    const records = recordsFrom([key("k1", "pro")]);
+    const loaded = { ok: true, config: inForce.to, warnings: [], files: [] } as const;
+    const next = decideReload(loaded, { from: inForce.from, records, nowMs: NOW_MS });
+    return next.ok ? undefined : next.summary;
+  }
+  const pro = "plans: { pro: { minute: 2 } }";
+  const other = "plans: { other: { minute: 2 } }";
+
+  it("is no restart where accounts have the plan, as a restart would take it from them", async () => {
+    assert.equal(
+      await summary(pro, other),
+      "accounts with working keys have a plan that it takes away",
+    );
+  });
+
+  it("is a restart where that is needed too", async () => {
+    assert.equal(await summary(pro, `${other}\nstorePrefix: x`), "it needs a restart");
+    assert.equal(await summary(pro, `${pro}\nstorePrefix: x`), "it needs a restart");
   });
 });
 

@@ -1,7 +1,6 @@
 import type { AdminListener } from "../../admin/listener.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Config } from "../../config/config.ts";
-import type { Mistake } from "../../config/file/mistake.ts";
 import {
   type ConfigChange,
   decideReload,
@@ -243,13 +242,13 @@ export class RunningGateway implements GatewayHandle {
     const inForce = { from, records: this.#stores.keys.records(), nowMs: this.#now() };
     const next = decideReload(loaded, inForce);
     if (!next.ok) {
-      this.#kept(reloadErrors(next), next.mistakes[0]);
+      this.#kept(reloadErrors(next), next.summary);
       return next;
     }
     const { config } = next;
     const { applied: taken, reasons } = await this.#engine.applyConfig({ from, to: config });
     if (!taken) {
-      this.#kept(reasons);
+      this.#kept(reasons, "it could not be put to use");
       return { ok: false, mistakes: [], reasons };
     }
     this.#adopted(config);
@@ -258,17 +257,15 @@ export class RunningGateway implements GatewayHandle {
   }
 
   /**
-   * Keeps the old configuration after a mistake. The mistake is logged with its file and line, and
-   * counted (docs/reference/edge.md#reload).
+   * Keeps the old configuration. The log has the `reasons`, each mistake with its file and line; the
+   * `summary` is public (docs/reference/edge.md#reload).
    */
-  #kept(reasons: readonly string[], first?: Mistake): void {
+  #kept(reasons: readonly string[], summary: string): void {
     if (this.#options.supervised !== true) {
       for (const why of reasons) this.#options.log.error("config_refused", { why });
     }
     this.#stores.counting.reloaded("failure");
-    // This is public: a mistake may quote the file, and a reason names keys.
-    this.#reloadFailed =
-      first === undefined ? "it needs a restart" : `${first.file}:${first.line}:${first.column}`;
+    this.#reloadFailed = summary;
   }
 
   #adopted(config: Config): void {
