@@ -1,4 +1,4 @@
-import { type FileHandle, open, readlink, realpath, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
 
@@ -14,7 +14,7 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
   await makeFolder(dirname(path));
   const target = await realPathOf(path);
   const temporary = `${target}.tmp`;
-  await rm(temporary, { force: true });
+  await removeFile(temporary);
   try {
     const handle = await open(temporary, "wx", 0o600);
     try {
@@ -26,10 +26,19 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
     }
     await rename(temporary, target);
   } catch (cause) {
-    await rm(temporary, { force: true }).catch(nothing);
+    await removeFile(temporary).catch(nothing);
     throw cause;
   }
   await syncDirectory(dirname(target));
+}
+
+/** One step, which never removes a folder; `rm` looks first, and may find another thing than it saw. */
+async function removeFile(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ENOENT") throw cause;
+  }
 }
 
 async function keepOwner(handle: FileHandle, target: string): Promise<void> {

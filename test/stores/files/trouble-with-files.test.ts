@@ -33,6 +33,15 @@ describe("a file that cannot be replaced", () => {
     assert.deepEqual(await readdir(join(folder, "keys.json")), ["in-the-way"]);
   });
 
+  it("is left as it was where a folder has the name of the temporary file, and so is the folder", async () => {
+    const file = join(folder, "keys.json");
+    await writeFile(file, "old");
+    await mkdir(`${file}.tmp`);
+    await assert.rejects(replaceFile(file, ["new"]), { code: "EISDIR" });
+    assert.deepEqual(await readdir(folder), ["keys.json", "keys.json.tmp"]);
+    assert.equal(await readFile(file, "utf8"), "old");
+  });
+
   it("keeps its owner when it is replaced", async () => {
     const file = join(folder, "keys.json");
     await writeFile(file, "old");
