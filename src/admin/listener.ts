@@ -145,7 +145,7 @@ function failed(deps: AnswerDeps, request: IncomingMessage, error: unknown): Adm
 }
 
 function send(request: IncomingMessage, response: ServerResponse, told: AdminResponse): void {
-  if (response.headersSent || request.socket.destroyed) return;
+  if (request.socket.destroyed) return;
   const fields = ["Content-Type", told.type, ...securityFields(told.policy), ...told.fields];
   if (told.stream === undefined) {
     fields.push("Content-Length", String(Buffer.byteLength(told.body)));

@@ -8,6 +8,8 @@ import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recor
 import { eventually } from "../support/poll.ts";
 import { type AdminHouse, ALL_WELL, openAdminHouse, UNWATCHED } from "./admin-house.ts";
 
+/** Sooner than after the 5 s that bans are not read for unless something tells of one. */
+const AT_ONCE_MS = 2_500;
 const NAME = { environment: "production", account: "a_1" };
 
 /** The figures of a house, with the real memory store; `bans` counts how often it was asked. */
@@ -62,6 +64,26 @@ describe("the bans in force", () => {
     assert.ok(later.bans.edition > bans.edition, "the list of the page is not as it was");
   });
 
+  it("are read again at once after one that this gateway counted, whose event has not come", async () => {
+    await using house = await openAdminHouse();
+    const counting = createMetricsRecorder();
+    const { dashboard, asked } = dashboardOf(house, { counting });
+    await eventually(async () => assert.equal((await dashboard.read()).bans.inForce, 0));
+    await ban(house, 60_000);
+    counting.banned("production");
+    const { bans } = await eventually(
+      async () => {
+        const read = await dashboard.read();
+        assert.equal(asked.bans, 2);
+        return read;
+      },
+      { withinMs: AT_ONCE_MS },
+    );
+    assert.deepEqual([bans.inForce, bans.imposed], [1, 1]);
+    await dashboard.read();
+    assert.equal(asked.bans, 2, "the count is as it was when they were read");
+  });
+
   it("are read again at once after one was lifted", async () => {
     await using house = await openAdminHouse();
     const { dashboard, recent } = dashboardOf(house);
@@ -69,8 +91,7 @@ describe("the bans in force", () => {
     await eventually(async () => assert.equal((await dashboard.read()).bans.inForce, 1));
     await house.quotas.liftBan(NAME);
     recent.add({ kind: "ban_lifted", time: 2, gateway: "g" });
-    // Sooner than after the 5 s that bans are not read for unless something tells of one.
-    const withinMs = 2_500;
+    const withinMs = AT_ONCE_MS;
     await eventually(async () => assert.equal((await dashboard.read()).bans.inForce, 0), {
       withinMs,
     });

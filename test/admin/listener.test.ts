@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { describe, it } from "vitest";
 import { METRICS_CONTENT_TYPE } from "../../src/admin/prometheus.ts";
 import { each } from "../support/each.ts";
@@ -108,6 +110,29 @@ describe("the open endpoints", () => {
   });
 });
 
+describe("a body that nobody reads", () => {
+  it("is taken after the refusal, so that no reset discards the refusal", async () => {
+    await using house = await openAdminHouse();
+    const socket = connect({ host: "127.0.0.1", port: house.port, allowHalfOpen: true });
+    const errors: unknown[] = [];
+    socket.on("error", (error) => errors.push(error));
+    const closed = once(socket, "close");
+    socket.write("POST /api/keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000\r\n\r\n");
+    const chunks: Buffer[] = [];
+    socket.on("data", (chunk: Buffer) => chunks.push(chunk));
+    await once(socket, "end");
+    assert.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 401 /);
+    // Where the listener has closed the connection, the first of these is answered with a reset.
+    for (let i = 0; i < 10; i++) {
+      socket.write(Buffer.alloc(1_000));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    socket.end();
+    await closed;
+    assert.deepEqual(errors, []);
+  });
+});
+
 describe("opening and closing", () => {
   it("says which address it has, and gives the system's error for one in use", async () => {
     await using house = await openAdminHouse();
@@ -115,6 +140,24 @@ describe("opening and closing", () => {
     await assert.rejects(openAdminHouse({ listen: { host: "127.0.0.1", port: house.port } }), {
       code: "EADDRINUSE",
     });
+  });
+
+  it("closes though an answer is under way that never comes", async () => {
+    const house = await openAdminHouse();
+    const asked = new Promise<void>((resolve) => {
+      house.reloaded = () => {
+        resolve();
+        return new Promise(() => {});
+      };
+    });
+    const answer = house.ask("POST", "/api/reload", { body: {} });
+    const cut = assert.rejects(answer, { code: "ECONNRESET" });
+    await asked;
+    const startMs = performance.now();
+    await house[Symbol.asyncDispose]();
+    await cut;
+    // A minute is what a client may take for an answer.
+    assert.ok(performance.now() - startMs < 30_000);
   });
 
   it("listens on IPv6 and writes its URL with brackets", async () => {

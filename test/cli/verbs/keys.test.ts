@@ -143,6 +143,13 @@ describe("keys", () => {
     }
   });
 
+  it("list says whether there are no keys, or none like that", async () => {
+    assert.match((await keys("list")).out, /^There are no keys: issue one with `keys create`\n$/);
+    await create();
+    const { status, out } = await keys("list", "--plan", "pro");
+    assert.deepEqual([status, out], [0, "No key is like that\n"]);
+  });
+
   it("an account may have an id that begins with a dash", async () => {
     assert.equal((await create("--account", "-a.b")).account, "-a.b");
   });
@@ -249,6 +256,16 @@ describe("keys in Redis", () => {
           [rotated.id, false],
         ],
       );
+      const client = await redis.client();
+      await client.hset("tg:{0}:keys", made.id, "{oops", ":version", "7.x");
+      const some = await keys("list");
+      const left = jsonOf<Told[]>(some).map(({ id }) => id);
+      assert.deepEqual(
+        [some.status, left],
+        [1, [rotated.id]],
+        "the others, and not as if all were",
+      );
+      assert.match(some.err, new RegExp(made.id));
     } finally {
       await redis.close();
     }

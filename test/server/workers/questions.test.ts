@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, it } from "vitest";
 import { each } from "../../support/each.ts";
+import { DEPRECATED_API } from "../../support/gateway/deprecated-api.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { get, issueKeys, openCrew } from "./kit.ts";
@@ -38,6 +41,32 @@ it("charges under way are told of all processes", async () => {
   assert.equal(open.length, HELD);
   for (const answer of held) answer();
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
+});
+
+it("calls of deprecated operations are added up over all processes while the store is away", async () => {
+  const away = await startRedis();
+  const [key = ""] = await issueKeys(away, 1);
+  const held: (() => void)[] = [];
+  await using crew = await openCrew(away, {}, (_seen, response) => {
+    held.push(() => void response.end("late"));
+  });
+  const config = await readFile(crew.file, "utf8");
+  await writeFile(join(dirname(crew.file), "api.yaml"), DEPRECATED_API);
+  await crew.rewrite(config.replace("basePath: /v1,", "basePath: /v1, api: ./api.yaml,"));
+  assert.equal((await crew.reload()).status, 200);
+  const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/old`, key));
+  await eventually(() => assert.equal(held.length, HELD));
+  for (const answer of held) answer();
+  for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
+  await away.kill();
+  const response = await fetch(`${crew.adminUrl}/api/deprecations`);
+  const told = (await response.json()) as { route: string; accounts: { requests: number }[] }[];
+  const callers = told.find(({ route }) => route === "/v1/old")?.accounts ?? [];
+  assert.deepEqual(
+    callers.map(({ requests }) => requests),
+    [HELD],
+  );
+  await away.close();
 });
 
 it("commands that the watching process sends to the store are counted beside those of the others", async () => {
