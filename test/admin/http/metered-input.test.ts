@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { it } from "vitest";
+import { meterInput } from "../../../src/admin/http/metered-input.ts";
+import { handleParserErrors } from "../../../src/admin/http/parser-error.ts";
+import { eventually } from "../../support/poll.ts";
+
+const REQUEST = `GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(8_000)}\r\n\r\n`;
+const REQUESTS = 40;
+
+/** A server that answers the first request when it is let, and the socket that it has for it. */
+async function openHeld(rest: string) {
+  const server = createServer();
+  let held: (() => void) | undefined;
+  let isLet = false;
+  server.on("request", (_request, response) => {
+    if (isLet) response.end();
+    else held = () => response.end();
+  });
+  handleParserErrors(server);
+  meterInput(server);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const accepted = once(server, "connection");
+  const { port } = server.address() as AddressInfo;
+  const client = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  const errors: Error[] = [];
+  let got = "";
+  client.on("error", (error) => errors.push(error)).setEncoding("latin1");
+  client.on("data", (piece) => {
+    got += piece;
+  });
+  const closed = once(client, "close");
+  client.write(REQUEST + rest);
+  const [socket] = (await accepted) as [Socket];
+  await eventually(() => assert.ok(held));
+  return {
+    ...{ client, socket, errors, closed },
+    got: () => got,
+    answer: () => {
+      isLet = true;
+      held?.();
+    },
+    [Symbol.asyncDispose]: async () => {
+      client.destroy();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+it("a connection of which too much waits for an answer is read no further until the answer is out", async () => {
+  await using held = await openHeld(REQUEST.repeat(REQUESTS - 1));
+  await eventually(() => assert.ok(held.socket.isPaused()));
+  assert.ok(held.socket.bytesRead < 200_000, `${held.socket.bytesRead} bytes`);
+  held.answer();
+  await eventually(() => assert.equal(held.got().match(/ 200 OK/g)?.length, REQUESTS));
+  assert.equal(held.socket.isPaused(), false);
+});
+
+it("what a client has sent after a refusal is read to its end, though more waited than may", async () => {
+  const rest = "BROKEN\r\n\r\n".repeat(30_000);
+  await using held = await openHeld(rest);
+  await eventually(() => assert.ok(held.socket.isPaused()));
+  const ended = once(held.client, "end");
+  held.answer();
+  await ended;
+  assert.match(held.got(), /^HTTP\/1\.1 200 OK\r\n[\s\S]*HTTP\/1\.1 400 Bad Request\r\n/);
+  await eventually(() => assert.equal(held.socket.bytesRead, REQUEST.length + rest.length));
+  held.client.end();
+  await held.closed;
+  assert.deepEqual(held.errors, []);
+});
