@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
 import { openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
@@ -21,6 +21,20 @@ describe("an embedded gateway", () => {
     [{ configFile: "a.yaml", log: console }, /^Cannot start with this log/],
   ])("refuses %j in a sentence", async (options, expected) => {
     await assert.rejects(startWith(options), { name: "TypeError", message: expected });
+  });
+
+  it("leaves no timer that repeats when it has stopped, the admin listener's included", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    try {
+      await using folder = await openFolder();
+      const configFile = await writeConfig(folder, { admin: 0 });
+      const gateway = await start({ configFile });
+      assert.ok(vi.getTimerCount() > 0);
+      await gateway.stop();
+      assert.equal(vi.getTimerCount(), 0);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("serves on when the program's log throws", async () => {
