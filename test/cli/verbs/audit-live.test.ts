@@ -5,7 +5,7 @@ import { describe, it } from "vitest";
 import type { TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { audited, line, openAudited, type Told } from "../audit-kit.ts";
+import { audited, type Line, line, openAudited, type Told } from "../audit-kit.ts";
 import { jsonOf, runVerb } from "../kit.ts";
 
 const API = `
@@ -72,6 +72,27 @@ describe("audit of live traffic", () => {
       await redis.close();
     }
   }, 60_000);
+
+  it("takes no gateway on the same store for a killed one because only another was asked", async () => {
+    const redis = await startRedis();
+    await using house = await openShared(redis.url);
+    await using _beside = await openShared(redis.url);
+    const { key } = await house.issue();
+    for (let i = 0; i < 3; i++) await (await house.ask(key, "/v1/two")).text();
+    await eventually(async () => {
+      const told = (await (await house.admin("/api/gateways")).json()) as unknown[];
+      assert.deepEqual([told.length, house.lines.length], [2, 3]);
+    });
+    const edit = (lines: readonly Line[]) => {
+      const { time } = line(lines, 0) as { time?: unknown };
+      return [{ msg: "serving", time }, { msg: "serving", time }, ...lines.slice(1)];
+    };
+    const { status, told } = await audited(house, { edit });
+    // The minute may be over meanwhile.
+    const day = told.drift.find(({ window }) => window === "day");
+    assert.deepEqual([status, day?.drift], [1, 1]);
+    await redis.close();
+  });
 
   it("compares the windows of operations, which a line of another one does not excuse", async () => {
     const redis = await startRedis();
