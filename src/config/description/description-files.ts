@@ -9,6 +9,12 @@ const VALUES_MAX = 500_000;
 const FILES_MAX = 1_000;
 
 export type ReadDescriptionFile = (path: string) => Promise<TextFileResult>;
+export type ParsedDescription = ReturnType<typeof parseTree>;
+
+/** Parses one file of a description. */
+export function parseDescription(file: string, text: string): ParsedDescription {
+  return parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
+}
 
 /** A place in one of the files of a description. */
 export type DescriptionPlace = { readonly findings: Findings; readonly path: ConfigPath };
@@ -22,13 +28,20 @@ export class DescriptionFiles {
   readonly main: Findings | undefined;
   readonly #file: string;
   readonly #readFile: ReadDescriptionFile;
+  readonly #parseFile: typeof parseDescription;
   readonly #mistakes: Mistake[] = [];
   /** By path. A text says why there is no file. */
   readonly #findings = new Map<string, Findings | string>();
 
-  constructor(file: string, text: string, readFile: ReadDescriptionFile) {
+  constructor(
+    file: string,
+    text: string,
+    readFile: ReadDescriptionFile,
+    parseFile = parseDescription,
+  ) {
     this.#file = normalize(file);
     this.#readFile = readFile;
+    this.#parseFile = parseFile;
     const findings = this.#parse(file, text);
     this.#findings.set(this.#file, findings);
     this.main = typeof findings === "string" ? undefined : findings;
@@ -71,7 +84,7 @@ export class DescriptionFiles {
   }
 
   #parse(file: string, text: string): Findings | string {
-    const read = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
+    const read = this.#parseFile(file, text);
     this.#mistakes.push(...read.mistakes);
     return read.tree === undefined ? "it could not be read" : new Findings(file, read.tree);
   }

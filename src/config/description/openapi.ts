@@ -4,7 +4,11 @@ import type { Findings } from "../file/findings.ts";
 import { type ConfigPath, isYamlMap, type Mistake } from "../file/mistake.ts";
 import { type AccessRules, ANY_KEY, readAccess } from "./access.ts";
 import type { CostContext } from "./cost.ts";
-import { DescriptionFiles, type ReadDescriptionFile } from "./description-files.ts";
+import {
+  DescriptionFiles,
+  type parseDescription,
+  type ReadDescriptionFile,
+} from "./description-files.ts";
 import type { DescriptionDefaults, PathTemplate, PlacedOperation } from "./operation.ts";
 import { OperationNames } from "./operation-names.ts";
 import { readPathItem } from "./path-item.ts";
@@ -31,6 +35,8 @@ type DescriptionContext = {
   readonly paths?: PathMatching;
   /** For references into other files of the folder. */
   readonly readFile: ReadDescriptionFile;
+  /** Absent: each file is parsed anew. */
+  readonly parseFile?: typeof parseDescription;
 };
 
 /**
@@ -41,7 +47,7 @@ export async function readDescription(
   text: string,
   around: DescriptionContext,
 ): Promise<ApiDescription> {
-  const files = new DescriptionFiles(around.file, text, around.readFile);
+  const files = new DescriptionFiles(around.file, text, around.readFile, around.parseFile);
   const operations = files.main === undefined ? [] : await readPaths(files.main, files, around);
   return { operations, mistakes: files.mistakes, warnings: files.warnings };
 }

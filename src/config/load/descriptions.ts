@@ -1,4 +1,4 @@
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { isTemplateUnder } from "../../core/http/path-pattern.ts";
 import { findRoute, type Operation } from "../../core/http/route.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
@@ -7,11 +7,9 @@ import { readDescription } from "../description/openapi.ts";
 import { OperationNames } from "../description/operation-names.ts";
 import type { Findings } from "../file/findings.ts";
 import { formatPath, type Mistake } from "../file/mistake.ts";
-import { readTextFile, type TextFileResult } from "../file/text-file.ts";
+import { DescriptionSources } from "./description-sources.ts";
 import type { Draft } from "./draft.ts";
 import { listServices, type ServiceDraft } from "./service-drafts.ts";
-
-const DESCRIPTION_BYTES_MAX = 8 * 1024 ** 2;
 
 export type Descriptions = {
   /** By the key of the service; services without a description have no entry. */
@@ -22,19 +20,14 @@ export type Descriptions = {
   readonly warnings: readonly Mistake[];
 };
 
-/** Reads the descriptions of all services. A file that several share is read once. */
+/** Reads the descriptions of all services. A file that several share is read and parsed once. */
 export async function readDescriptions(
   draft: Draft,
   findings: Findings,
   planMeters: PlanMeters,
 ): Promise<Descriptions> {
   const operations = new Map<string, readonly Operation[]>();
-  const sources = new Map<string, TextFileResult>();
-  const readFile = async (file: string) => {
-    const source = sources.get(file) ?? (await readTextFile(file, DESCRIPTION_BYTES_MAX));
-    sources.set(file, source);
-    return source;
-  };
+  const sources = new DescriptionSources();
   const mistakes: Mistake[] = [];
   const warnings: Mistake[] = [];
   const names = new Map<string, OperationNames>();
@@ -43,7 +36,7 @@ export async function readDescriptions(
     const { api, environment, start, paths } = service;
     if (api === undefined) continue;
     const file = isAbsolute(api) ? api : join(dirname(findings.file), api);
-    const source = await readFile(file);
+    const source = await sources.read(file);
     if (!source.ok) {
       noteUnread(service, `${file} `, source.why, findings);
       continue;
@@ -62,7 +55,8 @@ export async function readDescriptions(
         hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
         keyHeaders: draft.keyHeaders ?? ["authorization"],
       },
-      readFile,
+      readFile: sources.read,
+      parseFile: sources.parse,
     });
     operations.set(service.key, read.operations);
     mistakes.push(...read.mistakes);
@@ -70,9 +64,7 @@ export async function readDescriptions(
     if (start !== undefined) warnings.push(...read.warnings);
     judgeTogether(service, read.operations, draft, findings);
   }
-  const texts = [...sources.values()].map((source) => (source.ok ? source.text : ""));
-  const files = [...sources.keys()].map((file) => resolve(file));
-  return { operations, texts, files, mistakes, warnings };
+  return { operations, texts: sources.texts, files: sources.files, mistakes, warnings };
 }
 
 function namesOf(
