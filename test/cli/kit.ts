@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../src/cli/run.ts";
 import type { ProcessControl } from "../../src/server/process/process-context.ts";
+import { PETS } from "../support/gateway/pets-routes.ts";
 import { freePort } from "../support/redis/redis.ts";
 
 export type Said = { readonly status: number; readonly out: string; readonly err: string };
@@ -104,8 +105,6 @@ export async function writeConfig(folder: Folder, settings: Settings = {}): Prom
   return file;
 }
 
-export const API = join(import.meta.dirname, "../../config/pets.openapi.yaml");
-
 export function configText(settings: Settings = {}): string {
   const { store = "memory", production = 0, staging = 0, admin = "off" } = settings;
   const { productionUpstream = 9, stagingUpstream = 9, more = "" } = settings;
@@ -120,13 +119,13 @@ environments:
     listen: 127.0.0.1:${production}
     basePath: /v1
     keyTag: live
-    api: ${API}
+    api: ${PETS}
     upstreams: ["http://127.0.0.1:${productionUpstream}"]
   staging:
     listen: 127.0.0.1:${staging}
     basePath: /v1
     keyTag: test
-    api: ${API}
+    api: ${PETS}
     upstreams: ["http://127.0.0.1:${stagingUpstream}"]
 plans:
   free: ${free}

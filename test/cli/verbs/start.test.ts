@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { PETS } from "../../support/gateway/pets-routes.ts";
 import {
   type RunningProcess,
   runTollgate,
@@ -14,7 +15,7 @@ import {
 } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
-import { API, configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import { configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
@@ -104,8 +105,8 @@ describe("a running gateway", () => {
     await using gateway = startTollgate(["start", "--config", file]);
     await serving(gateway);
     const told = (kind: string) => gateway.lines().filter((line) => line.kind === kind).length;
-    const description = await readFile(API, "utf8");
-    const withApi = configText().replace(API, api);
+    const description = await readFile(PETS, "utf8");
+    const withApi = configText().replace(PETS, api);
     const withTls = configText().replace(
       "keyTag: live",
       `keyTag: live\n    upstreamTls: { ca: ${ca} }`,

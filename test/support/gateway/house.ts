@@ -12,13 +12,14 @@ import { type AccessLogEntry, createLog } from "../../../src/telemetry/log/log.t
 import { eventually } from "../poll.ts";
 import { type GivenKey, recordsFrom } from "../records.ts";
 import { startTestUpstream, type TestUpstream } from "./backend.ts";
+import { PETS } from "./pets-routes.ts";
 
 /** The differences from the configuration below; objects are merged, member by member. */
 export type TestGatewayOptions = {
   readonly config?: Readonly<Record<string, unknown>>;
   /** Keys of the environment `production`; `api: null` serves without a description. */
   readonly environment?: Readonly<Record<string, unknown>>;
-  /** Default: the pets description of the repository. */
+  /** Default: the routes of the pets description of the repository. */
   readonly api?: string;
   readonly backend?: TestUpstream;
   /** Served in place of the recording backend; closed with the house. */
@@ -70,8 +71,6 @@ export type TestGateway = AsyncDisposable & {
    */
   law(options?: { readonly connectionsFailed?: boolean }): Promise<void>;
 };
-
-const PETS = new URL("../../../config/pets.openapi.yaml", import.meta.url).pathname;
 
 /** A whole gateway on free ports, with a recording backend, a key file and the memory store. */
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {

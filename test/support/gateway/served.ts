@@ -8,10 +8,10 @@ import { encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
 import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { recordsFrom } from "../records.ts";
 import { withLongStoreTimeout } from "./house.ts";
+import { PETS } from "./pets-routes.ts";
 import { type RunningProcess, type RunOptions, startProgram } from "./processes.ts";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
-const PETS = `${ROOT}config/pets.openapi.yaml`;
 
 /** A key that is in the key file from the start: that of the vectors. */
 export const KEY = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
