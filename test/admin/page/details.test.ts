@@ -210,3 +210,43 @@ describe("a gateway without news for 12 s", () => {
     await page.getByText("Ready", { exact: true }).waitFor();
   });
 });
+
+describe("the page of an account", () => {
+  it("lists its bans, the latest first", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    for (const [reason, hours] of [
+      ["the first one", 1],
+      ["the second one", 2],
+    ]) {
+      const body = JSON.stringify({ id: account, for: `${hours}h`, reason });
+      assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
+    }
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText("the first one").waitFor();
+    const rows = await cells(page, "Recent bans");
+    const whys = rows.map((row) => /the \w+ one/.exec(row.at(-1) ?? "")?.[0]);
+    assert.deepEqual(whys, ["the second one", "the first one"]);
+  });
+
+  it("asks for it as long as it is open, and no longer", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.clock.install();
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.locator('[data-window="minute"] meter').waitFor();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    const ofAccount = () => asked.filter((url) => url.includes(account));
+    await page.clock.runFor(5_000);
+    await eventually(() => assert.ok(ofAccount().length > 1));
+    await page.getByRole("link", { name: "Overview" }).click();
+    await page.locator("[data-tile]").first().waitFor();
+    asked.length = 0;
+    await page.clock.runFor(15_000);
+    await page.evaluate(() => fetch("/livez").then((response) => response.text()));
+    assert.ok(asked.some((url) => url.endsWith("/livez")));
+    assert.deepEqual(ofAccount(), []);
+  });
+});

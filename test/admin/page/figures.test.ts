@@ -34,7 +34,7 @@ describe("a sample of the plots", () => {
   it("has the rates between two readings, each refusal where it belongs", () => {
     const end: Reading = {
       atMs: AT_MS + 2_000,
-      answered: { 200: 70, 401: 2, 403: 4, 429: 8, 502: 6 },
+      answered: { 200: 70, 401: 2, 403: 4, 429: 8, 499: 2, 500: 2, 502: 4 },
       ownAnswers: { 200: 9, 401: 2, 403: 4, 429: 8, 502: 6 },
       bans: { imposed: 5, inForce: 3 },
       inFlight: 7,
@@ -45,7 +45,7 @@ describe("a sample of the plots", () => {
     assert.deepEqual(
       { at, requests, failed, refused, limited, strangers, imposed, banned },
       {
-        ...{ at: AT_MS / 1_000 + 2, requests: 40, failed: 3, refused: 10 },
+        ...{ at: AT_MS / 1_000 + 2, requests: 41, failed: 3, refused: 10 },
         ...{ limited: 4, strangers: 3, imposed: 2, banned: 3 },
       },
     );
