@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { dayBalances } from "../../../src/cli/logs/audit-periods.ts";
 import { DayBalances, isClosed, lateUnits } from "../../../src/cli/logs/day-balances.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
-import { newSum } from "../../../src/cli/logs/ledger.ts";
+import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import { DAY_MS, formatDay } from "../../../src/core/quota/days.ts";
 
@@ -137,5 +138,27 @@ describe("days that are over", () => {
       [],
       "never to the one before",
     );
+  });
+
+  it("are explained by units that came late, and drift in what those leave over", () => {
+    const span = new LogSpan();
+    span.line(NOON - 2 * DAY_MS);
+    span.line(NOON + 4 * DAY_MS);
+    const incidents = new Incidents();
+    const back = { msg: "event", kind: "store_back", gateway: "a", time: NOON + DAY_MS };
+    incidents.event(back);
+    const config = { plans: new Map(), historyMs: 400 * DAY_MS };
+    const read = { config, incidents, span, ledger: new Ledger([], []), alive: 1 };
+    const judged = (units: Parameters<typeof rowsOf>[0]) => {
+      const inputs = { ...read, openBefore: [], openAfter: [] };
+      const at = { nowMs: NOON + 3 * DAY_MS, createdOf: () => 0 };
+      const found = dayBalances(inputs, rowsOf(units).rows, at);
+      return found.map(({ verdict, drift, why }) => [verdict, drift, why]);
+    };
+    const next = ["explained", 0, "3 units were charged late, on the next day"];
+    const after = ["explained", 0, "3 units were charged late, on the day after"];
+    assert.deepEqual(judged({ 0: [1, 4], 1: [9, 6] }), [next, after]);
+    assert.deepEqual(judged({ 0: [1, 4], 1: [10, 6] }), [next, ["drift", 1, undefined]]);
+    assert.deepEqual(judged({ 0: [1, 5], 1: [9, 6] }), [["drift", -1, undefined], after]);
   });
 });
