@@ -104,12 +104,13 @@ export class Ledger {
   #reset({ account, env, windows, time, resetAt = time }: LoggedEvent): void {
     if (!Array.isArray(windows)) return;
     const known = this.of(String(env), String(account));
+    const atMs = Number(resetAt);
+    // A count that was read before the reset still has the units.
+    if (known?.counts === undefined || !(atMs <= known.counts.at)) return;
     for (const each of windows as unknown[]) {
       const { window, units } = (each ?? {}) as { window?: unknown; units?: unknown };
-      const counted = known?.counts?.windows.find((one) => one.window === window);
-      if (known === undefined || counted === undefined || !Number.isSafeInteger(units)) continue;
-      const atMs = Number(resetAt);
-      if (atMs < counted.from || atMs >= counted.to) continue;
+      const counted = known.counts.windows.find((one) => one.window === window);
+      if (counted === undefined || atMs < counted.from || !Number.isSafeInteger(units)) continue;
       sumOf(known.windows, counted.window).reset += units as number;
     }
   }

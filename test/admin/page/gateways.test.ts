@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { GatewayReport } from "../../../src/telemetry/gateway-status.ts";
 import { openCrew } from "../../server/workers/kit.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
-import { startTestGateway } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { checkLook, LOOKS, openBrowser, openTab, textOf } from "./browser.ts";
@@ -22,6 +22,23 @@ afterAll(async () => {
   await browser.close();
   await redis.close();
 });
+
+/** Asks each gateway in turn until it is ended. */
+function askOn(gateways: readonly TestGateway[], key: string): { end(): Promise<void> } {
+  let ended = false;
+  const asking = (async () => {
+    while (!ended) {
+      for (const one of gateways) await (await one.ask(key)).text();
+      await pause(PACE_MS);
+    }
+  })();
+  return {
+    end: () => {
+      ended = true;
+      return asking;
+    },
+  };
+}
 
 async function rows(page: Page, label: string): Promise<string[][]> {
   const all = await page.getByRole("region", { name: label, exact: true }).locator("tr").all();
@@ -65,13 +82,7 @@ describe("the gateways on one store", () => {
       assert.match(states[3]?.[1] ?? "", /^silent\s+no news for 6\d s$/);
     });
     const { key } = await house.issue();
-    const seen = { is: false };
-    const asking = (async () => {
-      while (!seen.is) {
-        for (const one of [house, other, odd]) await (await one.ask(key)).text();
-        await pause(PACE_MS);
-      }
-    })();
+    const traffic = askOn([house, other, odd], key);
     await page.getByRole("link", { name: "Overview" }).click();
     // At most 12 a second of three gateways; one of them alone has at most 4.
     await eventually(async () => {
@@ -80,10 +91,7 @@ describe("the gateways on one store", () => {
       assert.match(sum, /1 without news/);
       const [rate = 0] = (/[\d.]+(?=\/s)/.exec(sum) ?? []).map(Number);
       assert.ok(rate > 4 && rate <= 30, sum);
-    }).finally(() => {
-      seen.is = true;
-    });
-    await asking;
+    }).finally(traffic.end);
     assert.deepEqual(complaints, []);
     for (const { name, options } of LOOKS) {
       const { page: looked } = await openTab(browser, `${house.adminUrl}/#/gateways`, options);

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { Ledger } from "../../../src/cli/logs/ledger.ts";
+import { DAY_MS } from "../../../src/core/quota/days.ts";
+import type { LoggedEvent } from "../../../src/telemetry/log/logged-line.ts";
+
+const ACME = { environment: "production", account: "acme" };
+const DAY = 20_000;
+const FROM = DAY * DAY_MS;
+/** The instant at which the store was asked. */
+const AT = FROM + 5_000;
+
+function ledgerOf(...events: readonly LoggedEvent[]) {
+  const windows = [{ window: "day", used: 0, from: FROM, to: FROM + DAY_MS }];
+  const ledger = new Ledger([{ ...ACME, plan: "free", created: null, at: AT, windows }], []);
+  for (const event of events) ledger.event(event);
+  return ledger.of(ACME.environment, ACME.account);
+}
+
+describe("resets in a ledger", () => {
+  const resetAt = (at: unknown): LoggedEvent => ({
+    ...{ msg: "account_reset", env: "production", account: "acme", time: AT },
+    ...{ resetAt: at, windows: [{ window: "day", units: 7 }] },
+  });
+  const units = (at: unknown) => ledgerOf(resetAt(at))?.windows.get("day")?.reset ?? 0;
+
+  it("are of the window that they were made in, from its first instant on", () => {
+    assert.deepEqual([FROM - 1, FROM, AT].map(units), [0, 7, 7]);
+    assert.equal(units(undefined), 7, "older lines have only the time of the line");
+  });
+
+  it("are of none where the store was asked before, or where the instant cannot be read", () => {
+    assert.deepEqual([AT + 1, FROM + DAY_MS, "noon", {}].map(units), [0, 0, 0, 0]);
+  });
+});
+
+describe("lost settlements in a ledger", () => {
+  it("are of the day that they name, and of none where that is no day", () => {
+    const lost = (day: unknown): LoggedEvent => ({
+      ...{ msg: "settlement_lost", ...ACME, meter: "tokens", units: 5, day },
+    });
+    const named = [lost("2024-10-04"), lost("2024-10-04T12:00:00Z"), lost("some day"), lost(null)];
+    const meter = ledgerOf(...named)?.meters.get("tokens");
+    assert.deepEqual([...(meter?.lost ?? [])], [[DAY, 5]]);
+  });
+});
