@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, it } from "vitest";
+import { compareCharges } from "../../../src/cli/prove/charge-comparison.ts";
+
+type Told = { readonly used: number; readonly days: readonly number[]; readonly status?: number };
+
+/**
+ * The comparison of an account of which 10 units were admitted and 2 never answered, with an admin
+ * listener that tells so much of it, each time the next.
+ */
+async function compareWith(answers: readonly Told[], waitMs: number, uncertain = 0) {
+  let asked = 0;
+  const admin = createServer(({ url = "" }, response) => {
+    const isHistory = url.startsWith("/api/history");
+    const { used, days, status = 200 } = answers[Math.min(asked, answers.length - 1)] as Told;
+    if (!isHistory) asked += 1;
+    const windows = [{ window: "minute", used: 99 }].concat({ window: "day", used });
+    const history = days.map((units) => ({ account: "a_1", units }));
+    if (!isHistory) response.statusCode = status;
+    response.end(JSON.stringify(isHistory ? history : { windows }));
+  });
+  await once(admin.listen(0, "127.0.0.1"), "listening");
+  try {
+    return await compareCharges({
+      adminUrl: `http://127.0.0.1:${(admin.address() as AddressInfo).port}`,
+      accounts: ["a_1"],
+      judge: { admittedOf: () => 10, unansweredOf: () => 2 },
+      uncertain: () => uncertain,
+      waitMs,
+    });
+  } finally {
+    admin.close();
+  }
+}
+
+const NONE = { chargesLost: 0, chargesDoubled: 0, historyLost: 0, historyDoubled: 0, uncertain: 0 };
+
+describe("what was admitted, compared with what is counted", () => {
+  it("is all there between the units admitted and those besides that were never answered", async () => {
+    for (const used of [10, 12]) {
+      assert.deepEqual(await compareWith([{ used, days: [3, used - 3] }], 0), NONE);
+    }
+  });
+
+  it("is lost below and doubled above, in the count and in the history", async () => {
+    const fewer = await compareWith([{ used: 9, days: [1, 5] }], 0);
+    assert.deepEqual(fewer, { ...NONE, chargesLost: 1, historyLost: 4 });
+    const more = await compareWith([{ used: 15, days: [16] }], 0, 1);
+    assert.deepEqual(more, { ...NONE, chargesDoubled: 2, historyDoubled: 3, uncertain: 1 });
+  });
+
+  it("is compared again while charges may still arrive", async () => {
+    const late = [
+      { used: 8, days: [8] },
+      { used: 10, days: [10] },
+    ];
+    assert.deepEqual(await compareWith(late, 60_000), NONE);
+  });
+
+  it("is not known where the usage cannot be read, which says of which account and how", async () => {
+    await assert.rejects(compareWith([{ used: 10, days: [10], status: 503 }], 0), {
+      message: "Cannot read the usage of a_1: 503",
+    });
+  });
+});
