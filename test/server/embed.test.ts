@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { describe, it, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
-import { openFolder, runVerb, writeConfig } from "../cli/kit.ts";
+import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 
 /** As a program in JavaScript calls it, without types. */
@@ -21,6 +23,20 @@ describe("an embedded gateway", () => {
     [{ configFile: "a.yaml", log: console }, /^Cannot start with this log/],
   ])("refuses %j in a sentence", async (options, expected) => {
     await assert.rejects(startWith(options), { name: "TypeError", message: expected });
+  });
+
+  it("leaves no port open where the last one cannot be had", async () => {
+    await using folder = await openFolder();
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port: admin } = other.address() as AddressInfo;
+    const [production = 0] = await freePorts(1);
+    const configFile = await writeConfig(folder, { production, admin });
+    await assert.rejects(start({ configFile }), /EADDRINUSE|in use/);
+    const again = createServer().listen(production, "127.0.0.1");
+    await once(again, "listening");
+    again.close();
+    other.close();
   });
 
   it("leaves no timer that repeats when it has stopped, the admin listener's included", async () => {
