@@ -70,6 +70,12 @@ describe("the judge of a proof", () => {
     assert.deepEqual([told.overLimit, told.untrueHeaders], [1, 1]);
   });
 
+  it("counts each answer that tells another limit than the plan's", () => {
+    const { judged, take } = judge();
+    for (const limit of [4, 3, 2]) take({ limit });
+    assert.equal(judged.report([]).untrueHeaders, 2);
+  });
+
   it("finds the refusal of a request that fitted, in every phase, and not where one was never answered", () => {
     for (const away of [[], [{ fromMs: START_MS, toMs: START_MS + 60_000 }]]) {
       const { judged, take } = judge();
@@ -91,7 +97,7 @@ describe("the judge of a proof", () => {
     assert.equal(judged.report([]).falseRefusals, 1, "the window was full in the end");
     const other = judge();
     other.take({ remaining: 2 }, { atMs: 0 });
-    for (const atMs of [12, 14]) other.take({ remaining: atMs === 12 ? 1 : 0 }, { atMs });
+    for (const atMs of [12, 15]) other.take({ remaining: atMs === 12 ? 1 : 0 }, { atMs });
     other.take(REFUSED, { atMs: 10 });
     assert.equal(other.judged.report([]).falseRefusals, 0, "they were sent before it had come");
   });
