@@ -13,7 +13,7 @@ import { ownProcessFiles } from "./test/support/own-process.ts";
 const UNIT = ["core", "config", "telemetry", "stores/files", "mutation"].map(
   (room) => `test/${room}/**/*.test.ts`,
 );
-/** Tests that measure time or memory want the machine for themselves: one file at a time, last. */
+/** Tests that flood the machine, or whose figures hold only on a quiet one: one file at a time, last. */
 const ALONE = ["test/**/*.alone.test.ts"];
 
 /** Tests of a package as it is published: only a release, and .ci/run, needs them (`npm run test:release`). */
