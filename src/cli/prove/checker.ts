@@ -19,6 +19,7 @@ const SHARES_MS_MAX = 5_000;
 /** A gateway in an outage may be behind that clock by as much as its last reply was late. */
 const BEHIND_MS = 300;
 const EXAMPLES_MAX = 10;
+const ENOUGH = 100;
 
 type Charge = { readonly sentMs: number; readonly cost: number };
 
@@ -138,6 +139,14 @@ export class PromiseChecker {
 
   unansweredOf(account: string): number {
     return this.#unansweredBy.get(account) ?? 0;
+  }
+
+  /** Whether enough was admitted, and refused by limits, to say that promises were kept. */
+  get hasSeenEnough(): boolean {
+    let [admitted, refused] = [0, 0];
+    for (const units of this.#admittedBy.values()) admitted += units;
+    for (const window of this.#windows.values()) refused += window.refused;
+    return admitted > ENOUGH && refused > ENOUGH;
   }
 
   /** `away` are the outages, in which gateways decide by shares of the limit. */

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { PetsMessage } from "../../server/process/process-context.ts";
 
-const START_MS_MAX = 20_000;
+const START_MS_MAX = 60_000;
 const STOP_MS_MAX = 5_000;
 
 /** A process that was started here and must be stopped here. */

@@ -77,6 +77,8 @@ const ACCOUNTS_EACH = 3;
 /** The time within which the store comes back and everything admitted without it is charged. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
+/** The load of a busy machine goes on for at most this long, until enough was seen. */
+const FURTHER_MS_MAX = 60_000;
 
 /**
  * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it
@@ -280,6 +282,7 @@ class Trial {
       killed = 1;
     }
     await pause(seconds * 200);
+    await untilEnough(judge, pause);
     // A master that was replaced accepts writes for a while. They are lost in the end.
     const failover = (await failingOver) ?? null;
     await this.#untilBack(pause);
@@ -333,4 +336,12 @@ class Trial {
     const off = await this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
     return Math.max(0, off - mostLost * METER.max);
   }
+}
+
+async function untilEnough(
+  judge: PromiseChecker,
+  pause: (ms: number) => Promise<unknown>,
+): Promise<void> {
+  const untilMs = Date.now() + FURTHER_MS_MAX;
+  while (!judge.hasSeenEnough && Date.now() < untilMs) await pause(100);
 }

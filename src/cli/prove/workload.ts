@@ -13,14 +13,17 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   ...(["limit", "retry-after", "forward", "late", "cost", "history", "settle"] as const),
 ];
 
-/** The windows of each plan. Its day has room for everything, and so counts every charge. */
+/**
+ * The windows of each plan. Its day has room for everything, and so counts every charge. A busy
+ * machine that sends a hundred requests a second reaches the others too.
+ */
 export const PLANS = {
   brisk: [
-    { window: "second", limit: 20 },
-    { window: "minute", limit: 700 },
+    { window: "second", limit: 10 },
+    { window: "minute", limit: 350 },
   ],
   steady: [
-    { window: "minute", limit: 150 },
+    { window: "minute", limit: 60 },
     { window: "hour", limit: 5_000 },
   ],
   polite: [

@@ -52,6 +52,19 @@ function judge({ gateways = 2, uncertain = 0, patient = false } = {}) {
 const REFUSED = { status: 429, remaining: 0, retryAfterSeconds: 50 };
 
 describe("the judge of a proof", () => {
+  it("has seen enough once more than a hundred were admitted, and as many refused by a limit", () => {
+    const { judged, take } = judge();
+    const ban = { ...REFUSED, window: "ban" };
+    for (const answer of [{}, REFUSED, ban]) {
+      for (let i = 0; i < 100; i++) take(answer, { atMs: 0 });
+      assert.equal(judged.hasSeenEnough, false);
+    }
+    take({}, { atMs: 0 });
+    assert.equal(judged.hasSeenEnough, false);
+    take(REFUSED, { atMs: 0 });
+    assert.equal(judged.hasSeenEnough, true);
+  });
+
   it("finds nothing where the limit is admitted, then refused with the true fields", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}, {}, REFUSED]) take(answer);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { addReplica, startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
-import { PROOFS_MS_MAX, prove, wasBusy } from "../prove-kit.ts";
+import { PROOF_MS_MAX, prove, wasBusy } from "../prove-kit.ts";
 
-describe("prove, on a store that fails over", { timeout: PROOFS_MS_MAX }, () => {
+describe("prove, on a store that fails over", { timeout: PROOF_MS_MAX }, () => {
   it("finds every promise kept while Sentinels replace a healthy master", async (t) => {
     const group = await startSentinel(undefined, undefined, { count: 3, allLive: true });
     t.onTestFinished(() => group.close());
