@@ -86,9 +86,7 @@ export class PromiseChecker {
     if (answer === undefined) {
       this.#unanswered += 1;
       add(this.#unansweredBy, account, cost);
-      for (const limit of limits) {
-        for (const window of this.#windowsAt(shot, limit)) window.charges.push({ sentMs, cost });
-      }
+      this.#mayCount(shot, limits);
       return;
     }
     if (answer.status === 503) this.#takeUnavailable(shot, answer, limits);
@@ -220,12 +218,17 @@ export class PromiseChecker {
     }
   }
 
-  /** A share refusal names its share. Any other 503 is one only during an outage. */
+  /**
+   * A share refusal names its share. Any other 503 is one only during an outage. Either may count
+   * until the late answer of its call, which takes it back.
+   */
   #takeUnavailable(
-    { account, sentMs, endedMs }: SentRequest,
+    shot: SentRequest,
     answer: ObservedResponse,
     limits: readonly PromisedLimit[],
   ): void {
+    const { account, sentMs, endedMs } = shot;
+    this.#mayCount(shot, limits);
     const { retryAfterSeconds, window, limit } = answer;
     const waits = retryAfterSeconds >= 1 && retryAfterSeconds <= SHARE_RETRY_S_MAX;
     const named = limits.find((one) => labelOf(one) === window);
@@ -234,6 +237,14 @@ export class PromiseChecker {
     else {
       this.#others += 1;
       this.#note(`${account} was answered 503 with Retry-After ${retryAfterSeconds}`);
+    }
+  }
+
+  #mayCount(shot: SentRequest, limits: readonly PromisedLimit[]): void {
+    const { sentMs } = shot;
+    const { cost } = this.#operation(shot);
+    for (const limit of limits) {
+      for (const window of this.#windowsAt(shot, limit)) window.charges.push({ sentMs, cost });
     }
   }
 

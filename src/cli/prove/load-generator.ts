@@ -9,6 +9,8 @@ export type LoadClient = { readonly account: string; readonly key: string };
 
 /** The part of the requests that use an operation other than the plain one. */
 const SPECIAL = 0.3;
+/** The part that uses the account whose turn the second is: even few requests reach its limits. */
+const OF_TURN = 0.5;
 
 /** With the planted fault, the client sees a `Retry-After` that is one second too small. */
 export type LoadOptions = {
@@ -49,7 +51,9 @@ export class LoadGenerator {
   async #askOn(clients: readonly LoadClient[]): Promise<void> {
     while (this.#running) {
       const special = Math.random() < SPECIAL;
-      await this.#ask(oneOf(clients), special ? oneOf(["dear", "few"] as const) : "pets");
+      const turn = clients[Math.floor(Date.now() / 1_000) % clients.length] as LoadClient;
+      const client = Math.random() < OF_TURN ? turn : oneOf(clients);
+      await this.#ask(client, special ? oneOf(["dear", "few"] as const) : "pets");
       await sleep(Math.random() * PAUSE_MS);
     }
   }

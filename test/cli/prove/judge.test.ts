@@ -215,6 +215,15 @@ describe("the judge of a proof", () => {
     }
   });
 
+  it("takes a request that was answered 503 for one that may count until its late answer", () => {
+    const { judged, take } = judge();
+    for (const answer of [{}, {}, { status: 503, retryAfterSeconds: 1 }, REFUSED]) take(answer);
+    assert.equal(judged.report([]).falseRefusals, 0);
+    const other = judge();
+    for (const answer of [{}, {}, REFUSED]) other.take(answer);
+    assert.equal(other.judged.report([]).falseRefusals, 1);
+  });
+
   it("takes a 503 that tells a share for a refusal of it, and any other for one of an outage alone", () => {
     const away = [{ fromMs: START_MS + 5_000, toMs: START_MS + 11_000 }];
     const { judged, take } = judge();
