@@ -5,7 +5,8 @@ import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import { changes, dayUsed, openHouseBehind, startLoad } from "./redis-house.ts";
-import { assertUnharmed, PER_SECOND, underLoad } from "./redis-under-load.ts";
+import { assertChangesTold, assertUnharmed, PER_SECOND, underLoad } from "./redis-under-load.ts";
+import { watchRedis } from "./watch-redis.ts";
 
 /** 5 s on demand: TOLLGATE_STOPPED_S=5. */
 const STOPPED_MS = Number(process.env.TOLLGATE_STOPPED_S ?? 1.6) * 1_000;
@@ -28,9 +29,10 @@ afterAll(async () => {
 
 describe("a gateway under load", () => {
   it("2.1 Dies mid-traffic, 2.1 Comes back: it goes on when Redis is killed: no 500, no 429, nobody waits; and shares again within 1.5 s", async (t) => {
-    await assertUnharmed(t, "killed", async () => {
-      const acceptedAt: number[] = [];
-      const run = await underLoad(proxy, {
+    const acceptedAt: number[] = [];
+    const run = await underLoad(
+      { server, proxy },
+      {
         away: async () => {
           await server.kill();
           acceptedAt.push(proxy.accepted());
@@ -42,26 +44,25 @@ describe("a gateway under load", () => {
           acceptedAt.push(proxy.accepted());
           await server.restart();
         },
-      });
-      assert.deepEqual(changes(run.house), ["store_away", "store_back"], "one line per change");
-      const attempts = (acceptedAt[2] ?? 0) - (acceptedAt[1] ?? 0);
-      assert.ok(
-        attempts <= 2 * (1_200 / 500) + 3,
-        `${attempts} attempts of 2 connections in 1.2 s`,
-      );
-      // Redis kept nothing: what was admitted without it is charged, once, with all that came later.
-      // It is short of the calls that got no answer, and ahead by those that were not answered yet.
-      const owed = run.during.length + run.after.length;
-      const found = `${run.used} of ${owed}, ${run.underWay} under way`;
-      assert.ok(run.used <= owed + run.underWay && run.used > owed - 300, found);
-      return run;
-    });
+      },
+    );
+    assertChangesTold(run);
+    const attempts = (acceptedAt[2] ?? 0) - (acceptedAt[1] ?? 0);
+    assert.ok(attempts <= 2 * (1_200 / 500) + 3, `${attempts} attempts of 2 connections in 1.2 s`);
+    // Redis kept nothing: what was admitted without it is charged, once, with all that came later.
+    // It is short of the calls that got no answer, and ahead by those that were not answered yet.
+    const owed = run.during.length + run.after.length;
+    const earlier = run.underWay + run.owed;
+    const found = `${run.used} of ${owed}, ${earlier} earlier`;
+    assert.ok(run.used <= owed + earlier && run.used > owed - 300, found);
+    assertUnharmed(t, "killed", run);
   });
 
   it("2.1 Slow: it goes on when Redis is stopped: the first few wait 50 ms, no more than a few calls run late", async (t) => {
-    await assertUnharmed(t, "stopped", async () => {
-      let sent = 0;
-      const run = await underLoad(proxy, {
+    let sent = 0;
+    const run = await underLoad(
+      { server, proxy },
+      {
         away: async () => {
           sent = await server.calls("evalsha");
           server.stop();
@@ -72,14 +73,14 @@ describe("a gateway under load", () => {
           await sleep(5);
           sent = (await server.calls("evalsha")) - sent;
         },
-      });
-      t.annotate(`${sent} calls ran late`);
-      assert.ok(sent <= 10 + STOPPED_MS / 150, `${sent} calls and probes ran late`);
-      assert.deepEqual(changes(run.house), ["store_away", "store_back"]);
-      assert.ok(run.used <= run.charged, `${run.used} counted of ${run.charged}: none twice`);
-      assert.ok(run.used > run.charged - 300, `${run.used} counted of ${run.charged}`);
-      return run;
-    });
+      },
+    );
+    t.annotate(`${sent} calls ran late`);
+    assert.ok(sent <= 10 + STOPPED_MS / 150, `${sent} calls and probes ran late`);
+    assertChangesTold(run);
+    assert.ok(run.used <= run.charged, `${run.used} counted of ${run.charged}: none twice`);
+    assert.ok(run.used > run.charged - 300, `${run.used} counted of ${run.charged}`);
+    assertUnharmed(t, "stopped", run);
   });
 
   it("2.1 SCRIPT FLUSH: it fails no request and charges none twice while SCRIPT FLUSH runs every 100 ms", async (t) => {
@@ -87,6 +88,7 @@ describe("a gateway under load", () => {
     t.onTestFinished(() => house[Symbol.asyncDispose]());
     const { key, account } = await house.issue({ plan: "enterprise", limits: { day: 5_000_000 } });
     const redis = await server.client();
+    await using watch = await watchRedis(server);
     const load = startLoad(house, [key], PER_SECOND);
     for (let i = 0; i < 20; i++) {
       await sleep(100);
@@ -98,7 +100,8 @@ describe("a gateway under load", () => {
       told.filter(({ status }) => status !== 200),
       [],
     );
-    assert.deepEqual(changes(house), []);
+    const [lines, slow] = [changes(house).length, watch.slow()];
+    assert.ok(lines <= 2 * slow, `${lines} changes, ${slow} slow answers`);
     // On a busy machine some got their answer too late, and are charged afterwards.
     await eventually(async () => assert.equal(await dayUsed(house, account), told.length));
     await house.law();

@@ -6,6 +6,7 @@ import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startLoad } from "../support/gateway/load.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
+import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -46,14 +47,21 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   });
   const load = startLoad(`${served.url}/v1/pets`, KEY, PER_SECOND);
   await eventually(() => load.went.length > 1.2 * PER_SECOND, { withinMs: 60_000 });
-  const away = () => served.said.find(({ kind }) => kind === "store_away");
+  const changes = () => served.said.filter(({ kind }) => /^store_(away|back)$/.test(String(kind)));
+  // A busy machine may have been too slow for it before.
+  await eventually(() => changes().at(-1)?.kind !== "store_away");
+  const mark = changes().length;
   const accepted = proxy.accepted();
   const startMs = Date.now();
   proxy.behave({ blackHole: true });
-  await eventually(() => assert.ok(away()));
-  const openedMs = Number(away()?.time) - startMs;
-  await eventually(() => assert.ok(proxy.accepted() > accepted), { everyMs: 5 });
-  const goneMs = Date.now() - startMs;
+  const { value: openedMs, stalledMs: openStalledMs } = await watchStalls(async () => {
+    await eventually(() => assert.ok(changes().length > mark));
+    return Number(changes()[mark]?.time) - startMs;
+  });
+  const { value: goneMs, stalledMs } = await watchStalls(async () => {
+    await eventually(() => assert.ok(proxy.accepted() > accepted), { everyMs: 5 });
+    return Date.now() - startMs;
+  });
 
   const quarterMs = PARTED_MS / 4;
   await sleep(quarterMs);
@@ -62,7 +70,10 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   const late = await leastMiB(served, quarterMs);
   const open = proxy.open();
   proxy.behave({});
-  const back = () => served.said.some(({ kind }) => kind === "store_back");
+  const back = () =>
+    changes()
+      .slice(mark)
+      .some(({ kind }) => kind === "store_back");
   await eventually(() => assert.ok(back()));
   const went = await load.stop();
   const told = await freshMetrics(served.adminUrl);
@@ -76,8 +87,8 @@ test(`2.1 Partitioned: ${PARTED_MS / 1_000} s at up to ${PER_SECOND} rps without
   );
   assert.ok(late - early < 5, `from ${early} to ${late} MiB`);
   assert.ok(open <= 4, `${open} connections are open`);
-  // 250 ms and 1 s, and what a busy machine is late.
-  assert.ok(openedMs < 250 + 500, `${openedMs} ms`);
-  assert.ok(goneMs < 1_000 + 1_000, `${goneMs} ms`);
+  // 250 ms and 1 s, and for how long this process, beside it, stood still.
+  assert.ok(openedMs < 250 + 500 + openStalledMs, `${openedMs} ms, ${openStalledMs} stalled`);
+  assert.ok(goneMs < 2_000 + openStalledMs + stalledMs, `${goneMs} ms, ${stalledMs} stalled`);
   assert.ok((told.get('tollgate_store_unavailable_decisions_total{mode="local"}') ?? 0) > 500);
 });
