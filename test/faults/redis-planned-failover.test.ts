@@ -17,6 +17,7 @@ import {
   metric,
   readyWithin,
   startLoad,
+  type Told,
 } from "./redis-house.ts";
 
 const LIMIT = 300;
@@ -88,7 +89,7 @@ type FailedOver = {
   readonly admitted: number;
   /** Those that a master may have counted which was one no more, by what each gateway had noticed. */
   readonly unnoticed: number;
-  /** How long after the answer to this process the last of the gateways noticed. */
+  /** How late a gateway noticed at most, after it could have. */
   readonly noticedMs: number;
 };
 
@@ -124,8 +125,17 @@ async function failOverUnderLoad(
   return {
     admitted: admitted.flat().length,
     unnoticed: unnoticed.flat().length,
-    noticedMs: Math.max(...noticed) - answeredMs,
+    noticedMs: Math.max(
+      ...noticed.map((ms, i) => ms - Math.max(answeredMs, fifthMs(asked[i] ?? [], chosenMs))),
+    ),
   };
+}
+
+/** When five requests since then were answered: as many failures trip the breaker, which is told. */
+function fifthMs(told: readonly Told[], sinceMs: number): number {
+  const since = told.filter(({ atMs }) => atMs >= sinceMs);
+  const ends = since.map(({ atMs, tookMs }) => atMs + tookMs).toSorted((a, b) => a - b);
+  return ends[4] ?? Number.NaN;
 }
 
 /** When a gateway left the store, on performance.now(). */
