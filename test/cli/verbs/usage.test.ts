@@ -45,7 +45,7 @@ async function usedUp(store: string): Promise<void> {
   };
   assert.deepEqual(await accounts(), ["often", "seldom", "never"], "nearest to a limit first");
   assert.deepEqual(await accounts("--over", "90%"), ["often"]);
-  assert.deepEqual(await accounts("--over", "91"), []);
+  assert.deepEqual(await accounts("--over", "90.5"), []);
   assert.deepEqual(await accounts("--top", "2"), ["often", "seldom"]);
   assert.deepEqual(await accounts("--plan", "free"), ["often", "never"]);
   assert.deepEqual(await accounts("--env", "staging"), []);
