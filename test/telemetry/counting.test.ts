@@ -6,7 +6,7 @@ import {
   createMetricsRecorder,
   takeCounts,
 } from "../../src/telemetry/metrics/metrics-recorder.ts";
-import { deprecatedRoutes } from "../../src/telemetry/metrics/request-metrics.ts";
+import { countRequest, deprecatedRoutes } from "../../src/telemetry/metrics/request-metrics.ts";
 
 test("counts and durations that were taken out are not there a second time, sums included", () => {
   const counting = createMetricsRecorder();
@@ -40,4 +40,22 @@ test("a call to the store is observed in seconds, as its metric is named", () =>
   const counting = createMetricsRecorder();
   counting.storeCall(250);
   assert.equal(counting.tallies.storeCalls.cell().sum, 0.25);
+});
+
+test("a meter is counted as over its maximum where more was used than was charged, and not where as much", () => {
+  const counting = createMetricsRecorder();
+  const line = { method: "POST", status: 200, source: "backend", decision: "admitted" };
+  const told = { ...line, durationMs: 1, charged: 1, forwards: 1 };
+  const over = [
+    { hold: 10, used: 10 },
+    { hold: 10, used: 12, charged: 12 },
+    { hold: 10, used: 12, charged: 11 },
+    { hold: 10 },
+  ].map((tokens) => {
+    const times = { storeMs: 0, upstreamMs: 1 };
+    countRequest(counting.tallies, new Map(), { ...told, meters: { tokens } } as never, times);
+    return counting.tallies.metersOverMax.cell().value;
+  });
+  assert.deepEqual(over, [0, 0, 1, 1]);
+  assert.equal(counting.tallies.meterUnits.cell("tokens").value, 10 + 12 + 11 + 10);
 });

@@ -70,3 +70,32 @@ it("an account that changes to and fro in minutes is told each time, and once fo
   }
   for (const one of gateways) one.stop();
 });
+
+it("a gateway that has stopped asks the store about no further change", async () => {
+  const all = (plan: string) => {
+    return recordsFrom(Array.from({ length: 1_000 }, (_, i) => ({ id: `a${i}`, plan })));
+  };
+  let records = all("free");
+  let changed = () => {};
+  const marking: ((isFirst: boolean) => void)[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: {
+      ready: true,
+      records: () => records,
+      onChange: (heard) => {
+        changed = heard;
+      },
+    },
+    quotas: { markFirst: () => new Promise((resolve) => void marking.push(resolve)) },
+    log: createLog({ write: () => {} }, "info"),
+  });
+  records = all("pro");
+  changed();
+  await eventually(() => assert.ok(marking.length > 0));
+  const asked = marking.length;
+  assert.ok(asked < 1_000);
+  watcher.stop();
+  for (const resolve of marking) resolve(true);
+  for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(marking.length, asked);
+});
