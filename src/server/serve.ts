@@ -4,7 +4,7 @@ import { formatMistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
-import { keepCompiledCode } from "./process/compiled-code.ts";
+import { growYoungGenerationAtOnce, keepCompiledCode } from "./process/compiled-code.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
@@ -52,6 +52,7 @@ export type ServeOptions = {
  */
 export async function serve(serving: ServeOptions, surroundings: ProcessContext): Promise<number> {
   keepCompiledCode(surroundings.process.v8);
+  growYoungGenerationAtOnce();
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
     return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));

@@ -3,7 +3,11 @@ import type { Config, LoadResult } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import { createLog, type Log, type LogEvent } from "../../telemetry/log/log.ts";
-import { keepCompiledCode, removeCompileCache } from "../process/compiled-code.ts";
+import {
+  growYoungGenerationAtOnce,
+  keepCompiledCode,
+  removeCompileCache,
+} from "../process/compiled-code.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
 import { GATEWAY_ID } from "../process/identity.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
@@ -35,6 +39,7 @@ const LAST_LINES_MS = 500;
  */
 export async function runWorker(surroundings: ProcessContext): Promise<number> {
   keepCompiledCode(surroundings.process.v8);
+  growYoungGenerationAtOnce();
   const channel = openChannel();
   if (channel === undefined) {
     return fail(surroundings, EXIT_USAGE, "The verb worker is for the gateway itself: use start");
