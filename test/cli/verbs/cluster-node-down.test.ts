@@ -94,6 +94,23 @@ describe("with one master of a Cluster down, what is on the others is told and t
     assert.equal(said.status, 1);
     assert.match(said.out, new RegExp(`at 127\\.0\\.0\\.1:${cluster.nodes[1]?.port}`));
   });
+
+  it("by `audit`, which does not pass although all matches that it can compare", async () => {
+    const log = `${folder.path}/one.log`;
+    // In a minute that is over.
+    const decidedAt = Date.now() - 61_000;
+    const line = {
+      ...{ msg: "request", level: "info", time: decidedAt, id: "r", env: "production" },
+      ...{ account: ids.find((id) => !isGone(id)), key: "k_1", plan: "free", method: "GET" },
+      ...{ route: "/v1/pets", path: "/v1/pets", status: 200, source: "backend" },
+      ...{ decision: "admitted", charged: 1, cost: 1, forwards: 1, durationMs: 1, decidedAt },
+      ...{ client: "127.0.0.1", config: "c" },
+    };
+    await writeFile(log, `${JSON.stringify(line)}\n`);
+    const said = await run("audit", "--log", log, "--json");
+    const { matched, drift } = JSON.parse(said.out) as { matched: number; drift: unknown[] };
+    assert.deepEqual([said.status, matched, drift], [1, 1, []]);
+  });
 });
 
 describe("with the master of bucket 0 down, where gateways hear of changes", () => {
