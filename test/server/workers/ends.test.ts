@@ -13,6 +13,9 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
+/** Requests under way, each on a connection of its own, so many that no process has them all. */
+const HELD = 60;
+
 describe.concurrent("requests under way", () => {
   it("have the drain of the configuration that was put in force last, also where it is longer", async () => {
     let answer = () => {};
@@ -45,6 +48,23 @@ describe.concurrent("requests under way", () => {
     await crew.gateway.exited;
     // The system may take a moment for what was killed last.
     await eventually(() => assert.ok(!isAlive(stuck)));
+  });
+
+  it("are cut with their lines by a second signal in a process too that was replaced and goes on", async () => {
+    await using crew = await openCrew(redis, { drain: "10m" }, () => {});
+    const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
+    await eventually(() => assert.equal(crew.backend.seen.length, HELD));
+    const [replaced = 0] = crew.pids();
+    process.kill(replaced, "SIGSTOP");
+    assert.equal((await crew.reload()).status, 500);
+    await eventually(() => assert.equal(crew.pids().length, 2));
+    process.kill(replaced, "SIGCONT");
+    process.kill(crew.gateway.pid, "SIGTERM");
+    await crew.gateway.line(({ msg }) => msg === "draining");
+    process.kill(crew.gateway.pid, "SIGINT");
+    await crew.gateway.exited;
+    await Promise.all(asked);
+    assert.equal(crew.gateway.lines().filter(({ msg }) => msg === "request").length, HELD);
   });
 
   it.each([1, 2])(
