@@ -6,7 +6,7 @@ import type { ReadRecords } from "./record-collector.ts";
 type Named = { readonly id: string };
 
 /** The difference between two versions of one list. */
-type ListChanges<T> = {
+export type ListChanges<T> = {
   /** Records that were removed or changed, as they were before. */
   readonly old: readonly T[];
   /** Records that were added or changed, as they are now. */

@@ -25,6 +25,7 @@ import {
 } from "../records/record-changes.ts";
 import type { DamagedRecord } from "../records/record-collector.ts";
 import { numberOfVersion, versionAfter } from "./change-log.ts";
+import { type LostWrite, withLostWrite } from "./lost-write.ts";
 import type { HashMark } from "./record-hash.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -43,6 +44,8 @@ export type RedisKeyStoreOptions = {
   readonly tls?: ConnectionOptions;
   /** Unix milliseconds. */
   readonly now?: () => number;
+  /** Instead of a connection of this store's own. */
+  readonly connect?: () => Link;
 };
 
 /** How often the version is read, in case the message was missed. */
@@ -67,7 +70,7 @@ const AWAY: ReadonlySet<string> = new Set([
 export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<KeyStore> {
   const { address, prefix, copyFile, report, watch, now = Date.now } = options;
   const copy = watch && copyFile !== undefined ? await openDiskCopy(copyFile, report) : undefined;
-  const link = connectRedis(options);
+  const link = (options.connect ?? connectRedis)(options);
   const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, options);
   try {
     await store.open(watch);
@@ -183,20 +186,24 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
+    let lost: (LostWrite & { readonly result: T }) | undefined;
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
       const before = this.#seen as Snapshot;
-      const { records, result } = edit(before.records);
+      const again = lost && (await withLostWrite(lost, before.records));
+      const { records, result } =
+        lost && again ? { records: again, result: lost.result } : edit(before.records);
       if (records === before.records) return result;
       const find = (digest: string) => this.held.find(digest);
       const changes = await checkedChanges(before.records, records, find);
       refuseOverDamaged(before, records);
       const to = versionAfter(before.version);
       const after = await this.#remote.put(before, { records, changes, to });
-      if (after !== undefined) {
+      if (typeof after !== "string") {
         await this.#adopt(after, changes);
         return result;
       }
+      if (after === "failed over") lost = { before: before.records, changes, result };
       await pause(Math.min(PAUSE_MAX_MS, 4 * tried) * Math.random());
     }
     throw new Error("Cannot change the keys: too many others are changing them. Try again");
@@ -255,7 +262,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     try {
       const changes = await compareRecords(found.records, records);
       const after = await this.#remote.put(found, { records, changes, to });
-      if (after !== undefined) this.#report("error", "keys_ended", { keys: changed, why: message });
+      if (typeof after === "string") return undefined;
+      this.#report("error", "keys_ended", { keys: changed, why: message });
       return after;
     } catch (cause) {
       const why = `${message} here, and cannot be written: ${wordsOf(cause)}`;

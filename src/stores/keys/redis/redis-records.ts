@@ -78,8 +78,11 @@ export type RedisRecords = {
    * which changed.
    */
   since(before: Snapshot): Promise<Snapshot | undefined>;
-  /** Replaces `before` by `next`; undefined if another writer was first. */
-  put(before: Snapshot, next: RecordsWrite): Promise<Snapshot | undefined>;
+  /**
+   * Replaces `before` by `next`. "raced": another writer was first, and nothing was written.
+   * "failed over": it was written to a master that another has replaced without it.
+   */
+  put(before: Snapshot, next: RecordsWrite): Promise<Snapshot | "raced" | "failed over">;
 };
 
 export function createRedisRecords(link: Link, prefix: string, now: () => number): RedisRecords {
@@ -129,10 +132,10 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
       const after = { ...made, fields: countFields(made) };
       const master = await link.master();
       const isWritten = await write(args, to);
-      if (!isWritten) return undefined;
+      if (!isWritten) return "raced";
       // After a failover during the write, the new master may not have received it.
       const isKept = (await link.master()) === master || (await versionSoon()) === to;
-      return isKept ? after : undefined;
+      return isKept ? after : "failed over";
     },
   };
 }

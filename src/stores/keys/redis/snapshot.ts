@@ -79,7 +79,7 @@ export async function applyPatch(
  * The list with the fresh records in their places, new ones at the end, and without those that are
  * gone.
  */
-async function merged<T extends { readonly id: string }>(
+export async function merged<T extends { readonly id: string }>(
   before: readonly T[],
   fresh: readonly T[],
   gone: ReadonlySet<string>,
