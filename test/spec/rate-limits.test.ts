@@ -39,6 +39,9 @@ function statuses(answers: readonly RawResponse[]): number[] {
   return answers.map(({ status }) => status);
 }
 
+/** Beside two programs that take a processor each, one of a thousand requests took 11 ms. */
+const REQUEST_MS_MAX = 25;
+
 /** A claim about counting, on a store whose clock may turn the minute in the middle of it. */
 const KINDS = [
   { store: "memory", open: () => startPetsGateway({ now: () => NOON }), leftMs: 0 },
@@ -48,12 +51,14 @@ const KINDS = [
 for (const { store, open, leftMs } of KINDS) {
   const house = await open();
   afterAll(() => house[Symbol.asyncDispose]());
-  const whole = () => awayFromMinuteEdge(leftMs);
+  const whole = (requests = 0) => {
+    return awayFromMinuteEdge(leftMs === 0 ? 0 : Math.max(leftMs, requests * REQUEST_MS_MAX));
+  };
   const storeNowMs = () => (store === "memory" ? NOON : Date.now());
 
   for (const { plan, minute } of PLANS) {
     test(`8 ${plan} allows ${minute} requests a minute and refuses the next (${store})`, async () => {
-      await whole();
+      await whole(minute);
       const { key } = await house.issue({ plan });
       const answers = await askTimes(house, key, minute + 1);
       assert.deepEqual(statuses(answers.slice(0, minute)), Array(minute).fill(200));
