@@ -58,9 +58,8 @@ function isUntouched<T extends Named>(
   now: readonly T[],
   encode: (record: T) => string,
 ): boolean {
-  return [...old, ...made].every(({ id }) => {
-    return isEqual(findById(old, id), findById(now, id), encode);
-  });
+  const was = new Map(old.map((record) => [record.id, record]));
+  return [...old, ...made].every(({ id }) => isEqual(was.get(id), findById(now, id), encode));
 }
 
 function isEqual<T>(a: T | undefined, b: T | undefined, encode: (record: T) => string): boolean {
