@@ -11,7 +11,7 @@ import type {
   StoreUnavailable,
 } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
-import { type AccountDebt, windowDebt } from "./debts.ts";
+import { type AccountDebt, windowDebt } from "./account-debt.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
 import { PendingPeers } from "./pending-peers.ts";

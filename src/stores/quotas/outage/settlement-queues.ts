@@ -2,7 +2,7 @@ import { dayOf } from "../../../core/quota/days.ts";
 import type { Holds, MeterChange } from "../../../core/quota/meters.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { AccountRef } from "../quota-store.ts";
-import { type AccountDebt, windowDebt } from "./debts.ts";
+import { type AccountDebt, windowDebt } from "./account-debt.ts";
 
 type Queue = { waiting: AccountDebt[]; sending: Promise<void> | undefined };
 

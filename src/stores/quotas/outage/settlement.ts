@@ -10,15 +10,14 @@ import type { QuotaClient } from "../redis/quota-client.ts";
 import { counterField } from "../redis/window-fields.ts";
 import {
   type AccountDebt,
-  type CountedUsage,
-  type Debts,
   debtUnits,
   negated,
   takeBacksOf,
   takeBackUnits,
   type WindowDebt,
   withoutTakeBacks,
-} from "./debts.ts";
+} from "./account-debt.ts";
+import type { CountedUsage, Debts } from "./debts.ts";
 
 export type SettlementOptions = CountCorrections & {
   readonly shared: QuotaClient;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import { negated } from "../../../../src/stores/quotas/outage/debts.ts";
+import { negated } from "../../../../src/stores/quotas/outage/account-debt.ts";
 import {
   LocalQuotas,
   type OutageContext,
