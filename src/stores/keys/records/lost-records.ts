@@ -4,7 +4,7 @@ import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/recor
 const IDS_MAX = 20;
 
 /** Finds records by the parts of them that do not change. */
-type Present = {
+export type Present = {
   find(digest: string): KeyRecord | undefined;
   account(id: string): AccountRecord | undefined;
 };

@@ -1,11 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
-import { MISTAKES_MAX } from "../../files/damaged-file.ts";
 import type { Link } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
-import { toStoreFailure } from "../../redis/store-failure.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
 import {
   type KeyStore,
@@ -16,17 +13,16 @@ import {
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
-import { LostRecords } from "../records/lost-records.ts";
 import {
   checkedChanges,
   compareRecords,
   type RecordChanges,
   refuseOverDamaged,
 } from "../records/record-changes.ts";
-import type { DamagedRecord } from "../records/record-collector.ts";
 import { numberOfVersion, versionAfter } from "./change-log.ts";
 import { type LostWrite, withLostWrite } from "./lost-write.ts";
 import type { HashMark } from "./record-hash.ts";
+import { LostRecordsError, RecordReports, wordsOf } from "./record-reports.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -53,13 +49,6 @@ const POLL_MS = 900;
 /** Maximum retries after losing a write race. The pause grows with each retry. */
 const TRIES_MAX = 100;
 const PAUSE_MAX_MS = 100;
-/**
- * While Redis is unreachable, the check of the store reports it, and the copy here stays in use.
- */
-const AWAY: ReadonlySet<string> = new Set([
-  ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
-  ...["BUSY", "READONLY"],
-]);
 
 /**
  * Keys and accounts in Redis, with a full copy here: a lookup costs no command. If Redis is
@@ -81,27 +70,15 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   return store;
 }
 
-/** Redis has no records and the copy on disk has some: it is unknown which of them is right. */
-class LostRecordsError extends Error {}
-
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #link: Link;
   readonly #remote: RedisRecords;
   readonly #copy: DiskCopy | undefined;
-  readonly #report: Reporter;
-  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch" | "copyFile">;
+  readonly #reports: RecordReports;
+  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch">;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #seen: Snapshot | undefined;
   #ready = false;
-  readonly #lost = new LostRecords();
-  /** The file that the lost records are in. */
-  #lostFile: string | undefined;
-  /** Why the newest records cannot be read, in words for people. */
-  #trouble: string | undefined;
-  /** The trouble that was logged last. */
-  #told: string | undefined;
-  #unreadable = 0;
-  #older = 0;
   #subscription: { restart(): void } | undefined;
   #missed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -118,7 +95,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#link = link;
     this.#remote = remote;
     this.#copy = copy;
-    this.#report = options.report;
+    const { report, copyFile } = options;
+    this.#reports = new RecordReports({ report, copy, copyFile, key: remote.key });
   }
 
   async open(watch: boolean): Promise<void> {
@@ -135,23 +113,12 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     return this.#ready;
   }
 
-  health(): { readonly ok: boolean; readonly why?: string; readonly lost?: string } {
-    if (this.#lost.count > 0) {
-      const lost = this.#lost.words(this.#lostFile);
-      return { ok: false, why: lost, lost };
-    }
-    if (this.#told !== undefined) return { ok: false, why: this.#told };
-    const length = this.#seen?.damaged.length ?? 0;
-    if (length > 0) {
-      return { ok: false, why: `${length} key records in Redis are damaged: the log names them` };
-    }
-    const why = this.#trouble;
-    return why === undefined ? { ok: this.#ready } : { ok: this.#ready, why };
+  health(): ReturnType<KeyStore["health"]> {
+    return this.#reports.health(this.#ready);
   }
 
   troubles(): RecordTroubles {
-    const damaged = this.#seen?.damaged.length ?? 0;
-    return { lost: this.#lost.count, damaged, unreadable: this.#unreadable, older: this.#older };
+    return this.#reports.troubles();
   }
 
   async identity(): Promise<RecordsIdentity> {
@@ -214,7 +181,9 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const before = this.#seen;
       const mark = await this.#remote.mark();
       const isSame = mark.version === before?.version && mark.fields === before.fields;
-      if (before !== undefined && isSame && before.damaged.length === 0) return this.#settle();
+      if (before !== undefined && isSame && before.damaged.length === 0) {
+        return this.#reports.readable();
+      }
       const { found, isFollowed } = await this.#read(before, mark);
       const isOlder =
         before !== undefined && numberOfVersion(found.version) < numberOfVersion(before.version);
@@ -225,8 +194,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const changes = await compareRecords(before.records, whole.records);
       await this.#adopt(whole, changes);
       const gone = { keys: changes.keys.gone, accounts: changes.accounts.gone };
-      if (gone.keys.length + gone.accounts.length > 0) this.#tellLoss(before.records, gone);
-      else if (isOlder) this.#tellOlder(before.records);
+      if (gone.keys.length + gone.accounts.length > 0) this.#reports.gone(before.records, gone);
+      else if (isOlder) this.#reports.older(before.records, this.held.records.keys.length);
       return;
     }
     throw new Error("Cannot read the keys: too many others are changing them. Try again");
@@ -258,47 +227,19 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     if (changed === 0) return found;
     const records = { ...found.records, keys };
     const to = versionAfter(found.version);
-    const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
     try {
       const changes = await compareRecords(found.records, records);
       const after = await this.#remote.put(found, { records, changes, to });
       if (typeof after === "string") return undefined;
-      this.#report("error", "keys_ended", { keys: changed, why: message });
+      this.#reports.ended(changed);
       return after;
     } catch (cause) {
-      const why = `${message} here, and cannot be written: ${wordsOf(cause)}`;
-      this.#report("error", "keys_ended", { keys: changed, why });
+      this.#reports.ended(changed, cause);
       return { ...found, records };
     }
   }
 
-  /**
-   * Sets lost records aside and reports them. Deleting them or restoring a backup may be intended,
-   * but it may be a loss, so operators are told in both cases.
-   */
-  #tellLoss(before: Records, gone: Records): void {
-    const { copyFile } = this.#options;
-    this.#copy?.setAside(this.#lost.with(before));
-    this.#lost.add(gone);
-    this.#lostFile = this.#copy === undefined ? undefined : `${copyFile}.lost`;
-    this.#reportLoss();
-  }
-
-  #reportLoss(): void {
-    const why = this.#lost.words(this.#lostFile);
-    this.#report("error", "keys_lost", { ...this.#lost.details, file: this.#lostFile, why });
-  }
-
-  #tellOlder(before: Records): void {
-    this.#older += 1;
-    this.#copy?.setAside(this.#lost.with(before));
-    const why =
-      "Redis has older key records than it had (restored from a backup, or lost in a failover): they are in use as they are";
-    this.#report("error", "keys_older", { keys: this.held.records.keys.length, why });
-  }
-
   async #adopt(found: Snapshot, changes?: RecordChanges): Promise<void> {
-    const damage = linesOf(this.#remote.key, found.damaged);
     const { records } = found;
     this.#seen = found;
     this.#ready = true;
@@ -306,21 +247,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       await this.held.replace(records, changes);
       this.#copy?.write(records);
     }
-    if (this.#lost.dropFound(this.held)) this.#report("info", "keys_found");
-    if (damage.join() !== this.damageLines.join()) {
-      if (damage.length > 0) {
-        const why = `${damage.join("\n")}. The other records are in use`;
-        this.#report("error", "keys_damaged", { why });
-      } else this.#report("info", "keys_whole");
-    }
-    this.damageLines = damage;
-    this.#settle();
-  }
-
-  #settle(): void {
-    this.#trouble = undefined;
-    if (this.#told !== undefined) this.#report("info", "keys_readable");
-    this.#told = undefined;
+    this.damageLines = this.#reports.adopted(found.damaged, this.held);
   }
 
   /** `byClock`: if it finds a change that no message announced, the subscription does not work. */
@@ -333,18 +260,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
         this.#missed = true;
       } else if (!byClock) this.#missed = false;
     } catch (cause) {
-      this.#trouble = wordsOf(cause);
-      const isAway = !(cause instanceof LostRecordsError) && AWAY.has(toStoreFailure(cause).code);
-      if (!isAway) this.#unreadable += 1;
-      if (isAway || this.#told === this.#trouble) return;
-      this.#told = this.#trouble;
-      const stay = "The keys read before stay in use, revoked ones too";
-      this.#report("error", "keys_unreadable", { why: `${this.#told}. ${stay}` });
-      if (cause instanceof LostRecordsError) {
-        this.#lost.add(this.held.records);
-        this.#lostFile = this.#options.copyFile;
-        this.#reportLoss();
-      }
+      this.#reports.unreadable(cause, this.held.records);
     }
   }
 
@@ -354,15 +270,4 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       void this.#look(true).finally(() => this.#next());
     }, POLL_MS).unref();
   }
-}
-
-function linesOf(key: string, damaged: readonly DamagedRecord[]): readonly string[] {
-  return damaged
-    .flatMap(({ mistakes }) => mistakes)
-    .slice(0, MISTAKES_MAX)
-    .map(({ path, why }) => `Cannot use ${path.join(".")} in the hash ${key}: ${why}`);
-}
-
-function wordsOf(cause: unknown): string {
-  return cause instanceof LostRecordsError ? cause.message : toStoreFailure(cause).message;
 }
