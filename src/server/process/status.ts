@@ -128,11 +128,16 @@ export function sourcesOf(now: () => Gauges): ProcessSources {
   return each((name) => () => now()[name]);
 }
 
-/** The worst result of all processes in each check, and the number of processes that have it. */
+/**
+ * The worst result of all processes in each check, and the number of processes that have it; `own`
+ * if there is none.
+ */
 export function worstReadinessCheck(
   all: readonly ReadinessChecks[],
   name: "store" | "keys",
+  own: ReadinessCheck,
 ): ReadinessCheck {
+  if (all.length === 0) return own;
   const bad = all.map((checks) => checks[name]).filter(({ ok }) => !ok);
   const [first] = bad;
   if (first === undefined) return { ok: true };

@@ -141,11 +141,10 @@ class Supervisor implements DataPlane {
   /** The worst of all workers; if none of them serves, this process's own. */
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { checks, gauges, health } = this.#team;
-    const { keys, quotas } = this.#stores;
-    const served = checks.length > 0;
+    const keys = this.#stores.keys.health();
     return {
-      store: served ? worstReadinessCheck(checks, "store") : quotas.health(),
-      keys: served ? { ...keys.health(), ...worstReadinessCheck(checks, "keys") } : keys.health(),
+      store: worstReadinessCheck(checks, "store", this.#stores.quotas.health()),
+      keys: { ...keys, ...worstReadinessCheck(checks, "keys", keys) },
       upstreams: gauges.upstreams,
       workers: health,
     };

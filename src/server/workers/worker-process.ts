@@ -24,6 +24,8 @@ export type WorkerEvents = {
 /** A worker that takes longer to start counts as dead. */
 const START_MS_MAX = 60_000;
 const RELOAD_MS_MAX = 5_000;
+/** Each question listens until it is answered, and the admin listener has 256 connections. */
+const LISTENERS_MAX = 260;
 
 /** A worker, as the supervisor sees it. */
 export class WorkerProcess {
@@ -31,7 +33,6 @@ export class WorkerProcess {
   readonly #worker: Worker;
   readonly #heard: WorkerEvents;
   readonly #lines: LineSplitter;
-  readonly #waiting = new Map<number, (message: WorkerMessage) => void>();
   #lastId = 0;
   #lost = false;
   #serving = false;
@@ -57,6 +58,7 @@ export class WorkerProcess {
     this.ready.catch(() => {});
     const starting = setTimeout(() => this.#giveUp("it did not start in time"), START_MS_MAX);
     this.ready.catch(() => {}).finally(() => clearTimeout(starting));
+    worker.setMaxListeners(LISTENERS_MAX);
     worker.on("message", (message: WorkerMessage) => this.#onMessage(message, config));
     worker.on("error", (error) => this.#isLost(error.message));
     worker.process.stdout?.on("data", (chunk: Buffer) => this.#lines.take(chunk));
@@ -143,14 +145,9 @@ export class WorkerProcess {
       this.#isLost(`it failed: ${message.failing}`);
     } else if ("store" in message) {
       this.#heard.onStore(this.number, message.store);
-    } else {
-      if ("status" in message) {
-        this.status = message.status;
-        this.#heard.onStatus(message.status);
-      }
-      const { id } = message;
-      if (id === undefined) return;
-      this.#waiting.get(id)?.(message);
+    } else if ("status" in message) {
+      this.status = message.status;
+      this.#heard.onStatus(message.status);
     }
   }
 
@@ -160,15 +157,17 @@ export class WorkerProcess {
     return new Promise((resolve, reject) => {
       const end = (how: () => void) => {
         clearTimeout(timer);
-        this.#worker.off("exit", gone);
-        this.#waiting.delete(id);
+        this.#worker.off("exit", gone).off("message", answered);
         how();
+      };
+      // Comes after the listener of the constructor, so that the status of a reply is known.
+      const answered = (message: WorkerMessage) => {
+        if ("id" in message && message.id === id) end(() => resolve(message));
       };
       const gone = () => end(() => reject(new Error("it ended")));
       const late = () => end(() => reject(new Error("it did not answer in time")));
       const timer = setTimeout(late, withinMs);
-      this.#worker.once("exit", gone);
-      this.#waiting.set(id, (message) => end(() => resolve(message)));
+      this.#worker.once("exit", gone).on("message", answered);
       this.#tell(question(id));
     });
   }

@@ -212,15 +212,16 @@ function numbered(log: Log, { number: worker, send: tell }: SupervisorChannel): 
     void tell({ store: { kind, details } });
     return true;
   };
+  const atLevel = (level: "debug" | "info" | "warn" | "error"): Log["info"] => {
+    return (event, details) => {
+      if (!isForAll(event, details)) log[level](event, { ...details, worker } as typeof details);
+    };
+  };
   return {
-    debug: (event, details) => log.debug(event, { ...details, worker } as typeof details),
-    info: (event, details) => {
-      if (!isForAll(event, details)) log.info(event, { ...details, worker } as typeof details);
-    },
-    warn: (event, details) => log.warn(event, { ...details, worker } as typeof details),
-    error: (event, details) => {
-      if (!isForAll(event, details)) log.error(event, { ...details, worker } as typeof details);
-    },
+    debug: atLevel("debug"),
+    info: atLevel("info"),
+    warn: atLevel("warn"),
+    error: atLevel("error"),
     request: (line) => log.request(line),
     setLevel: (level) => log.setLevel(level),
     onEvent: (listener) => log.onEvent(listener),

@@ -91,6 +91,16 @@ describe("audit of live traffic", () => {
     // The minute may be over meanwhile.
     const day = told.drift.find(({ window }) => window === "day");
     assert.deepEqual([status, day?.drift], [1, 1]);
+    const killed = await audited(house, {
+      edit: (lines) => {
+        const { decidedAt: time } = line(lines, 0);
+        const serving = [-172_800_000, 1, 1].map((ms) => ({ msg: "serving", time: time + ms }));
+        // It served for two days, and its last sign of life was no request.
+        return [...serving.toSpliced(1, 0, { msg: "keys", time }), ...lines.slice(1)];
+      },
+    });
+    const why = killed.told.explained.find(({ window }) => window === "day")?.why ?? "";
+    assert.match(why, /^1 units more: a gateway ended without a last line at 20/);
     await redis.close();
   });
 

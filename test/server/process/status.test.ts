@@ -5,6 +5,7 @@ import {
   GROWING,
   joinGauges,
   readGauges,
+  worstReadinessCheck,
 } from "../../../src/server/process/status.ts";
 import {
   type MetricSources,
@@ -13,6 +14,7 @@ import {
 } from "../../../src/telemetry/metrics/metric-readers.ts";
 import { METRICS } from "../../../src/telemetry/metrics/metrics.ts";
 import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
+import type { ReadinessChecks } from "../../../src/telemetry/readiness.ts";
 import { each } from "../../support/each.ts";
 
 type Upstream = Gauges["upstreams"][number];
@@ -62,6 +64,19 @@ describe("several processes as one gateway", () => {
     ]);
     assert.deepEqual([inFlight, chargesOwed], [5, 5]);
     assert.deepEqual([keys, accounts, keysLost, keysDamaged], [3, 3, 3, 3]);
+  });
+
+  it("a check has the worst result of those that serve, and that of the watching one while none does", () => {
+    const own = { ok: false, why: "own" };
+    const worst = (...all: { ok: boolean; why?: string }[]) => {
+      const checks = all.map((store) => ({ store }) as unknown as ReadinessChecks);
+      return worstReadinessCheck(checks, "store", own);
+    };
+    const [good, away] = [{ ok: true }, { ok: false, why: "away" }];
+    assert.deepEqual(worst(), own);
+    assert.deepEqual(worst(good, good), good);
+    assert.deepEqual(worst(good, away, good), { ok: false, why: "away (1 of 3 workers)" });
+    assert.deepEqual(worst(away, away), away);
   });
 });
 

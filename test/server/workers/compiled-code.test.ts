@@ -63,6 +63,9 @@ describe("Compiled code of several processes", () => {
     assert.deepEqual(await readdir(temporary), [], "no other folder");
     await gateway[Symbol.asyncDispose]();
     assert.deepEqual(await leftOf(pids), []);
-    assert.ok((await readdir(join(given, version))).length > 100);
+    const files = await readdir(join(given, version), { withFileTypes: true });
+    assert.ok(files.length > 100);
+    const folders = files.filter((file) => file.isDirectory());
+    assert.deepEqual([await readdir(given), folders], [[version], []], "one folder for all");
   });
 });
