@@ -12,10 +12,24 @@ import {
 import { onTestFinished } from "vitest";
 import { BROWSERS } from "../../../scripts/needs.ts";
 
+/**
+ * Chromium loads the suggestions of its address bar, a page of their own, for each window, and starts
+ * a process in advance for the next site: three quarters of the time that a tab takes. This list
+ * replaces that of Playwright, whose entries follow the first line.
+ */
+const FEATURES_OFF = [
+  ...["WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess"],
+  ...["AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "PaintHolding"],
+  ...["HttpsUpgrades", "HttpsFirstBalancedModeAutoEnable", "ThirdPartyStoragePartitioning"],
+  ...["AvoidCorsURLLoaderRestartOnRedirect", "LensOverlay", "MediaRouter", "OptimizationHints"],
+  ...["NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"],
+];
+
 /** Nothing of a user's, and no word to anybody outside. The profile is a new one each time. */
 const FLAGS = [
   ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"],
   ...["--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  `--disable-features=${FEATURES_OFF.join(",")}`,
 ];
 
 const DESKTOP = { width: 1280, height: 860 };
@@ -28,7 +42,7 @@ export const LOOKS = [1440, 768, 390].flatMap((width) =>
   })),
 );
 
-/** Where the pictures of a run are kept, for people to look at; git ignores it. */
+/** Where pictures of views are kept, for people to look at; git ignores it. */
 const PICTURES = join(import.meta.dirname, "../../../reports/page");
 
 /**
@@ -100,9 +114,22 @@ export async function findings(page: Page): Promise<string[]> {
 
 /**
  * Judges a view as it is: no findings of axe, no scroll to the side, the current section in sight.
- * Keeps a picture of the whole of it, by the name of the look and the view.
+ * Keeps a picture of the whole of one that fails, and of all by `npm run pictures`, by the name of
+ * the look and the view.
  */
 export async function checkLook(page: Page, look: string, view: string): Promise<void> {
+  let isFit = false;
+  try {
+    await judge(page, view);
+    isFit = true;
+  } finally {
+    const isKept = !isFit || process.env.PICTURES !== undefined;
+    const path = join(PICTURES, look, `${view}.png`);
+    if (isKept) await page.screenshot({ path, fullPage: true });
+  }
+}
+
+async function judge(page: Page, view: string): Promise<void> {
   assert.deepEqual(await findings(page), [], view);
   const [content, window] = await page.evaluate<[number, number]>(
     "[document.documentElement.scrollWidth, innerWidth]",
@@ -111,7 +138,6 @@ export async function checkLook(page: Page, look: string, view: string): Promise
   const current = await page.locator("nav [aria-current=page]").boundingBox();
   const isSeen = current !== null && current.x >= 0 && current.x + current.width <= window;
   assert.ok(isSeen, `${view}: the current section is out of sight`);
-  await page.screenshot({ path: join(PICTURES, look, `${view}.png`), fullPage: true });
 }
 
 /** Presses Tab until the element with this name has the keyboard, as somebody without a mouse does. */
