@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { setImmediate } from "node:timers/promises";
+import { beforeEach, describe, it, vi } from "vitest";
 import { BackgroundValue } from "../../src/admin/background-value.ts";
 import { Dashboard, type DashboardSources } from "../../src/admin/dashboard-stats.ts";
 import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
@@ -114,6 +115,45 @@ describe("the bans in force", () => {
     recent.add({ kind: "ban", time: 2, gateway: "g" });
     dashboard.readIdle();
     assert.equal(asked.bans, 1);
+  });
+});
+
+describe("data of the store and of other processes", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    return () => vi.useRealTimers();
+  });
+
+  it("are each read again at an age of their own, and bans alone while no page is open", async () => {
+    await using house = await openAdminHouse();
+    const asked = { bans: 0, refused: 0, gateways: 0 };
+    const count = (name: keyof typeof asked) => async () => {
+      asked[name] += 1;
+      return [];
+    };
+    const quotas = { bans: count("bans"), gateways: { list: count("gateways") } };
+    const recall = { refused: count("refused") };
+    const { dashboard } = dashboardOf(house, { quotas, recall });
+    const seenAfter = async (ms: number) => {
+      vi.advanceTimersByTime(ms);
+      await dashboard.read();
+      return [asked.bans, asked.refused, asked.gateways];
+    };
+    assert.deepEqual(await seenAfter(0), [1, 1, 1]);
+    assert.deepEqual(await seenAfter(899), [1, 1, 1]);
+    assert.deepEqual(await seenAfter(1), [1, 1, 2]);
+    assert.deepEqual(await seenAfter(2_099), [1, 1, 3]);
+    assert.deepEqual(await seenAfter(1), [1, 2, 3]);
+    assert.deepEqual(await seenAfter(1_999), [1, 2, 4]);
+    assert.deepEqual(await seenAfter(1), [2, 2, 4]);
+    const idle = async (ms: number) => {
+      vi.advanceTimersByTime(ms);
+      dashboard.readIdle();
+      await setImmediate();
+      return [asked.bans, asked.refused, asked.gateways];
+    };
+    assert.deepEqual(await idle(59_999), [2, 2, 4]);
+    assert.deepEqual(await idle(1), [3, 2, 4]);
   });
 });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { type GatewayStatus, gatewayReports } from "../../src/telemetry/gateway-status.ts";
+import { each } from "../support/each.ts";
 
 const STATUS: GatewayStatus = {
   name: "a",
@@ -30,7 +31,12 @@ describe("the list of gateways", () => {
   });
 
   it("calls one silent after 3 s without news, not before, and gives it no rates", () => {
-    const [a, b] = reports({ ageMs: 3_000 }, { name: "b", ageMs: 3_001 });
+    const [a, b, c] = reports(
+      { ageMs: 3_000 },
+      { name: "b", ageMs: 3_001, state: "not ready", why: "store: away" },
+      { name: "c", ageMs: 4_999 },
+    );
+    assert.deepEqual([b?.why, c?.age], [null, 4], "what it told last may be over");
     assert.deepEqual([a?.state, a?.age], ["ready", 3]);
     assert.deepEqual([b?.state, b?.age], ["silent", 3]);
     assert.deepEqual([b?.requestsPerSecond, b?.refusalsPerSecond, b?.storeMs], [0, 0, null]);
@@ -59,11 +65,13 @@ describe("the list of gateways", () => {
   });
 
   it("leaves out messages that are none", () => {
-    const bad = ["", "{", "null", "[]", '"a"', "{}", JSON.stringify({ ...STATUS, started: "x" })];
-    const odd = [
-      JSON.stringify({ ...STATUS, state: "asleep" }),
-      JSON.stringify({ ...STATUS, requestsPerSecond: null }),
-    ];
+    const bad = ["", "{", "null", "[]", '"a"', "{}"];
+    const needed = ["name", "version", "config", "started", "state"] as const;
+    const rates = ["requestsPerSecond", "refusalsPerSecond"] as const;
+    const odd = each([...needed, ...rates]).flatMap((name) => {
+      return [{}, null].map((value) => JSON.stringify({ ...STATUS, [name]: value }));
+    });
+    odd.push(JSON.stringify({ ...STATUS, state: "asleep" }));
     const news = [...bad, ...odd].map((status) => ({ status, ageMs: 0 }));
     assert.deepEqual(gatewayReports(news, "a"), []);
     const [kept] = gatewayReports(

@@ -42,12 +42,20 @@ it("a queue holds 4,096 spans, those on their way included, and counts what it d
   assert.equal(queue.dropped, 11);
 });
 
-it("a batch that the collector does not take is dropped whole, and told with its reason", () => {
+it("a batch that the collector does not take is dropped whole, and told with its reason", async () => {
   const { batches, sent, queue, end } = house();
   end(512);
   batches[0]?.done({ code: 1, error: new Error("connect ECONNREFUSED") });
   assert.deepEqual(sent, ["connect ECONNREFUSED"]);
   assert.equal(queue.dropped, 512);
+  end(512);
+  await eventually(() => assert.equal(batches.length, 2));
+  batches[1]?.done({ code: 1 });
+  assert.deepEqual([sent[1], queue.dropped], ["it gave no reason", 1_024]);
+  end(512);
+  await eventually(() => assert.equal(batches.length, 3));
+  batches[2]?.done({ code: 0 });
+  assert.deepEqual([sent[2], queue.dropped], [undefined, 1_024]);
 });
 
 it("spans that are given up at the end are counted once, whatever becomes of them later", () => {

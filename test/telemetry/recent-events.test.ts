@@ -14,6 +14,21 @@ describe("the last events", () => {
     assert.deepEqual([kept.at(-1)?.number, recent.last], [201, 201]);
   });
 
+  it("of bans are kept for longer: the last 1,000 of all accounts", () => {
+    const recent = new RecentEvents();
+    const ban = { kind: "ban", env: "production", window: "day", offences: 1 } as const;
+    const add = (account: string, until: number) => {
+      recent.add({ ...ban, account, until, time: 1_000, decidedAt: 1_000, strikes: [1] });
+    };
+    add("a", 1);
+    for (let i = 0; i < 999; i++) add("b", i);
+    const bansOf = (account: string) => recent.bansOf({ account, environment: "production" });
+    assert.deepEqual([bansOf("a").length, bansOf("b").length], [1, 999]);
+    add("b", 999);
+    assert.deepEqual([bansOf("a").length, bansOf("b").length], [0, 1_000]);
+    assert.deepEqual(recent.bansOf({ account: "b", environment: "staging" }), []);
+  });
+
   it("since a number are those after it, and none after the last", () => {
     const recent = new RecentEvents();
     for (let time = 1; time <= 3; time++) recent.add(event(time));

@@ -3,10 +3,12 @@ import { describe, it } from "vitest";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import { effectiveLimits, NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { BanReport, UsageReport } from "../../../src/core/keys/usage-reports.ts";
+import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
 
 type Issued = KeyReport & { readonly key: string };
+type Description = { readonly paths: Record<string, Record<string, { responses: object }>> };
 type Problem = { readonly code: string; readonly message: string; readonly status: number };
 
 const FREE = { environment: "production", plan: "free" };
@@ -82,14 +84,19 @@ describe("a store that is away", () => {
     const store = `redis://:canary-password@127.0.0.1:${closed.port}`;
     await using house = await openAdminHouse({ store });
     const { account } = await issueOn(house, "acme");
-    const asks = [
+    const described = (await house.ask("GET", "/api/openapi.json")).json<Description>().paths;
+    for (const [method, path] of each([
       ["GET", "/api/bans"],
-      ["GET", `/api/usage/${account}`],
-      ["DELETE", "/api/bans/acme"],
-    ];
-    for (const [method = "", path = ""] of asks) {
-      const got = await house.ask(method, path);
+      ["GET", "/api/bans/{id}"],
+      ["POST", "/api/bans"],
+      ["DELETE", "/api/bans/{id}"],
+      ["GET", "/api/usage/{id}"],
+      ["GET", "/api/counts/{id}"],
+    ] as const)) {
+      const body = method === "POST" ? { id: account, for: "1h" } : undefined;
+      const got = await house.ask(method, path.replace("{id}", account), { body });
       assert.deepEqual([got.status, got.json<Problem>().code], [503, "store_unavailable"], path);
+      assert.ok("503" in (described[path]?.[method.toLowerCase()]?.responses ?? {}), path);
       assert.equal(got.fields["retry-after"], "1");
     }
     const [key] = (await house.ask("GET", "/api/keys")).json<KeyReport[]>();

@@ -70,6 +70,31 @@ describe("a search for accounts", () => {
     assert.equal((await house.ask("GET", long(200))).status, 200);
     assert.equal((await house.ask("GET", long(201))).status, 400);
     assert.equal((await house.ask("GET", "/api/accounts?order=oldest")).status, 400);
+    assert.equal((await house.ask("GET", "/api/accounts?limit=10000")).status, 200);
+    for (const limit of ["0", "10001", "", "1e3", "-1"]) {
+      const got = await house.ask("GET", `/api/accounts?limit=${limit}`);
+      const { message } = got.json<{ message: string }>();
+      assert.deepEqual(
+        [got.status, message],
+        [400, "limit must be a whole number from 1 to 10000"],
+        limit,
+      );
+    }
+  });
+
+  it("are changed together by their plan, all or none, and refused in words", async () => {
+    await using house = await openAdminHouse();
+    for (const account of ["a-1", "a-2"]) await issue(house, { account });
+    await issue(house, { account: "a-3", plan: "pro" });
+    const change = (plan: string, body: object) => {
+      return house.ask("PATCH", `/api/accounts?plan=${plan}`, { body });
+    };
+    const refused = await change("free", { plan: "none" });
+    assert.deepEqual([refused.status, refused.json().code], [400, "bad_request"], refused.text);
+    const changed = await change("free", { plan: "pro" });
+    assert.deepEqual([changed.status, changed.json()], [200, { changed: 2 }]);
+    const { found } = await followed(house, "/api/accounts?q=pro");
+    assert.deepEqual(found, ["a-1", "a-2", "a-3"]);
   });
 });
 
@@ -88,6 +113,7 @@ describe("pages of a list", () => {
       ["/api/accounts?limit=5", made],
       ["/api/accounts?limit=1&q=a-", made],
       ["/api/keys?limit=2", made],
+      ["/api/keys?limit=2&order=newest", made.toReversed()],
       ["/api/bans?limit=2", made],
       ["/api/usage?limit=3", made],
       ["/api/usage?limit=1&top=2", made.slice(0, 2)],
