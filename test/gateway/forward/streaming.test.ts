@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test } from "vitest";
 import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
@@ -11,7 +10,7 @@ import type { RawResponse } from "../../support/wire/response.ts";
 
 const MIB = 1024 ** 2;
 const house = await startTestGateway({
-  environment: { limits: { bodyBytes: "64MiB", idleTimeout: "2s" } },
+  environment: { limits: { bodyBytes: "64MiB" } },
 });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
@@ -75,58 +74,6 @@ test("32 MiB each way arrive whole", async () => {
   assert.equal(digest(new Uint8Array(await response.arrayBuffer())), digest(sent));
 });
 
-test("a client that reads slowly holds the backend back", async () => {
-  let written = 0;
-  house.backend.answer((_seen, response) => {
-    const chunk = Buffer.alloc(65_536);
-    const more = () => {
-      while (!response.destroyed && written < 64 * MIB) {
-        written += chunk.length;
-        if (!response.write(chunk)) return void response.once("drain", more);
-      }
-      response.end();
-    };
-    more();
-  });
-  await using client = await openClient(house.port);
-  client.socket.pause();
-  client.write(requestBytes({ key }));
-  let before = -1;
-  await eventually(async () => {
-    const still = written > 0 && written === before;
-    before = written;
-    await sleep(100);
-    return still;
-  });
-  assert.ok(written < 32 * MIB, `${written / MIB} MiB were taken for a client that reads none`);
-  const lines = house.lines.length;
-  client.socket.destroy();
-  assert.equal((await eventually(() => nth(lines))).why, "the client went away");
-});
-
-test("a backend that reads nothing holds the client back, and is given up after idleTimeout", async () => {
-  const lines = house.lines.length;
-  house.backend.answer((_seen, _response, request) => {
-    request.pause();
-  });
-  await using client = await openClient(house.port);
-  const fields = `Authorization: Bearer ${key}\r\nContent-Length: ${60 * MIB}\r\n`;
-  client.write(`POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
-  const chunk = Buffer.alloc(MIB);
-  for (let i = 0; i < 59; i++) client.socket.write(chunk);
-  let before = -1;
-  const left = () => client.socket.writableLength;
-  await eventually(async () => {
-    const still = left() === before;
-    before = left();
-    await sleep(100);
-    return still;
-  });
-  assert.ok(left() > 25 * MIB, `only ${left() / MIB} MiB were left with the client`);
-  const line = await eventually(() => nth(lines));
-  assert.deepEqual([line.status, line.code, line.charged], [504, "upstream_timeout", 1]);
-});
-
 test("a client that goes away takes its request at the backend along", async () => {
   let gone = false;
   house.backend.answer((_seen, response) => {
@@ -143,6 +90,7 @@ test("a client that goes away takes its request at the backend along", async () 
   await eventually(() => gone);
   const line = await eventually(() => nth(lines));
   assert.deepEqual([line.forwards, line.charged, line.decision], [1, 1, "admitted"]);
+  assert.equal(line.why, "the client went away");
 });
 
 test("a client that goes away before the answer counts as forwarded, too", async () => {

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { subscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
+import { test } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openClient, requestBytes } from "../../support/wire/client.ts";
+
+const MIB = 1024 ** 2;
+const PIECE = Buffer.alloc(65_536);
+/** More than the buffers of the system take for two connections, which is 72 MiB on some machines. */
+const ENDLESS = 1024 * MIB;
+/** A read of 64 KiB, and what waits until a pause is noticed. */
+const HELD_MAX = MIB;
+
+const MADE = ["net.client.socket", "net.server.socket"];
+const made: Socket[] = [];
+for (const kind of MADE)
+  subscribe(kind, (message) => made.push((message as { socket: Socket }).socket));
+
+/**
+ * The two sockets of the only request of a gateway in this process. What the gateway holds is what
+ * it has read from one and the system has not taken for the other: the rest is in the system, whose
+ * buffers grow with the time that a busy machine leaves them unread.
+ */
+function socketsOf({ port, backend }: TestGateway) {
+  const client = made.find(({ localPort }) => localPort === port);
+  const upstream = made.find(({ remotePort }) => remotePort === backend.port);
+  return client && upstream && { client, upstream };
+}
+
+const held = (from: Socket, to: Socket) => from.bytesRead - (to.bytesWritten - to.writableLength);
+
+const open = () => {
+  const limits = { bodyBytes: "2GiB", idleTimeout: "2s" };
+  return startTestGateway({ environment: { limits } });
+};
+
+test("a client that reads nothing holds the backend back, and is given up after idleTimeout", async (t) => {
+  await using house = await open();
+  const { key } = await house.issue({ plan: "business" });
+  let [written, most] = [0, 0];
+  house.backend.answer((_seen, response) => {
+    const more = () => {
+      while (!response.destroyed && written < ENDLESS && most <= HELD_MAX) {
+        written += PIECE.length;
+        if (!response.write(PIECE)) return void response.once("drain", more);
+      }
+    };
+    more();
+  });
+  await using client = await openClient(house.port);
+  client.socket.pause();
+  client.write(requestBytes({ key }));
+  const line = await eventually(
+    () => {
+      const sockets = socketsOf(house);
+      if (sockets) most = Math.max(most, held(sockets.upstream, sockets.client));
+      assert.ok(house.lines[0]);
+      return house.lines[0];
+    },
+    { everyMs: 1 },
+  );
+  void t.annotate(`${most / 1024} KiB of ${written / MIB} MiB`);
+  assert.ok(most > 0 && most <= HELD_MAX, `${most} bytes are held of ${written}`);
+  assert.deepEqual([line.status, line.why], [499, "the client stopped reading"]);
+  await house.law();
+});
+
+test("a backend that reads nothing holds the client back, and is given up after idleTimeout", async (t) => {
+  await using house = await open();
+  const { key } = await house.issue({ plan: "business" });
+  house.backend.answer((_seen, _response, request) => {
+    request.pause();
+  });
+  await using client = await openClient(house.port);
+  const fields = `Authorization: Bearer ${key}\r\nContent-Length: ${ENDLESS}\r\n`;
+  client.write(`POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  let [written, most] = [0, 0];
+  const more = () => {
+    while (!client.socket.destroyed && written < ENDLESS && most <= HELD_MAX) {
+      written += PIECE.length;
+      if (!client.socket.write(PIECE)) return void client.socket.once("drain", more);
+    }
+  };
+  more();
+  const line = await eventually(
+    () => {
+      const sockets = socketsOf(house);
+      if (sockets) most = Math.max(most, held(sockets.client, sockets.upstream));
+      assert.ok(house.lines[0]);
+      return house.lines[0];
+    },
+    { everyMs: 1 },
+  );
+  void t.annotate(`${most / 1024} KiB of ${written / MIB} MiB`);
+  assert.ok(most > 0 && most <= HELD_MAX, `${most} bytes are held of ${written}`);
+  assert.deepEqual([line.status, line.code, line.charged], [504, "upstream_timeout", 1]);
+  await house.law();
+});
