@@ -23,7 +23,9 @@ async function stopUnderLoad(number: number): Promise<Run> {
     response.write("first, ");
     setTimeout(() => response.end("last"), 2);
   });
-  await using served = await spawnGateway({ upstreams: [backend.origin] });
+  // It is over once all are answered: a busy machine must not end it before.
+  const limits = { drain: "10m" };
+  await using served = await spawnGateway({ upstreams: [backend.origin], limits });
   const agent = new Agent({ keepAlive: true });
   const went: RequestOutcome[] = [];
   const client = async () => {

@@ -41,6 +41,8 @@ describe("audit of live traffic", () => {
       while (!stopped.is) await (await house.ask(key, i < 2 ? "/v1/one" : "/v1/two")).text();
     });
     try {
+      const routes = () => new Set([...one.lines, ...other.lines].map(({ route }) => route));
+      await eventually(() => assert.equal(routes().size, 2));
       for (let round = 0; round < 6; round++) {
         const log = join(one.directory, `${round}.log`);
         const told = [one, other]
@@ -62,16 +64,22 @@ describe("audit of live traffic", () => {
         const args = ["audit", "--log", log, "--admin", other.adminUrl, "--config", one.file];
         const said = await runVerb([...args, "--json"], { nowMs });
         clearInterval(writing);
-        const { drift, matched, explained } = jsonOf<Told>(said);
+        const { drift, matched, explained, notCompared } = jsonOf<Told>(said);
         assert.deepEqual([said.status, drift], [0, []], said.out);
-        assert.ok(matched + explained.length >= 3, "minute, day and the operation's day");
+        // A minute that ends while the audit reads is not compared.
+        const isOver = notCompared.some(({ window }) => window === "minute");
+        const least = isOver ? 2 : 3;
+        assert.ok(
+          matched + explained.length >= least,
+          `minute, day, the operation's day: ${said.out}`,
+        );
       }
     } finally {
       stopped.is = true;
       await Promise.all(clients);
       await redis.close();
     }
-  }, 60_000);
+  });
 
   it("takes no gateway on the same store for a killed one because only another was asked", async () => {
     const redis = await startRedis();

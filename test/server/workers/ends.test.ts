@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
@@ -19,6 +20,16 @@ const HELD = 60;
 /** Resolves once the log has told of the loss of one of two processes, and of another that serves. */
 async function replacementOf(pid: number, { pids }: Crew): Promise<void> {
   await eventually(() => assert.ok(pids().length === 2 && !pids().includes(pid)));
+}
+
+/** Resolves once a process waits for something to happen, and not for a processor. */
+async function isIdle(pid: number): Promise<void> {
+  let looks = 0;
+  await eventually(() => {
+    const [, state] = /\) (\w) /.exec(readFileSync(`/proc/${pid}/stat`, "latin1")) ?? [];
+    looks = state === "S" ? looks + 1 : 0;
+    assert.ok(looks >= 3, `it is ${state}`);
+  });
 }
 
 describe.concurrent("requests under way", () => {
@@ -64,6 +75,8 @@ describe.concurrent("requests under way", () => {
     assert.equal((await crew.reload()).status, 500);
     await replacementOf(replaced, crew);
     process.kill(replaced, "SIGCONT");
+    // The second signal leaves time to write lines, and not to catch up as well.
+    await isIdle(replaced);
     process.kill(crew.gateway.pid, "SIGTERM");
     await crew.gateway.line(({ msg }) => msg === "draining");
     process.kill(crew.gateway.pid, "SIGINT");

@@ -15,6 +15,7 @@ import {
   runTollgate,
   startTollgate,
 } from "../../support/gateway/processes.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import type { TestRedis } from "../../support/redis/redis.ts";
 
 /** A gateway of several processes, started as an operator starts it, and a backend behind it. */
@@ -128,11 +129,18 @@ export async function openCrew(
       return { status: response.status, checks };
     },
     [Symbol.asyncDispose]: async () => {
+      // One that a failed test leaves stopped would hold the output, and so the end.
+      for (const pid of everServed(gateway).filter(isAlive)) process.kill(pid, "SIGCONT");
       await gateway.stop();
       await backend.close();
       await folder[Symbol.asyncDispose]();
     },
   };
+}
+
+function everServed(gateway: RunningProcess): number[] {
+  const serves = gateway.lines().filter(({ msg }) => msg === "worker_serves");
+  return serves.map(({ pid }) => Number(pid));
 }
 
 export function pidsOf(gateway: RunningProcess): number[] {
