@@ -15,6 +15,21 @@ export type Refusal = {
   readonly message?: string;
   readonly retryAfterSeconds?: number;
   readonly scope?: string;
+  /** Present if this very refusal answers one request after the other. */
+  readonly repeated?: RepeatedResponse;
+};
+
+/** Keeps what the responses to one refusal have in common; undefined before the first of them. */
+export type RepeatedResponse = { parts: ResponseParts | undefined };
+
+/** The parts of a response to a refusal that do not depend on the request. */
+export type ResponseParts = {
+  readonly errors: ErrorFormat;
+  readonly body: string;
+  readonly bodyBytes: number;
+  /** Field lines, with those of one response between them. */
+  readonly ahead: string;
+  readonly behind: string;
 };
 
 /** The result of every check in core/: a value to continue with, or one refusal to respond with. */
@@ -29,7 +44,7 @@ export function accept<T>(value: T): Result<T> {
 export function refuse(
   code: RefusalCode,
   why?: string,
-  told: Pick<Refusal, "message" | "retryAfterSeconds" | "scope"> = {},
+  told: Pick<Refusal, "message" | "retryAfterSeconds" | "scope" | "repeated"> = {},
 ): Result<never> {
   return { ok: false, refusal: why === undefined ? { code, ...told } : { code, why, ...told } };
 }

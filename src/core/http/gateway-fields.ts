@@ -49,6 +49,21 @@ function described(value: (lifecycle: Lifecycle) => string | undefined): FieldRo
   };
 }
 
+/** Those that the operation's description decides. */
+const DESCRIBED_FIELDS: readonly FieldRow[] = [
+  // Only the description announces a deprecated operation: two dates would contradict each other.
+  { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
+  { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },
+  // The successor is added to the links of the backend (RFC 8288 3).
+  { name: "Link", value: described(successorLink), replaces: "never", exposed: true },
+  {
+    name: "X-API-Stability",
+    value: described(({ stability }) => stability),
+    replaces: "stability",
+    exposed: true,
+  },
+];
+
 /**
  * The gateway's own fields of a response, one row for each
  * (docs/reference/http.md#rate-limit-fields). A new field is a new row. Those of CORS are in
@@ -100,17 +115,7 @@ const OWN_FIELDS: readonly FieldRow[] = [
     replaces: "always",
     exposed: true,
   },
-  // Only the description announces a deprecated operation: two dates would contradict each other.
-  { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
-  { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },
-  // The successor is added to the links of the backend (RFC 8288 3).
-  { name: "Link", value: described(successorLink), replaces: "never", exposed: true },
-  {
-    name: "X-API-Stability",
-    value: described(({ stability }) => stability),
-    replaces: "stability",
-    exposed: true,
-  },
+  ...DESCRIBED_FIELDS,
   // The field of a refusal, and of a backend that sends Retry-After itself.
   { name: "Retry-After", value: nothing, replaces: "never", exposed: true },
 ];
@@ -128,6 +133,17 @@ export function gatewayFields(answered: ResponseFacts, fields: string[] = []): s
   const { cors } = answered;
   if (cors !== undefined) fields.push(...corsFields(cors, answered.origin, EXPOSED));
   return fields;
+}
+
+/** The same without X-Request-Id, which is their first. */
+export function fieldsWithoutId(answered: ResponseFacts): string[] {
+  return gatewayFields(answered).slice(2);
+}
+
+/** Whether these follow from standing and cost alone: nothing else of the request decides them. */
+export function followFromStanding(answered: ResponseFacts): boolean {
+  if (answered.rateLimit !== undefined || answered.cors !== undefined) return false;
+  return DESCRIBED_FIELDS.every(({ value }) => value(answered) === undefined);
 }
 
 /**

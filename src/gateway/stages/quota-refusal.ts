@@ -85,7 +85,8 @@ function refusalFacts(verdict: QuotaDecision, cost: number, by: ChargeResult["by
     ban: ban && Math.ceil(ban.untilMs / 1_000),
   };
   const message = code === "key_banned" ? {} : { message: limitExceededMessage(standing) };
-  const refusal = refuse(code, undefined, message);
+  const repeated = by === "memory" ? { repeated: { parts: undefined } } : {};
+  const refusal = refuse(code, undefined, { ...message, ...repeated });
   return { ban, cost, code, standing, isMetered: windows.some(isMeter), logged, refusal };
 }
 

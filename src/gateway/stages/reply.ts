@@ -1,6 +1,10 @@
 import { DISCARD_BYTES_MAX } from "../../base/linger.ts";
 import { preflightFields } from "../../core/http/cors.ts";
-import { gatewayFields } from "../../core/http/gateway-fields.ts";
+import {
+  fieldsWithoutId,
+  followFromStanding,
+  gatewayFields,
+} from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
 import { allowanceRateLimit } from "../../core/http/rate-limit-fields.ts";
 import { METHODS } from "../../core/http/route.ts";
@@ -12,10 +16,12 @@ import {
   errorMediaType,
   type Refusal,
   type RefusalCode,
+  type ResponseParts,
   refusalFieldNames,
   statusOf,
 } from "../../core/refusal.ts";
 import type { RefusalField } from "../../core/refusal-table.ts";
+import { encodeFields } from "../../http1/write/message-writer.ts";
 import type { GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 
@@ -50,23 +56,38 @@ function writeRefusal(
 ): void {
   if (exchange.response.headWritten || exchange.socket.destroyed) return;
 
-  const { errors } = gateway.style;
-  const body = errorBody(refusal, errors);
   if (over || mustClose(gateway, exchange, refusal.code)) exchange.closeAfter();
-  const fields = [
-    "Content-Type",
-    errorMediaType(errors),
-    "Content-Length",
-    String(Buffer.byteLength(body)),
-    "Cache-Control",
-    "no-store",
-  ];
+  const { body, bodyBytes: length, ahead, behind } = responseParts(gateway, exchange, refusal);
+  const own: string[] = [];
   for (const name of refusalFieldNames(refusal.code)) {
     const value = fieldValue(name, gateway, exchange, { refusal, over });
-    if (value !== undefined) fields.push(name, value);
+    if (value !== undefined) own.push(name, value);
   }
-  exchange.response.writeHead(statusOf(refusal.code), gatewayFields(exchange, fields));
+  own.push("X-Request-Id", exchange.id);
+  const lines = ahead + encodeFields(own) + behind;
+  exchange.response.writeEncodedHead(statusOf(refusal.code), lines, { length, dated: false });
   exchange.response.end(body);
+}
+
+/** Kept with a refusal that is repeated, as far as nothing but the account decides them. */
+function responseParts(
+  { style: { errors } }: GatewayContext,
+  exchange: Exchange,
+  refusal: Refusal,
+): ResponseParts {
+  const { repeated } = refusal;
+  const isKept = repeated !== undefined && followFromStanding(exchange);
+  if (isKept && repeated.parts?.errors === errors) return repeated.parts;
+  const body = errorBody(refusal, errors);
+  const bodyBytes = Buffer.byteLength(body);
+  const ahead = encodeFields([
+    ...["Content-Type", errorMediaType(errors), "Content-Length", String(bodyBytes)],
+    ...["Cache-Control", "no-store"],
+  ]);
+  const behind = encodeFields(fieldsWithoutId(exchange));
+  const parts = { errors, body, bodyBytes, ahead, behind };
+  if (isKept) repeated.parts = parts;
+  return parts;
 }
 
 /**

@@ -76,8 +76,12 @@ export class ResponseWriter {
    * field cannot be sent safely. Nothing is sent before `write`, `flush` or `end`.
    */
   writeHead(status: number, fields: readonly string[]): void {
-    let head = statusLine(status) + encodeFields(fields);
-    const { length, dated } = ownFields(fields);
+    this.writeEncodedHead(status, encodeFields(fields), ownFields(fields));
+  }
+
+  /** The same with lines that `encodeFields` made, and with what their fields say. */
+  writeEncodedHead(status: number, lines: string, { length, dated }: ToldByFields): void {
+    let head = statusLine(status) + lines;
     if (!dated) head += dateLine();
     this.#hasBody = this.request.method !== "HEAD" && status !== 204 && status !== 304;
     if (this.#hasBody) {
@@ -203,7 +207,9 @@ function statusLine(status: number): string {
 }
 
 /** The length of the body by its fields, and whether they include a date. */
-function ownFields(fields: readonly string[]) {
+type ToldByFields = { readonly length: number | undefined; readonly dated: boolean };
+
+function ownFields(fields: readonly string[]): ToldByFields {
   let length: number | undefined;
   let dated = false;
   for (let i = 0; i < fields.length; i += 2) {
