@@ -20,6 +20,7 @@ import {
 } from "../../../core/quota/windows.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { sameLimits } from "./mergeable.ts";
+import { stillTold, type ToldWindows } from "./told-windows.ts";
 
 /**
  * When a call was sent and when it returned, in milliseconds of a monotonic clock, and the time on
@@ -61,14 +62,6 @@ export type RefusalDetails = {
   told: ToldWindows | undefined;
 };
 
-/** The windows of `limits`, unchanged from `fromMs` of the store's clock until the first one ends. */
-type ToldWindows = {
-  readonly limits: readonly Limit[] | undefined;
-  readonly windows: readonly WindowUsage[];
-  readonly fromMs: number;
-  readonly untilMs: number;
-};
-
 /**
  * `strikeDueMs` is the earliest instant at which refusals of this window are a strike, as far as
  * known.
@@ -96,7 +89,9 @@ export function cacheDecision(
   const kept = before?.refusal?.windows ?? others;
   const { nowMs, windows } = verdict;
   if (!isOrdinary(verdict, cost) || kept.some((one) => matters(one, nowMs, windows))) {
-    return { limits, bans, trip, used: [], refusal: wholeOf(verdict, cost, bans, kept), era: 0 };
+    const refusal = wholeOf(verdict, cost, bans, kept);
+    refusal.told = stillTold(before?.refusal?.told, limits, windows);
+    return { limits, bans, trip, used: [], refusal, era: 0 };
   }
   if (!sameWindows || before.refusal !== undefined || before.bans !== bans) {
     return {

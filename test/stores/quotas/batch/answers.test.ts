@@ -71,6 +71,37 @@ describe("an answer of a call that left before its account was forgotten", () =>
   });
 });
 
+describe("the windows of a refusal from memory", () => {
+  const told = (answers: DecisionCache) => {
+    const known = answers.get(id);
+    assert.ok(known !== undefined);
+    return answers.refused(known, ask).verdict.windows;
+  };
+
+  it("are the same list until an answer says something else of them", () => {
+    const answers = new DecisionCache(() => NOON);
+    const learn = (verdict: typeof full, limits = ask.limits) => {
+      const answer = cacheDecision({ ...ask, limits }, verdict, TRIP, answers.get(id));
+      answers.put(id, answer, answers.beginCall());
+    };
+    learn(full);
+    const first = told(answers);
+    assert.equal(told(answers), first);
+    learn({ ...full, strikes: 1 });
+    assert.equal(told(answers), first, "a strike changes none of them");
+    for (const changed of [{ used: 61 }, { resetMs: NOON + 120_000 }, { used: 60 }] as const) {
+      const before = told(answers);
+      learn({ ...full, windows: [{ ...windows[0], ...changed }] as unknown as typeof windows });
+      const after = told(answers);
+      assert.notEqual(after, before);
+      assert.deepEqual(after, [{ ...windows[0], ...changed }]);
+    }
+    const before = told(answers);
+    learn(full, [{ window: "minute", limit: 60 }]);
+    assert.notEqual(told(answers), before, "another list of limits");
+  });
+});
+
 describe("a ban that was earned while no request waited", () => {
   const ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "minute", offences: 1 } as const;
   const known = () => {

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
+import { errorOf, sendRequest } from "../../support/wire/client.ts";
+import { onlyValue, valuesOf } from "../../support/wire/response.ts";
+
+const { server } = await useRedis();
+
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /plain: { get: { operationId: plain, responses: {} } }
+  /old:
+    get: { operationId: old, deprecated: true, x-deprecated-since: "2026-01-01", responses: {} }
+  /dear: { get: { operationId: dear, x-cost: 2, responses: {} } }
+`;
+
+function open(environment: Readonly<Record<string, unknown>> = {}): Promise<TestGateway> {
+  return startTestGateway({
+    api: "./api.yaml",
+    files: { "api.yaml": API },
+    config: { store: server.url, bans: "off", plans: { free: { day: 2 } } },
+    environment,
+  });
+}
+
+/** Asks until this gateway refuses the account from memory. */
+async function useUp({ port, lines }: TestGateway, key: string, path = "/v1/plain") {
+  const before = lines.length;
+  await eventually(async () => {
+    await sendRequest(port, { key, path });
+    assert.ok(lines.slice(before).some(({ by }) => by === "memory"));
+  });
+}
+
+describe("a refusal from memory that is told again", () => {
+  it("has an id of its own and the fields of its own operation, whichever was asked before", async () => {
+    await using house = await open();
+    const { key } = await house.issue();
+    await useUp(house, key);
+    const ids = new Set<string>();
+    for (const path of ["/v1/plain", "/v1/old", "/v1/dear", "/v1/plain", "/v1/dear", "/v1/old"]) {
+      const answer = await sendRequest(house.port, { key, path });
+      assert.deepEqual([answer.status, errorOf(answer).code], [429, "rate_limited"], path);
+      ids.add(onlyValue(answer, "X-Request-Id"));
+      assert.deepEqual(valuesOf(answer, "X-RateLimit-Cost"), path === "/v1/dear" ? ["2"] : []);
+      const since = `@${Date.UTC(2026, 0, 1) / 1_000}`;
+      assert.deepEqual(valuesOf(answer, "Deprecation"), path === "/v1/old" ? [since] : []);
+    }
+    assert.equal(ids.size, 6);
+    await house.law();
+  });
+
+  it("has the form of errors and the standard fields that are configured by then", async () => {
+    await using house = await open();
+    const { key } = await house.issue();
+    await useUp(house, key);
+    const first = await sendRequest(house.port, { key, path: "/v1/plain" });
+    assert.equal(onlyValue(first, "Content-Type"), "application/json");
+    for (const [config, type, state] of [
+      [{ errors: "problem" }, "application/problem+json", 0],
+      [{ rateLimitFields: "ietf" }, "application/json", 1],
+      [{}, "application/json", 0],
+    ] as const) {
+      await house.rewrite(config);
+      assert.equal((await house.admin("/api/reload", { method: "POST" })).status, 200);
+      await useUp(house, key);
+      const answer = await sendRequest(house.port, { key, path: "/v1/plain" });
+      assert.equal(onlyValue(answer, "Content-Type"), type);
+      assert.equal(valuesOf(answer, "RateLimit").length, state);
+      assert.equal(Number(onlyValue(answer, "Content-Length")), answer.body.length);
+    }
+    await house.law();
+  });
+
+  it("names pages of other origins that may read it, each its own", async () => {
+    const origins = ["https://a.test", "https://b.test"];
+    await using house = await open({ cors: { origins } });
+    const { key } = await house.issue();
+    await useUp(house, key);
+    for (const origin of [...origins, ...origins]) {
+      const answer = await sendRequest(house.port, {
+        key,
+        path: "/v1/plain",
+        fields: [["Origin", origin]],
+      });
+      assert.equal(answer.status, 429);
+      assert.equal(onlyValue(answer, "Access-Control-Allow-Origin"), origin);
+    }
+    await house.law();
+  });
+});
