@@ -21,7 +21,7 @@ function open(environment: Readonly<Record<string, unknown>> = {}): Promise<Test
   return startTestGateway({
     api: "./api.yaml",
     files: { "api.yaml": API },
-    config: { store: server.url, bans: "off", plans: { free: { day: 2 } } },
+    config: { store: server.url, bans: "off", rateLimitFields: "off", plans: { free: { day: 2 } } },
     environment,
   });
 }
