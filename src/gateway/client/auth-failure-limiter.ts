@@ -1,8 +1,14 @@
 import { hash, randomUUID } from "node:crypto";
-import { RateLimiterMemory } from "rate-limiter-flexible";
+import { createRequire } from "node:module";
+import type * as library from "rate-limiter-flexible";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { addressGroup } from "./client-address.ts";
+
+/** By the path of its file, because the library's main module loads clients of fifteen databases. */
+const RateLimiterMemory = createRequire(import.meta.url)(
+  "rate-limiter-flexible/lib/RateLimiterMemory.js",
+) as typeof library.RateLimiterMemory;
 
 /**
  * The number of slots that addresses share. The library has a timer for each key, so it is bounded.
