@@ -20,6 +20,8 @@ export type RunVerbOptions = {
   readonly stdin?: string;
   /** Somebody sits there and answers every question so, or each of several in order. */
   readonly answer?: string | readonly string[];
+  /** Is told each question. */
+  readonly onQuestion?: (question: string) => void;
 };
 
 /** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
@@ -33,6 +35,7 @@ export async function runVerb(
     now,
     stdin = "",
     answer,
+    onQuestion = () => {},
   }: RunVerbOptions = {},
 ): Promise<Said> {
   let out = "";
@@ -50,7 +53,13 @@ export async function runVerb(
       err += text;
     },
     readIn: () => Promise.resolve(stdin),
-    ask: answer === undefined ? undefined : async () => answers.shift() ?? String(answer),
+    ask:
+      answer === undefined
+        ? undefined
+        : async (question: string) => {
+            onQuestion(question);
+            return answers.shift() ?? String(answer);
+          },
     process: NO_PROCESS,
   };
   const status = await run(args, terminal, "9.8.7");

@@ -53,14 +53,14 @@ class Turns {
   }
 }
 
+/** The parser refuses lines that end in LF alone. */
+const HEAD_END = "\r\n\r\n";
+
 /** The end of the first head in these bytes, as far as one piece goes. */
 function pieceEnd(bytes: Buffer): number {
   const most = bytes.subarray(0, PIECE_BYTES_MAX);
-  const ends = ["\r\n\r\n", "\n\n"].flatMap((blank) => {
-    const at = most.indexOf(blank, 0, "latin1");
-    return at === -1 ? [] : [at + blank.length];
-  });
-  return Math.min(most.length, ...ends);
+  const at = most.indexOf(HEAD_END, 0, "latin1");
+  return at === -1 ? most.length : at + HEAD_END.length;
 }
 
 /** One connection, between its socket and the parser that Node attached to it. */

@@ -74,8 +74,8 @@ function endWith(socket: Duplex, { status, type, body, fields }: AdminResponse):
 }
 
 /**
- * Discards further input, so that the response reaches the client (RFC 9112 9.6). Ends the
- * connection when the client does, or after a second. Reading the bytes here keeps them from the
+ * Discards further input, so that the response reaches the client (RFC 9112 9.6). The
+ * connection ends when the client ends it, or after a second. Reading the bytes here keeps them from the
  * parser, which would fail again.
  */
 function discard(socket: Duplex): void {
@@ -88,5 +88,4 @@ function discard(socket: Duplex): void {
     bytes += chunk.length;
     if (bytes > LINGER_BYTES_MAX) socket.destroy();
   });
-  socket.once("end", () => socket.end());
 }

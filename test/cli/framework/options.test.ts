@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { formatCsv } from "../../../src/cli/framework/table.ts";
+import { formatCsv, formatTable } from "../../../src/cli/framework/table.ts";
+import type { Terminal } from "../../../src/cli/framework/terminal.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 describe("the values of options", () => {
@@ -30,6 +31,43 @@ describe("the values of options", () => {
     }
     const made = await runVerb([...create, "--meta", "token=a=b", "--json", "--config", file]);
     assert.equal(made.status, 0, "a value may hold =");
+  });
+});
+
+describe("a table for people", () => {
+  it("has texts to the left and numbers to the right, and no space at the end of a line", () => {
+    const rows = [
+      ["a", 5, "x", "long text"],
+      ["long name", 1_000, 7, ""],
+    ];
+    const table = formatTable(
+      { env: {}, isTty: false } as Terminal,
+      ["NAME", "N", "MIXED", "END"],
+      rows,
+    );
+    assert.equal(
+      table,
+      [
+        "NAME          N  MIXED  END",
+        "a             5  x      long text",
+        "long name  1000  7\n",
+      ].join("\n"),
+    );
+  });
+
+  it("of the verbs has all of their summaries in one column", async () => {
+    const { out } = await runVerb(["help"]);
+    const listed = /^Usage: tollgate VERB …\n\n((?: {2}\S.*\n)+)/m.exec(out)?.[1] ?? "";
+    const columns = listed
+      .trimEnd()
+      .split("\n")
+      .map((line) => {
+        const [, name = "", summary = ""] = / {2}(\S+(?: \S+)?) {2,}(\S.*)/.exec(line) ?? [];
+        assert.notEqual(name, "", line);
+        return line.lastIndexOf(summary);
+      });
+    assert.ok(columns.length >= 15, listed);
+    assert.deepEqual([...new Set(columns)], [columns[0]], listed);
   });
 });
 

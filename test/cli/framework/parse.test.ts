@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 async function refusal(...args: string[]): Promise<string> {
@@ -62,6 +63,23 @@ describe("wrong usage", () => {
     ]) {
       const { status, err } = await runVerb(["keys", "import", String(file)]);
       assert.deepEqual([status, err], [1, `Cannot read ${file}: ${why}\n`]);
+    }
+  });
+
+  it("is no success of any verb whose configuration is not there", async () => {
+    await using folder = await openFolder();
+    const config = ["--config", join(folder.path, "none.yaml")];
+    for (const verb of each([
+      ...["status", "reload", "check", "deprecations", "explain x", "usage", "usage x"],
+      ...["bans list", "bans why x", "bans lift x", "bans add x --for 1h", "audit --log x"],
+      ...["keys list", "keys show x", "keys revoke x", "keys rotate x", "keys set x --name y"],
+      ...["keys create --env production --plan free", "keys export", "accounts list"],
+      ...["accounts show x", "accounts set x --plan pro", "accounts suspend x"],
+      ...["accounts resume x", "accounts reset x", "plans list"],
+    ])) {
+      const { status, out, err } = await runVerb([...verb.split(" "), ...config]);
+      assert.deepEqual([verb, status, out], [verb, 78, ""], err);
+      assert.match(err, /none\.yaml/);
     }
   });
 

@@ -93,6 +93,11 @@ describe("Lines of a log that no gateway wrote", () => {
 
   it("are explained one by one, or not, without either", async () => {
     const one = join(directory, "one.log");
+    await writeFile(one, `${JSON.stringify(REQUEST)}\n`);
+    const whole = await runVerb(["explain", "r1", "--log", one]);
+    const decided = "decided 2026-09-21 14:13:20Z (store)";
+    const first = `429 rate_limited  GET /v1/pets of account a_1, plan free, ${decided}\n`;
+    assert.ok(whole.out.startsWith(first), whole.out);
     for (const line of variants(REQUEST)) {
       const text = JSON.stringify(line);
       await writeFile(one, `${text}\n`);

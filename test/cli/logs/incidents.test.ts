@@ -149,9 +149,9 @@ describe("days that are over", () => {
     incidents.event(back);
     const config = { plans: new Map(), historyMs: 400 * DAY_MS };
     const read = { config, incidents, span, ledger: new Ledger([], []), alive: 1 };
-    const judged = (units: Parameters<typeof rowsOf>[0]) => {
+    const judged = (units: Parameters<typeof rowsOf>[0], nowMs = NOON + 3 * DAY_MS) => {
       const inputs = { ...read, openBefore: [], openAfter: [] };
-      const at = { nowMs: NOON + 3 * DAY_MS, createdOf: () => 0 };
+      const at = { nowMs, createdOf: () => 0 };
       const found = dayBalances(inputs, rowsOf(units).rows, at);
       return found.map(({ verdict, drift, why }) => [verdict, drift, why]);
     };
@@ -160,5 +160,7 @@ describe("days that are over", () => {
     assert.deepEqual(judged({ 0: [1, 4], 1: [9, 6] }), [next, after]);
     assert.deepEqual(judged({ 0: [1, 4], 1: [10, 6] }), [next, ["drift", 1, undefined]]);
     assert.deepEqual(judged({ 0: [1, 5], 1: [9, 6] }), [["drift", -1, undefined], after]);
+    const open = ["not compared", 0, "the day closes 15 minutes after its end"];
+    assert.deepEqual(judged({ 0: [1, 5] }, (DAY + 1) * DAY_MS), [open]);
   });
 });

@@ -4,6 +4,7 @@ import { type AccountReplay, TrafficReplay } from "../../../src/cli/logs/traffic
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import type { LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
+import { recordsFrom } from "../../support/records.ts";
 import { openFolder, writeConfig } from "../kit.ts";
 
 const START_MS = Date.UTC(2026, 10, 1);
@@ -51,6 +52,19 @@ describe("traffic that is tried again", () => {
     assert.ok((account?.bans ?? 0) > 0 && (account?.banned ?? 0) > 0, JSON.stringify(account));
     const [address] = replayed(config, all("addr:192.0.2.1"));
     assert.deepEqual([address?.bans, address?.banned, address?.limited], [0, 0, 5]);
+  });
+
+  it("is of the plan that its lines name, though the account is on another one by now", async () => {
+    const config = await configOf("{ minute: 1, day: 1000 }", "bans: off");
+    const { accounts } = recordsFrom([{ account: "acme", plan: "pro" }]);
+    const replay = new TrafficReplay({
+      plans: config,
+      environments: config.environments,
+      accounts,
+    });
+    for (let n = 0; n < 3; n++) replay.add(line(n, "acme", "GET"));
+    const [found] = replay.tried();
+    assert.deepEqual([found?.account, found?.plan, found?.limited], ["acme", "free", 2]);
   });
 
   it("counts HEAD in the windows of its operation, as GET", async () => {

@@ -141,11 +141,18 @@ describe("accounts", () => {
       assert.deepEqual([asked.status, asked.err], [1, "No account is changed\n"], answer);
     }
     assert.equal((await show("a")).plan, "free");
-    const agreed = await runVerb(args, { nowMs: NOW_MS, answer: "Y" });
+    const questions: string[] = [];
+    const onQuestion = (question: string) => void questions.push(question);
+    const agreed = await runVerb(args, { nowMs: NOW_MS, answer: "Y", onQuestion });
     assert.deepEqual([agreed.status, agreed.out], [0, "3 accounts are changed\n"]);
+    assert.deepEqual(questions, ["Change 3 accounts on plan free? [y/N]: "]);
+    await create("--account", "d");
+    const one = await runVerb(args, { nowMs: NOW_MS, answer: "y", onQuestion });
+    assert.equal(one.out, "1 account is changed\n");
+    assert.equal(questions[1], "Change 1 account on plan free? [y/N]: ");
     const back = ["accounts", "set", "--on", "business", "--plan", "free", "--yes"];
     const sure = await runVerb([...back, "--config", file], { nowMs: NOW_MS, answer: "n" });
-    assert.equal(sure.out, "3 accounts are changed\n");
+    assert.equal(sure.out, "4 accounts are changed\n");
   });
 
   it("suspend and resume tell the state, which ends by itself where it was told to", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { eventually } from "../../support/poll.ts";
-import { audited, openAudited } from "../audit-kit.ts";
+import { audited, line, openAudited } from "../audit-kit.ts";
 import { runVerb } from "../kit.ts";
 
 /** No window ends while a test runs. */
@@ -61,8 +61,12 @@ describe("audit", () => {
     await (await house.ask(key)).text();
     await eventually(() => assert.equal(house.lines.length, 1));
     const { told } = await audited(house, {
-      edit: (lines) => [...lines, { msg: "request", id: 5 }],
+      edit: (lines) => {
+        const { decidedAt: time } = line(lines, 0);
+        return [...lines, { msg: "request", id: 5 }, { msg: "counter_regression", time }];
+      },
     });
+    assert.match(told.missing.join("\n"), /the store lost charges \(counter_regression: 1\)/);
     assert.match(told.missing.join("\n"), /^1 damaged line left out, the first at .*\.log:\d+$/m);
   });
 

@@ -203,6 +203,10 @@ describe("keys", () => {
     assert.equal(jsonOf<Told>(await keys("revoke", id, "--json")).revoked !== null, true);
     assert.equal((await keys("revoke", id)).status, 0);
     assert.match((await keys("show", id)).out, /revoked 2030-01-01 00:00:01Z/);
+    const [first, second] = [await create("--account", "acme"), await create("--account", "acme")];
+    const all = await keys("revoke", "acme");
+    const lines = [first, second].map((key) => `Key ${key.id} is revoked\n`);
+    assert.deepEqual([all.status, all.out], [0, lines.join("")]);
   });
 
   it("an unknown ID is 1 for each verb, with nothing on stdout", async () => {
