@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { describe, it, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
 import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
@@ -8,6 +9,12 @@ import { startTestUpstream } from "../support/gateway/backend.ts";
 
 /** As a program in JavaScript calls it, without types. */
 const startWith = (options?: unknown) => start(options as EmbedOptions);
+
+async function createKey(configFile: string): Promise<{ readonly key: string }> {
+  const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+  const made = await runVerb([...create, "--config", configFile]);
+  return JSON.parse(made.out) as { key: string };
+}
 
 describe("an embedded gateway", () => {
   it.each([
@@ -53,14 +60,30 @@ describe("an embedded gateway", () => {
     }
   });
 
+  it("cuts the requests of a drain that is under way when it is told to stop at once", async () => {
+    await using folder = await openFolder();
+    const asked = Promise.withResolvers<void>();
+    await using upstream = await startTestUpstream(() => asked.resolve());
+    const productionUpstream = Number(new URL(upstream.origin).port);
+    const configFile = await writeConfig(folder, { productionUpstream });
+    const { key } = await createKey(configFile);
+    const gateway = await start({ configFile });
+    const headers = { Authorization: `Bearer ${key}` };
+    const answer = fetch(`${gateway.urls.production}/v1/pets`, { headers });
+    const cut = assert.rejects(answer.then((response) => response.text()));
+    await asked.promise;
+    const stopped = gateway.stop();
+    assert.equal(await Promise.race([stopped, delay(100, "waits")]), "waits");
+    await gateway.stop({ atOnce: true });
+    await Promise.all([cut, stopped]);
+  });
+
   it("serves on when the program's log throws", async () => {
     await using folder = await openFolder();
     await using upstream = await startTestUpstream();
     const productionUpstream = Number(new URL(upstream.origin).port);
     const configFile = await writeConfig(folder, { productionUpstream });
-    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
-    const made = await runVerb([...create, "--config", configFile]);
-    const { key } = JSON.parse(made.out) as { key: string };
+    const { key } = await createKey(configFile);
     let lines = 0;
     const gateway = await start({
       configFile,

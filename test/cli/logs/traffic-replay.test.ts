@@ -65,6 +65,8 @@ describe("traffic that is tried again", () => {
     for (let n = 0; n < 3; n++) replay.add(line(n, "acme", "GET"));
     const [found] = replay.tried();
     assert.deepEqual([found?.account, found?.plan, found?.limited], ["acme", "free", 2]);
+    const [single] = replayed(config, [{ ...line(0, "single", "GET"), cost: 2 }]);
+    assert.deepEqual([single?.account, single?.plan, single?.limited], ["single", "free", 1]);
   });
 
   it("counts HEAD in the windows of its operation, as GET", async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import type { Link } from "../../redis/link.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
@@ -34,7 +35,10 @@ export type InvalidationsOptions = {
   readonly probed: (failure: StoreFailure | undefined) => void;
 };
 
-const POLL_MS = 1_000;
+/** Together a second: a number is read at intervals, and its message comes by another connection. */
+const POLL_MS = 900;
+const ON_ITS_WAY_MS = 100;
+const POLL_LATE_MS = 1_000;
 const ADMIN_LATE_MS = 2_000;
 /**
  * The pause between two messages about bans: a flood that earns thousands costs two commands a
@@ -147,22 +151,38 @@ class InvalidationSubscriber {
   async #poll(): Promise<void> {
     const { versionKey } = this.#place;
     try {
-      const text = await withTimeout(this.#link.send(versionKey, "get", [versionKey]), POLL_MS);
-      const version = Number(text ?? 0);
+      const before = this.#seen;
+      const reply = this.#link.send(versionKey, "get", [versionKey]);
+      const version = Number((await withTimeout(reply, POLL_LATE_MS)) ?? 0);
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
-      // A smaller number comes from a store that was emptied. Cached decisions stay until they
-      // expire.
-      if (this.#seen !== undefined && version > this.#seen) {
+      this.#probed(undefined);
+      if (before !== undefined && version > before) await this.#hearUntil(version);
+      const seen = this.#seen;
+      if (seen === undefined || version > seen) this.#pending();
+      if (seen !== undefined && version > seen) {
         this.#missed = version;
         this.#forget(undefined);
       }
-      if (this.#seen === undefined || version > this.#seen) this.#pending();
-      this.#seen = version;
-      this.#probed(undefined);
+      // A smaller number comes from a store that was emptied, unless messages were heard meanwhile.
+      // Cached decisions stay until they expire.
+      if (seen === before || version > (seen as number)) this.#seen = version;
     } catch (error) {
       this.#probed(toStoreFailure(error));
     }
+  }
+
+  /**
+   * Waits for the messages up to this number that are on their way. Dropping every cached decision for
+   * them would also drop the bans that a failover of the store has lost.
+   */
+  async #hearUntil(version: number): Promise<void> {
+    const endMs = performance.now() + ON_ITS_WAY_MS;
+    while (performance.now() < endMs && version > (this.#seen as number)) {
+      await sleep(10, undefined, { ref: false });
+    }
+    // Messages that arrived while this process stood still are read first.
+    if (version > (this.#seen as number)) await turn();
   }
 
   #pollLater(): void {

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, describe, it } from "vitest";
+import { createInvalidations } from "../../../../src/stores/quotas/redis/invalidations.ts";
+import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import type { Link } from "../../../../src/stores/redis/link.ts";
+import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { eventually } from "../../../support/poll.ts";
+import { startRedis } from "../../../support/redis/redis.ts";
+
+const server = await startRedis();
+afterAll(() => server.close());
+
+/** Each of the two connections of a gateway may be behind the other. */
+type Behind = { readonly messagesMs?: number; readonly numbersMs?: number };
+
+function behind(link: Link, { messagesMs = 0, numbersMs = 0 }: Behind, onUp: () => void): Link {
+  const late: Pick<Link, "send" | "subscribe"> = {
+    send: async (key, name, args) => {
+      const reply = await link.send(key, name, args);
+      if (name === "get") await sleep(numbersMs);
+      return reply;
+    },
+    subscribe: (channel, heard) => {
+      const message = (text: string) => void setTimeout(() => heard.message(text), messagesMs);
+      const up = () => {
+        heard.up();
+        onUp();
+      };
+      return link.subscribe(channel, { ...heard, message, up });
+    },
+  };
+  return { ...link, clustered: link.clustered, tried: link.tried, ...late };
+}
+
+/** A gateway that hears so, the accounts that it dropped, and how often it read the number. */
+function open(prefix: string, how: Behind = {}) {
+  const seen = { dropped: [] as (string | undefined)[], read: 0, isSubscribed: false };
+  const onUp = () => {
+    seen.isSubscribed = true;
+  };
+  const link = behind(connectRedis({ address: server.address }), how, onUp);
+  const shared = createQuotaClient(link, prefix, {});
+  const events = createInvalidations({
+    ...{ shared, prefix, learn: () => {}, pending: () => {} },
+    forget: (id) => seen.dropped.push(id),
+    probed: () => (seen.read += 1),
+  });
+  return Object.assign(seen, {
+    events,
+    [Symbol.asyncDispose]: async () => {
+      events.close();
+      await link.close();
+    },
+  });
+}
+
+type Gateway = ReturnType<typeof open>;
+
+/** Once it is subscribed and has read the number at the start, it has missed nothing. */
+function hears(gateway: Gateway): Promise<void> {
+  return eventually(() => assert.ok(gateway.isSubscribed && gateway.read >= 2));
+}
+
+/** Has one gateway tell of bans until another has read the number five times more. */
+async function tellWhileRead(teller: Gateway, reader: Gateway): Promise<number> {
+  await hears(reader);
+  const enough = reader.read + 5;
+  let told = 0;
+  for (; reader.read < enough; told++) {
+    await teller.events.publish(`production:a${told}`);
+    await sleep(5);
+  }
+  return told;
+}
+
+describe.concurrent("a message and its number, which come by two connections", () => {
+  it("drop what is known of its account and of no other, if the message is the later one", async () => {
+    await using teller = open("later");
+    await using reader = open("later", { messagesMs: 40 });
+    const told = await tellWhileRead(teller, reader);
+    await eventually(() => assert.equal(reader.dropped.length, told));
+    assert.ok(!reader.dropped.includes(undefined));
+  });
+
+  it("drop nothing of the gateway that told it, if the message is the later one", async () => {
+    await using teller = open("own", { messagesMs: 40 });
+    assert.ok((await tellWhileRead(teller, teller)) > 0);
+    assert.deepEqual(teller.dropped, []);
+  });
+
+  it("drop what is known of its account and of no other, if the number is the later one", async () => {
+    await using teller = open("number");
+    await using reader = open("number", { numbersMs: 40 });
+    const told = await tellWhileRead(teller, reader);
+    await eventually(() => assert.equal(reader.dropped.length, told));
+    assert.ok(!reader.dropped.includes(undefined));
+  });
+
+  it("drop everything if the message never comes", async () => {
+    await using teller = open("never");
+    await using reader = open("never", { messagesMs: 1e6 });
+    await hears(reader);
+    await teller.events.publish("production:a");
+    await eventually(() => assert.deepEqual(reader.dropped, [undefined]));
+  });
+});
