@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { ProxyServer } from "http-proxy-3";
+import { createProxyServer } from "http-proxy-3";
 import { endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
@@ -27,15 +27,8 @@ import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts
  * would get wrong: forwarded-fields.ts writes the fields for the upstream, the response is judged
  * and replaced first, and the library never gets the client's socket (see client-stream.ts).
  */
-async function createProxy(): Promise<ProxyServer> {
-  const { createProxyServer } = await import("http-proxy-3");
-  const created = createProxyServer({ toProxy: true, prependPath: false });
-  created.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks(request));
-  return created;
-}
-
-/** Loaded with the first handshake: most gateways never see one. */
-let proxy: Promise<ProxyServer> | undefined;
+const proxy = createProxyServer({ toProxy: true, prependPath: false });
+proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks(request));
 const started = new WeakMap<object, Tunnel>();
 
 /** Asks an upstream for the WebSocket, and forwards both directions once it has agreed. */
@@ -121,19 +114,13 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       // Without a server name, Node would send the name of the Host field.
       ssl: { ...tls, servername: tls?.servername ?? "", lookup, session: session?.ticket },
     };
-    proxy ??= createProxy();
-    const connect = (ready: ProxyServer) => {
-      // It may have ended while the library was loaded.
-      if (client !== this.#client) return;
-      ready.ws(
-        request as unknown as IncomingMessage,
-        client as unknown as Socket,
-        Buffer.alloc(0),
-        to,
-        (error) => this.#failed(client, error),
-      );
-    };
-    proxy.then(connect).catch((error: Error) => this.#failed(client, error));
+    proxy.ws(
+      request as unknown as IncomingMessage,
+      client as unknown as Socket,
+      Buffer.alloc(0),
+      to,
+      (error) => this.#failed(client, error),
+    );
   }
 
   // Events of the proxy library's request. They run before its own listeners.
