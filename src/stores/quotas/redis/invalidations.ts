@@ -132,7 +132,8 @@ class InvalidationSubscriber {
     if (!Number.isSafeInteger(version) || ids.length === 0) return;
     // A gap means that a message was missed, and its content is unknown.
     const gap = this.#seen !== undefined && version > this.#seen + 1;
-    this.#seen = Math.max(this.#seen ?? 0, version);
+    // A smaller number comes from a store that counts from the beginning again.
+    this.#seen = version;
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
     if (gap || ids.includes(PENDING)) this.#pending();
     if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
