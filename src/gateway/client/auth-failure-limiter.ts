@@ -5,7 +5,10 @@ import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { addressGroup } from "./client-address.ts";
 
-/** By the path of its file, because the library's main module loads clients of fifteen databases. */
+/**
+ * By the path of its file, because the library's main module loads clients of fifteen databases. The
+ * path is no promise of the library, so that package.json names one version of it.
+ */
 const RateLimiterMemory = createRequire(import.meta.url)(
   "rate-limiter-flexible/lib/RateLimiterMemory.js",
 ) as typeof library.RateLimiterMemory;
