@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import fc from "fast-check";
 import { it } from "vitest";
 import { type AccessLogEntry, createLog } from "../../src/telemetry/log/log.ts";
 
@@ -19,4 +20,22 @@ it("every line of a refusal that is known from memory has its windows, not the f
   const lines = [day, month, day, month];
   for (const windows of lines) log.request({ ...REFUSED, windows, by: "memory" });
   assert.deepEqual(told, lines);
+});
+
+it("reads back as the texts and the duration that were logged, whatever they are", () => {
+  const text = fc.oneof(
+    fc.string(),
+    fc.string({ unit: "binary" }),
+    fc.constantFrom('"', "\\", "\x7f"),
+  );
+  const duration = fc.oneof(fc.nat(2e6), fc.nat(2 ** 50)).map((us) => us / 1_000);
+  fc.assert(
+    fc.property(text, text, text, text, duration, (method, route, path, plan, durationMs) => {
+      let line: AccessLogEntry | undefined;
+      const log = createLog({ write: (told) => (line = JSON.parse(told)) }, "info");
+      const given = { method, route, path, plan, durationMs };
+      log.request({ ...REFUSED, ...given });
+      assert.deepEqual({ ...line, ...given }, line);
+    }),
+  );
 });

@@ -1,5 +1,4 @@
 import { hash } from "node:crypto";
-import { crc32 } from "node:zlib";
 import { accept, type Result, refuse } from "../refusal.ts";
 
 export const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -20,9 +19,26 @@ export function makeKey(prefix: string, tag: string, random: (max: number) => nu
   return body + checksum(body);
 }
 
+/** The remainders of CRC-32 for each octet, least significant bit first, as in zlib. */
+const CRC_REMAINDERS = Int32Array.from({ length: 256 }, (_, octet) => {
+  let rest = octet;
+  for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ 0xedb88320 : rest >>> 1;
+  return rest;
+});
+
+/** CRC-32 of the first octets. A call of zlib for some forty of them takes twice as long. */
+function crc32(octets: Uint8Array, length: number): number {
+  let rest = -1;
+  for (let i = 0; i < length; i++) {
+    rest = (rest >>> 8) ^ (CRC_REMAINDERS[(rest ^ (octets[i] as number)) & 0xff] as number);
+  }
+  return ~rest >>> 0;
+}
+
 /** CRC-32 (as in zlib) of the whole body, in base62, padded with 0 to 6 characters. */
 export function checksum(body: string): string {
-  let rest = crc32(body);
+  const octets = Buffer.from(body);
+  let rest = crc32(octets, octets.length);
   let text = "";
   for (let i = 0; i < CHECKSUM_LENGTH; i++) {
     text = BASE62[rest % BASE62.length] + text;
@@ -30,6 +46,12 @@ export function checksum(body: string): string {
   }
   return text;
 }
+
+/**
+ * The octets of the token that is being checked, at most 102 (docs/reference/keys.md#key-shape). V8
+ * reads them four times as fast as those of a text.
+ */
+const checked = Buffer.alloc(128);
 
 /**
  * Checks shape, tag and checksum of a token, without looking anything up
@@ -40,15 +62,17 @@ export function checkKeyFormat(token: string, prefix: string, tag: string): Resu
   if (!token.startsWith(start)) return refuse("key_invalid", "another prefix or environment");
   const bodyLength = start.length + SECRET_LENGTH;
   if (token.length !== bodyLength + CHECKSUM_LENGTH) return refuse("key_invalid", "wrong length");
+  // A character that takes two octets is no digit, and would have the last ones left out.
+  if (checked.write(token) !== token.length) return refuse("key_invalid", "not base62");
   // Compared as numbers, because encoding the checksum for each request costs as much as hashing
   // the key.
   let sum = 0;
   for (let i = start.length; i < token.length; i++) {
-    const digit = DIGITS[token.charCodeAt(i)] ?? NO_DIGIT;
+    const digit = DIGITS[checked[i] as number] as number;
     if (digit === NO_DIGIT) return refuse("key_invalid", "not base62");
     if (i >= bodyLength) sum = sum * BASE62.length + digit;
   }
-  if (sum !== crc32(token.slice(0, bodyLength))) return refuse("key_invalid", "wrong checksum");
+  if (sum !== crc32(checked, bodyLength)) return refuse("key_invalid", "wrong checksum");
   return accept(token);
 }
 

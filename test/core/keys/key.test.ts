@@ -55,6 +55,14 @@ describe("A formed key", () => {
   });
 });
 
+/** The example with 256 added to the last character of its `part`. */
+function wide(part: string): string {
+  const at = EXAMPLE.lastIndexOf(part) + part.length - 1;
+  return (
+    EXAMPLE.slice(0, at) + String.fromCharCode(EXAMPLE.charCodeAt(at) + 256) + EXAMPLE.slice(at + 1)
+  );
+}
+
 describe("The shape of a key is refused without a look-up", () => {
   const last = EXAMPLE.at(-1);
   const cases: readonly (readonly [string, string, string])[] = [
@@ -64,6 +72,8 @@ describe("The shape of a key is refused without a look-up", () => {
     ["a character short", EXAMPLE.slice(0, -1), "wrong length"],
     ["a character long", `${EXAMPLE}0`, "wrong length"],
     ["with a character that is not base62", EXAMPLE.replace("Smuggle0", "Smuggle-"), "not base62"],
+    ["with a character that ends like one of base62", wide("Smuggle0"), "not base62"],
+    ["with a character of the checksum that does", wide(EXAMPLE.slice(-1)), "not base62"],
     ["with one character changed", EXAMPLE.replace("Smuggle0", "Smuggle1"), "wrong checksum"],
     [
       "with another checksum",
