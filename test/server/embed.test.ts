@@ -27,9 +27,35 @@ describe("an embedded gateway", () => {
       /^Cannot start with the option config: the options are configFile, env, log$/,
     ],
     [{ configFile: "a.yaml", env: "A=1" }, /^Cannot start with this env/],
+    [{ configFile: "a.yaml", env: null }, /^Cannot start with this env/],
     [{ configFile: "a.yaml", log: console }, /^Cannot start with this log/],
+    [null, /^Cannot start without options/],
+    [{ configFile: "" }, /^Cannot start without configFile/],
   ])("refuses %j in a sentence", async (options, expected) => {
     await assert.rejects(startWith(options), { name: "TypeError", message: expected });
+  });
+
+  it("says in its log what the configuration hardly means, and rejects with each of its mistakes", async () => {
+    await using folder = await openFolder();
+    const lines: Record<string, unknown>[] = [];
+    const configFile = await writeConfig(folder, { more: "trustedProxies: [0.0.0.0/0]" });
+    const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+    await gateway.stop();
+    const warned = lines.filter(({ msg }) => msg === "config_warning");
+    assert.deepEqual(
+      warned.map(({ level, file }) => [level, file]),
+      [["warn", configFile]],
+    );
+    assert.match(String(warned[0]?.why), /^0\.0\.0\.0\/0 is every address/);
+    assert.equal(typeof warned[0]?.line, "number");
+    await writeConfig(folder, { more: "workers: 0\nstrange: 1" });
+    const places = new RegExp(`^${configFile}:\\d+:\\d+: .*\n${configFile}:\\d+:\\d+: `);
+    await assert.rejects(start({ configFile }), { message: places });
+    await writeConfig(folder, { store: "redis://127.0.0.1:1", more: "workers: 2" });
+    await assert.rejects(
+      start({ configFile }),
+      /^Error: workers is 2: an embedded gateway runs in/,
+    );
   });
 
   it("leaves no port open where the last one cannot be had", async () => {

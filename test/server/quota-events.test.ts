@@ -1,8 +1,25 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import type { WindowUsage } from "../../src/core/quota/decide.ts";
-import { logQuotaEvents } from "../../src/server/events/quota-events.ts";
+import type { Config } from "../../src/config/config.ts";
+import type { KeyRecord } from "../../src/core/keys/records.ts";
+import type { Ban, WindowUsage } from "../../src/core/quota/decide.ts";
+import {
+  adminEventLogger,
+  lateQuotaLogger,
+  logBanEvent,
+  logKeyElsewhere,
+  logQuotaEvents,
+} from "../../src/server/events/quota-events.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
+
+/** A log, and its events as they were written. */
+function openLog() {
+  const events: Readonly<Record<string, unknown>>[] = [];
+  const log = createLog({ write: (line) => events.push(JSON.parse(line)) }, "info");
+  return { log, events };
+}
+
+const NOTHING = { nowMs: 0, granted: 1, strikes: 0, strikeDueMs: 0, repaired: false } as const;
 
 type Told = {
   /** Null for an address, which has no key. */
@@ -20,15 +37,7 @@ function toldOf(
   const told: unknown[] = [];
   const log = createLog({ write: (line) => told.push(JSON.parse(line).percent) }, "info");
   const standing = { window: "day", limit: 10, used, resetMs: 86_400_000, ...more } as const;
-  const rest = {
-    nowMs: 0,
-    granted: 1,
-    ban: undefined,
-    strikes: 0,
-    strikeDueMs: 0,
-    repaired: false,
-  };
-  const verdict = { ...rest, windows: [standing] };
+  const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
   const owner = { environment: "production", account: "a", plan: "free", key: key ?? undefined };
   const answer = { verdict, unspent: 0, admitted: true, by: "store", ...how } as const;
   logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
@@ -49,4 +58,164 @@ it("a limit is told of an account whose request the store admitted, and of no ot
   for (const how of [{ key: null }, { admitted: false }, { by: "share" }] as const) {
     assert.deepEqual(toldOf(8, {}, how), [], JSON.stringify(how));
   }
+});
+
+it("a part of a limit that is no whole number of units is told once it is used up whole", () => {
+  for (const [used, told] of [
+    [5, []],
+    [6, [80]],
+    [7, [100]],
+  ] as const) {
+    assert.deepEqual(toldOf(used, { limit: 7 }), told, `${used} of 7`);
+  }
+});
+
+it("an observed limit is told by no event, and units that merged requests took later not either", () => {
+  assert.deepEqual(toldOf(8, { observed: true }), []);
+  assert.deepEqual(toldOf(9, { observed: true }), []);
+  const { log, events } = openLog();
+  const standing = { window: "day", limit: 10, used: 10, resetMs: 86_400_000 } as const;
+  const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
+  const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
+  // Two of the same call follow: after this one 8 units were used.
+  const answer = { verdict, unspent: 2, admitted: true, by: "store" } as const;
+  logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
+  assert.deepEqual(
+    events.map(({ percent, used }) => [percent, used]),
+    [[80, 8]],
+  );
+});
+
+it("a limit of one key is told with the key, one of the plan without", () => {
+  const { log, events } = openLog();
+  const owner = { environment: "production", account: "a", plan: "free", key: { id: "k_1" } };
+  for (const part of [{ id: "@1", name: "key", key: "k_1" }, undefined]) {
+    const standing = { window: "day", limit: 10, used: 8, resetMs: 1, part } as WindowUsage;
+    const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
+    const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
+    logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
+  }
+  assert.deepEqual(
+    events.map(({ key, window, reset }) => [key, window, reset]),
+    [
+      ["k_1", "key.day", 1],
+      [undefined, "day", 1],
+    ],
+  );
+});
+
+it("overage is told by the unit after those that are included, of windows of the plan alone", () => {
+  const overageOf = (used: number, more: Partial<WindowUsage> = {}) => {
+    const { log, events } = openLog();
+    const standing = { window: "month", limit: 100, used, resetMs: 1_500, ...more } as const;
+    const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
+    const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
+    const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
+    const included = [{ window: "month", limit: 5 }] as const;
+    logQuotaEvents({ log, windows: ["month"], included }, owner, answer, 1);
+    return events.map((told) => [told.kind, told.included, told.used, told.limit, told.reset]);
+  };
+  assert.deepEqual([overageOf(5), overageOf(7)], [[], []]);
+  assert.deepEqual(overageOf(6), [["overage", 5, 6, 100, 2]]);
+  assert.deepEqual(overageOf(6, { observed: true }), []);
+  assert.deepEqual(overageOf(6, { part: { id: "1", name: "createPet" } }), []);
+  assert.deepEqual(overageOf(6, { window: "day" }), [], "nothing of a day is included");
+});
+
+it("units that were charged late are told of an account, and of no address", () => {
+  for (const [account, told] of [
+    ["acme", [[80, "acme"]]],
+    ["addr:192.0.2.1", []],
+  ] as const) {
+    const { log, events } = openLog();
+    const late = lateQuotaLogger(log, () => {
+      return { quotaEventWindows: ["day"], planBounds: new Map() } as never;
+    });
+    const usage = { window: "day", limit: 10, used: 8, resetMs: 1, from: 7, hold: 99 } as const;
+    late({ name: { environment: "production", account }, plan: "free", usage });
+    late({
+      name: { environment: "production", account },
+      plan: "free",
+      usage: { ...usage, from: 8 },
+    });
+    assert.deepEqual(
+      events.map((event) => [event.percent, event.account]),
+      told,
+    );
+  }
+});
+
+it("a ban is told to the end of its last second, with its strikes, and as observed where it is not in force", () => {
+  const ban = { window: "minute", untilMs: 60_001, offences: 2, startMs: 1 } as unknown as Ban;
+  const owner = { environment: "production", account: "a", plan: "free" };
+  const windows = [{ window: "minute", limit: 1, used: 1, resetMs: 1 }] as const;
+  for (const inForce of [ban, undefined]) {
+    const { log, events } = openLog();
+    const verdict = { ...NOTHING, nowMs: 5_000, ban: inForce, windows };
+    const earned = Object.assign({ strikesMs: [1_500, 5_000] }, ban);
+    logBanEvent(log, owner, { earned, verdict });
+    const [told, ...others] = events;
+    assert.deepEqual(
+      [others, told?.until, told?.strikes, told?.decidedAt],
+      [[], 61, [1.5, 5], 5_000],
+    );
+    assert.deepEqual([told?.window, told?.offences, told?.env], ["minute", 2, "production"]);
+    assert.equal(told?.observed, inForce === undefined ? true : undefined);
+  }
+  const { log, events } = openLog();
+  const verdict = { ...NOTHING, ban, windows };
+  logBanEvent(log, owner, { verdict, earned: undefined } as never);
+  assert.equal(events.length, 0, "a ban that began earlier");
+  const ofOther = { ...ban, window: "hour", strikesMs: [] } as const;
+  logBanEvent(log, owner, { earned: ofOther, verdict });
+  assert.equal(
+    events[0]?.window,
+    "hour",
+    "the window of a strike may be that of another operation",
+  );
+});
+
+it("a reset by a command is told with the windows as people name them", () => {
+  const { log, events } = openLog();
+  const limits = { windows: [{ window: "day", limit: 2, part: { id: "1a", name: "narrow" } }] };
+  const operations = [{ method: "GET", template: "/v1/a", limits, lifecycle: {} }];
+  const environment = { name: "production", routes: { operations }, services: [] };
+  const config = { environments: [environment] } as unknown as Pick<Config, "environments">;
+  const windows = [
+    { counter: "day", units: 3 },
+    { counter: "1a.day", units: 2 },
+    { counter: "@7.day", units: 1 },
+  ];
+  const name = { environment: "production", account: "acme" };
+  adminEventLogger(log, config)({ name, atMs: 5, windows } as never);
+  const [told] = events;
+  assert.deepEqual([told?.msg, told?.account, told?.resetAt], ["account_reset", "acme", 5]);
+  const named = told?.windows as readonly { window: string; units: number }[] | undefined;
+  assert.deepEqual(
+    named?.map(({ window, units }) => `${window} ${units}`),
+    ["day 3", "narrow.day 2", "key.day 1"],
+  );
+});
+
+it("a key that works elsewhere is told by the first gateway, and by each without a store", async () => {
+  const key = { id: "k_1", account: "acme", environment: "staging" } as KeyRecord;
+  const markers: unknown[] = [];
+  for (const [answer, told] of [
+    [true, 1],
+    [false, 0],
+    [new Error("away"), 1],
+  ] as const) {
+    const { log, events } = openLog();
+    const markFirst = async (marker: string, lifeMs: number) => {
+      markers.push([marker, lifeMs / 3_600_000]);
+      if (answer instanceof Error) throw answer;
+      return answer;
+    };
+    const on = { usedIn: "production", day: 20_000 };
+    await logKeyElsewhere({ log, quotas: { markFirst } }, key, on);
+    assert.equal(events.length, told);
+    const shown = events.map(({ kind, key: id, env, usedIn }) => [kind, id, env, usedIn]);
+    if (told > 0) assert.deepEqual(shown, [["key_elsewhere", "k_1", "staging", "production"]]);
+  }
+  assert.deepEqual(new Set(markers.map(String)), new Set(["elsewhere k_1 20000,26"]));
 });

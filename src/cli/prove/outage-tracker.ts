@@ -5,6 +5,7 @@ import type { TimeSpan } from "./promises.ts";
 /** A gateway reports an outage at most this long after it began; its windows may begin before. */
 const NOTICED_MS_MAX = 1_000;
 const LOOK_EVERY_MS = 200;
+const END_EVERY_MS = 20;
 /** A gateway renders its metrics at most once a second, so an answer may be this old. */
 const METRICS_MS_MAX = 1_000;
 /** The Unix milliseconds of two processes of one machine differ by less than this. */
@@ -31,6 +32,12 @@ export class OutageTracker {
   /** Whether a gateway has reported an outage and has not reported its end yet. */
   get isOpen(): boolean {
     return this.#spans.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY);
+  }
+
+  /** Resolves when no outage is open, or after `withinMs`. */
+  async untilBack(withinMs: number, pause: (ms: number) => Promise<unknown>): Promise<void> {
+    const untilMs = Date.now() + withinMs;
+    while (this.isOpen && Date.now() < untilMs) await pause(END_EVERY_MS);
   }
 
   /** Called with each line of a gateway's log. */

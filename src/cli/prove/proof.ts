@@ -310,9 +310,8 @@ class Trial {
 
   /** Resolves when every gateway that reported an outage has reported its end. */
   async #untilBack(pause: (ms: number) => Promise<unknown>): Promise<void> {
-    const untilMs = Date.now() + SETTLE_MS_MAX;
     await pause(100);
-    while (this.#away.isOpen && Date.now() < untilMs) await pause(20);
+    await this.#away.untilBack(SETTLE_MS_MAX, pause);
   }
 
   #compareCharges(

@@ -24,6 +24,23 @@ describe("the values of options", () => {
         /^Cannot read --cap as WINDOW=NUMBER with a window of second/,
       ],
       [[...create, "--cap", "tokens.day=1"], /^Cannot read --cap as WINDOW=NUMBER/],
+      [
+        [...create, "--limit", "fortnight=5"],
+        /^Cannot read --limit as WINDOW=NUMBER with a window of .*: the value is "fortnight=5"/,
+      ],
+      [[...create, "--limit", "day=-5"], /^Cannot read --limit as WINDOW=NUMBER/],
+      [[...create, "--limit", "day=5", "--limit", "day"], /: the value is "day"$/m],
+      [
+        [...create, "--anchor", "1st"],
+        /^Cannot read --anchor as a day of the month from 1 to 31: the value is "1st"/,
+      ],
+      [[...create, "--anchor", "1.5"], /^Cannot read --anchor .*"1\.5"/],
+      [
+        [...create, "--count", "2.5"],
+        /^Cannot read --count as a whole number: the value is "2\.5"/,
+      ],
+      [[...create, "--expires", "soon"], /^Cannot read --expires as a duration such as 10s/],
+      [[...create, "--expires", "36526d"], /^Cannot use --expires 36526d: it must be from 1ms to/],
     ] as const) {
       const said = await runVerb([...args, "--config", file]);
       assert.deepEqual([said.status, said.out], [64, ""], args.join(" "));

@@ -21,6 +21,44 @@ describe("when gateways decided without the store", () => {
     );
   });
 
+  it("is waited for, until the last gateway tells the end, and no longer than is said", async () => {
+    const away = new OutageTracker();
+    let pauses = 0;
+    const pause = async () => {
+      pauses += 1;
+      if (pauses === 3) away.onLogLine("a", { ...LINE, kind: "store_back" });
+      if (pauses === 5) away.onLogLine("b", { ...LINE, kind: "store_back" });
+      assert.ok(pauses <= 5, "both are back");
+    };
+    await away.untilBack(60_000, pause);
+    assert.equal(pauses, 0, "none was away");
+    for (const gateway of ["a", "b"]) away.onLogLine(gateway, { ...LINE, kind: "store_away" });
+    await away.untilBack(60_000, pause);
+    assert.equal(pauses, 5);
+    away.onLogLine("a", { ...LINE, kind: "store_away" });
+    await away.untilBack(0, pause);
+    assert.deepEqual([pauses, away.isOpen], [5, true]);
+  });
+
+  it("is taken for open of a killed process only until it was killed", () => {
+    const away = new OutageTracker();
+    const beforeMs = Date.now();
+    away.killed();
+    assert.equal(away.isOpen, false);
+    const [span] = away.spans;
+    assert.ok(span !== undefined && span.fromMs >= beforeMs - 1_000 && span.toMs >= beforeMs);
+    assert.equal(span.toMs - span.fromMs, 1_000);
+  });
+
+  it("is told of each bucket of a Cluster by itself", () => {
+    const away = new OutageTracker();
+    away.onLogLine("a", { ...LINE, kind: "store_away", buckets: "3,4" });
+    away.onLogLine("a", { ...LINE, kind: "store_back", buckets: "4", time: 11_000 });
+    assert.equal(away.isOpen, true);
+    away.onLogLine("a", { ...LINE, kind: "store_back", buckets: "3", time: 12_000 });
+    assert.deepEqual([away.isOpen, away.spans.map(({ toMs }) => toMs)], [false, [12_000, 11_000]]);
+  });
+
   it("is told by the count of such decisions too, where a late call was no event", async () => {
     const counts = { decided: 3 };
     const server = createServer((_, response) => {

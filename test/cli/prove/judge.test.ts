@@ -237,6 +237,14 @@ describe("the judge of a proof", () => {
     assert.deepEqual(counts([]), [1, 1, 0]);
     take({ status: 503, limit: 2, retryAfterSeconds: 6 });
     assert.deepEqual(counts(away), [2, 1, 0], "nobody waits so long for a share");
+    const sentMs = START_MS + 10_510;
+    for (const [agoMs, others] of [
+      [4_900, 1],
+      [5_100, 2],
+    ] as const) {
+      const over = [{ fromMs: sentMs - agoMs - 50, toMs: sentMs - agoMs }];
+      assert.equal(counts(over)[1], others, `the outage ended ${agoMs} ms before`);
+    }
   });
 
   it("knows a ban by its window, and finds who is admitted during one, or banned without cause", () => {

@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { audited, line, openAudited } from "../audit-kit.ts";
 import { runVerb } from "../kit.ts";
+
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /status: { get: { operationId: status, security: [], responses: {} } }
+`;
 
 /** No window ends while a test runs. */
 const CONFIG = { history: "400d", plans: { free: { month: 900 } } };
@@ -68,6 +76,26 @@ describe("audit", () => {
     });
     assert.match(told.missing.join("\n"), /the store lost charges \(counter_regression: 1\)/);
     assert.match(told.missing.join("\n"), /^1 damaged line left out, the first at .*\.log:\d+$/m);
+  });
+
+  it("asks for the counts of an address in every environment of which the logs have it", async () => {
+    const backend = await startTestUpstream();
+    const environment = (keyTag: string) => ({
+      ...{ listen: "127.0.0.1:0", keyTag, basePath: "/v1", public: "open" },
+      ...{ api: "./api.yaml", upstreams: [backend.origin] },
+    });
+    const environments = { production: environment("live"), staging: environment("test") };
+    await using house = await openAudited({
+      backend,
+      files: { "api.yaml": API },
+      config: { environments, plans: { free: { month: 900 }, open: { hour: 100 } } },
+    });
+    for (const url of each(Object.values(house.started.urls))) {
+      assert.equal((await fetch(`${url}/v1/status`)).status, 200);
+    }
+    await eventually(() => assert.equal(house.lines.length, 2));
+    const { told } = await audited(house);
+    assert.deepEqual([told.accounts, told.drift, told.missing], [2, [], []]);
   });
 
   it("compares the month that an account with an anchor has, from its start", async () => {

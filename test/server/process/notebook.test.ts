@@ -124,4 +124,40 @@ describe("a notebook", () => {
     await notebook.close();
     await store.close();
   });
+
+  it("tells at its end also what came while it was telling", async () => {
+    const { notebook, line, refused, store } = await opened();
+    line();
+    const flushed = notebook.flush();
+    line();
+    await notebook.close();
+    await flushed;
+    assert.deepEqual(await refused(), [[0, 2]]);
+    await store.close();
+  });
+
+  it("tells the last day of a key, whichever was to be told while the store was away", async () => {
+    let isAway = true;
+    const { notebook, line, store } = await opened({ isAway: () => isAway, keepsDays: false });
+    line({ key: "k_1", decidedAt: NOW - DAY_MS });
+    const flushed = notebook.flush();
+    line({ key: "k_1" });
+    await flushed;
+    isAway = false;
+    await notebook.close();
+    assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY]]);
+    await store.close();
+  });
+
+  it("keeps refused requests of as many accounts as it may, and counts on those that it has", async () => {
+    const { notebook, line, refused, store } = await opened();
+    for (let i = 0; i < 100_000; i++) line({ account: `a${i}` });
+    line({ account: "late" });
+    line({ account: "a5" });
+    await notebook.flush();
+    assert.deepEqual([await refused("a5"), await refused("a99999")], [[[0, 2]], [[0, 1]]]);
+    assert.deepEqual(await refused("late"), []);
+    await notebook.close();
+    await store.close();
+  });
 });

@@ -99,3 +99,88 @@ it("a gateway that has stopped asks the store about no further change", async ()
   for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
   assert.equal(marking.length, asked);
 });
+
+it("changes that wait for a store that is away are told when it is back, in their order, and those beyond the bound are counted", async () => {
+  let records = recordsFrom([]);
+  let changed = () => {};
+  let isAway = true;
+  let asked = 0;
+  const told: unknown[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: {
+      ready: false,
+      records: () => records,
+      onChange: (heard) => {
+        changed = heard;
+      },
+    },
+    quotas: {
+      markFirst: async () => {
+        asked += 1;
+        if (isAway) throw new Error("away");
+        return true;
+      },
+    },
+    log: createLog({ write: (line) => void told.push(JSON.parse(line).account) }, "info"),
+  });
+  const all = (plan: string, count: number) => {
+    return recordsFrom(Array.from({ length: count }, (_, i) => ({ id: `a${i}`, plan })));
+  };
+  records = all("free", 10_003);
+  changed();
+  for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(asked, 0, "records that were read after the start are no change");
+  records = all("pro", 10_003);
+  changed();
+  await eventually(() => assert.ok(asked > 0));
+  await eventually(() => assert.equal(watcher.dropped, 3));
+  assert.deepEqual(told, []);
+  isAway = false;
+  await eventually(() => assert.equal(told.length, 10_000));
+  assert.deepEqual([told[0], told.at(-1)], ["a0", "a9999"]);
+  watcher.stop();
+});
+
+it("an account keeps its marker for seconds and a key for a day, and a successor is told as a rotation", async () => {
+  const key = { account: "acme", environment: "production", name: "", scopes: [], createdMs: 1 };
+  const old = { ...key, id: "k_old", digest: "1" };
+  let records = { accounts: recordsFrom([{ id: "acme" }]).accounts, keys: [old] as unknown[] };
+  let changed = () => {};
+  const lives: [string, number][] = [];
+  const told: unknown[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: {
+      ready: true,
+      records: () => records as never,
+      onChange: (heard) => {
+        changed = heard;
+      },
+    },
+    quotas: {
+      markFirst: async (marker, lifeMs) => {
+        lives.push([marker.split(" ")[0] ?? "", lifeMs / 1_000]);
+        return true;
+      },
+    },
+    log: createLog({ write: (line) => void told.push(JSON.parse(line)) }, "info"),
+  });
+  const replaced = { ...old, replacedBy: "k_new", expiresMs: Date.now() + 60_000 };
+  const accounts = recordsFrom([{ id: "acme", plan: "pro" }]).accounts;
+  records = { accounts, keys: [replaced, { ...key, id: "k_new", digest: "2" }] };
+  changed();
+  await eventually(() => assert.equal(told.length, 2));
+  const shown = (told as Record<string, unknown>[]).map((one) => [
+    one.kind,
+    one.key,
+    one.successor,
+  ]);
+  assert.deepEqual(shown, [
+    ["key_rotated", "k_old", "k_new"],
+    ["account_changed", undefined, undefined],
+  ]);
+  assert.deepEqual(
+    lives.map(([, seconds]) => seconds),
+    [86_400, 15],
+  );
+  watcher.stop();
+});

@@ -97,3 +97,73 @@ test("a sunset that the store could not be asked about at 7 days is told at 7 da
   isAway = false;
   await eventually(() => assert.deepEqual(told, [30, 7]), WAIT);
 });
+
+test("an upstream is told by its service when it goes out and when it is back, and not while it is well", async () => {
+  const origin = "http://127.0.0.1:9001";
+  const own = { environment: "production", origin, up: true };
+  const service = { ...own, backend: "/v1/orders", up: true };
+  const told: unknown[] = [];
+  let looks = 0;
+  const write = (line: string) => {
+    const { level, kind, backend, upstream } = JSON.parse(line);
+    told.push([level, kind, backend, upstream]);
+  };
+  const stop = watchUpstreamsAndSunsets({
+    config: () => ({ environments: [] }) as unknown as Config,
+    upstreams: () => {
+      looks += 1;
+      return [own, service];
+    },
+    log: createLog({ write }, "info"),
+    quotas: { markFirst: async () => true },
+    now: () => 0,
+  });
+  onTestFinished(stop);
+  const look = async () => {
+    const before = looks;
+    await eventually(() => assert.ok(looks > before + 1), WAIT);
+    return told.splice(0);
+  };
+  assert.deepEqual(await look(), []);
+  service.up = false;
+  assert.deepEqual(await look(), [["error", "upstream_down", "/v1/orders", origin]]);
+  service.up = true;
+  assert.deepEqual(await look(), [["info", "upstream_up", "/v1/orders", origin]]);
+});
+
+test("a sunset of an operation of a service is told too, and none of an operation that is not deprecated", async () => {
+  const sunsetMs = 20 * DAY_MS;
+  const of = (template: string, deprecated: boolean) => {
+    return { operations: [{ method: "GET", template, lifecycle: { deprecated, sunsetMs } }] };
+  };
+  const services = [
+    { routes: of("/v1/orders/old", true) },
+    { routes: of("/v1/orders/new", false) },
+  ];
+  const config = { environments: [{ name: "production", routes: {}, services }] };
+  const told: unknown[] = [];
+  const marks: unknown[] = [];
+  const stop = watchUpstreamsAndSunsets({
+    config: () => config as unknown as Config,
+    upstreams: () => [],
+    log: createLog({ write: (line: string) => told.push(JSON.parse(line)) }, "info"),
+    quotas: {
+      markFirst: async (marker, lifeMs) => {
+        marks.push([marker, lifeMs / DAY_MS]);
+        return true;
+      },
+    },
+    now: () => 0,
+  });
+  onTestFinished(stop);
+  const [only] = (await eventually(() => {
+    assert.equal(told.length, 1);
+    return told;
+  }, WAIT)) as Record<string, unknown>[];
+  const { level, method, route, days, sunset } = only ?? {};
+  assert.deepEqual(
+    [level, method, route, days, sunset],
+    ["warn", "GET", "/v1/orders/old", 30, 1_728_000],
+  );
+  assert.deepEqual(marks, [[`sunset production GET /v1/orders/old ${sunsetMs} 30`, 21]]);
+});

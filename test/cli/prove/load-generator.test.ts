@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, it } from "vitest";
+import { LoadGenerator } from "../../../src/cli/prove/load-generator.ts";
+import type { SentRequest } from "../../../src/cli/prove/promises.ts";
+import { eventually } from "../../support/poll.ts";
+
+const HEEDLESS = { account: "a_heedless", key: "heedless" };
+const POLITE = { account: "a_polite", key: "polite" };
+
+type Asked = { readonly atMs: number; readonly path: string };
+
+/** A gateway that answers the polite client with `answer`, and admits everything else. */
+async function openLoaded(
+  answer: (response: ServerResponse, asked: readonly Asked[]) => void,
+  isRetryAfterLess = false,
+) {
+  const polite: Asked[] = [];
+  const taken: SentRequest[] = [];
+  const denied: [string, number][] = [];
+  const gateway = createServer(({ headers, url: path = "" }, response) => {
+    if (headers.authorization !== `Bearer ${POLITE.key}`) return void response.end("{}");
+    polite.push({ atMs: Date.now(), path });
+    answer(response, polite);
+  });
+  await once(gateway.listen(0, "127.0.0.1"), "listening");
+  const { port } = gateway.address() as AddressInfo;
+  const load = new LoadGenerator({
+    judge: {
+      take: (shot) => void taken.push(shot),
+      deniedAfterWaiting: (account, seconds) => void denied.push([account, seconds]),
+    },
+    origins: () => [`http://127.0.0.1:${port}`],
+    isRetryAfterLess,
+  });
+  load.start([HEEDLESS], [POLITE]);
+  const close = async () => {
+    await load.stop();
+    gateway.close();
+  };
+  const of = ({ account }: { account: string }) => taken.filter((shot) => shot.account === account);
+  return { polite, of, denied, [Symbol.asyncDispose]: close };
+}
+
+const refuse = (response: ServerResponse, retryAfter = "1") => {
+  response.writeHead(429, { "Retry-After": retryAfter, "X-RateLimit-Window": "second" }).end();
+};
+
+describe("the load of a proof", () => {
+  it("has a polite client that asks no sooner than it is told, and tells who is refused then", async () => {
+    await using house = await openLoaded((response, asked) => {
+      if (asked.length === 1) response.end("{}");
+      else if (asked.length < 4) refuse(response);
+      else response.end("{}");
+    });
+    await eventually(() => assert.ok(house.polite.length >= 3));
+    const [, refused, again] = house.polite;
+    const waitedMs = (again?.atMs ?? 0) - (refused?.atMs ?? 0);
+    assert.ok(waitedMs >= 1_000, `${waitedMs} ms`);
+    await eventually(() => assert.deepEqual(house.denied, [[POLITE.account, 1]]));
+    assert.ok(house.of(HEEDLESS).length > 20, "the others went on");
+  });
+
+  it("asks on while it is admitted, and after a wait that was true nobody is told of", async () => {
+    await using house = await openLoaded((response, asked) => {
+      if (asked.length === 3) refuse(response, "0");
+      else response.end("{}");
+    });
+    await eventually(() => assert.ok(house.polite.length > 5));
+    assert.deepEqual(house.denied, []);
+    const operations = new Set(house.of(POLITE).map(({ operation }) => operation));
+    assert.deepEqual([...operations], ["pets"], "a refusal of an operation is none of the plan");
+    const heedless = new Set(house.of(HEEDLESS).map(({ operation }) => operation));
+    await eventually(() => {
+      for (const { operation } of house.of(HEEDLESS)) heedless.add(operation);
+      assert.deepEqual([...heedless].sort(), ["dear", "few", "pets"]);
+    });
+  });
+
+  it("reads the fields of an answer, and with the fault planted a second less of Retry-After", async () => {
+    for (const [isRetryAfterLess, retryAfterSeconds] of [
+      [false, 70],
+      [true, 69],
+    ] as const) {
+      await using house = await openLoaded((response) => {
+        const fields = { "X-RateLimit-Limit": 5, "X-RateLimit-Remaining": 4 };
+        response.writeHead(429, {
+          ...{ ...fields, "X-RateLimit-Reset": 1_800_000_000, "X-RateLimit-Window": "minute" },
+          ...{ "X-RateLimit-Cost": 3, "Retry-After": 70 },
+        });
+        response.end();
+      }, isRetryAfterLess);
+      const [shot] = await eventually(() => {
+        assert.equal(house.of(POLITE).length, 1);
+        return house.of(POLITE);
+      });
+      assert.deepEqual(shot?.answer, {
+        ...{ status: 429, window: "minute", limit: 5, remaining: 4, cost: 3 },
+        ...{ resetSeconds: 1_800_000_000, retryAfterSeconds },
+      });
+    }
+  });
+
+  it("takes an answer that breaks off for none, and nothing that was never sent", async () => {
+    await using house = await openLoaded((response, asked) => {
+      if (asked.length > 1) return void response.end("{}");
+      response.writeHead(200, { "Content-Length": 100 }).flushHeaders();
+      response.destroy();
+    });
+    await eventually(() => assert.ok(house.of(POLITE).length > 1));
+    assert.equal(house.of(POLITE)[0]?.answer, undefined);
+    const [, next] = house.of(POLITE);
+    assert.deepEqual([next?.answer?.status, next?.answer?.cost], [200, 1]);
+    const unsent: SentRequest[] = [];
+    let asked = 0;
+    const load = new LoadGenerator({
+      judge: { take: (shot) => void unsent.push(shot), deniedAfterWaiting: () => {} },
+      origins: () => {
+        asked += 1;
+        return ["http://127.0.0.1:1"];
+      },
+      isRetryAfterLess: false,
+    });
+    load.start([HEEDLESS], []);
+    await eventually(() => assert.ok(asked > 8));
+    await load.stop();
+    assert.deepEqual(unsent, []);
+  });
+});
