@@ -59,3 +59,65 @@ test("a meter is counted as over its maximum where more was used than was charge
   assert.deepEqual(over, [0, 0, 1, 1]);
   assert.equal(counting.tallies.meterUnits.cell("tokens").value, 10 + 12 + 11 + 10);
 });
+
+test("reloads are not taken out with the other counts, as the process that ordered one counts it", () => {
+  const counting = createMetricsRecorder();
+  counting.reloaded("success");
+  counting.turnedAway("memory");
+  assert.deepEqual(Object.keys(takeCounts(counting)), ["turnedAway"]);
+  assert.equal(counting.tallies.reloads.cell("success").value, 1);
+});
+
+test("a configuration has a count of bans for each environment at once, and a series for each operation that it may", () => {
+  const counting = createMetricsRecorder();
+  const environments = [
+    { name: "production", routes: {} },
+    { name: "staging", routes: {} },
+  ];
+  const config = { hash: "abc", environments, metrics: { routes: 2 } } as never;
+  counting.configured(config, 5_000);
+  const bans = [...counting.tallies.bans.entries()];
+  assert.deepEqual(bans, [
+    [{ env: "production" }, { value: 0 }],
+    [{ env: "staging" }, { value: 0 }],
+  ]);
+  assert.deepEqual(counting.configuration(), { hash: "abc", configuredMs: 5_000 });
+  for (const route of ["/a", "/b", "/c", "/d"]) counting.tallies.routeDurations.cell("x", route);
+  const routes = [...counting.tallies.routeDurations.entries()].map(([{ route }]) => route);
+  assert.deepEqual(routes, ["/a", "/b", "overflow"]);
+});
+
+test("the gateway's own time is what store and backend leave of a request, never below 0, and a tunnel has none", () => {
+  const counting = createMetricsRecorder();
+  const { tallies } = counting;
+  const line = { env: "e", route: "/a", upstream: "u", method: "GET", source: "backend" };
+  const told = { ...line, decision: "admitted", charged: 1, forwards: 1, durationMs: 10 };
+  const count = (status: number, storeMs: number, upstreamMs: number | undefined) => {
+    counting.request({ ...told, status } as never, { storeMs, upstreamMs });
+    const { sum, counts } = tallies.overheads.cell("e");
+    return [sum, counts.reduce((all, one) => all + one, 0)];
+  };
+  assert.deepEqual(count(200, 2, 5), [0.003, 1]);
+  assert.deepEqual(count(200, 4, 8), [0.003, 2]);
+  assert.deepEqual(count(101, 0, 0), [0.003, 2]);
+  const { counts } = tallies.upstreamDurations.cell("e", "u");
+  const forwarded = () => counts.reduce((all, one) => all + one, 0);
+  assert.equal(forwarded(), 2);
+  assert.deepEqual(count(429, 2, undefined), [0.011, 3]);
+  assert.equal(forwarded(), 2, "it was not sent");
+});
+
+test("a method that is none of ours, and what is not known of a request, have a label of their own", () => {
+  const { tallies, request } = createMetricsRecorder();
+  const line = { method: "BREW", status: 405, source: "gateway", decision: "none" };
+  const told = { ...line, durationMs: 1, charged: 0, forwards: 0, code: "key_missing" };
+  request(told as never, { storeMs: 0, upstreamMs: undefined });
+  const [[labels] = []] = [...tallies.requests.entries()];
+  assert.deepEqual(labels, {
+    ...{ env: "none", route: "none", method: "OTHER", code: 405, source: "gateway" },
+  });
+  assert.equal(tallies.failures.cell("none", "key_missing").value, 1);
+  request({ ...told, code: "not_found" } as never, { storeMs: 0, upstreamMs: undefined });
+  const failures = [...tallies.failures.entries()].map(([{ reason }]) => reason);
+  assert.deepEqual(failures, ["key_missing"], "another refusal is no failure of a key");
+});

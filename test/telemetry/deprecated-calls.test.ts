@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { ADDRESSES_MAX, DeprecatedCalls } from "../../src/telemetry/history/deprecated-calls.ts";
+import {
+  ADDRESSES_MAX,
+  CALLERS_MAX,
+  DeprecatedCalls,
+} from "../../src/telemetry/history/deprecated-calls.ts";
 
 const OLD = { environment: "production", method: "GET", route: "/v1/old" };
 
@@ -47,6 +51,30 @@ describe("calls of deprecated operations", () => {
       [2],
     );
     assert.deepEqual(calls.callsOf("staging", "b"), []);
+  });
+
+  it("that were counted elsewhere are added, and the last one stays the last", () => {
+    const calls = new DeprecatedCalls();
+    const call = { ...OLD, account: "a" };
+    calls.add({ ...call, requests: 2, last: 50 });
+    assert.deepEqual(calls.add({ ...call, requests: 3, last: 40 }), {
+      ...{ ...call, requests: 5, last: 50 },
+    });
+    calls.set({ ...call, requests: 1, last: 60 });
+    assert.deepEqual(calls.list(), [{ ...call, requests: 1, last: 60 }]);
+  });
+
+  it("of accounts push out the account that called longest ago, beyond 10,000", () => {
+    const calls = new DeprecatedCalls();
+    calls.note(OLD, "addr:1", 0);
+    for (let i = 0; i < CALLERS_MAX; i++) calls.note(OLD, `a${i}`, i * 1_000);
+    assert.equal(calls.callsOf("production", "a0").length, 1);
+    calls.note(OLD, "new", CALLERS_MAX * 1_000);
+    assert.deepEqual(
+      ["a0", "a1", "new"].map((name) => calls.callsOf("production", name).length),
+      [0, 1, 1],
+    );
+    assert.equal(calls.list().length, CALLERS_MAX + 1, "the address has another place");
   });
 
   it("that were listed do not change with later ones", () => {

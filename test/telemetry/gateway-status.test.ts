@@ -57,6 +57,15 @@ describe("the list of gateways", () => {
     );
   });
 
+  it("lets one speak whose news are 3 s old", () => {
+    const odd = { config: "bbbb", ageMs: 3_000 };
+    const all = reports({}, { name: "b", ...odd }, { name: "c", ...odd });
+    assert.deepEqual(
+      all.map(({ differs }) => differs),
+      [["config"], [], []],
+    );
+  });
+
   it("marks both of two that differ, as neither is known to be right", () => {
     assert.deepEqual(
       reports({}, { name: "b", config: "bbbb" }).map(({ differs }) => differs),

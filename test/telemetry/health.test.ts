@@ -71,6 +71,22 @@ describe("the other checks", () => {
     });
   });
 
+  it("say how lost records come back, and that lines of the log are dropped, which fails nothing", () => {
+    const lost = "3 records are gone: run keys import";
+    const checks = readinessChecks(
+      observed({ keys: { ok: false, why: "of a record", lost }, logTrouble: "ENOSPC" }),
+    );
+    assert.deepEqual(
+      [checks.keys, checks.log],
+      [
+        { ok: false, why: lost },
+        { ok: true, why: "ENOSPC" },
+      ],
+    );
+    assert.equal("log" in readinessChecks(observed({})), false);
+    assert.deepEqual(readinessChecks(observed({ keys: { ok: true, lost } })).keys, { ok: true });
+  });
+
   it("fail while it drains, and tell the workers only where there are some", () => {
     assert.equal(readinessChecks(observed({ draining: true })).draining.ok, false);
     assert.equal("workers" in readinessChecks(observed({})), false);

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, it } from "vitest";
 import { readLogs } from "../../src/telemetry/log/read-log.ts";
+import { each } from "../support/each.ts";
 
 const REQUEST = {
   ...{ level: "info", time: 1_790_000_000_000, id: "r1", env: "production", account: "a_1" },
@@ -37,7 +38,21 @@ describe("a log read again", () => {
     assert.deepEqual(ids, ["r1", "größer", "r3", "r4", "r5"]);
     assert.deepEqual(events, ["draining"]);
     assert.deepEqual(tally, { lines: 12, requests: 5, damaged: 6, firstDamage: `${first}:4` });
-    assert.equal(told.at(-1)?.[0], told.at(-1)?.[1], "all bytes were told");
+    const bytes = (await stat(first)).size + (await stat(second)).size;
+    assert.deepEqual(told.at(-1), [bytes, bytes], "all bytes were told");
+    assert.ok(each(told).every(([, all]) => all === bytes));
+  });
+
+  it("has no line of more than a mebibyte, though it is whole", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "wide.log");
+    const wide = (characters: number) => {
+      const line = JSON.stringify({ ...REQUEST, path: "" });
+      return line.replace('"path":""', `"path":"${"x".repeat(characters - line.length)}"`);
+    };
+    await writeFile(file, [wide(1024 ** 2), wide(1024 ** 2 + 1), wide(900)].join("\n"));
+    const tally = await readLogs([file], { request: () => {} });
+    assert.deepEqual(tally, { lines: 3, requests: 2, damaged: 1, firstDamage: `${file}:2` });
   });
 
   it("has decided requests only with their cost", async () => {

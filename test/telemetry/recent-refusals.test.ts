@@ -54,6 +54,18 @@ describe("what is remembered of refusals", () => {
     ]);
   });
 
+  it("is the last 1,000 of those without an account or an environment", async () => {
+    const recall = new RecentRefusals();
+    const ids = Array.from({ length: 1_001 }, () => refuse(recall, undefined));
+    const kept = [0, 1, 1_000].map((i) => recall.refusal(ids[i] as string));
+    const found = (await Promise.all(kept)).map((line) => line !== undefined);
+    assert.deepEqual(found, [false, true, true]);
+    const line = { id: "elsewhere", account: "a", code: "host_unknown", status: 421 };
+    recall.add(line as AccessLogEntry);
+    assert.equal((await recall.refusal("elsewhere"))?.status, 421);
+    assert.deepEqual(await recall.refused(), [], "they are of no account");
+  });
+
   it("tells accounts of two environments apart", async () => {
     const recall = new RecentRefusals();
     const id = refuse(recall, "a", "staging");

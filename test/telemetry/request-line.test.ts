@@ -39,3 +39,59 @@ it("reads back as the texts and the duration that were logged, whatever they are
     }),
   );
 });
+
+it("has each member that is known, as it is, and none that is not", () => {
+  const lines: Record<string, unknown>[] = [];
+  const log = createLog({ write: (line) => void lines.push(JSON.parse(line)) }, "info");
+  const known = {
+    ...{
+      ...REFUSED,
+      meta: { tenant: "42" },
+      upstream: "http://10.0.0.1:80",
+      backend: "/v1/orders",
+    },
+    ...{ traceId: "0af7651916cd43dd8448eb211c80319c", decidedAt: 1_790_000_000_001, cost: 3 },
+    ...{ strikes: 2, config: "0123abcd", meters: { tokens: { hold: 5, used: 4 } } },
+    ...{ observed: ["day"], windows: [["day", 9, 10, 1_790_000_000]], holds: { tokens: 7 } },
+    ...{ monthFrom: 1_789_000_000, by: "share", ban: 1_790_000_060, why: "of a share" },
+  } as const;
+  log.request(known as unknown as AccessLogEntry);
+  const { level, time, msg, ...told } = lines[0] ?? {};
+  assert.deepEqual([level, msg, told], ["info", "request", known]);
+  assert.ok(Math.abs(Number(time) - Date.now()) < 60_000);
+  log.request({
+    ...{ ...REFUSED, env: undefined, account: undefined, key: undefined, plan: undefined },
+    ...{ route: undefined, code: undefined },
+  });
+  assert.deepEqual(Object.keys(lines[1] ?? {}), [
+    ...["level", "time", "id", "method", "path", "status", "source", "decision", "charged"],
+    ...["forwards", "durationMs", "client", "msg"],
+  ]);
+});
+
+it("is written at the level info and below, and an event with the name of its gateway, told at any level", () => {
+  for (const [level, told] of [
+    ["debug", ["event", "request", "draining"]],
+    ["info", ["event", "request", "draining"]],
+    ["warn", ["event"]],
+    ["silent", []],
+  ] as const) {
+    const lines: Record<string, unknown>[] = [];
+    const heard: unknown[] = [];
+    const log = createLog({ write: (line) => void lines.push(JSON.parse(line)) }, "error", "here");
+    log.onEvent((kind, details) => heard.push([kind, details]));
+    log.setLevel(level);
+    log.warn("ban", { account: "a" });
+    log.request(REFUSED as AccessLogEntry);
+    log.info("draining", { signal: "SIGTERM" });
+    assert.deepEqual(
+      lines.map(({ msg }) => msg),
+      told,
+      level,
+    );
+    assert.deepEqual(heard, [["ban", { account: "a" }]], "no other line is an event");
+    const [event] = lines;
+    const shown = [event?.kind, event?.gateway, event?.level, event?.account];
+    if (told.length > 0) assert.deepEqual(shown, ["ban", "here", "warn", "a"]);
+  }
+});

@@ -53,8 +53,10 @@ describe("a webhook", () => {
     for (let i = 0; i < 10_003; i++) webhook.take(event(`a_${i}`));
     assert.equal(webhook.dropped, 3);
     await eventually(() => assert.equal(receiver.tries, 1));
+    webhook.take(event("late"));
+    assert.equal(webhook.dropped, 4, "those of a message on its way are held too");
     nowMs += 24 * 3_600_000 + 1;
-    await eventually(() => assert.equal(webhook.dropped, 103), { withinMs: 60_000 });
+    await eventually(() => assert.equal(webhook.dropped, 104), { withinMs: 60_000 });
     webhook.close();
   });
 
