@@ -6,7 +6,7 @@ import { accessLogEntry } from "../../src/gateway/exchange/access-log.ts";
 import { Exchange } from "../../src/gateway/exchange/exchange.ts";
 import { ActivityRecorder } from "../../src/server/events/activity-recorder.ts";
 import { openLogPipe } from "../../src/server/process/log-pipe.ts";
-import type { ActivityStore } from "../../src/stores/quotas/quota-store.ts";
+import type { ActivityStore } from "../../src/stores/quotas/activity-store.ts";
 import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recorder.ts";

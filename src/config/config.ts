@@ -2,7 +2,7 @@ import type { HostPort } from "../core/address.ts";
 import type { CorsPolicy } from "../core/http/cors.ts";
 import type { EdgeLimits } from "../core/http/edge-limits.ts";
 import type { RouteTable } from "../core/http/route.ts";
-import type { BanPolicy } from "../core/quota/decide.ts";
+import type { BanPolicy } from "../core/quota/bans.ts";
 import type { Limit, PlanOptions, WindowName } from "../core/quota/windows.ts";
 import type { ErrorFormat } from "../core/refusal.ts";
 import type { Mistake } from "./file/mistake.ts";

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import type { KeyRecord } from "../../src/core/keys/records.ts";
-import type { Ban, WindowUsage } from "../../src/core/quota/decide.ts";
+import type { Ban } from "../../src/core/quota/bans.ts";
+import type { WindowUsage } from "../../src/core/quota/decide.ts";
 import {
   adminEventLogger,
   lateQuotaLogger,

@@ -4,11 +4,8 @@ import type { ReloadResult } from "../../config/reload.ts";
 import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
-import type {
-  ActivityStore,
-  GatewayDirectory,
-  QuotaAdmin,
-} from "../../stores/quotas/quota-store.ts";
+import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
+import type { GatewayDirectory, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Log } from "../../telemetry/log/log.ts";

@@ -1,4 +1,4 @@
-import { isAccountName } from "../../stores/quotas/quota-store.ts";
+import { isAccountName } from "../../stores/quotas/account-ref.ts";
 import { type AdminResponse, methodNotAllowed, problemResponse } from "../http/response.ts";
 import { API_ROUTES, type ApiRoute } from "./routes.ts";
 

@@ -3,7 +3,7 @@ import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
-import type { AccountRef } from "../../stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import {
   type AdminResponse,
   jsonResponse,

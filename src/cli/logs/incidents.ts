@@ -1,5 +1,5 @@
 import { dayOf } from "../../core/quota/days.ts";
-import { accountId } from "../../stores/quotas/quota-store.ts";
+import { accountId } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 
 /**

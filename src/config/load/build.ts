@@ -3,7 +3,7 @@ import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
 import type { Operation, RouteRule, RouteTable } from "../../core/http/route.ts";
-import type { BanPolicy } from "../../core/quota/decide.ts";
+import type { BanPolicy } from "../../core/quota/bans.ts";
 import type { Limit, PlanOptions, WindowName } from "../../core/quota/windows.ts";
 import type { CertificateFiles, Config, EnvironmentConfig, PathServiceConfig } from "../config.ts";
 import type { LimitOverrides } from "../schema/limits.ts";

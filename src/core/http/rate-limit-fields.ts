@@ -1,4 +1,5 @@
-import type { Ban, WindowUsage } from "../quota/decide.ts";
+import type { Ban } from "../quota/bans.ts";
+import type { WindowUsage } from "../quota/decide.ts";
 import {
   type DecidedRequest,
   type RateLimitInfo,

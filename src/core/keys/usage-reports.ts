@@ -1,5 +1,6 @@
+import type { Ban } from "../quota/bans.ts";
 import type { Calendar } from "../quota/calendar.ts";
-import type { Ban, QuotaDecision, WindowUsage } from "../quota/decide.ts";
+import type { QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
 import {
   isCap,

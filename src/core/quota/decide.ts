@@ -1,3 +1,11 @@
+import {
+  type Ban,
+  type BanPolicy,
+  earnedBan,
+  type NewBan,
+  nextStrikeMs,
+  recentStrikes,
+} from "./bans.ts";
 import { markMeters, type WindowCount, withoutMarks } from "./window-count.ts";
 import {
   costIn,
@@ -7,41 +15,9 @@ import {
   type Limit,
   latestEnd,
   mayStrike,
-  type WindowName,
   windowEnd,
   windowStart,
 } from "./windows.ts";
-
-/**
- * The rules of a ban (docs/reference/http.md#bans). Times are in milliseconds; `factor` is a number
- * of at least 1.
- */
-export type BanPolicy = {
-  readonly strikes: number;
-  readonly withinMs: number;
-  readonly graceMs: number;
-  readonly durationMs: number;
-  readonly factor: number;
-  readonly maxMs: number;
-  readonly forgetAfterMs: number;
-  /** An earned ban is announced and counted and clears the strikes, but is not kept. */
-  readonly observe?: boolean;
-};
-
-/**
- * `window` is the one whose refusals made the strikes. If it belongs to an operation, `operation`
- * is that operation's number. `offences` counts this ban too.
- */
-export type Ban = {
-  readonly untilMs: number;
-  readonly lengthMs: number;
-  readonly window: WindowName;
-  readonly operation?: string;
-  readonly offences: number;
-};
-
-/** A ban that was just earned, and the instants of the strikes that made it, including the last. */
-export type NewBan = Ban & { readonly strikesMs: readonly number[] };
 
 /**
  * The stored state of an account; its usage by counter (`counterName`). An ended ban is kept until
@@ -282,10 +258,10 @@ function strike(
   let left = refused;
   const strikesMs = [...past.strikesMs];
   const { refusedMs } = held(usage, at);
-  while (left > 0 && nowMs >= dueMs(refusedMs, strikesMs, bans)) {
+  while (left > 0 && nowMs >= nextStrikeMs(refusedMs, strikesMs, bans)) {
     strikesMs.push(nowMs);
     left -= 1;
-    if (recent(strikesMs, bans, nowMs) < bans.strikes) continue;
+    if (recentStrikes(strikesMs, bans, nowMs) < bans.strikes) continue;
     const ban = earnedBan(past.ban, bans, nowMs, at);
     const within = strikesMs.filter((atMs) => nowMs - atMs < bans.withinMs);
     const earned = { ...ban, strikesMs: within };
@@ -294,30 +270,6 @@ function strike(
     return { strikesMs: [], ban: past.ban, earned };
   }
   return { strikesMs, ban: past.ban };
-}
-
-function earnedBan(last: Ban | undefined, bans: BanPolicy, nowMs: number, at: Limit): Ban {
-  const { window, part } = at;
-  const offences = (last?.offences ?? 0) + 1;
-  const lengthMs = banLength(bans, offences - 1);
-  const ban = { untilMs: nowMs + lengthMs, lengthMs, window, offences };
-  return part === undefined ? ban : { ...ban, operation: part.id };
-}
-
-/** The earliest instant of the next strike: strictly after the grace of the window, and spaced. */
-function dueMs(refusedMs: number, strikesMs: readonly number[], bans: BanPolicy): number {
-  const lastMs = strikesMs.at(-1);
-  const afterRefusalMs = refusedMs + bans.graceMs + 1;
-  return lastMs === undefined ? afterRefusalMs : Math.max(afterRefusalMs, lastMs + bans.graceMs);
-}
-
-function recent(strikesMs: readonly number[], bans: BanPolicy, nowMs: number): number {
-  return strikesMs.filter((atMs) => nowMs - atMs < bans.withinMs).length;
-}
-
-/** `duration × factor^offences`, up to `max`; whole milliseconds. */
-export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: number): number {
-  return Math.min(maxMs, Math.floor(durationMs * factor ** Math.min(offences, 1024)));
 }
 
 /**
@@ -359,8 +311,8 @@ function verdictOf(
   const strikeDueMs =
     bans === undefined || inForce || refusedMs === 0
       ? nowMs
-      : Math.max(nowMs, dueMs(refusedMs, account.strikesMs, bans));
+      : Math.max(nowMs, nextStrikeMs(refusedMs, account.strikesMs, bans));
   const ban = inForce ? account.ban : undefined;
-  const strikes = bans === undefined ? 0 : recent(account.strikesMs, bans, nowMs);
+  const strikes = bans === undefined ? 0 : recentStrikes(account.strikesMs, bans, nowMs);
   return { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
 }

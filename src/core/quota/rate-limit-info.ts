@@ -1,4 +1,5 @@
-import type { Ban, QuotaDecision, WindowUsage } from "./decide.ts";
+import type { Ban } from "./bans.ts";
+import type { QuotaDecision, WindowUsage } from "./decide.ts";
 import { costIn, currentEnd, fitsLimit, isMeter, type Limit, type WindowName } from "./windows.ts";
 
 /** The request that windows decided: its share of a decision for several. */

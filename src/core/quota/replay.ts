@@ -1,10 +1,5 @@
-import {
-  type AccountState,
-  type BanPolicy,
-  decide,
-  NEW_ACCOUNT_STATE,
-  type QuotaDecision,
-} from "./decide.ts";
+import type { BanPolicy } from "./bans.ts";
+import { type AccountState, decide, NEW_ACCOUNT_STATE, type QuotaDecision } from "./decide.ts";
 import { rateLimitRefusal, windowLabel } from "./rate-limit-info.ts";
 import type { PastOutcome, ReplayEntry } from "./replay-log.ts";
 import type { Limit } from "./windows.ts";

@@ -1,6 +1,6 @@
 import { AgingMap } from "../../base/aging-map.ts";
 import type { Limit } from "../../core/quota/windows.ts";
-import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import { addressGroup } from "./client-address.ts";
 
 /** The terms of requests without a key to public operations of an environment. */

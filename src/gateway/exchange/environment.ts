@@ -3,16 +3,12 @@ import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { comparablePath, isUnder, type PathMatching } from "../../core/http/path-pattern.ts";
 import type { RouteTable } from "../../core/http/route.ts";
 import type { ForeignKeyFormat } from "../../core/keys/key.ts";
-import type { BanPolicy } from "../../core/quota/decide.ts";
+import type { BanPolicy } from "../../core/quota/bans.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
 import type { ErrorFormat } from "../../core/refusal.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
-import type {
-  AccountRef,
-  ChargeResult,
-  QuotaAdmin,
-  QuotaDecider,
-} from "../../stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../stores/quotas/account-ref.ts";
+import type { ChargeResult, QuotaAdmin, QuotaDecider } from "../../stores/quotas/quota-store.ts";
 import type {
   DeprecatedCall,
   DeprecatedOperation,

@@ -12,7 +12,7 @@ import {
 } from "../../core/keys/records.ts";
 import { type Limit, sortByLength } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
-import { type AccountRef, accountId } from "../../stores/quotas/quota-store.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { AnonymousClient } from "../client/anonymous-clients.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";

@@ -1,4 +1,5 @@
-import type { Ban, QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
+import type { Ban } from "../../core/quota/bans.ts";
+import type { QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
 import { heldUnits, isHeldByOthers } from "../../core/quota/meters.ts";
 import {
   limitExceededMessage,

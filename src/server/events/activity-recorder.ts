@@ -1,11 +1,6 @@
 import { dayOf } from "../../core/quota/days.ts";
-import {
-  type AccountRef,
-  type ActivityStore,
-  accountId,
-  isAddressAccount,
-  type RefusalCount,
-} from "../../stores/quotas/quota-store.ts";
+import { type AccountRef, accountId, isAddressAccount } from "../../stores/quotas/account-ref.ts";
+import type { ActivityStore, RefusalCount } from "../../stores/quotas/activity-store.ts";
 import {
   DeprecatedCalls,
   type DeprecatedOperation,

@@ -5,13 +5,13 @@ import { includedOf } from "../../core/keys/usage-reports.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { costIn, isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
-import {
-  type AdminEvent,
-  type ChargeResult,
-  isAddressAccount,
-  type LateBan,
-  type LateUsage,
-  type QuotaAdmin,
+import { isAddressAccount } from "../../stores/quotas/account-ref.ts";
+import type {
+  AdminEvent,
+  ChargeResult,
+  LateBan,
+  LateUsage,
+  QuotaAdmin,
 } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 

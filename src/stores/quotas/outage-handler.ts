@@ -2,8 +2,8 @@ import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Holds, MeterChange, MeterUse } from "../../core/quota/meters.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { StoreFailure } from "../redis/store-failure.ts";
+import type { AccountRef } from "./account-ref.ts";
 import type {
-  AccountRef,
   AccountRequest,
   ChargeResult,
   FailurePolicy,

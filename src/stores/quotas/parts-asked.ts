@@ -1,5 +1,6 @@
 import { errorMessage } from "../../base/messages.ts";
-import type { AccountRef, OnMissing, StorePart } from "./quota-store.ts";
+import type { AccountRef } from "./account-ref.ts";
+import type { OnMissing, StorePart } from "./quota-store.ts";
 
 /** Asks about many accounts of a store whose parts may be unreachable. */
 export class PartsAsked {

@@ -1,66 +1,13 @@
-import { ID_PATTERN, isAddressName } from "../../core/keys/records.ts";
+import type { Ban, NewBan } from "../../core/quota/bans.ts";
 import type { Calendar } from "../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
-import type {
-  Ban,
-  NewBan,
-  QuotaDecision,
-  QuotaRequest,
-  WindowUsage,
-} from "../../core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../core/quota/decide.ts";
 import type { Holds, MeterUse } from "../../core/quota/meters.ts";
 import type { Limit, WindowName } from "../../core/quota/windows.ts";
 import type { GatewayNews } from "../../telemetry/gateway-status.ts";
-import type {
-  DeprecatedCall,
-  DeprecatedOperation,
-} from "../../telemetry/history/deprecated-calls.ts";
+import type { AccountRef } from "./account-ref.ts";
+import type { ActivityStore } from "./activity-store.ts";
 import type { UsageMarks } from "./usage-marks.ts";
-
-/** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
-export type AccountRef = {
-  readonly environment: string;
-  readonly account: string;
-  /** Both as one text, if the name is kept: building and hashing it costs half a microsecond. */
-  readonly id?: string;
-  /** Set by the store: the account's bucket, computed once if the name is kept. */
-  bucket?: number | undefined;
-};
-
-/** An account as one text; no environment has a colon in its name. */
-export function accountId({ environment, account, id }: AccountRef): string {
-  return id ?? `${environment}:${account}`;
-}
-
-/** The account of a text that `accountId` made. */
-export function parseAccountId(id: string): AccountRef {
-  const colon = id.indexOf(":");
-  return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
-}
-
-/**
- * Whether the account is a client address, under which requests without a key are counted. Such an
- * account has no history.
- */
-export function isAddressAccount({ account }: AccountRef): boolean {
-  return isAddressName(account);
-}
-
-/** As `isAddressAccount`, for the text that `accountId` made. No other account has a colon in it. */
-export function isAddressId(id: string): boolean {
-  return id.startsWith("addr:", id.indexOf(":") + 1);
-}
-
-/**
- * The names under which requests without a key are counted: `addr:192.0.2.1`, `addr:2001:db8:0:0::/64`,
- * `addr:other` (docs/reference/plans.md#public-operations).
- */
-const ADDRESS_ACCOUNT = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
-
-/** Whether a store can hold counts under this name: the id of an account, or a client address. */
-export function isAccountName(text: string): boolean {
-  return ID_PATTERN.test(text) || ADDRESS_ACCOUNT.test(text);
-}
 
 /**
  * An answer of the store. `by` says how it was decided. `store`: by the store that all gateways
@@ -329,41 +276,6 @@ export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
   reconfigure(policy: StorePolicy): void;
 
   close(): Promise<void>;
-}
-
-/** Requests of an account that were refused on a day of UTC, counted since 1970. */
-export type RefusalCount = {
-  readonly name: { readonly environment: string; readonly account: string };
-  readonly day: number;
-  readonly requests: number;
-};
-
-/** The id of a key, and a day on which it was used. */
-export type KeyUse = { readonly key: string; readonly day: number };
-
-/**
- * Notes that gateways send to the store now and then, many in a few calls
- * (docs/reference/history.md#notes). No decision depends on them.
- */
-export interface ActivityStore {
-  /** Adds to the history of the accounts. Returns those that were not added, for a later call. */
-  addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]>;
-  /**
-   * Remembers the last day of each key. Rejects if the store is unreachable; a repeated call does
-   * no harm.
-   */
-  addUsed(used: readonly KeyUse[]): Promise<void>;
-  /**
-   * Adds calls of deprecated operations. Returns the sums of these accounts, over all gateways, in
-   * order. Rejects if the store is unreachable: then nothing was added.
-   */
-  addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]>;
-  /** The last day on which each of the keys was used. Keys that never were are left out. */
-  lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>>;
-  /**
-   * Up to 10,000 accounts that called each of the operations. Rejects if the store is unreachable.
-   */
-  calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
 }
 
 /** The messages of the gateways that share the store, under their names. */

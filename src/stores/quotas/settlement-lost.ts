@@ -1,6 +1,6 @@
 import { formatDay } from "../../core/quota/days.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
-import type { AccountRef } from "./quota-store.ts";
+import type { AccountRef } from "./account-ref.ts";
 
 /** Units of a meter on a day that are told and will not be counted. `ids` are those of requests. */
 export type LostSettlement = {

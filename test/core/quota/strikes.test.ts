@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import {
-  banLength,
-  decide,
-  type QuotaDecision,
-  type QuotaRequest,
-} from "../../../src/core/quota/decide.ts";
+import { banLength } from "../../../src/core/quota/bans.ts";
+import { decide, type QuotaDecision, type QuotaRequest } from "../../../src/core/quota/decide.ts";
 import { BANS, DAY, DAY_1, HOUR, MINUTE, NOON, SECOND, timeline } from "./timeline.ts";
 
 describe("decide() counts a strike", () => {

@@ -1,9 +1,5 @@
-import {
-  type BanPolicy,
-  decide,
-  NEW_ACCOUNT_STATE,
-  type QuotaDecision,
-} from "../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../src/core/quota/bans.ts";
+import { decide, NEW_ACCOUNT_STATE, type QuotaDecision } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 
 export const SECOND = 1_000;

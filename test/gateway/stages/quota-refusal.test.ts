@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ban, WindowUsage } from "../../../src/core/quota/decide.ts";
+import type { Ban } from "../../../src/core/quota/bans.ts";
+import type { WindowUsage } from "../../../src/core/quota/decide.ts";
 import { OpenHolds } from "../../../src/gateway/client/open-holds.ts";
 import type { Exchange } from "../../../src/gateway/exchange/exchange.ts";
 import type { DecisionFacts } from "../../../src/gateway/exchange/exchange-record.ts";

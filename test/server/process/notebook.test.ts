@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { ActivityRecorder } from "../../../src/server/events/activity-recorder.ts";
+import type { ActivityStore } from "../../../src/stores/quotas/activity-store.ts";
 import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
-import type { ActivityStore } from "../../../src/stores/quotas/quota-store.ts";
 import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
 import { PartsAsked } from "../../../src/stores/quotas/parts-asked.ts";
-import type { AccountRef, MissingPart } from "../../../src/stores/quotas/quota-store.ts";
+import type { MissingPart } from "../../../src/stores/quotas/quota-store.ts";
 
 const NODES = ["10.0.0.1:6379", "10.0.0.2:6379"] as const;
 const name = (account: string): AccountRef => ({ environment: "production", account });

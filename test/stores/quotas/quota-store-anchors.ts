@@ -3,7 +3,8 @@ import { describe, it } from "vitest";
 import { type Calendar, changeAnchor } from "../../../src/core/quota/calendar.ts";
 import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/rate-limit-info.ts";
 import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
-import type { AccountRef, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { BANS, type Bench, DAY, SECOND, spend, spendTimes } from "./quota-store-kit.ts";
 
 const FROM_15: Calendar = [{ day: 15, fromMs: 0 }];

@@ -4,11 +4,8 @@ import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../src/core/quota/decide.ts";
 import { crossedLimits, rateLimitRefusal } from "../../../src/core/quota/rate-limit-info.ts";
 import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
-import type {
-  AccountRef,
-  ChargeResult,
-  QuotaStore,
-} from "../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
+import type { ChargeResult, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import {
   BANS,
   type Bench,

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { dayOf, formatDay } from "../../../src/core/quota/days.ts";
-import type { AccountRef, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
+import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { Bench, DAY, type OpenQuotaStore, spend } from "./quota-store-kit.ts";
 
 const OCTOBER_30 = Date.UTC(2026, 9, 30);

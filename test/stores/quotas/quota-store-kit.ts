@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach } from "vitest";
-import type { BanPolicy, QuotaRequest, WindowUsage } from "../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../src/core/quota/bans.ts";
+import type { QuotaRequest, WindowUsage } from "../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
-import type {
-  AccountRef,
-  ChargeResult,
-  QuotaStore,
-} from "../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
+import type { ChargeResult, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 
 /** A store whose clock the test holds. Each opening is of an empty store, or of accounts of its own. */
 export type OpenQuotaStore = (now: () => number) => Promise<QuotaStore>;

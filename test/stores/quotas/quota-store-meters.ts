@@ -3,11 +3,8 @@ import { afterEach, describe, it } from "vitest";
 import { dayOf } from "../../../src/core/quota/days.ts";
 import { type Holds, meterPart } from "../../../src/core/quota/meters.ts";
 import { isMeter } from "../../../src/core/quota/windows.ts";
-import type {
-  AccountRef,
-  ChargeResult,
-  QuotaStore,
-} from "../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
+import type { ChargeResult, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { eventually } from "../../support/poll.ts";
 import { BANS, DAY, MINUTE, START } from "./quota-store-kit.ts";
 

@@ -1,20 +1,17 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
+import type { BanPolicy } from "../../../src/core/quota/bans.ts";
 import {
   type AccountState,
-  type BanPolicy,
   decide,
   NEW_ACCOUNT_STATE,
   type QuotaRequest,
 } from "../../../src/core/quota/decide.ts";
 import { rateLimitRefusal, retryAfterSeconds } from "../../../src/core/quota/rate-limit-info.ts";
 import { type Limit, mergeLimits } from "../../../src/core/quota/windows.ts";
-import type {
-  AccountRef,
-  ChargeResult,
-  QuotaStore,
-} from "../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
+import type { ChargeResult, QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { type Bench, START } from "./quota-store-kit.ts";
 
 const CREATE = { id: "1z141z3", name: "createPet" };

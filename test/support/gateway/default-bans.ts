@@ -1,4 +1,4 @@
-import type { BanPolicy } from "../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../src/core/quota/bans.ts";
 
 /** `bans` as it is by default (docs/configuration.md#bans). */
 export const DEFAULT_BANS: BanPolicy = {

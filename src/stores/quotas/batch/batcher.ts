@@ -1,13 +1,9 @@
-import type { NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { NewBan } from "../../../core/quota/bans.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts";
+import { type AccountRef, accountId } from "../account-ref.ts";
 import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
-import {
-  type AccountRef,
-  type AccountRequest,
-  accountId,
-  type ChargeResult,
-  type StoreUnavailable,
-} from "../quota-store.ts";
+import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import {
   type CachedDecision,
   cacheDecision,

@@ -1,11 +1,5 @@
-import type {
-  Ban,
-  BanPolicy,
-  NewBan,
-  QuotaDecision,
-  QuotaRequest,
-  WindowUsage,
-} from "../../../core/quota/decide.ts";
+import type { Ban, BanPolicy, NewBan } from "../../../core/quota/bans.ts";
+import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import {
   costIn,
   counterName,

@@ -1,5 +1,6 @@
 import type { QuotaRequest } from "../../../core/quota/decide.ts";
-import type { AccountRef, ChargeResult, StoreUnavailable } from "../quota-store.ts";
+import type { AccountRef } from "../account-ref.ts";
+import type { ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import type { CachedDecision } from "./cached-decision.ts";
 import { samePolicy } from "./mergeable.ts";
 

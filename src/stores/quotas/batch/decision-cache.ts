@@ -1,8 +1,10 @@
 import { AgingMap } from "../../../base/aging-map.ts";
-import type { Ban, NewBan, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Ban, NewBan } from "../../../core/quota/bans.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
+import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { type AccountRef, accountId, type ChargeResult, isAddressId } from "../quota-store.ts";
+import type { ChargeResult } from "../quota-store.ts";
 import { type CachedDecision, countIn, withBan, withCounts } from "./cached-decision.ts";
 import { couldCauseBan, decisionAfter, refusalKind } from "./known-refusal.ts";
 

@@ -1,5 +1,6 @@
+import type { BanPolicy } from "../../../core/quota/bans.ts";
 import { sameCalendar } from "../../../core/quota/calendar.ts";
-import type { BanPolicy, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 
 /** Whether two requests can be merged: they have the same cost, plan, limits and ban policy. */

@@ -1,10 +1,8 @@
-import {
-  type AccountState,
-  type BanPolicy,
-  NEW_ACCOUNT_STATE,
-} from "../../../core/quota/decide.ts";
+import type { BanPolicy } from "../../../core/quota/bans.ts";
+import { type AccountState, NEW_ACCOUNT_STATE } from "../../../core/quota/decide.ts";
 import { counterWindow, type Limit, latestEnd } from "../../../core/quota/windows.ts";
-import { type AccountRef, type BanCause, isAddressAccount } from "../quota-store.ts";
+import { type AccountRef, isAddressAccount } from "../account-ref.ts";
+import type { BanCause } from "../quota-store.ts";
 
 /**
  * One account in memory, flat to be small. `limits` are those of its last request, which was made

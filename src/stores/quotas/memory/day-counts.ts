@@ -1,5 +1,5 @@
 import { closesMs, DAY_MS, type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
-import { type AccountRef, accountId, parseAccountId } from "../quota-store.ts";
+import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
 import type { AccountDayCount, DayCount, DayFiles } from "./day-files.ts";
 
 /**

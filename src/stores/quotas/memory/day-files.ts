@@ -7,7 +7,7 @@ import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { METER_NAME } from "../../../core/quota/meters.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
-import type { AccountRef } from "../quota-store.ts";
+import type { AccountRef } from "../account-ref.ts";
 
 /** The counts of one account on one day, and the plan of its last request of that day. */
 export type DayCount = {

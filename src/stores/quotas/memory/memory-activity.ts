@@ -7,7 +7,7 @@ import {
 } from "../../../telemetry/history/deprecated-calls.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
-import type { ActivityStore, KeyUse, RefusalCount } from "../quota-store.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../activity-store.ts";
 import type { AcknowledgedUsage } from "../usage-marks.ts";
 import type { DayCounts } from "./day-counts.ts";
 import { MemoryUsageMarks } from "./memory-usage-marks.ts";

@@ -1,8 +1,7 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import type { Ban, BanPolicy } from "../../../core/quota/bans.ts";
 import { type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
 import {
-  type Ban,
-  type BanPolicy,
   decide,
   NEW_ACCOUNT_STATE,
   type QuotaDecision,
@@ -12,19 +11,18 @@ import { type Holds, heldUnits, type MeterUse, meterChanges } from "../../../cor
 import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
-import {
-  type AccountBan,
-  type AccountRef,
-  type BanCause,
-  type ChargeResult,
-  type ImposedBan,
-  isAddressAccount,
-  type LateUsage,
-  type OddCharges,
-  type QuotaStore,
-  type ResetScope,
-  type ResetWindow,
-  type StorePolicy,
+import { type AccountRef, isAddressAccount } from "../account-ref.ts";
+import type {
+  AccountBan,
+  BanCause,
+  ChargeResult,
+  ImposedBan,
+  LateUsage,
+  OddCharges,
+  QuotaStore,
+  ResetScope,
+  ResetWindow,
+  StorePolicy,
 } from "../quota-store.ts";
 import { reportLost } from "../settlement-lost.ts";
 import type { UsageMarks } from "../usage-marks.ts";

@@ -1,5 +1,5 @@
 import { lastClosedDay } from "../../../core/quota/days.ts";
-import { accountId, parseAccountId } from "../quota-store.ts";
+import { accountId, parseAccountId } from "../account-ref.ts";
 import type { AcknowledgedUsage, UsageMark, UsageMarks } from "../usage-marks.ts";
 
 /** The marks of the only gateway of a memory store: a part of its notes. */

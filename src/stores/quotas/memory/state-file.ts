@@ -1,13 +1,15 @@
 import { readFile } from "node:fs/promises";
 import { NAME_PATTERN } from "../../../core/keys/edit-rules.ts";
-import type { AccountState, Ban } from "../../../core/quota/decide.ts";
+import type { Ban } from "../../../core/quota/bans.ts";
+import type { AccountState } from "../../../core/quota/decide.ts";
 import { METER_NAME } from "../../../core/quota/meters.ts";
 import type { WindowCount } from "../../../core/quota/window-count.ts";
 import { CAP_ID, OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { fileErrorMessage } from "../../files/replace-file.ts";
-import { type AccountRef, type BanCause, isAccountName } from "../quota-store.ts";
+import { type AccountRef, isAccountName } from "../account-ref.ts";
+import type { BanCause } from "../quota-store.ts";
 
 /** One account in the file of the memory store. */
 export type SavedAccount = AccountRef & {

@@ -1,8 +1,8 @@
 import { DAY_MS } from "../../../core/quota/days.ts";
 import type { WindowUsage } from "../../../core/quota/decide.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import type { AccountRef } from "../account-ref.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
-import type { AccountRef } from "../quota-store.ts";
 import type { MeterDebt } from "./meter-debts.ts";
 
 /** Counts above `from`, up to `to`, that no quota event has reported. */

@@ -1,10 +1,10 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { costIn, type Limit } from "../../../core/quota/windows.ts";
 import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import type { AccountRef } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
 import type {
-  AccountRef,
   AccountRequest,
   ChargeResult,
   FailurePolicy,

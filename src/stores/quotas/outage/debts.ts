@@ -1,8 +1,9 @@
 import { dayOf } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import { costIn } from "../../../core/quota/windows.ts";
+import { type AccountRef, accountId } from "../account-ref.ts";
 import type { OnSettlementLost, UncertainCharge } from "../outage-handler.ts";
-import { type AccountRef, accountId, type LateUsage } from "../quota-store.ts";
+import type { LateUsage } from "../quota-store.ts";
 import {
   type AccountDebt,
   addDay,

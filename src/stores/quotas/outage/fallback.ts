@@ -3,9 +3,9 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
 import { StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import type { AccountRef } from "../account-ref.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
-  AccountRef,
   AccountRequest,
   ChargeResult,
   FailurePolicy,

@@ -8,8 +8,8 @@ import {
 } from "../../../core/quota/decide.ts";
 import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import { type AccountRef, accountId } from "../account-ref.ts";
 import type { OnSettlementLost } from "../outage-handler.ts";
-import { type AccountRef, accountId } from "../quota-store.ts";
 import { BoundedAccounts } from "./bounded-accounts.ts";
 import { Debts } from "./debts.ts";
 

@@ -1,7 +1,7 @@
 import { dayOf } from "../../../core/quota/days.ts";
 import type { Holds, MeterChange } from "../../../core/quota/meters.ts";
+import type { AccountRef } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import type { AccountRef } from "../quota-store.ts";
 import { type AccountDebt, windowDebt } from "./account-debt.ts";
 
 type Queue = { waiting: AccountDebt[]; sending: Promise<void> | undefined };

@@ -1,10 +1,10 @@
 import { closesMs } from "../../../core/quota/days.ts";
 import { windowEnd } from "../../../core/quota/windows.ts";
 import { isInMotion, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { isAddressAccount } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { CountCorrections, UncertainCharge, WindowTotal } from "../outage-handler.ts";
-import { isAddressAccount } from "../quota-store.ts";
 import { accountScript } from "../redis/account-scripts.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import { counterField } from "../redis/window-fields.ts";

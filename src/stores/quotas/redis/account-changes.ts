@@ -1,7 +1,8 @@
 import type { StoreFailure } from "../../redis/store-failure.ts";
+import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { type AccountRef, type AdminEvent, accountId, parseAccountId } from "../quota-store.ts";
+import type { AdminEvent } from "../quota-store.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";

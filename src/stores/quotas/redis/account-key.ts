@@ -1,5 +1,5 @@
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
-import { type AccountRef, accountId } from "../quota-store.ts";
+import { type AccountRef, accountId } from "../account-ref.ts";
 
 /**
  * The bucket of an account, one of 16. It never changes (docs/decisions/one-hash-per-account.md).

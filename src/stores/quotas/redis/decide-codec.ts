@@ -1,11 +1,6 @@
+import { type Ban, type BanPolicy, banLength } from "../../../core/quota/bans.ts";
 import { type Calendar, calendarText } from "../../../core/quota/calendar.ts";
-import {
-  type Ban,
-  type BanPolicy,
-  banLength,
-  type QuotaDecision,
-  type QuotaRequest,
-} from "../../../core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { decideScript } from "./account-scripts.ts";

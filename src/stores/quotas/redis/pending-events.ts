@@ -3,13 +3,8 @@ import { DAY_MS } from "../../../core/quota/days.ts";
 import { WINDOW_ROWS } from "../../../core/quota/windows.ts";
 import { defineScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import {
-  type AdminEvent,
-  accountId,
-  type BanEvent,
-  parseAccountId,
-  type ResetWindow,
-} from "../quota-store.ts";
+import { accountId, parseAccountId } from "../account-ref.ts";
+import type { AdminEvent, BanEvent, ResetWindow } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 const LATE_MS = 2_000;

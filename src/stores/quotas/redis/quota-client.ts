@@ -10,8 +10,9 @@ import {
   toStoreFailure,
   withTimeout,
 } from "../../redis/store-failure.ts";
+import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import type { CallOutcome } from "../batch/outcomes.ts";
-import { type AccountRef, type AccountRequest, isAddressAccount } from "../quota-store.ts";
+import type { AccountRequest } from "../quota-store.ts";
 import { accountKey, bucketOf } from "./account-key.ts";
 import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 

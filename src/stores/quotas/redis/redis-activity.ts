@@ -8,8 +8,8 @@ import {
 } from "../../../telemetry/history/deprecated-calls.ts";
 import { defineScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import type { ActivityStore, KeyUse, RefusalCount } from "../activity-store.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import type { ActivityStore, KeyUse, RefusalCount } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
 import { accountScript } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";

@@ -1,9 +1,10 @@
 import { hash, randomUUID } from "node:crypto";
 import type { ConnectionOptions } from "node:tls";
 import { errorMessage } from "../../../base/messages.ts";
+import type { Ban } from "../../../core/quota/bans.ts";
 import { calendarText } from "../../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
-import type { Ban, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
@@ -11,6 +12,7 @@ import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
 import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import type { AccountRef } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
 import { DecisionCache } from "../batch/decision-cache.ts";
@@ -22,7 +24,6 @@ import {
 } from "../outage-handler.ts";
 import type {
   AccountBan,
-  AccountRef,
   AdminEvent,
   BanCause,
   ImposedBan,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type { Ban } from "../../../../src/core/quota/bans.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { Batcher } from "../../../../src/stores/quotas/batch/batcher.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import type { CallOutcome } from "../../../../src/stores/quotas/batch/outcomes.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { BanPolicy } from "../../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import {
   type MergedRequest,
   newQueue,

@@ -3,7 +3,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, it } from "vitest";
 import { AgingMap } from "../../../../src/base/aging-map.ts";
-import type { Ban, QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type { Ban } from "../../../../src/core/quota/bans.ts";
+import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../../src/core/quota/windows.ts";
 import {
   type CachedDecision,

@@ -4,12 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { BanPolicy } from "../../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import type { Limit, WindowName } from "../../../../src/core/quota/windows.ts";
 import { AnonymousClients } from "../../../../src/gateway/client/anonymous-clients.ts";
 import { normalizeAddress } from "../../../../src/gateway/client/client-address.ts";
+import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
-import type { AccountRef, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { costs, limitsUpTo } from "../../../core/quota/asks.ts";
 
 let directory: string;

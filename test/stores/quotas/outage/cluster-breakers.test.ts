@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { AccountRef, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
+import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
 import { each } from "../../../support/each.ts";

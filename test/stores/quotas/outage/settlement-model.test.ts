@@ -17,9 +17,9 @@ import {
   type Limit,
   sortByLength,
 } from "../../../../src/core/quota/windows.ts";
+import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
 import { settlementDebt } from "../../../../src/stores/quotas/outage/settlement-queues.ts";
-import type { AccountRef } from "../../../../src/stores/quotas/quota-store.ts";
 import { RESET_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
 import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import {

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { BanPolicy } from "../../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../../../../src/core/quota/windows.ts";
 import { costs, limitsUpTo } from "../../../core/quota/asks.ts";
 

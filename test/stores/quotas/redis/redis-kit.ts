@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import type { BanPolicy, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import { DenyDuringOutage } from "../../../../src/stores/quotas/outage-handler.ts";
 import type {
-  AccountRef,
   ChargeResult,
   QuotaStore,
   StoreUnavailable,

@@ -1,0 +1,66 @@
+import type { Limit, WindowName } from "./windows.ts";
+
+/**
+ * The rules of a ban (docs/reference/http.md#bans). Times are in milliseconds; `factor` is a number
+ * of at least 1.
+ */
+export type BanPolicy = {
+  readonly strikes: number;
+  readonly withinMs: number;
+  readonly graceMs: number;
+  readonly durationMs: number;
+  readonly factor: number;
+  readonly maxMs: number;
+  readonly forgetAfterMs: number;
+  /** An earned ban is announced and counted and clears the strikes, but is not kept. */
+  readonly observe?: boolean;
+};
+
+/**
+ * `window` is the one whose refusals made the strikes. If it belongs to an operation, `operation`
+ * is that operation's number. `offences` counts this ban too.
+ */
+export type Ban = {
+  readonly untilMs: number;
+  readonly lengthMs: number;
+  readonly window: WindowName;
+  readonly operation?: string;
+  readonly offences: number;
+};
+
+/** A ban that was just earned, and the instants of the strikes that made it, including the last. */
+export type NewBan = Ban & { readonly strikesMs: readonly number[] };
+
+/** The ban that the last of the strikes earns; `last` is the one before, if it is remembered. */
+export function earnedBan(last: Ban | undefined, bans: BanPolicy, nowMs: number, at: Limit): Ban {
+  const { window, part } = at;
+  const offences = (last?.offences ?? 0) + 1;
+  const lengthMs = banLength(bans, offences - 1);
+  const ban = { untilMs: nowMs + lengthMs, lengthMs, window, offences };
+  return part === undefined ? ban : { ...ban, operation: part.id };
+}
+
+/** The earliest instant of the next strike: strictly after the grace of the window, and spaced. */
+export function nextStrikeMs(
+  refusedMs: number,
+  strikesMs: readonly number[],
+  bans: BanPolicy,
+): number {
+  const lastMs = strikesMs.at(-1);
+  const afterRefusalMs = refusedMs + bans.graceMs + 1;
+  return lastMs === undefined ? afterRefusalMs : Math.max(afterRefusalMs, lastMs + bans.graceMs);
+}
+
+/** The number of strikes that still count towards a ban. */
+export function recentStrikes(
+  strikesMs: readonly number[],
+  bans: BanPolicy,
+  nowMs: number,
+): number {
+  return strikesMs.filter((atMs) => nowMs - atMs < bans.withinMs).length;
+}
+
+/** `duration × factor^offences`, up to `max`; whole milliseconds. */
+export function banLength({ durationMs, factor, maxMs }: BanPolicy, offences: number): number {
+  return Math.min(maxMs, Math.floor(durationMs * factor ** Math.min(offences, 1024)));
+}

@@ -1,0 +1,46 @@
+import { ID_PATTERN, isAddressName } from "../../core/keys/records.ts";
+
+/** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
+export type AccountRef = {
+  readonly environment: string;
+  readonly account: string;
+  /** Both as one text, if the name is kept: building and hashing it costs half a microsecond. */
+  readonly id?: string;
+  /** Set by the store: the account's bucket, computed once if the name is kept. */
+  bucket?: number | undefined;
+};
+
+/** An account as one text; no environment has a colon in its name. */
+export function accountId({ environment, account, id }: AccountRef): string {
+  return id ?? `${environment}:${account}`;
+}
+
+/** The account of a text that `accountId` made. */
+export function parseAccountId(id: string): AccountRef {
+  const colon = id.indexOf(":");
+  return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
+}
+
+/**
+ * Whether the account is a client address, under which requests without a key are counted. Such an
+ * account has no history.
+ */
+export function isAddressAccount({ account }: AccountRef): boolean {
+  return isAddressName(account);
+}
+
+/** As `isAddressAccount`, for the text that `accountId` made. No other account has a colon in it. */
+export function isAddressId(id: string): boolean {
+  return id.startsWith("addr:", id.indexOf(":") + 1);
+}
+
+/**
+ * The names under which requests without a key are counted: `addr:192.0.2.1`, `addr:2001:db8:0:0::/64`,
+ * `addr:other` (docs/reference/plans.md#public-operations).
+ */
+const ADDRESS_ACCOUNT = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
+
+/** Whether a store can hold counts under this name: the id of an account, or a client address. */
+export function isAccountName(text: string): boolean {
+  return ID_PATTERN.test(text) || ADDRESS_ACCOUNT.test(text);
+}

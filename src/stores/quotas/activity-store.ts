@@ -1,0 +1,39 @@
+import type {
+  DeprecatedCall,
+  DeprecatedOperation,
+} from "../../telemetry/history/deprecated-calls.ts";
+
+/** Requests of an account that were refused on a day of UTC, counted since 1970. */
+export type RefusalCount = {
+  readonly name: { readonly environment: string; readonly account: string };
+  readonly day: number;
+  readonly requests: number;
+};
+
+/** The id of a key, and a day on which it was used. */
+export type KeyUse = { readonly key: string; readonly day: number };
+
+/**
+ * Notes that gateways send to the store now and then, many in a few calls
+ * (docs/reference/history.md#notes). No decision depends on them.
+ */
+export interface ActivityStore {
+  /** Adds to the history of the accounts. Returns those that were not added, for a later call. */
+  addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]>;
+  /**
+   * Remembers the last day of each key. Rejects if the store is unreachable; a repeated call does
+   * no harm.
+   */
+  addUsed(used: readonly KeyUse[]): Promise<void>;
+  /**
+   * Adds calls of deprecated operations. Returns the sums of these accounts, over all gateways, in
+   * order. Rejects if the store is unreachable: then nothing was added.
+   */
+  addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]>;
+  /** The last day on which each of the keys was used. Keys that never were are left out. */
+  lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  /**
+   * Up to 10,000 accounts that called each of the operations. Rejects if the store is unreachable.
+   */
+  calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
+}
