@@ -40,9 +40,42 @@ const RETRY = process.env.CI ? { count: 2, delay: 5_000 } : 0;
 /** Those of a release build, pack and measure. */
 const RELEASE_FILES_AT_A_TIME = Math.ceil(1.5 * availableParallelism());
 
-/** Files of more than ten seconds each: begun first, so that none goes on by itself at the end. */
-const LONG =
-  /\/(?:prove(?:-failover)?|tutorials|signs|prometheus|sigterm|actions|overview|redis-planned-failover|tls-handshakes|history|store-away|reload|telemetry|redis-away|looks|heartbeat|closing-line|costs|never-over|workers|histories|gateways|bans|audit|demo|for-your-users|record-events|decide|two-accounts|engines|many-accounts|memory|fuzz)\.(?:release\.)?test\.ts$/;
+/**
+ * Files of more than twenty seconds each in a run of all on two cores, the longest first: begun in
+ * this order, so that none goes on by itself at the end.
+ */
+const LONG = [
+  ...["cli/verbs/prove", "server/record-events", "tutorials", "admin/page/looks"],
+  ...["server/workers/workers", "faults/redis-cluster", "admin/page/history"],
+  ...["gateway/listen/tls-handshakes", "server/workers/worker-pool"],
+  ...["server/workers/model", "faults/late-events", "server/gateways", "cli/verbs/demo"],
+  ...["admin/page/gateways", "admin/page/actions", "faults/redis-planned-failover"],
+  ...["server/telemetry", "faults/memory", "faults/process-ends", "admin/page/overview"],
+  ...["gateway/client/failure-allowance", "faults/redis-away", "faults/costs"],
+  ...["server/workers/questions", "cli/verbs/bans", "server/workers/reload"],
+  ...["server/signs", "cli/verbs/audit", "admin/page/details"],
+  ...["server/usage-events-restart", "cli/engines", "http1/load"],
+  ...["stores/quotas/outage/never-over", "examples/monitoring", "gateway/stages/bans"],
+  ...["server/explain", "stores/quotas/redis/decide", "faults/reload"],
+  ...["cli/access/broken-file", "stores/quotas/redis/exact", "faults/large-bodies"],
+  ...["server/workers/signs", "admin/page/records", "server/workers/ends"],
+  ...["stores/quotas/outage/heartbeat", "attacks/config-secrets"],
+  ...["faults/upstream-vectors", "server/workers/compiled-code"],
+  ...["faults/worker-crash-loop", "examples/prometheus", "gateway/forward/small-chunks"],
+  ...["cli/verbs/start", "stores/keys/file/file-keys", "server/usage-events"],
+  ...["stores/keys/key-store", "docs/blocks", "faults/sigterm"],
+  ...["server/workers/several-on-a-cluster", "gateway/stages/meters"],
+  ...["stores/quotas/redis/quota-store", "recipes", "faults/redis-damage", "docker"],
+  ...["cli/verbs/audit-live", "gateway/meters/openai", "cli/verbs/prove-failover.release"],
+  ...["scripts/closing-line.release", "cli/access/many-accounts.release"],
+  ...["cli/engines.release", "engines.release", "gateway/forward/two-accounts.release"],
+];
+
+/** The place of a file in that list, or behind it. */
+function placeOf(moduleId: string): number {
+  const place = LONG.findIndex((path) => moduleId.endsWith(`/test/${path}.test.ts`));
+  return place === -1 ? LONG.length : place;
+}
 
 /** One after the other: a process is shared by files of one project that follow each other. */
 const PROJECTS = ["own", "system", "unit", "alone", "release"];
@@ -51,7 +84,7 @@ class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const rank = ({ moduleId, project }: TestSpecification) => {
-      return PROJECTS.indexOf(project.name) * 2 + (LONG.test(moduleId) ? 0 : 1);
+      return PROJECTS.indexOf(project.name) * (LONG.length + 1) + placeOf(moduleId);
     };
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
@@ -131,7 +164,11 @@ export default defineConfig({
         },
       },
     ],
-    globalSetup: ["scripts/needs.ts", "test/support/compiled-code.ts"].map(here),
+    globalSetup: [
+      "scripts/needs.ts",
+      "test/support/compiled-code.ts",
+      "test/support/compile-ahead.ts",
+    ].map(here),
     sequence: { sequencer: LongFirst },
     reporters: ["default", new ClosingLine()],
     silent: "passed-only",

@@ -4,6 +4,7 @@ import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freshMetrics } from "../../admin/scrape.ts";
+import { runVerb } from "../../cli/kit.ts";
 import {
   type RequestListener,
   startTestUpstream,
@@ -12,7 +13,6 @@ import {
 import {
   type RunningProcess,
   type RunOptions,
-  runTollgate,
   startTollgate,
 } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";
@@ -86,9 +86,9 @@ export async function issueKeys(redis: TestRedis, count: number): Promise<string
   await folder.write({});
   const args = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
   const more = ["--count", String(count), "--config", folder.file];
-  const { stdout, stderr } = await runTollgate([...args, ...more]);
-  assert.equal(stderr, "");
-  return (JSON.parse(stdout) as { key: string }[]).map(({ key }) => key);
+  const { out, err } = await runVerb([...args, ...more]);
+  assert.equal(err, "");
+  return (JSON.parse(out) as { key: string }[]).map(({ key }) => key);
 }
 
 export async function openCrew(
