@@ -102,6 +102,13 @@ export async function openTab(
   return { page, complaints };
 }
 
+/** Loads the page again in a window of that size and scheme, as somebody else would open it. */
+export async function lookAt(page: Page, { options }: (typeof LOOKS)[number]): Promise<void> {
+  await page.setViewportSize(options.viewport);
+  await page.emulateMedia({ colorScheme: options.colorScheme });
+  await page.reload();
+}
+
 /** The findings of axe-core on the page as it is, each with the element that it is about. */
 export async function findings(page: Page): Promise<string[]> {
   // The policy of the page forbids evaluated texts to the page, not to the debugger.
@@ -120,7 +127,7 @@ export async function findings(page: Page): Promise<string[]> {
 export async function checkLook(page: Page, look: string, view: string): Promise<void> {
   let isFit = false;
   try {
-    await judge(page, view);
+    await judge(page, `${view}, ${look}`);
     isFit = true;
   } finally {
     const isKept = !isFit || process.env.PICTURES !== undefined;

@@ -8,7 +8,7 @@ import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { checkLook, LOOKS, openBrowser, openTab, textOf } from "./browser.ts";
+import { checkLook, LOOKS, lookAt, openBrowser, openTab, textOf } from "./browser.ts";
 
 /** The pause after one request of each gateway. */
 const PACE_MS = 250;
@@ -93,14 +93,14 @@ describe("the gateways on one store", () => {
       assert.ok(rate > 4 && rate <= 30, sum);
     }).finally(traffic.end);
     assert.deepEqual(complaints, []);
-    for (const { name, options } of LOOKS) {
-      const { page: looked } = await openTab(browser, `${house.adminUrl}/#/gateways`, options);
-      await looked.getByText("this one", { exact: true }).waitFor();
-      await checkLook(looked, name, "gateways-four");
-      await looked.goto(`${house.adminUrl}/#/`);
-      await looked.locator('[data-tile="all-requests"]').waitFor();
-      await checkLook(looked, name, "overview-four");
-      await looked.context().close();
+    for (const look of LOOKS) {
+      await page.goto(`${house.adminUrl}/#/gateways`);
+      await lookAt(page, look);
+      await page.getByText("this one", { exact: true }).waitFor();
+      await checkLook(page, look.name, "gateways-four");
+      await page.goto(`${house.adminUrl}/#/`);
+      await page.locator('[data-tile="all-requests"]').waitFor();
+      await checkLook(page, look.name, "overview-four");
     }
   });
 
