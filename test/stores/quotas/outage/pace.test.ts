@@ -61,6 +61,27 @@ it.concurrent("the heartbeat is each second while the store is well, and each ha
   assert.ok(Math.max(...away) < 900 + stalledMs, `${away} ms, ${stalledMs} stalled`);
 });
 
+it.concurrent("a store that does not answer is away a second and a half after a heartbeat, without any request", async () => {
+  const sentMs: number[] = [];
+  const prefix = "late";
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy, {
+    policy: { storeTimeoutMs: 10_000 },
+    prefix,
+    through: watched(sentMs, prefix),
+  });
+  await eventually(() => sentMs.length >= 2, { withinMs: 20_000 });
+  house.gate.reconfigure(policyOf());
+  proxy.behave({ blackHole: true });
+  const { stalledMs } = await watchStalls(() => eventually(() => house.gate.isAway(0)));
+  // Half a second for the answer, and a second to the next one, which finds no connection. The store
+  // is tried again as soon as it is away: that is not the heartbeat that had no answer.
+  const awayMs = performance.now();
+  const waited = awayMs - (sentMs.findLast((ms) => ms < awayMs - 100) ?? Number.NaN);
+  assert.ok(waited > 1_490, `${waited} ms`);
+  assert.ok(waited < 1_600 + stalledMs, `${waited} ms, ${stalledMs} stalled`);
+});
+
 it.concurrent("the heartbeat is waited for as long as a request is, where that is longer than half a second", async () => {
   const sentMs: number[] = [];
   const prefix = "patient";
