@@ -11,6 +11,7 @@ import { makeKey } from "../../src/core/keys/key.ts";
 import type { GatewayHandle } from "../../src/server/process/gateway-handle.ts";
 import { startGateway } from "../../src/server/start.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
+import { jsonOf, runVerb } from "../cli/kit.ts";
 import { runTollgate } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -87,9 +88,9 @@ const WAIT = { withinMs: 60_000 };
 const SEEN_MS = 1_500;
 
 async function runJson(file = "", args: readonly string[]): Promise<Record<string, string>> {
-  const done = await runTollgate([...args, "--config", file, "--json"]);
-  assert.equal(done.code, 0, done.stderr);
-  return JSON.parse(done.stdout);
+  const done = await runVerb([...args, "--config", file, "--json"]);
+  assert.equal(done.status, 0, done.err);
+  return jsonOf<Record<string, string>>(done);
 }
 
 describe("Of four gateways that share a store one tells", () => {
