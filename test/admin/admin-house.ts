@@ -66,6 +66,8 @@ export type AdminHouse = AsyncDisposable & {
   checks: ReadinessChecks;
   checksOf: (environment?: string) => ReadinessChecks;
   reloaded: () => Promise<ReloadResult>;
+  /** How often other processes were made to read the key records, and this one to tell the store. */
+  made: { spreads: number; flushes: number };
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
 };
 
@@ -97,6 +99,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     guard: { token, hosts: options.hosts ?? [] },
     clock,
     checks: ALL_WELL,
+    made: { spreads: 0, flushes: 0 },
     checksOf: (_environment?: string): ReadinessChecks => state.checks,
     reloaded: async (): Promise<ReloadResult> => ({ ok: true, hash: config.hash }),
   };
@@ -122,8 +125,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     recent: new RecentEvents(),
     log: { info: note, warn: note, error: note },
     now,
-    spreadKeys: async () => {},
-    recall: new RecentRefusals(),
+    ...counting(state.made),
   }).catch(async (error: unknown) => {
     await closeStores();
     throw error;
@@ -138,6 +140,16 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
       await closeStores();
     },
   });
+}
+
+function counting(made: AdminHouse["made"]) {
+  const spreadKeys = async () => {
+    made.spreads += 1;
+  };
+  const tellStore = async () => {
+    made.flushes += 1;
+  };
+  return { spreadKeys, recall: new RecentRefusals({ open: () => [], tellStore }) };
 }
 
 async function readConfig(

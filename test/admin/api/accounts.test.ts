@@ -138,11 +138,19 @@ describe("the configuration", () => {
       [wrong.json<Problem>().code, wrong.json<Problem>().status, wrong.json().mistakes],
       ["config_invalid", 422, mistakes],
     );
+    assert.match(String(wrong.json().message), /stays in force: the new one has 1 mistake$/);
+    house.reloaded = async () => ({ ok: false, mistakes: [...mistakes, ...mistakes] });
+    const twice = await house.ask("POST", "/api/reload");
+    assert.match(String(twice.json().message), /stays in force: the new one has 2 mistakes$/);
 
     const reasons = ["Cannot change store"];
     house.reloaded = async () => ({ ok: false, mistakes: [], reasons });
     const refused = await house.ask("POST", "/api/reload");
     assert.deepEqual([refused.status, refused.json().reasons], [409, reasons]);
+    house.reloaded = async () => ({ ok: false, mistakes: [], reasons, partly: true });
+    const partly = await house.ask("POST", "/api/reload");
+    assert.deepEqual([partly.status, partly.json().code], [500, "reload_incomplete"]);
+    assert.match(String(partly.json().message), /^The new .* not in force everywhere yet: Cannot/);
     assert.equal((await house.ask("POST", "/api/reload", { body: { x: 1 } })).status, 400);
   });
 });

@@ -26,3 +26,15 @@ describe("a page of the history that is full with the accounts of one read", () 
     assert.deepEqual([lengths, accounts.size], [[TOGETHER, 1], TOGETHER + 1]);
   });
 });
+
+it("a page of the history that has all that there is has no way to a next one, and one of a part has", async () => {
+  await using house = await startTestGateway({ config: { history: "30d" } });
+  const keys = [await house.issue(), await house.issue()];
+  for (const { key } of keys) await (await house.ask(key)).text();
+  const linkOf = async (limit: number) => {
+    const response = await house.admin(`/api/history?limit=${limit}`);
+    assert.equal(((await response.json()) as unknown[]).length, limit);
+    return response.headers.get("link") !== null;
+  };
+  assert.deepEqual([await linkOf(1), await linkOf(2)], [true, false]);
+});

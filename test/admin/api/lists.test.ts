@@ -36,6 +36,7 @@ describe("a search for accounts", () => {
     const all = ["shop-1", "shop-2", "other"];
     for (const [q, expected] of [
       ["", all],
+      [" ", all],
       ["shop", ["shop-1", "shop-2"]],
       ["SHOP nadia", ["shop-1"]],
       ["grün", ["shop-2"]],
@@ -62,6 +63,18 @@ describe("a search for accounts", () => {
     assert.equal(keys.length, 2);
     const byKey = await followed(house, `/api/accounts?q=${keys[0]?.id}`);
     assert.deepEqual(byKey.found, ["other"]);
+  });
+
+  it("knows a suspension that has ended by itself as none", async () => {
+    await using house = await openAdminHouse();
+    await issue(house, { account: "late" });
+    await house.ask("POST", "/api/accounts/late/suspend", { body: { for: "1h" } });
+    const found = async (q: string) => (await followed(house, `/api/accounts?q=${q}`)).found;
+    assert.deepEqual([await found("suspended"), await found("active")], [["late"], []]);
+    house.clock.nowMs += 3_600_000;
+    assert.deepEqual([await found("suspended"), await found("active")], [[], ["late"]]);
+    const [shown] = (await house.ask("GET", "/api/accounts")).json<{ suspended: unknown }[]>();
+    assert.equal(shown?.suspended, null);
   });
 
   it("refuses what is too long, and an order that is none", async () => {

@@ -200,5 +200,24 @@ describe("/api is guarded", () => {
     await using house = await openAdminHouse();
     assert.equal((await house.ask("GET", "/api/keys?plan=a")).status, 400);
     assert.equal((await house.ask("GET", "/api/keys?")).status, 400);
+    for (const [path, message] of [
+      ["/api/plans?a=1", "Nothing here takes a query"],
+      ["/api/plans?", "Nothing here takes a query"],
+      ["/api/bans?limit=1&limit=1", "The query may have limit, after, each once"],
+    ] as const) {
+      const got = await house.ask("GET", path);
+      assert.deepEqual([got.status, got.json().message], [400, message], path);
+    }
+  });
+
+  it("takes a path as its target, and no other form of one", async () => {
+    await using house = await openAdminHouse();
+    for (const [method, target] of [
+      ["OPTIONS", "*"],
+      ["GET", `${house.url}/livez`],
+    ] as const) {
+      const got = await house.ask(method, target);
+      assert.deepEqual([got.status, got.json().code], [400, "bad_request"], target);
+    }
   });
 });

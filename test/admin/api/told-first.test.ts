@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { openAdminHouse } from "../admin-house.ts";
+
+const FREE = { environment: "production", plan: "free", account: "acme" };
+
+it("a change of records is read by every process before its answer, and a refused one by none", async () => {
+  await using house = await openAdminHouse();
+  const made = await house.ask("POST", "/api/keys", { body: FREE });
+  const { id, key } = made.json<{ id: string; key: string }>();
+  for (const [method, path, body, spreads] of [
+    ["PATCH", `/api/keys/${id}`, { name: "web" }, 2],
+    ["PATCH", "/api/keys/k_none", { name: "web" }, 2],
+    ["PATCH", "/api/accounts/acme", { plan: "pro" }, 3],
+    ["PATCH", "/api/accounts/acme", { plan: "none" }, 3],
+    ["POST", "/api/accounts/acme/suspend", {}, 4],
+    ["POST", "/api/accounts/acme/resume", {}, 5],
+    ["POST", `/api/keys/${id}/rotate`, {}, 6],
+    ["POST", `/api/keys/${id}/revoke`, {}, 7],
+    ["POST", "/api/keys/find", { key }, 7],
+    ["POST", "/api/keys/import", { records: [], dryRun: true }, 7],
+    ["POST", "/api/keys/refresh", {}, 8],
+  ] as const) {
+    const got = await house.ask(method, path, { body });
+    assert.equal(house.made.spreads, spreads, `${method} ${path}: ${got.text}`);
+  }
+});
+
+it("the last use of keys and the calls of deprecated operations are told to the store before they are shown", async () => {
+  await using house = await openAdminHouse();
+  const { id, key } = (await house.ask("POST", "/api/keys", { body: FREE })).json();
+  const asked = [
+    ["GET", "/api/keys"],
+    ["GET", `/api/keys/${id}`],
+    ["POST", "/api/keys/find"],
+    ["GET", "/api/deprecations"],
+  ] as const;
+  for (const [i, [method, path]] of asked.entries()) {
+    const body = method === "POST" ? { body: { key } } : {};
+    assert.equal((await house.ask(method, path, body)).status, 200);
+    assert.equal(house.made.flushes, i + 1, path);
+  }
+  await house.ask("GET", "/api/accounts");
+  assert.equal(house.made.flushes, asked.length, "accounts show neither");
+});
+
+it("a body of one mistake or many names each, and what is expected in its place", async () => {
+  await using house = await openAdminHouse();
+  for (const [path, body, message] of [
+    ["/api/keys/find", {}, '"key" is required (a text)'],
+    ["/api/reload", { now: 1 }, '"now" is unknown (there is none to send)'],
+    ["/api/keys/find", { kee: 1, key: 5 }, '"kee" is unknown (expected key); "key" must be a text'],
+    [
+      "/api/keys",
+      { ...FREE, meta: { a: 1 } },
+      '"meta" must be an object of texts such as {"tenant": "42"}',
+    ],
+  ] as const) {
+    const got = await house.ask("POST", path, { body });
+    assert.deepEqual([got.status, got.json().message], [400, `Cannot use the body: ${message}`]);
+  }
+  const odd = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`x${i}`, 1]));
+  const got = await house.ask("POST", "/api/reload", { body: odd });
+  assert.equal(String(got.json().message).split("; ").length, 20, "no more than twenty");
+});
