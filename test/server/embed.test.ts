@@ -51,11 +51,13 @@ describe("an embedded gateway", () => {
     await writeConfig(folder, { more: "workers: 0\nstrange: 1" });
     const places = new RegExp(`^${configFile}:\\d+:\\d+: .*\n${configFile}:\\d+:\\d+: `);
     await assert.rejects(start({ configFile }), { message: places });
-    await writeConfig(folder, { store: "redis://127.0.0.1:1", more: "workers: 2" });
-    await assert.rejects(
-      start({ configFile }),
-      /^Error: workers is 2: an embedded gateway runs in/,
-    );
+    for (const workers of ["2", "auto"]) {
+      await writeConfig(folder, { store: "redis://127.0.0.1:1", more: `workers: ${workers}` });
+      await assert.rejects(
+        start({ configFile }).then((gateway) => gateway.stop()),
+        new RegExp(`^Error: workers is ${workers}: an embedded gateway runs in`),
+      );
+    }
   });
 
   it("leaves no port open where the last one cannot be had", async () => {

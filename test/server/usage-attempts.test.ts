@@ -7,7 +7,8 @@ import { eventually } from "../support/poll.ts";
 import { startUsageReceiver } from "../support/usage-receiver.ts";
 import { Billing } from "./billing.ts";
 
-it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async () => {
+/** The pauses of senders, from now on to the end of the test. */
+function watchPauses(): readonly number[] {
   const pausesMs: number[] = [];
   const wait = globalThis.setTimeout;
   const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
@@ -18,6 +19,28 @@ it("the pauses between attempts double, and begin with the shortest after an ack
     return wait(work, ms);
   }) as typeof setTimeout);
   onTestFinished(() => spy.mockRestore());
+  return pausesMs;
+}
+
+it("the pauses between attempts double from account to account too, once each is sent alone", async () => {
+  const pausesMs = watchPauses();
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver });
+  const store = await billing.openStore();
+  receiver.verdict = 500;
+  for (const account of ["acme", "beta"]) await billing.charge(store, account, 1);
+  billing.nowMs += DAY_MS;
+  billing.send(store);
+  const doubled = await eventually(() => {
+    const from = pausesMs.findIndex((ms) => ms > 20);
+    assert.ok(from !== -1 && pausesMs.length >= from + 3);
+    return pausesMs.slice(from, from + 3);
+  });
+  assert.deepEqual(doubled, [40, 80, 160]);
+});
+
+it("the pauses between attempts double, and begin with the shortest after an acknowledgement", async () => {
+  const pausesMs = watchPauses();
   await using receiver = await startUsageReceiver();
   await using billing = new Billing({ receiver, accounts: ["acme"] });
   const store = await billing.openStore();

@@ -105,6 +105,9 @@ test("the gateway's own time is what store and backend leave of a request, never
   assert.equal(forwarded(), 2);
   assert.deepEqual(count(429, 2, undefined), [0.011, 3]);
   assert.equal(forwarded(), 2, "it was not sent");
+  const milliseconds = ({ sum }: { readonly sum: number }) => Math.round(sum * 1_000);
+  assert.equal(milliseconds(tallies.upstreamDurations.cell("e", "u")), 13);
+  assert.equal(milliseconds(tallies.routeDurations.cell("e", "/a")), 20, "the whole time of both");
 });
 
 test("a method that is none of ours, and what is not known of a request, have a label of their own", () => {

@@ -34,10 +34,14 @@ export class OutageTracker {
     return this.#spans.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY);
   }
 
-  /** Resolves when no outage is open, or after `withinMs`. */
-  async untilBack(withinMs: number, pause: (ms: number) => Promise<unknown>): Promise<void> {
+  /** Resolves when no outage is open, after `withinMs`, or when the signal is aborted. */
+  async untilBack(
+    withinMs: number,
+    pause: (ms: number) => Promise<unknown>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const untilMs = Date.now() + withinMs;
-    while (this.isOpen && Date.now() < untilMs) await pause(END_EVERY_MS);
+    while (this.isOpen && !signal.aborted && Date.now() < untilMs) await pause(END_EVERY_MS);
   }
 
   /** Called with each line of a gateway's log. */

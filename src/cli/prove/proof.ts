@@ -258,7 +258,7 @@ class Trial {
     await pause(seconds * 200);
     if (this.#proxy !== undefined && (fault === undefined || fault === "late")) {
       tell("Delaying single answers of the store");
-      await delayAnswers(this.#proxy, seconds * 200, pause);
+      await delayAnswers(this.#proxy, seconds * 200, { pause, signal });
     } else await pause(seconds * 200);
     if (this.#redis !== undefined && fault === undefined) {
       tell("Taking the store away");
@@ -282,7 +282,7 @@ class Trial {
       killed = 1;
     }
     await pause(seconds * 200);
-    await untilEnough(judge, pause);
+    await untilEnough(judge, pause, signal);
     // A master that was replaced accepts writes for a while. They are lost in the end.
     const failover = (await failingOver) ?? null;
     await this.#untilBack(pause);
@@ -311,7 +311,7 @@ class Trial {
   /** Resolves when every gateway that reported an outage has reported its end. */
   async #untilBack(pause: (ms: number) => Promise<unknown>): Promise<void> {
     await pause(100);
-    await this.#away.untilBack(SETTLE_MS_MAX, pause);
+    await this.#away.untilBack(SETTLE_MS_MAX, pause, this.#wanted.signal);
   }
 
   #compareCharges(
@@ -340,7 +340,8 @@ class Trial {
 async function untilEnough(
   judge: PromiseChecker,
   pause: (ms: number) => Promise<unknown>,
+  signal: AbortSignal,
 ): Promise<void> {
   const untilMs = Date.now() + FURTHER_MS_MAX;
-  while (!judge.hasSeenEnough && Date.now() < untilMs) await pause(100);
+  while (!judge.hasSeenEnough && !signal.aborted && Date.now() < untilMs) await pause(100);
 }

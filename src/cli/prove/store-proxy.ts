@@ -98,14 +98,20 @@ class Hold {
 const HELD_MS = 250;
 const BETWEEN_HELD_MS = 400;
 
+type Pausing = {
+  /** Resolves early when the signal is aborted. */
+  readonly pause: (ms: number) => Promise<unknown>;
+  readonly signal: AbortSignal;
+};
+
 /** Delays one reply after the other. */
 export async function delayAnswers(
   proxy: StoreProxy,
   forMs: number,
-  pause: (ms: number) => Promise<unknown>,
+  { pause, signal }: Pausing,
 ): Promise<void> {
   const untilMs = Date.now() + forMs;
-  while (Date.now() < untilMs) {
+  while (Date.now() < untilMs && !signal.aborted) {
     proxy.holdOne(HELD_MS);
     await pause(BETWEEN_HELD_MS);
   }

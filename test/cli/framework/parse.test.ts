@@ -190,6 +190,48 @@ describe("completion", () => {
     assert.deepEqual(complete("keys", "create", "--plan", ""), [""], "there is no configuration");
   });
 
+  it("in bash leaves no variable of its own in the shell of the person who types", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "complete.bash");
+    writeFileSync(file, (await runVerb(["completion", "bash"])).out);
+    // The words of the call: completion bash --names plan --config one.yaml.
+    const typed = 'COMP_WORDS=(tollgate keys create --config one.yaml --plan ""); COMP_CWORD=6';
+    const left = `echo "\${COMPREPLY[*]}[$kind$file$word$before$words$options$typed$current$previous]"`;
+    const script = `tollgate() { echo "$4 $6"; }; source "${file}"; ${typed}; _tollgate; ${left}`;
+    const said = execFileSync("bash", ["-c", script], { encoding: "utf8" });
+    assert.equal(said, "plan one.yaml[]\n");
+  });
+
+  it("has scripts that a shell can read to their end, those of zsh by its syntax for bash", async () => {
+    await using folder = await openFolder();
+    for (const shell of ["bash", "zsh"]) {
+      const file = join(folder.path, shell);
+      writeFileSync(file, (await runVerb(["completion", shell])).out);
+      execFileSync("bash", ["-n", file], { stdio: "pipe" });
+    }
+  });
+
+  it("in fish offers an option after the whole verb alone, with the values that the configuration has", async () => {
+    const { out } = await runVerb(["completion", "fish"]);
+    const lines = out.split("\n");
+    const seen = (...words: string[]) => {
+      return words.map((word) => `__fish_seen_subcommand_from ${word}`).join("; and ");
+    };
+    const create = `complete -c tollgate -n "${seen("keys", "create")}"`;
+    const names = (kind: string) => `"(tollgate completion fish --names ${kind} 2>/dev/null)"`;
+    for (const line of [
+      `${create} -l plan -xa ${names("plan")}`,
+      `${create} -l env -xa ${names("env")}`,
+      `${create} -l config -rF`,
+      `${create} -l json`,
+      `complete -c tollgate -n "${seen("start")}" -l config -rF`,
+    ]) {
+      assert.ok(lines.includes(line), line);
+    }
+    const bans = lines.find((line) => line.includes(`"${seen("bans")}; and not `));
+    assert.match(bans ?? "", / -f -a "list add lift why"$/);
+  });
+
   it("is one JSON value with --json", async () => {
     const { out } = await runVerb(["completion", "bash"]);
     const told = await runVerb(["completion", "bash", "--json", "--config", "nowhere.yaml"]);

@@ -21,8 +21,9 @@ describe("when gateways decided without the store", () => {
     );
   });
 
-  it("is waited for, until the last gateway tells the end, and no longer than is said", async () => {
+  it("is waited for, until the last gateway tells the end, no longer than is said, and not once the proof is stopped", async () => {
     const away = new OutageTracker();
+    const stopping = new AbortController();
     let pauses = 0;
     const pause = async () => {
       pauses += 1;
@@ -30,14 +31,17 @@ describe("when gateways decided without the store", () => {
       if (pauses === 5) away.onLogLine("b", { ...LINE, kind: "store_back" });
       assert.ok(pauses <= 5, "both are back");
     };
-    await away.untilBack(60_000, pause);
+    await away.untilBack(60_000, pause, stopping.signal);
     assert.equal(pauses, 0, "none was away");
     for (const gateway of ["a", "b"]) away.onLogLine(gateway, { ...LINE, kind: "store_away" });
-    await away.untilBack(60_000, pause);
+    await away.untilBack(60_000, pause, stopping.signal);
     assert.equal(pauses, 5);
     away.onLogLine("a", { ...LINE, kind: "store_away" });
-    await away.untilBack(0, pause);
+    await away.untilBack(0, pause, stopping.signal);
     assert.deepEqual([pauses, away.isOpen], [5, true]);
+    stopping.abort();
+    await away.untilBack(60_000, pause, stopping.signal);
+    assert.equal(pauses, 5, "the proof was stopped");
   });
 
   it("is taken for open of a killed process only until it was killed", () => {

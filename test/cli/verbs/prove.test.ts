@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { describe, it } from "vitest";
+import { runProof } from "../../../src/cli/prove/proof.ts";
 import { runVerb } from "../kit.ts";
 import { PROOF_MS_MAX, prove, wasBusy } from "../prove-kit.ts";
+
+const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
 describe("prove", { timeout: PROOF_MS_MAX }, () => {
   it("finds every promise kept while the store stands still and a gateway is killed", async () => {
@@ -25,6 +29,22 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     const { code, told } = await prove("--seconds", "3", "--break", fault);
     assert.ok(told.broken.includes(broken), JSON.stringify(told, null, 1));
     assert.equal(code, 1);
+  });
+
+  it("that is stopped early ends with an error, and tells of no promise", async () => {
+    const stopping = new AbortController();
+    const doing: string[] = [];
+    const proof = runProof({
+      ...{ gateways: 1, seconds: 60, redis: undefined, fault: undefined },
+      self: [process.execPath, MAIN],
+      tell: (text) => {
+        doing.push(text);
+        if (text === "Loading") stopping.abort(new Error("Stopped before the end"));
+      },
+      signal: stopping.signal,
+    });
+    await assert.rejects(proof, { message: "Stopped before the end" });
+    assert.ok(!doing.includes("Comparing the charges with the store"), doing.join());
   });
 
   it("refuses numbers and faults that it does not know, and names those it does", async () => {

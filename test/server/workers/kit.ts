@@ -43,6 +43,7 @@ export type Change = {
   readonly onStoreFailure?: "local" | "deny";
   readonly storeTimeout?: string;
   readonly telemetry?: { readonly otlp: string; readonly sample: number };
+  readonly level?: "info" | "warn";
 };
 
 export type Folder = AsyncDisposable & {
@@ -64,7 +65,7 @@ export async function openFolder(redis: TestRedis, upstream: string): Promise<Fo
 function configText({ url }: TestRedis, upstream: string, change: Change): string {
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
   // A machine of tests stalls for longer than the 50 ms that a store has by default.
-  const { onStoreFailure = "local", storeTimeout = "1s", telemetry } = change;
+  const { onStoreFailure = "local", storeTimeout = "1s", telemetry, level = "info" } = change;
   return `store: ${url}
 storeTimeout: ${storeTimeout}
 onStoreFailure: ${onStoreFailure}
@@ -76,6 +77,7 @@ environments:
 plans: { free: { month: ${limit} } }
 limits: { drain: ${drain} }
 admin: { listen: "127.0.0.1:0" }
+log: { level: ${level} }
 telemetry: ${telemetry === undefined ? "off" : JSON.stringify(telemetry)}
 `;
 }
