@@ -62,18 +62,25 @@ export function checkKeyFormat(token: string, prefix: string, tag: string): Resu
   if (!token.startsWith(start)) return refuse("key_invalid", "another prefix or environment");
   const bodyLength = start.length + SECRET_LENGTH;
   if (token.length !== bodyLength + CHECKSUM_LENGTH) return refuse("key_invalid", "wrong length");
+  const isWhole = checked.write(token) === token.length;
   // A character that takes two octets is no digit, and would have the last ones left out.
-  if (checked.write(token) !== token.length) return refuse("key_invalid", "not base62");
+  const fault = isWhole ? octetsFault(start.length, bodyLength) : "not base62";
+  // No key stays in memory for longer than its request takes.
+  checked.fill(0, 0, token.length);
+  return fault === undefined ? accept(token) : refuse("key_invalid", fault);
+}
+
+/** Why the octets that are being checked are no key, from the end of the tag on; undefined if they are. */
+function octetsFault(startAt: number, bodyLength: number): string | undefined {
   // Compared as numbers, because encoding the checksum for each request costs as much as hashing
   // the key.
   let sum = 0;
-  for (let i = start.length; i < token.length; i++) {
+  for (let i = startAt; i < bodyLength + CHECKSUM_LENGTH; i++) {
     const digit = DIGITS[checked[i] as number] as number;
-    if (digit === NO_DIGIT) return refuse("key_invalid", "not base62");
+    if (digit === NO_DIGIT) return "not base62";
     if (i >= bodyLength) sum = sum * BASE62.length + digit;
   }
-  if (sum !== crc32(checked, bodyLength)) return refuse("key_invalid", "wrong checksum");
-  return accept(token);
+  return sum === crc32(checked, bodyLength) ? undefined : "wrong checksum";
 }
 
 /**
