@@ -59,6 +59,8 @@ describe("the bans in force", () => {
       assert.deepEqual([read.bans.inForce, asked.bans], [1, 2]);
       return read;
     });
+    const again = await dashboard.read();
+    assert.equal(again.bans.edition, bans.edition, "the list is as it was");
     house.clock.nowMs += 60_001;
     const later = await dashboard.read();
     assert.deepEqual([later.bans.inForce, asked.bans], [0, 2]);

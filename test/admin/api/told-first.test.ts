@@ -63,3 +63,15 @@ it("a body of one mistake or many names each, and what is expected in its place"
   const got = await house.ask("POST", "/api/reload", { body: odd });
   assert.equal(String(got.json().message).split("; ").length, 20, "no more than twenty");
 });
+
+it("a ban by hand is of the environment of its account", async () => {
+  await using house = await openAdminHouse();
+  const staging = { ...FREE, environment: "staging" };
+  assert.equal((await house.ask("POST", "/api/keys", { body: staging })).status, 201);
+  const made = await house.ask("POST", "/api/bans", { body: { id: "acme", for: "1h" } });
+  assert.deepEqual([made.status, made.json().environment], [201, "staging"]);
+  const [ban] = (await house.ask("GET", "/api/bans")).json<{ environment: string }[]>();
+  assert.equal(ban?.environment, "staging");
+  const shown = await house.ask("GET", "/api/usage/acme");
+  assert.notEqual(shown.json().ban, null, "it holds there");
+});

@@ -140,6 +140,11 @@ describe("/api/openapi.json", () => {
     const ids = operations.map(({ operationId }) => operationId);
     assert.equal(new Set(ids).size, ids.length, ids.join(" "));
     assert.ok(operations.every(({ summary }) => summary.length > 3));
+    for (const path of ["/readyz", "/readyz/{environment}"]) {
+      const { responses } = (description.paths[path]?.get ?? {}) as { responses?: object };
+      const codes = Object.keys(responses ?? {});
+      assert.deepEqual([codes.includes("200"), codes.includes("503")], [true, true], path);
+    }
     const ajv = new Ajv2020(AJV);
     for (const [name, schema] of Object.entries(description.components.schemas)) {
       assert.equal(ajv.validateSchema(schema), true, name);

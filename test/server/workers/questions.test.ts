@@ -49,6 +49,22 @@ it("charges under way are told of all processes", async () => {
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
 });
 
+it("the most refused accounts are added up over all processes", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  await using crew = await openCrew(redis, { limit: 1 });
+  const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
+  const refused = (await Promise.all(asked)).filter(({ status }) => status === 429).length;
+  assert.equal(refused, HELD - 1);
+  const signal = AbortSignal.timeout(60_000);
+  const figures = await fetch(`${crew.adminUrl}/api/events`, { signal });
+  let text = "";
+  for await (const piece of figures.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += piece;
+    if (new RegExp(`"refused":\\[\\{[^}]*"requests":${refused}\\}\\]`).test(text)) return;
+  }
+  assert.fail("the stream has ended");
+});
+
 it("calls of deprecated operations are added up over all processes, by the store and while it is away", async () => {
   const away = await startRedis();
   const [key = ""] = await issueKeys(away, 1);
