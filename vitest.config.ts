@@ -27,8 +27,8 @@ const OWN = ownProcessFiles(globSync("test/**/*.test.ts", { cwd: import.meta.dir
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
 /**
- * Most tests wait for sockets, timers and processes, so that a processor is busy with three files: with four, all take longer. In
- * CI a test that is not late is worth more than the time.
+ * Most tests wait for sockets, timers and processes, so that a processor is busy with three files;
+ * with four, all take longer. In CI a test that is not late is worth more than the time.
  */
 const FILES_AT_A_TIME = (process.env.CI ? 2 : 3) * availableParallelism();
 /**

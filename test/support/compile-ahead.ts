@@ -62,7 +62,8 @@ admin: { listen: ${listen} }
 /** Starts a gateway, asks it once for each of its two listeners, and ends it. */
 function runGateway(file: string): Promise<void> {
   return runVerb(["start", "--config", file], async (said) => {
-    const line = said.split("\n").find((text) => text.includes('"msg":"serving"'));
+    const whole = said.split("\n").slice(0, -1);
+    const line = whole.find((text) => text.includes('"msg":"serving"'));
     if (line === undefined) return false;
     const { urls, admin } = JSON.parse(line) as { urls: { production: string }; admin: string };
     for (const url of [`${urls.production}/v1/pets`, `${admin}/metrics`]) {
@@ -87,7 +88,7 @@ async function runVerb(
   let said = "";
   for await (const text of child.stdout.setEncoding("utf8")) {
     said += text;
-    if (isEnough === undefined || !said.includes("\n") || !(await isEnough(said))) continue;
+    if (isEnough === undefined || !(await isEnough(said))) continue;
     child.kill("SIGTERM");
     break;
   }
