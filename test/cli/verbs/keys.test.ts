@@ -281,24 +281,3 @@ describe("keys in Redis", () => {
     );
   });
 });
-
-it("a key that is passed by stdin is revoked, and one that is not known changes nothing", async () => {
-  await using folder = await openFolder();
-  const file = await writeConfig(folder);
-  const verb = (args: readonly string[], stdin = "") => {
-    return runVerb([...args, "--config", file], { stdin });
-  };
-  const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
-  const { id, key } = jsonOf<{ id: string; key: string }>(await verb(create));
-  const strange = await verb(["keys", "revoke", "-"], `${key}x\n`);
-  assert.deepEqual([strange.status, strange.out], [1, ""]);
-  assert.equal(strange.err, "This key is not known here\n");
-  const said = await verb(["keys", "revoke", "-"], `  ${key}\n`);
-  assert.deepEqual([said.status, said.out], [0, `Key ${id} is revoked\n`]);
-  assert.match((await verb(["keys", "show", id])).out, /state +revoked/);
-  for (const stdin of ["", "short", `${key} ${key}`]) {
-    const none = await verb(["keys", "revoke", "-"], stdin);
-    assert.deepEqual([none.status, none.out], [64, ""], stdin);
-    assert.equal(none.err, "Expected one key in stdin, on a line of its own\n");
-  }
-});
