@@ -5,13 +5,13 @@ import type { LogLine } from "./processes.ts";
 import type { SentRequest } from "./promises.ts";
 import { METER } from "./workload.ts";
 
-/** A gateway that is killed has settled the requests that ended this long before. */
-const SETTLED_MS = 1_000;
+/** Longer than all outages of a proof together. */
+const REMEMBERED_MS = 120_000;
 
 type Seen = {
   /** Requests that may have held units and were not answered, or not settled by a killed gateway. */
   open: number;
-  /** When the last requests that held units ended. */
+  /** When the requests that held units ended. */
   endedMs: number[];
   /** Units that the history may lack: lines of gateways name them as never settled. */
   lacking: number;
@@ -52,14 +52,15 @@ export class MeterChecker {
     const seen = this.#of(account);
     if (answer === undefined) seen.open += 1;
     else if (answer.status === 200) {
-      seen.endedMs = [...seen.endedMs.filter((ms) => ms >= endedMs - SETTLED_MS), endedMs];
+      if ((seen.endedMs[0] ?? endedMs) < endedMs - REMEMBERED_MS) seen.endedMs.shift();
+      seen.endedMs.push(endedMs);
     }
   }
 
-  /** Called when a gateway is killed. */
-  killed(nowMs: number): void {
+  /** Called when a gateway is killed that has settled what ended before `sinceMs`, in Unix milliseconds. */
+  killed(sinceMs: number): void {
     for (const seen of this.#accounts.values()) {
-      seen.open += seen.endedMs.filter((ms) => ms >= nowMs - SETTLED_MS).length;
+      seen.open += seen.endedMs.filter((ms) => ms >= sinceMs).length;
     }
   }
 

@@ -10,6 +10,8 @@ const END_EVERY_MS = 20;
 const METRICS_MS_MAX = 1_000;
 /** The Unix milliseconds of two processes of one machine differ by less than this. */
 const SLACK_MS = 60;
+/** How long a gateway takes at most to settle a request that has ended, and what an outage held up. */
+const SETTLED_MS = 1_000;
 const DECIDED = /^tollgate_store_unavailable_decisions_total(?:\{.*\})? (\d+)/gm;
 
 type OwnSpan = { readonly gateway: string; readonly fromMs: number; toMs: number };
@@ -95,6 +97,18 @@ export class OutageTracker {
   killed(): void {
     const nowMs = Date.now();
     this.#spans.push({ gateway: "killed", fromMs: nowMs - NOTICED_MS_MAX, toMs: nowMs });
+  }
+
+  /**
+   * The instant before which all that ended at this gateway is settled: a second ago, or where an
+   * outage of it was over no sooner, a second before that one began.
+   */
+  settledUntilMs(gateway: string, nowMs: number): number {
+    let untilMs = nowMs - SETTLED_MS;
+    for (const { gateway: name, fromMs, toMs } of this.#spans.toReversed()) {
+      if (name.startsWith(`${gateway} `) && toMs >= untilMs) untilMs = Math.min(untilMs, fromMs);
+    }
+    return untilMs;
   }
 
   async stop(): Promise<void> {

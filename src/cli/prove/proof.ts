@@ -134,8 +134,8 @@ class Trial {
     const count = this.#store === undefined ? 1 : this.#wanted.gateways;
     const configs = await this.#writeConfigs(witness, count);
     const clients = await this.#issue(configs[0] as string);
-    for (const config of configs) {
-      const hear = (line: LogLine) => this.#hear(config, line);
+    for (const [i, config] of configs.entries()) {
+      const hear = (line: LogLine) => this.#hear(String(i), line);
       const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
       this.#gateways.push(gateway);
       this.#away.watch(gateway);
@@ -205,8 +205,9 @@ class Trial {
     return files;
   }
 
-  #hear(config: string, line: LogLine): void {
-    this.#away.onLogLine(config, line);
+  /** `gateway` is its place among the gateways. */
+  #hear(gateway: string, line: LogLine): void {
+    this.#away.onLogLine(gateway, line);
     this.#hearUncertain(line);
     this.#meters.onLogLine(line);
   }
@@ -277,8 +278,9 @@ class Trial {
       await this.#untilBack(pause);
       tell("Killing a gateway");
       this.#away.killed();
-      this.#meters.killed(Date.now());
-      alive.pop()?.process.kill("SIGKILL");
+      const doomed = alive.pop() as GatewayChild;
+      this.#meters.killed(this.#away.settledUntilMs(String(alive.length), Date.now()));
+      doomed.process.kill("SIGKILL");
       killed = 1;
     }
     await pause(seconds * 200);

@@ -54,6 +54,26 @@ describe("when gateways decided without the store", () => {
     assert.equal(span.toMs - span.fromMs, 1_000);
   });
 
+  it("holds up what a gateway settles, as do those before it that ended less than a second ago", () => {
+    const away = new OutageTracker();
+    const outage = (gateway: string, toldMs: number, backMs?: number) => {
+      away.onLogLine(gateway, { ...LINE, kind: "store_away", time: toldMs });
+      if (backMs !== undefined)
+        away.onLogLine(gateway, { ...LINE, kind: "store_back", time: backMs });
+    };
+    assert.equal(away.settledUntilMs("1", 20_000), 19_000, "none was away");
+    outage("1", 3_000, 4_000);
+    outage("0", 18_500);
+    assert.equal(away.settledUntilMs("1", 20_000), 19_000, "long ago, and another");
+    assert.equal(away.settledUntilMs("1", 5_000), 2_000);
+    assert.equal(away.settledUntilMs("1", 5_001), 4_001);
+    outage("1", 17_000, 17_600);
+    outage("1", 18_500, 19_500);
+    assert.equal(away.settledUntilMs("1", 20_000), 16_000);
+    outage("1", 25_000);
+    assert.equal(away.settledUntilMs("1", 90_000), 24_000, "it is away still");
+  });
+
   it("is told of each bucket of a Cluster by itself", () => {
     const away = new OutageTracker();
     away.onLogLine("a", { ...LINE, kind: "store_away", buckets: "3,4" });

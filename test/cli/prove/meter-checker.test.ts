@@ -5,13 +5,21 @@ import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 import { MeterChecker } from "../../../src/cli/prove/meter-checker.ts";
 import type { LogLine } from "../../../src/cli/prove/processes.ts";
+import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 import { METER } from "../../../src/cli/prove/workload.ts";
 
 const ACCOUNT = "a_1";
 
 /** By how much the history is off where the backend told 100 units and the history has `counted`. */
 async function offBy(counted: number, ...lines: readonly Record<string, unknown>[]) {
-  const checker = new MeterChecker();
+  return offAfter(new MeterChecker(), counted, ...lines);
+}
+
+async function offAfter(
+  checker: MeterChecker,
+  counted: number,
+  ...lines: readonly Record<string, unknown>[]
+) {
   for (const line of lines) checker.onLogLine(line as LogLine);
   const admin = createServer((_, response) => {
     response.end(JSON.stringify([{ account: ACCOUNT, meters: { [METER.name]: counted } }]));
@@ -53,6 +61,26 @@ describe("the judge of the meter of a proof", () => {
     }
     assert.equal(await offBy(70, lost(20), lost(10), lost(-5)), 0);
     assert.equal(await offBy(80, { ...lost(20), account: "a_2" }), 20, "of another account");
+  });
+
+  it("excuses what a killed gateway had not settled, by the hold of each request, and what it had is not", async () => {
+    const offKilled = async (sinceMs: number, counted: number) => {
+      const checker = new MeterChecker();
+      const passedOn: unknown[] = [];
+      const { take } = checker.beside({
+        take: (shot: unknown) => passedOn.push(shot),
+      } as unknown as Parameters<MeterChecker["beside"]>[0]);
+      const shot = { account: ACCOUNT, operation: METER.operation, answer: { status: 200 } };
+      for (const endedMs of [1_000, 2_000, 3_000]) take({ ...shot, endedMs } as SentRequest);
+      take({ ...shot, operation: "another", endedMs: 3_000 } as SentRequest);
+      take({ ...shot, answer: { status: 429 }, endedMs: 3_000 } as SentRequest);
+      checker.killed(sinceMs);
+      assert.equal(passedOn.length, 5);
+      return offAfter(checker, counted);
+    };
+    assert.equal(await offKilled(2_000, 100 - 2 * METER.max), 0);
+    assert.equal(await offKilled(2_000, 99 - 2 * METER.max), 1);
+    assert.equal(await offKilled(2_001, 100 - METER.max - 1), 1);
   });
 
   it("excuses units that may have been charged twice, of the meter alone, and none that are missing", async () => {
