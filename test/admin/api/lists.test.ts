@@ -77,6 +77,14 @@ describe("a search for accounts", () => {
     assert.equal(shown?.suspended, null);
   });
 
+  it("knows no account that is not there, to suspend or to resume it", async () => {
+    await using house = await openAdminHouse();
+    for (const what of ["suspend", "resume"]) {
+      const got = await house.ask("POST", `/api/accounts/nobody/${what}`, { body: {} });
+      assert.deepEqual([got.status, got.json().code], [404, "unknown_id"], what);
+    }
+  });
+
   it("refuses what is too long, and an order that is none", async () => {
     await using house = await openAdminHouse();
     const long = (characters: number) => `/api/accounts?q=${"x".repeat(characters)}`;

@@ -136,6 +136,8 @@ describe("/api is guarded", () => {
       ["gateway.internal", "https://gateway.internal", 200],
       ["gateway.internal:443", "https://gateway.internal", 200],
       ["gateway.internal:80", "http://gateway.internal", 200],
+      ["127.0.0.1:443", "https://127.0.0.1", 200],
+      ["127.0.0.1:80", "https://127.0.0.1", 403],
       ["127.0.0.1:9090", "https://gateway.internal", 200],
       ["127.0.0.1:9090", "https://gateway.internal:8443", 200],
       ["127.0.0.1:9090", "http://gateway.internal", 403],
@@ -173,7 +175,11 @@ describe("/api is guarded", () => {
         assert.equal(got.json().code, "unsupported_media_type");
       }
     }
-    for (const type of ["application/json; charset=utf-8", "Application/JSON"]) {
+    for (const type of [
+      "application/json; charset=utf-8",
+      'application/json ;charset="UTF-8" ',
+      "Application/JSON",
+    ]) {
       const got = await house.ask("POST", "/api/reload", { fields: { "Content-Type": type } });
       assert.equal(got.status, 200, type);
     }

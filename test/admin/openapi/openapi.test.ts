@@ -6,6 +6,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, it } from "vitest";
 import { API_ROUTES } from "../../../src/admin/api/routes.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
 type Operation = {
@@ -184,6 +185,19 @@ describe("/api/openapi.json", () => {
     }
   });
 
+  it("says which refusals are of a body, for what writes alone, and that watchers may be too many", async () => {
+    await using house = await openAdminHouse();
+    const { paths } = (await house.ask("GET", "/api/openapi.json")).json<Description>();
+    const operations = Object.entries(paths).flatMap(([path, one]) => {
+      return Object.entries(one).map(([method, { responses }]) => ({ path, method, responses }));
+    });
+    const writes = operations.filter(({ responses }) => "413" in responses && "415" in responses);
+    const expected = operations.filter(({ method }) => method !== "get");
+    assert.ok(expected.length > 10);
+    assert.deepEqual(writes, expected);
+    assert.ok("503" in (paths["/api/events"]?.get?.responses ?? {}));
+  });
+
   it("describes what a gateway answers: every operation, in its own shape", async () => {
     await using house = await startTestGateway({
       config: { bans: BANS, plans: PLANS, history: "30d" },
@@ -240,6 +254,13 @@ function expectedQuery(known: readonly string[]): string {
   return `The query may have ${known.join(", ")}, each once`;
 }
 
+/** The id of a request that is refused, once that is remembered: a client may have its answer before. */
+async function refusalOf(house: TestGateway, key: string): Promise<string> {
+  const id = (await house.ask(key)).headers.get("x-request-id") ?? "";
+  await eventually(async () => assert.ok((await house.admin(`/api/explain/${id}`)).ok));
+  return id;
+}
+
 /** A day at the API: every operation at least once, with answers that are not empty, and refusals. */
 async function everyAnswer(house: TestGateway, judge: Judge): Promise<void> {
   const body = { ...FREE, name: "Ada", scopes: ["beta"], expires: "90d", limits: { minute: 5 } };
@@ -251,10 +272,10 @@ async function everyAnswer(house: TestGateway, judge: Judge): Promise<void> {
   assert.ok(first !== undefined && second !== undefined);
   const { id, key, account } = first;
   for (let i = 0; i < 9; i++) await (await house.ask(key, "/v1/pets/7")).text();
-  const refused = (await house.ask(key)).headers.get("x-request-id") ?? "";
+  const refused = await refusalOf(house, key);
   await judge.ask(200, "GET /api/explain/{request}", { request: refused });
   await judge.ask(404, "GET /api/explain/{request}", { request: "nobody" });
-  const keyless = (await house.ask("pets_live_no_key")).headers.get("x-request-id") ?? "";
+  const keyless = await refusalOf(house, "pets_live_no_key");
   await judge.ask(200, "GET /api/explain/{request}", { request: keyless });
   for (const path of ["keys", "accounts", "usage", "deprecations", "history"]) {
     await judge.ask(200, `GET /api/${path}`, { query: "?limit=1" });
