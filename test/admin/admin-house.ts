@@ -131,10 +131,12 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     throw error;
   });
   const port = Number(new URL(admin.url).port);
+  // A listener on all addresses, of whatever family, has this one too.
+  const reached = { host: listen.host === "::1" ? listen.host : "127.0.0.1", port };
   return Object.assign(state, {
     ...{ url: admin.url, port, config, keys, quotas, metrics, logged },
     ask: (method: string, path: string, asked: Asked = {}) =>
-      ask(port, method, path, { token, ...asked }),
+      ask(reached, method, path, { token, ...asked }),
     [Symbol.asyncDispose]: async () => {
       await admin.close();
       await closeStores();
@@ -201,7 +203,12 @@ export const ALL_WELL: ReadinessChecks = {
 };
 
 /** One request on a connection of its own. A body that is not a text is sent as JSON. */
-function ask(port: number, method: string, path: string, asked: Asked): Promise<Answered> {
+function ask(
+  { host, port }: HostPort,
+  method: string,
+  path: string,
+  asked: Asked,
+): Promise<Answered> {
   const { body, token = "", fields = {} } = asked;
   const headers: Record<string, string> = { ...fields };
   if (token !== "") headers.Authorization ??= `Bearer ${token}`;
@@ -210,7 +217,7 @@ function ask(port: number, method: string, path: string, asked: Asked): Promise<
   const sent = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body);
   if (sent !== "") headers["Content-Length"] ??= String(Buffer.byteLength(sent));
   return new Promise((resolve, reject) => {
-    const request = httpRequest({ host: "127.0.0.1", port, method, path, headers, agent: false });
+    const request = httpRequest({ host, port, method, path, headers, agent: false });
     request.once("error", reject);
     request.once("response", (response) => {
       const chunks: Buffer[] = [];

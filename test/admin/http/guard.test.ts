@@ -85,6 +85,16 @@ describe("/api is guarded", () => {
     }
   });
 
+  it("on loopback of IPv6 answers to its other names too", async () => {
+    await using house = await openAdminHouse({ listen: { host: "::1", port: 0 } });
+    for (const host of ["127.0.0.1", "127.0.0.1:9090", "[::1]", "localhost:9090"]) {
+      const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
+      assert.equal(got.status, 200, host);
+    }
+    const got = await house.ask("GET", "/api/keys", { fields: { Host: "127.0.0.2" } });
+    assert.equal(got.status, 403);
+  });
+
   it("answers to the names of hosts, such as that of a service, and to no other", async () => {
     const hosts = ["tollgate-admin", "gateway.internal"];
     await using house = await openAdminHouse({ hosts, listen: { host: "0.0.0.0", port: 0 } });
