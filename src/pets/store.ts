@@ -59,7 +59,12 @@ function makeFolder(path: string): void {
   const parent = dirname(path);
   if (existsSync(path)) return;
   if (parent !== path) makeFolder(parent);
-  mkdirSync(path);
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    // The pets of another environment may have made it meanwhile.
+    if (!existsSync(path)) throw error;
+  }
 }
 
 /**

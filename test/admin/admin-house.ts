@@ -131,12 +131,10 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     throw error;
   });
   const port = Number(new URL(admin.url).port);
-  // A listener on all addresses, of whatever family, has this one too.
-  const reached = { host: listen.host === "::1" ? listen.host : "127.0.0.1", port };
   return Object.assign(state, {
     ...{ url: admin.url, port, config, keys, quotas, metrics, logged },
     ask: (method: string, path: string, asked: Asked = {}) =>
-      ask(reached, method, path, { token, ...asked }),
+      ask({ ...listen, port }, method, path, { token, ...asked }),
     [Symbol.asyncDispose]: async () => {
       await admin.close();
       await closeStores();
@@ -210,6 +208,8 @@ function ask(
   asked: Asked,
 ): Promise<Answered> {
   const { body, token = "", fields = {} } = asked;
+  // A listener on all addresses, of whatever family, has that of loopback too.
+  const reached = host === "::1" ? host : "127.0.0.1";
   const headers: Record<string, string> = { ...fields };
   if (token !== "") headers.Authorization ??= `Bearer ${token}`;
   const writes = method !== "GET" && method !== "HEAD";
@@ -217,7 +217,7 @@ function ask(
   const sent = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body);
   if (sent !== "") headers["Content-Length"] ??= String(Buffer.byteLength(sent));
   return new Promise((resolve, reject) => {
-    const request = httpRequest({ host, port, method, path, headers, agent: false });
+    const request = httpRequest({ host: reached, port, method, path, headers, agent: false });
     request.once("error", reject);
     request.once("response", (response) => {
       const chunks: Buffer[] = [];

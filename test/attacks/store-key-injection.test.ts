@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, test } from "vitest";
 import { accountKey } from "../../src/stores/quotas/redis/account-key.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
+import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 
 let server: TestRedis;
@@ -35,6 +36,8 @@ const EVIL = [
 
 test("an id that could be more than a name is refused, and nothing is stored for it", async () => {
   const redis = await server.client();
+  // The first heartbeat and settlement of a gateway leave keys of their own.
+  await eventually(async () => assert.equal(await redis.exists("tg:{0}:settled"), 1));
   const before = await redis.keys("*");
   for (const account of EVIL) {
     const body = JSON.stringify({ environment: "production", plan: "free", account });

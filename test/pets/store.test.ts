@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import {
   copyFileSync,
   existsSync,
@@ -10,6 +11,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { type TestContext, test } from "vitest";
 import { startPets } from "../../src/pets/server.ts";
 import { assertError, openApi } from "./api.ts";
@@ -136,6 +139,27 @@ test("a database of something else is refused and left as it was", async (t) => 
   db.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)");
   db.close();
   await assertRefused(dataFile, /a database of something else/);
+});
+
+test("the folder of the data may be made by two processes at once, as those of two environments are", async (t) => {
+  const folder = directory(t);
+  const store = pathToFileURL(join(import.meta.dirname, "../../src/pets/store.ts"));
+  // Whichever is behind finds the folders made and catches up, so that both come to the same ones.
+  const script = `
+    import { openPets } from "${store}";
+    const [folder, name] = process.argv.slice(1);
+    for (let i = 0; i < 200; i++) openPets(\`\${folder}/\${i}/a/b/\${name}.db\`, []).close();
+  `;
+  const made = await Promise.all(
+    ["production", "staging"].map((name) => {
+      const args = ["--input-type=module", "-e", script, folder, name];
+      return promisify(execFile)(process.execPath, args).then(
+        () => "made",
+        (error: Error) => error.message,
+      );
+    }),
+  );
+  assert.deepEqual(made, ["made", "made"]);
 });
 
 test("an empty file is a new database; a directory or a path through a file is refused", async (t) => {
