@@ -61,7 +61,7 @@ it.concurrent("the heartbeat is each second while the store is well, and each ha
   assert.ok(Math.max(...away) < 900 + stalledMs, `${away} ms, ${stalledMs} stalled`);
 });
 
-it.concurrent("a store that does not answer is away a second and a half after a heartbeat, without any request", async () => {
+it.concurrent("a store that does not answer is away after two heartbeats, within two and a half seconds, without any request", async () => {
   const sentMs: number[] = [];
   const prefix = "late";
   await using proxy = await openTcpProxy(server);
@@ -74,12 +74,12 @@ it.concurrent("a store that does not answer is away a second and a half after a 
   house.gate.reconfigure(policyOf());
   proxy.behave({ blackHole: true });
   const { stalledMs } = await watchStalls(() => eventually(() => house.gate.isAway(0)));
-  // Half a second for the answer, and a second to the next one, which finds no connection. The store
-  // is tried again as soon as it is away: that is not the heartbeat that had no answer.
+  // Half a second for the answer, a second to the next one, and as much for that one if it finds a
+  // connection. The store is tried again as soon as it is away, which is none of the two.
   const awayMs = performance.now();
   const waited = awayMs - (sentMs.findLast((ms) => ms < awayMs - 100) ?? Number.NaN);
   assert.ok(waited > 1_490, `${waited} ms`);
-  assert.ok(waited < 1_600 + stalledMs, `${waited} ms, ${stalledMs} stalled`);
+  assert.ok(waited < 2_500 + stalledMs, `${waited} ms, ${stalledMs} stalled`);
 });
 
 it.concurrent("the heartbeat is waited for as long as a request is, where that is longer than half a second", async () => {
