@@ -29,6 +29,7 @@ export class LoadGenerator {
   readonly #options: LoadOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
   #running = true;
+  #isAbandoned = false;
   #under: readonly Promise<void>[] = [];
 
   constructor(options: LoadOptions) {
@@ -42,8 +43,10 @@ export class LoadGenerator {
     ];
   }
 
-  async stop(): Promise<void> {
+  /** Resolves when all answers have come. Clients that wait go on, unless they are `abandoned`. */
+  async stop({ abandoned = false } = {}): Promise<void> {
     this.#running = false;
+    this.#isAbandoned = abandoned;
     await Promise.all(this.#under);
     this.#agent.destroy();
   }
@@ -69,7 +72,8 @@ export class LoadGenerator {
       const seconds = answer.retryAfterSeconds;
       if (!(seconds >= 0 && seconds < 60)) return;
       // A timer may end a millisecond early. The promise is about whole seconds, not about those.
-      while (Date.now() < endedMs + seconds * 1_000) await sleep(1);
+      while (!this.#isAbandoned && Date.now() < endedMs + seconds * 1_000) await sleep(1);
+      if (this.#isAbandoned) return;
       const { answer: next } = await this.#ask(client);
       if (next?.status === 429) this.#options.judge.deniedAfterWaiting(client.account, seconds);
     }

@@ -45,6 +45,8 @@ function start(
     stop: async () => {
       // A stopped process handles no other signal before it continues.
       child.kill("SIGCONT");
+      // The pets of a parent leave signals to it, and end when its channel does.
+      if (child.connected) child.disconnect();
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MS_MAX);
       await gone;

@@ -288,7 +288,8 @@ class Trial {
     // A master that was replaced accepts writes for a while. They are lost in the end.
     const failover = (await failingOver) ?? null;
     await this.#untilBack(pause);
-    await load.stop();
+    await load.stop({ abandoned: signal.aborted });
+    signal.throwIfAborted();
     await this.#away.stop();
     signal.throwIfAborted();
     return { storeAwayMs, killed, failover };

@@ -41,7 +41,7 @@ async function openLoaded(
     gateway.close();
   };
   const of = ({ account }: { account: string }) => taken.filter((shot) => shot.account === account);
-  return { polite, of, denied, [Symbol.asyncDispose]: close };
+  return { load, polite, of, denied, [Symbol.asyncDispose]: close };
 }
 
 const refuse = (response: ServerResponse, retryAfter = "1") => {
@@ -77,6 +77,16 @@ describe("the load of a proof", () => {
       for (const { operation } of house.of(HEEDLESS)) heedless.add(operation);
       assert.deepEqual([...heedless].sort(), ["dear", "few", "pets"]);
     });
+  });
+
+  it("that is abandoned waits for no Retry-After, and blames nobody for it", async () => {
+    await using house = await openLoaded((response) => refuse(response, "50"));
+    await eventually(() => assert.equal(house.of(POLITE).length, 1));
+    const startMs = performance.now();
+    await house.load.stop({ abandoned: true });
+    // By far less than it was told to wait, on however busy a machine.
+    assert.ok(performance.now() - startMs < 25_000);
+    assert.deepEqual([house.polite.length, house.denied], [1, []]);
   });
 
   it("reads the fields of an answer, and with the fault planted a second less of Retry-After", async () => {

@@ -1,0 +1,12 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { it } from "vitest";
+import { startPetsProcess } from "../../../src/cli/prove/processes.ts";
+
+const MAIN = join(import.meta.dirname, "../../../src/main.ts");
+
+it("the pets of a proof end when they are told to, and need not be killed", async () => {
+  const pets = await startPetsProcess([process.execPath, MAIN]);
+  await pets.stop();
+  assert.deepEqual([pets.process.exitCode, pets.process.signalCode], [0, null]);
+});
