@@ -7,7 +7,7 @@ import { WINDOWS_IN_LUA } from "./window-fields.ts";
  */
 export function accountScript(...files: readonly string[]): Script {
   return defineScript(
-    [WINDOWS_IN_LUA, ...["time", "day", "account", ...files].map(textOf)].join("\n"),
+    [WINDOWS_IN_LUA, ...["time", "day", "window", "account", ...files].map(textOf)].join("\n"),
   );
 }
 
@@ -16,7 +16,7 @@ export function accountScript(...files: readonly string[]): Script {
  * calls need is inside a function that these run (docs/decisions/hot-path.md).
  */
 export function decideScript(): Script {
-  const first = ["time", "day", "plans"].map(textOf);
+  const first = ["time", "day", "window", "plans"].map(textOf);
   const rare = ["account", "lowered", "history", "ban-cause", "decide"].map(textOf);
   const whole = [WINDOWS_IN_LUA, ...first, "local function careful()", ...rare];
   whole.push("return decider(), remember_on", "end", textOf("charge"));

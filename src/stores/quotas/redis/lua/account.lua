@@ -9,18 +9,7 @@
 -- window of the meter tokens is #tokens and its letter here, and without # in the hash whose N is m. That
 -- hash also has fields of one letter: r and q of its windows, see lowered.lua, and y, see history.lua.
 --
--- Follows time.lua, and precedes each script that reads accounts.
-
-local function window_end(field, start, calendar)
-  local length, align, months = row_of(sub(field, -1))
-  if not months then return start < align and align or start + length end
-  local month = month_of(start)
-  if not calendar or months > 1 then return month_start(month + months) end
-  local day, _, changes = anchor_at(calendar, start)
-  local ends = anchor_day(month, day)
-  if ends <= start then ends = anchor_day(month + 1, day) end
-  return min(ends, changes or ends)
-end
+-- Follows window.lua, and precedes each script that reads accounts.
 
 -- The latest instant at which a window may end, whatever the calendar of its account.
 local function latest_end(field, start)
@@ -74,14 +63,6 @@ local function read_apart(key, field)
   if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err) end
   call('DEL', hash)
   return nil, true, false
-end
-
-local function read_window(text)
-  local start, count, refused = match(text, '^(%d+) (%d+) (%d+)$')
-  if not start then return nil end
-  start, count, refused = tonumber(start), tonumber(count), tonumber(refused)
-  if start > EXACT or count > EXACT or refused > EXACT then return nil end
-  return start, count, refused
 end
 
 -- Writes a cap or a meter whose window ends at `ends`. When a window is new, windows that are over

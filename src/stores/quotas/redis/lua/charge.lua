@@ -1,6 +1,6 @@
--- Runs the batch. It charges accounts in the state that nearly every request finds: the windows are
--- the current ones, with room and no refusal yet, and the hash has no other field and a time to
--- live. The result is the same as that of decide.lua, for a part of the work. Follows plans.lua and
+-- Runs the batch. It charges accounts in the state that nearly every request finds: the windows have
+-- room and no refusal, or are over, or are not there yet, and the hash has no other field. The result
+-- is the same as that of decide.lua, for a part of the work. Follows window.lua, plans.lua and
 -- careful(), which returns the functions of decide.lua and history.lua. That one is run for the first
 -- account of a call that needs them, because what it defines is defined again in each call.
 
@@ -8,6 +8,16 @@ local decide, remember
 -- The first field of today in the hash of the month, as text.
 local today, today_field = floor(now / DAY), nil
 local set, counts = {}, {}
+
+-- How long the hash of an account with this plan is needed: to the end of every window, all of which
+-- are those of now.
+local function lifetime(plan)
+  local last = now
+  for i = 1, plan.count do
+    last = max(last, window_end(plan.fields[i], plan.starts[i], plan.calendar))
+  end
+  return last - now + SPARE
+end
 
 -- Returns false if nothing was done.
 local function charge(key, requests, plan)
@@ -17,18 +27,28 @@ local function charge(key, requests, plan)
   local units = requests * plan.cost
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
+  local held, fresh = count, false
   for i = 1, count do
-    local text = stored[i]
-    if not text then return false end
-    running[i] = running[i] or '^' .. texts[i] .. '(%d+) 0$'
-    local charged = tonumber(match(text, running[i]))
-    if not charged then return false end
+    local text, charged = stored[i], nil
+    if text then
+      running[i] = running[i] or '^' .. texts[i] .. '(%d+) 0$'
+      charged = tonumber(match(text, running[i]))
+      if not charged and (read_window(text) or now) >= plan.starts[i] then return false end
+    else
+      held = held - 1
+    end
+    if not charged then charged, fresh = 0, true end
     charged = charged + units
     if charged > rooms[i] then return false end
     counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. charged .. ' 0'
   end
-  if call('HLEN', key) ~= count or call('PTTL', key) < 0 then return false end
+  if call('HLEN', key) ~= held then return false end
+  local left = call('PTTL', key)
   call('HSET', key, unpack(set, 1, 2 * count))
+  if fresh or left < 0 then
+    plan.life = plan.life or lifetime(plan)
+    if left < plan.life then call('PEXPIRE', key, format('%.0f', plan.life)) end
+  end
   if kept then
     local hash, field = place(key, today)
     today_field = today_field or format('%.0f', field + ADMITTED)
