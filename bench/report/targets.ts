@@ -20,6 +20,11 @@ const TARGETS: readonly Target[] = [
     find: (of) => of.ratio("closed", "sumUs", RIVAL),
   },
   {
+    what: "gateway + store, 50,000 keys, against the same",
+    limit: 0.95,
+    find: (of) => of.ratio("closed", "sumUs", "nginx-lua-redis-50000", "tollgate-redis-50000"),
+  },
+  {
     what: "gateway + store, one key, against the same",
     limit: 0.8,
     find: (of) => of.ratio("closed", "sumUs", "nginx-lua-redis-1", "tollgate-redis-1"),

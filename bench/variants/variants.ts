@@ -61,7 +61,7 @@ export const VARIANTS: readonly Variant[] = [
   }),
   withTollgate(1),
   withTollgate(1000, { instances: 3 }),
-  withTollgate(100_000, { bodies: false }),
+  withTollgate(50_000, { bodies: false }),
   withTollgate(1000, {
     name: "tollgate-workers-2",
     title: "Tollgate, Redis, 2 workers",
@@ -71,7 +71,7 @@ export const VARIANTS: readonly Variant[] = [
   }),
   withLua(1),
   withLua(1000, { instances: 3 }),
-  withLua(100_000, { bodies: false }),
+  withLua(50_000, { bodies: false }),
   { ...bare(["haproxy", "HAProxy, stick tables"], ["haproxy"], startHaproxy), ...counted() },
   stack("fastify", "Fastify + http-proxy + rate-limit", ONE_WINDOW),
   {
