@@ -23,7 +23,7 @@ end
 local function charge(key, requests, plan)
   if plan.apart then return false end
   local fields, rooms, count, kept = plan.fields, plan.rooms, plan.count, plan.kept
-  local texts, running = plan.texts, plan.running
+  local starts, texts, running = plan.starts, plan.texts, plan.running
   local units = requests * plan.cost
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
@@ -31,16 +31,25 @@ local function charge(key, requests, plan)
   for i = 1, count do
     local text, charged = stored[i], nil
     if text then
-      running[i] = running[i] or '^' .. texts[i] .. '(%d+) 0$'
-      charged = tonumber(match(text, running[i]))
-      if not charged and (read_window(text) or now) >= plan.starts[i] then return false end
+      if texts[i] then
+        running[i] = running[i] or '^' .. texts[i] .. ' (%d+) 0$'
+        charged = tonumber(match(text, running[i]))
+      else
+        -- A start is read as a number for the first account only: to write it as text costs more.
+        local begun, count_text = match(text, '^(%d+) (%d+) 0$')
+        if tonumber(begun) == starts[i] then texts[i], charged = begun, tonumber(count_text) end
+      end
+      if not charged and (read_window(text) or now) >= starts[i] then return false end
     else
       held = held - 1
     end
-    if not charged then charged, fresh = 0, true end
+    if not charged then
+      charged, fresh = 0, true
+      texts[i] = texts[i] or format('%.0f', starts[i])
+    end
     charged = charged + units
     if charged > rooms[i] then return false end
-    counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. charged .. ' 0'
+    counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. ' ' .. charged .. ' 0'
   end
   if call('HLEN', key) ~= held then return false end
   local left = call('PTTL', key)

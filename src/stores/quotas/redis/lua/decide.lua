@@ -139,8 +139,9 @@ local function decider()
 
   -- Lua writes a count of up to 10^12 exactly; anything else is formatted.
   local function window_text(i)
-    if refused[i] == 0 and used[i] <= 1e12 and start[i] == plan.starts[i] then
-      return plan.texts[i] .. used[i] .. ' 0'
+    local text = plan.texts[i]
+    if text and refused[i] == 0 and used[i] <= 1e12 and start[i] == plan.starts[i] then
+      return text .. ' ' .. used[i] .. ' 0'
     end
     return format('%.0f %.0f %.0f', start[i], used[i], refused[i])
   end

@@ -5,7 +5,8 @@ local now, late = clock(ARGV[1])
 if late then return late end
 
 -- All that a plan has by window is in the order of its fields: limits; rooms, the parts of limits that
--- are not kept for other gateways; holds, the units of meters; starts of the windows, and their texts.
+-- are not kept for other gateways; holds, the units of meters; starts of the windows, and their texts
+-- once an account has needed them.
 -- Tables have room for four windows from the beginning, because growing costs more than filling.
 local plans = {}
 for i = 1, tonumber(ARGV[4]) do
@@ -14,7 +15,7 @@ for i = 1, tonumber(ARGV[4]) do
   local days, behind = match(text, '^!(%S+) ()', at)
   local calendar = days and read_calendar(days)
   local fields, limits, count = { nil, nil, nil, nil }, { nil, nil, nil, nil }, 0
-  local starts, texts = { nil, nil, nil, nil }, { nil, nil, nil, nil }
+  local starts = { nil, nil, nil, nil }
   local rooms, holds, apart = limits, nil, false
   local field, limit, rest
   at = behind or at
@@ -33,12 +34,11 @@ for i = 1, tonumber(ARGV[4]) do
       rooms[count] = limits[count]
     end
     apart = apart or find(field, '^[@#]') ~= nil
-    local start = window_start(field, now, calendar)
-    starts[count], texts[count] = start, format('%.0f ', start)
+    starts[count] = window_start(field, now, calendar)
   end
   plans[i] = {
     fields = fields, limits = limits, rooms = rooms, holds = holds, apart = apart, count = count,
-    starts = starts, texts = texts, running = { nil, nil, nil, nil }, calendar = calendar,
+    starts = starts, texts = { nil, nil, nil, nil }, running = { nil, nil, nil, nil }, calendar = calendar,
     cost = tonumber(cost), kept = kept ~= '' and kept, name = name,
   }
 end
