@@ -1,24 +1,28 @@
 import { operationWindows } from "../../core/http/route.ts";
+import { meterPart } from "../../core/quota/meters.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { counterName, counterWindow, type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Config } from "../config.ts";
+import { meterNames } from "./meter-names.ts";
 
 export type CounterNames =
   | { readonly ok: true; readonly counters: readonly string[] }
   | { readonly ok: false; readonly message: string };
 
 /**
- * The counters that windows are kept under, as people name them: `day`, or `createPet.minute` for a
- * window of an operation of that environment.
+ * The counters that windows are kept under, as people name them: `day`, `createPet.minute` for a
+ * window of an operation of that environment, or `tokens.minute` for one of a meter.
  */
 export function resolveCounters(
-  { environments }: Pick<Config, "environments">,
+  config: Pick<Config, "environments" | "planBounds">,
   environment: string,
   windows: readonly string[],
 ): CounterNames {
-  const own = environmentOperationLimits(environments, environment);
   const counters = new Map<string, string>(WINDOW_NAMES.map((window) => [window, window]));
-  for (const limit of own) counters.set(windowLabel(limit), counterName(limit));
+  const parts = meterNames(config).map(meterPart);
+  const metered = parts.flatMap((part) => WINDOW_NAMES.map((window) => ({ window, part })));
+  const own = environmentOperationLimits(config.environments, environment);
+  for (const limit of [...own, ...metered]) counters.set(windowLabel(limit), counterName(limit));
   const unknown = windows.find((window) => !counters.has(window));
   if (unknown === undefined) {
     return { ok: true, counters: windows.map((window) => counters.get(window) as string) };
@@ -29,8 +33,8 @@ export function resolveCounters(
 }
 
 /**
- * A counter as people name it; unchanged if neither a key nor an operation of the environment has
- * it.
+ * A counter as people name it; unchanged if no key, no meter and no operation of the environment
+ * has it.
  */
 export function counterLabel(
   { environments }: Pick<Config, "environments">,
@@ -38,6 +42,7 @@ export function counterLabel(
   counter: string,
 ): string {
   if (counter.startsWith("@")) return `key.${counterWindow(counter)}`;
+  if (counter.startsWith("#")) return counter.slice(1);
   const limit = environmentOperationLimits(environments, environment).find(
     (own) => counterName(own) === counter,
   );
