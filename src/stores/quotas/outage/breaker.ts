@@ -177,9 +177,10 @@ export class CircuitBreaker {
    */
   async settleMeters(batch: readonly AccountDebt[]): Promise<void> {
     const { debts } = this.#accounts;
-    const isKept = (debt: AccountDebt) => this.isTripped || debts.owesTo(debt);
-    debts.restore(batch.filter(isKept));
-    const others = batch.filter((debt) => !isKept(debt));
+    // Judged once for each: what is kept changes what is owed.
+    const kept = new Set(batch.filter((debt) => this.isTripped || debts.owesTo(debt)));
+    debts.restore([...kept]);
+    const others = batch.filter((debt) => !kept.has(debt));
     // Debts of a call that fails are kept, and charged before the next decision.
     if (others.length > 0)
       await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);

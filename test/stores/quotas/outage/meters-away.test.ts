@@ -35,12 +35,15 @@ const idsOf = new WeakMap<Holds, string>();
 async function hold(store: QuotaStore): Promise<{ holds: Holds; answer: ChargeResult }> {
   const answer = await spend(store, name, ASK);
   assert.equal(answer.admitted, true);
-  const { windows, nowMs: decidedMs } = answer.verdict;
+  return { holds: holdsOf(answer), answer };
+}
+
+function holdsOf({ verdict: { windows, nowMs: decidedMs } }: ChargeResult): Holds {
   number += 1;
   const id = `request-${number}`;
   const holds = { id, plan: "pro", meters: [METER], windows: windows.filter(isMeter), decidedMs };
   idsOf.set(holds, id);
-  return { holds, answer };
+  return holds;
 }
 
 const use = (units: number) => [{ name: "tokens", units }];
@@ -96,6 +99,18 @@ describe("a settlement", () => {
       [],
     );
     assert.equal(store.charges().uncertainUnits, 0);
+  });
+
+  it("to 0 of a hold that is owed after a late answer takes nothing from other requests", async () => {
+    await using house = await openFallback(proxy, { policy: PATIENT });
+    const { store, gate } = house;
+    await hold(store);
+    // As after one call without an answer: the store is not away, and the hold is owed to it.
+    const here = gate.decide(name, ASK);
+    assert.ok(!("unavailable" in here) && here.admitted);
+    store.settle(name, holdsOf(here), use(0));
+    await hold(store);
+    await eventually(async () => assert.deepEqual(await counts(store), [3, 8, 8]));
   });
 
   it("that lowers and whose answer was lost is told and not repeated", async () => {
