@@ -16,6 +16,11 @@ export type InvalidatedAccounts = { ids: Set<string> | undefined };
 
 /** Means every account; no account has this name. */
 const ALL = "*";
+/** Whether the account was among those invalidated: by its name, or with all. */
+export function isInvalidated({ ids }: InvalidatedAccounts, id: string): boolean {
+  return ids !== undefined && (ids.has(id) || ids.has(ALL));
+}
+
 /** The fewest addresses remembered. */
 const ADDRESSES = 10_000;
 /** The era of an answer that arrived too late for its refusals to hold. */

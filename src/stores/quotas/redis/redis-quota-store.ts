@@ -176,7 +176,7 @@ class RedisQuotaStore implements QuotaStore {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
     });
-    this.#tellLoss = lostCountReporter(address.shown, report);
+    this.#tellLoss = lostCountReporter(address.shown, report, answers);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
   }

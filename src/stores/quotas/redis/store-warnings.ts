@@ -3,6 +3,7 @@ import type { Link } from "../../redis/link.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
+import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../outage-handler.ts";
 
 export type EvictionWatcher = {
@@ -108,20 +109,34 @@ export function watchSplit(
 
 /** The pause between two lines about losses: a loss seldom concerns only one account. */
 const LOSSES_EACH_MS = 60_000;
+/** The message that an account was reset may come so much later than its new count. */
+const RESET_HEARD_MS = 1_000;
 
 /**
  * Reports, at most once a minute, that the store has lost charges that it had reported: after a
  * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
- * used up the window may use it again.
+ * used up the window may use it again. Counts that a reset lowered are not lost.
  */
-export function lostCountReporter(shown: string, report: Reporter) {
+export function lostCountReporter(
+  shown: string,
+  report: Reporter,
+  answers: Pick<DecisionCache, "beginCall" | "endCall">,
+) {
   let toldMs = Number.NEGATIVE_INFINITY;
-  return ({ environment, account }: AccountRef, lost: LostCount): void => {
-    const nowMs = performance.now();
-    if (nowMs - toldMs < LOSSES_EACH_MS) return;
-    toldMs = nowMs;
-    const why = "the store has lost charges of a window that is not over";
-    report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
+  let isWaiting = false;
+  return (name: AccountRef, lost: LostCount): void => {
+    if (isWaiting || performance.now() - toldMs < LOSSES_EACH_MS) return;
+    isWaiting = true;
+    const invalidated = answers.beginCall();
+    setTimeout(() => {
+      isWaiting = false;
+      answers.endCall(invalidated);
+      if (isInvalidated(invalidated, accountId(name))) return;
+      toldMs = performance.now();
+      const { environment, account } = name;
+      const why = "the store has lost charges of a window that is not over";
+      report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
+    }, RESET_HEARD_MS).unref();
   };
 }
 

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it } from "vitest";
+import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
+import { lostCountReporter } from "../../../../src/stores/quotas/redis/store-warnings.ts";
+import { eventually } from "../../../support/poll.ts";
+import { account, type Told } from "./redis-kit.ts";
+
+const LOST = { window: "minute", used: 3, was: 387 } as const;
+/** A little longer than the message of another gateway may take. */
+const HEARD_MS = 1_200;
+
+function openReporter() {
+  const answers = new DecisionCache();
+  const told: Told[] = [];
+  const report = (level: string, message: string, details?: Record<string, unknown>) => {
+    told.push({ level, message, details });
+  };
+  return { answers, told, tell: lostCountReporter("redis://host", report, answers) };
+}
+
+describe("a count that is lower than it was", () => {
+  it("is no lost charge where the message of a reset comes after the count, and hides none that follows", async () => {
+    const { answers, told, tell } = openReporter();
+    tell(account("reset"), LOST);
+    answers.invalidate(account("reset"));
+    await sleep(HEARD_MS);
+    assert.equal(told.length, 0);
+    tell(account("lost"), LOST);
+    await eventually(() => assert.equal(told.length, 1));
+    const [{ message, details } = { message: "", details: undefined }] = told;
+    assert.deepEqual([message, details?.account], ["counter_regression", "lost"]);
+  });
+
+  it("is a lost charge where another account was reset, and told once", async () => {
+    const { answers, told, tell } = openReporter();
+    for (const id of ["lost", "lost too"]) tell(account(id), LOST);
+    answers.invalidate(account("reset"));
+    await eventually(() => assert.equal(told.length, 1));
+    tell(account("lost"), LOST);
+    await sleep(HEARD_MS);
+    assert.deepEqual([told.length, told[0]?.details?.account], [1, "lost"]);
+  });
+});
