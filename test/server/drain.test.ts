@@ -38,3 +38,27 @@ test("a request within the longest drain of another environment is answered, not
     [[200, 1, 1]],
   );
 });
+
+test("a request that the end of the drain cuts is told so in its line, and is not blamed on its client", async () => {
+  await using backend = await startTestUpstream((_seen, response) => {
+    response.writeHead(200, { "Content-Type": "text/plain" }).write("begun");
+  });
+  const environment = {
+    listen: "127.0.0.1:0",
+    basePath: "/v1",
+    keyTag: "live",
+    upstreams: [backend.origin],
+    limits: { drain: "100ms" },
+  };
+  const config = { environments: { production: environment } };
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  const asked = sendRequest(served.port, { key: KEY }).catch(() => "cut");
+  await eventually(() => assert.equal(backend.seen.length, 1));
+  served.running.child.kill("SIGTERM");
+  await asked;
+  await served.running.exited;
+  assert.deepEqual(
+    served.lines.map(({ why }) => why),
+    ["the gateway is going away"],
+  );
+});

@@ -137,10 +137,10 @@ export class Listener implements ServerHandler {
       this.#tunnels.closeAll(1001, "the gateway is going away");
       await this.#timeouts.idle(FAREWELL_MS);
     }
+    this.#timeouts.cut();
     this.#connections.destroyAll();
     // Every exchange writes its log entry before anything else ends: a charge without an entry
     // breaks the law (docs/reference/http.md#law).
-    this.#timeouts.cut();
     await this.#timeouts.idle(CUT_MS);
     this.#timeouts.stop();
   }

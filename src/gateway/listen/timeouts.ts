@@ -68,9 +68,12 @@ export class Timeouts {
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
 
-  /** Destroys the connections of all exchanges in progress. */
+  /** Destroys the connections of all exchanges in progress, because the gateway ends. */
   cut(): void {
-    for (const { socket } of this.#exchanges.slice()) socket.destroy();
+    for (const exchange of this.#exchanges.slice()) {
+      exchange.explain("the gateway is going away");
+      exchange.socket.destroy();
+    }
   }
 
   /** Resolves when no exchange is in progress, or after `deadlineMs`. */
