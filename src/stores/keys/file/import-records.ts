@@ -86,7 +86,8 @@ class Importing {
   /** Ids of keys and accounts. The first key of an older account has the id of that account. */
   readonly #taken: TakenIds = new Set<string>();
   readonly #importId: string;
-  readonly #keyIds = new Set<string>();
+  /** By the id of a key: its account. */
+  readonly #keyOwners = new Map<string, string>();
   /** By account and number in the lines: the number here. */
   readonly #capNumbers = new Map<string, number>();
   /** By account: the numbers of caps that its keys have here. */
@@ -112,7 +113,7 @@ class Importing {
     for (const key of keys) {
       this.#byDigest.set(key.digest, key);
       this.#taken.add(key.id);
-      this.#keyIds.add(key.id);
+      this.#keyOwners.set(key.id, key.account);
       if (key.caps !== undefined) this.#numbersOf(key.account).add(key.caps.number);
       yield;
     }
@@ -195,6 +196,8 @@ class Importing {
         ? undefined
         : `account ${id} is on plan ${known.plan} here, not on ${plan}: \`accounts set\` moves it`;
     }
+    const owner = this.#keyOwners.get(id);
+    if (owner !== undefined) return `${id} is a key of account ${owner} here`;
     const { ring } = this.#options;
     if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
     if (keyTagOf(ring, environment) === undefined) {
@@ -231,7 +234,7 @@ class Importing {
     const wrongName = nameError(key.name);
     if (!isId(id) || wrongName !== undefined) return wrongName ?? `${id} cannot be an ID`;
     const isFirstOfOlder = id === account;
-    const isTaken = isFirstOfOlder ? this.#keyIds.has(id) : this.#taken.has(id);
+    const isTaken = isFirstOfOlder ? this.#keyOwners.has(id) : this.#taken.has(id);
     if (this.#options.plain === false && isTaken) {
       return `another key or account has the ID ${id}`;
     }
@@ -240,7 +243,7 @@ class Importing {
     const importId = this.#importId;
     this.#byDigest.set(digest, { ...key, ...(caps && { caps }), importId });
     this.#taken.add(id);
-    this.#keyIds.add(id);
+    this.#keyOwners.set(id, account);
     return undefined;
   }
 

@@ -87,6 +87,20 @@ describe("an import of records that clash with those here", () => {
     assert.match(mistakeOf(...twice), /^line 2: another key or account has the ID k_2$/);
   });
 
+  it("refuses an account under an id that a key has, so that an id means one thing", () => {
+    assert.equal(mistakeOf(account("k_1")), "line 1: k_1 is a key of account acme here");
+    const both = [key(2), account("k_2"), key(3, undefined, { account: "k_2" })];
+    assert.match(mistakeOf(...both), /^line 2: k_2 is a key of account acme here$/m);
+  });
+
+  it("takes the first key of an older account, which has the id of that account, twice", () => {
+    const older = [account("k_9"), key(9, undefined, { account: "k_9" })];
+    const first = imported(HERE, older);
+    assert.ok(first.ok);
+    const again = imported(first.records, older);
+    assert.ok(again.ok && again.records === first.records);
+  });
+
   it("gives caps another number where theirs is taken, the same for keys that shared one", () => {
     assert.deepEqual(numbersAfter(HERE, [key(2, 0), key(3, 0), key(4, 7)]), [
       ["k_1", 0],
