@@ -9,7 +9,13 @@ import {
   nameError,
   planError,
 } from "../../../core/keys/edit-rules.ts";
-import { checkKeyText, digestKey, type ForeignKeyFormat } from "../../../core/keys/key.ts";
+import {
+  checkKeyText,
+  containsKey,
+  digestKey,
+  type ForeignKeyFormat,
+  maskKeys,
+} from "../../../core/keys/key.ts";
 import { freshId, type TakenIds } from "../../../core/keys/new-ids.ts";
 import {
   type AccountRecord,
@@ -119,7 +125,9 @@ class Importing {
     }
     for (const { at, value } of lines) {
       const mistake = this.#options.plain ? this.plain(value) : this.record(value);
-      if (mistake !== undefined) this.#mistakes.push(`${at}: ${mistake}`);
+      if (mistake !== undefined) {
+        this.#mistakes.push(`${at}: ${maskKeys(mistake, this.#options.foreignKeys)}`);
+      }
       if (this.#mistakes.length === MISTAKES_MAX) {
         this.#mistakes.push(`Stopped after ${MISTAKES_MAX} mistakes: more may follow`);
         return;
@@ -164,6 +172,9 @@ class Importing {
     const texts = [key, account, plan, environment, name];
     if (!texts.every((text) => typeof text === "string")) return NO_PLAIN;
     const { ring, foreignKeys } = this.#options;
+    // Both are stored as they are, and the account goes to the backend and into the log.
+    if (containsKey(account, foreignKeys)) return "account holds a whole key";
+    if (containsKey(name, foreignKeys)) return "name holds a whole key";
     const keyTag = keyTagOf(ring, environment);
     if (keyTag === undefined) return `environment ${JSON.stringify(environment)} is unknown`;
     const shape = checkKeyText(key, { keyPrefix: ring.keyPrefix, keyTag, foreignKeys });
