@@ -121,7 +121,7 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
     const { untilMs, offences } = await deps.quotas.ban(name, imposed);
     const event = { name, atMs: untilMs - lengthMs, imposed: { ...imposed, untilMs, offences } };
     logBanByHand(deps.log, event);
-    return jsonResponse(201, { ...name, until: Math.ceil(untilMs / 1_000), offences });
+    return jsonResponse(201, { account, environment, until: Math.ceil(untilMs / 1_000), offences });
   });
 }
 

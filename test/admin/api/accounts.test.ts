@@ -5,6 +5,7 @@ import { effectiveLimits, NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { BanReport, UsageReport } from "../../../src/core/keys/usage-reports.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startRedis } from "../../support/redis/redis.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse } from "../admin-house.ts";
 
 type Issued = KeyReport & { readonly key: string };
@@ -74,6 +75,21 @@ describe("usage and bans", () => {
     await banned(house, account);
     await house.keys.change(() => ({ records: NO_RECORDS, result: undefined }));
     assert.equal((await house.ask("DELETE", `/api/bans/${account}`)).status, 200);
+  });
+});
+
+describe("a ban in a shared store", () => {
+  it("is answered with the members that the pages name, and none of the store's", async () => {
+    const redis = await startRedis();
+    try {
+      await using house = await openAdminHouse({ store: redis.url });
+      const { account } = await issueOn(house, "acme");
+      const banned = await house.ask("POST", "/api/bans", { body: { id: account, for: "1h" } });
+      assert.equal(banned.status, 201);
+      assert.deepEqual([banned.json()], (await house.ask("GET", "/api/bans")).json());
+    } finally {
+      await redis.close();
+    }
   });
 });
 
