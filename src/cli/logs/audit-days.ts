@@ -8,7 +8,7 @@ import { DayBalances } from "./day-balances.ts";
 
 export type Days = Pick<DayBalances, "rows" | "matched"> & {
   readonly notCompared: AuditReport["notCompared"];
-  /** Whether the day that was asked for has no units, neither in the logs nor in the history. */
+  /** Whether the period that was asked for has no units, neither in the logs nor in the history. */
   readonly isIdle: boolean;
 };
 
@@ -61,8 +61,9 @@ export async function readDays(
     : [{ window: `days before ${formatDay(days.firstDay)}`, why: "there is no history of them" }];
   const rows = days.firstDay > to ? [] : days.rows.filter(reaches);
   const { matched } = days;
-  const isEmpty = asked.day !== undefined && days.rows.length === 0 && matched === 0;
-  const whole = { fromMs: from * DAY_MS, toMs: (from + 1) * DAY_MS };
+  const isOver = (asked.day ?? range?.to ?? today) < today;
+  const isEmpty = isOver && days.rows.length === 0 && matched === 0;
+  const whole = { fromMs: from * DAY_MS, toMs: (to + 1) * DAY_MS };
   const gap = isEmpty ? span.gapIn(whole, null, false) : undefined;
   if (gap !== undefined) return lacking(window, gap);
   return { ok: true, value: { rows, matched, notCompared, isIdle: isEmpty } };

@@ -44,13 +44,33 @@ export function isWindow(period: string): boolean {
   return !/^\d/.test(period);
 }
 
-/** A current day or month that was asked for is compared by its window of that length. */
-function isAskedWindow({ day, month }: AskedPeriod, window: string, atMs: number): boolean {
-  if (day !== undefined) return day === dayOf(atMs) && window === "day";
-  if (month === undefined) return true;
-  const range = monthRange(month);
+/**
+ * A current day or month that was asked for is compared by the windows of that length: those of the
+ * plan, and such as `createPet.day`, `tokens.day` and `key.day of k_1`.
+ */
+function isAskedWindow(asked: AskedPeriod, window: string, atMs: number): boolean {
+  const range = rangeOf(asked);
+  if (range === undefined) return true;
+  const [label = ""] = window.split(" ");
+  const length = label.slice(label.lastIndexOf(".") + 1);
   const today = dayOf(atMs);
-  return range !== undefined && today >= range.from && today <= range.to && window === "month";
+  const isCurrent = today >= range.from && today <= range.to;
+  return isCurrent && length === (asked.day === undefined ? "month" : "day");
+}
+
+/** The period that was asked for, where it is not over: why nothing in it was compared. */
+export function openPeriod(asked: AskedPeriod, nowMs: number) {
+  const range = rangeOf(asked);
+  const today = dayOf(nowMs);
+  if (range === undefined || range.to < today) return [];
+  const why =
+    range.from > today ? "it has not begun" : "it is not over, and no window of its length counts";
+  return [{ window: asked.month ?? formatDay(range.from), why }];
+}
+
+function rangeOf({ day, month }: AskedPeriod) {
+  if (day !== undefined) return { from: day, to: day };
+  return month === undefined ? undefined : monthRange(month);
 }
 
 function windowBalance(

@@ -23,6 +23,7 @@ import {
   type AuditInputs,
   dayBalances,
   isWindow,
+  openPeriod,
   windowBalances,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
@@ -219,7 +220,12 @@ async function compare(
     ...dayBalances(inputs, days.value.rows, { nowMs, createdOf }),
   ];
   const of = (verdict: string) => balances.filter((one) => one.verdict === verdict);
-  const notCompared = [...of("not compared"), ...days.value.notCompared];
+  const nothing = balances.length + days.value.matched + days.value.notCompared.length === 0;
+  const notCompared = [
+    ...of("not compared"),
+    ...days.value.notCompared,
+    ...(nothing ? openPeriod(asked, nowMs) : []),
+  ];
   const matched = of("matched").length + days.value.matched;
   const explained = of("explained");
   const drift = of("drift");
