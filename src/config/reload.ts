@@ -18,7 +18,7 @@ export type ConfigChange = { readonly from: Config; readonly to: Config };
  * all key records, `nowMs` is Unix milliseconds.
  */
 export function reloadBlockers(change: ConfigChange, records: Records, nowMs: number): string[] {
-  return [...restartChanges(change), ...planChanges(change.to, records, nowMs)];
+  return [...restartChanges(change), ...planChanges(change, records, nowMs)];
 }
 
 /** A change of something that is opened at the start needs a restart. */
@@ -130,10 +130,15 @@ function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
 
 /**
  * A plan of an account with a working key cannot be removed, nor leave that account without limits.
+ * An account that is without limits already loses nothing: its plan may be that of another gateway
+ * in front of the same records.
  */
-function planChanges(to: Config, { keys, accounts }: Records, nowMs: number): string[] {
-  const suspects = stranded(to, accounts);
-  if (suspects.length === 0) return [];
+function planChanges({ from, to }: ConfigChange, records: Records, nowMs: number): string[] {
+  const { keys, accounts } = records;
+  const without = stranded(to, accounts);
+  if (without.length === 0) return [];
+  const already = new Set(stranded(from, accounts));
+  const suspects = without.filter((account) => !already.has(account));
   const working = new Set<string>();
   for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
   const owners = suspects.filter(({ id }) => working.has(id));

@@ -130,6 +130,13 @@ describe("a plan in use", () => {
     ]);
   });
 
+  it("that the configuration in force lacks is not dropped: another gateway may have it", async () => {
+    const records = [key("k1", "pro"), key("k2", "free")];
+    assert.deepEqual(await refusals(free, free, records), []);
+    assert.deepEqual(await refusals(free, both, records), []);
+    assert.match((await refusals(free, "plans: { pro: custom }", records)).join(), /plan free by/);
+  });
+
   it("is in use until its last key has expired or is revoked", async () => {
     const ended = [
       key("k1", "pro", { revokedMs: NOW_MS }),
@@ -148,6 +155,11 @@ describe("a plan in use", () => {
   it("may change its limits, and a plan may come", async () => {
     const more = "plans: { free: { day: 9 }, new: custom }";
     assert.deepEqual(await refusals(free, more, [key("k1", "free")]), []);
+  });
+
+  it("that is custom may stay so beside an account that has no limits of its own", async () => {
+    const custom = "plans: { free: custom }";
+    assert.deepEqual(await refusals(custom, custom, [key("k1", "free")]), []);
   });
 
   it("cannot become custom while a key has no limits of its own", async () => {
