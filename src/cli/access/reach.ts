@@ -53,12 +53,14 @@ export function reachGateway(
 type ReachOptions = {
   /** Whether each `--admin` names a further gateway, in addition to that of the file. */
   readonly asksSeveral?: boolean;
+  /** Whether the verb is about the file itself, so that what stands there is not replaced. */
+  readonly readsFile?: boolean;
 };
 
 async function reach(
   call: Invocation,
   terminal: Terminal,
-  { asksSeveral = false }: ReachOptions,
+  { asksSeveral = false, readsFile = false }: ReachOptions,
 ): Promise<Reached | number> {
   const admins = parseAdminOptions(call);
   if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
@@ -66,7 +68,8 @@ async function reach(
   if (admin !== undefined && !asksSeveral) return reachAt(admin, call, terminal);
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(call), terminal.env);
-  if (loaded.ok) {
+  const refusal = loaded.ok && !readsFile ? await refusedReload(loaded.config) : undefined;
+  if (loaded.ok && refusal === undefined) {
     const meters = meterNames(loaded.config);
     return checked({ config: loaded.config, meters, ...SOUND }, call, terminal);
   }
@@ -77,7 +80,7 @@ async function reach(
     return fail(terminal, EXIT_CONFIG, found.mistakes.map(formatMistake).join("\n"));
   }
   const { mistakes, config } = found.reach;
-  terminal.err(`${mistakes.map(formatMistake).join("\n")}\n`);
+  terminal.err(`${refusal ?? mistakes.map(formatMistake).join("\n")}\n`);
   const running = await fetchAdmin<YamlMap>(config, RUNNING);
   const known = running.ok ? await found.reach.with(running.value) : config;
   const meters = running.ok ? runningMeterNames(running.value) : undefined;
@@ -90,6 +93,27 @@ async function reach(
 
 const SOUND = { mistakes: [], asksGateway: false, isRemote: false } as const;
 const RUNNING = { path: "/api/config", members: ["plans", "environments", "hash"] } as const;
+
+type Readiness = { readonly checks: { readonly config?: { readonly why?: string } } };
+
+/**
+ * Why the running gateway did not take over a file that has no mistakes; undefined if it did, or if
+ * none answers. Its own plans and environments hold then: a key for a plan that it does not have
+ * would be 503.
+ */
+async function refusedReload(config: Config): Promise<string | undefined> {
+  const members = ["status", "checks"];
+  const question = { path: "/readyz", also: [503], members, withinMs: ANSWER_MS_MAX };
+  const ready = await fetchAdmin<Readiness>(config, question);
+  const why = ready.ok ? ready.value.checks.config?.why : undefined;
+  if (why === undefined) return undefined;
+  const running = await fetchAdmin<YamlMap>(config, RUNNING);
+  if (!running.ok || running.value.hash === config.hash) return undefined;
+  return `${config.file}: warning: ${why}. The plans and environments of the gateway hold`;
+}
+
+/** A gateway that does not answer by then is not waited for: the file is as good as known. */
+const ANSWER_MS_MAX = 2_000;
 
 /** Uses the admin listener at `origin` for everything, whatever the file says. */
 async function reachAt(

@@ -34,7 +34,7 @@ export const status: Verb = {
   args: [],
   example: "status --config config/tollgate.yaml",
   async run(call, terminal) {
-    const reached = await reachGateway(call, terminal);
+    const reached = await reachGateway(call, terminal, { readsFile: true });
     if (typeof reached === "number") return reached;
     if (call.flag("all")) return tellAll(reached, call, terminal);
     const { config } = reached;
@@ -151,7 +151,7 @@ export const reload: Verb = {
   args: [],
   example: "reload --config config/tollgate.yaml",
   async run(call, terminal) {
-    const reached = await reachGateway(call, terminal);
+    const reached = await reachGateway(call, terminal, { readsFile: true });
     if (typeof reached === "number") return reached;
     const { config } = reached;
     const reloaded = await fetchAdmin<Reloading>(config, {

@@ -96,6 +96,32 @@ describe("a verb on a running gateway, with a mistake in its file", () => {
     });
   }
 
+  for (const store of ["memory", "redis"] as const) {
+    it(`goes by the plans of a gateway that refused to drop one, with store: ${store}`, async () => {
+      const redis = store === "redis" ? await startRedis() : undefined;
+      const settings = redis === undefined ? {} : { store: redis.url, keys: "redis" };
+      const running = await openRunning(settings);
+      const where = ["--config", running.file];
+      try {
+        const text = await readFile(running.file, "utf8");
+        await writeFile(running.file, text.replace(/^ {2}free:/m, "  other:"));
+        await runVerb(["reload", ...where]);
+        const issue = ["keys", "create", "--env", "production", "--plan"];
+        const strange = await runVerb([...issue, "other", ...where]);
+        assert.equal(strange.status, 64);
+        assert.match(strange.err, /not reloaded: accounts with working keys have a plan/);
+        assert.match(strange.err, /plan "other" as it is unknown: expected free, pro/);
+        await emergency(running, where);
+        const status = await runVerb(["status", ...where]);
+        assert.match(status.out, /in force +\w{8} {2}not the file as it is now/);
+        assert.equal(status.err, "");
+      } finally {
+        await running.close();
+        await redis?.close();
+      }
+    });
+  }
+
   it("changes imported records through --admin, and exports them without their import", async () => {
     const running = await openRunning({});
     try {
