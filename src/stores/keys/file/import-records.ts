@@ -30,8 +30,15 @@ import { RecordReader } from "../records/record-format.ts";
 import { exportLines } from "./export-records.ts";
 import { decodeKeyFile } from "./file-format.ts";
 
-/** One parsed line: its place, for people, and its value. */
-export type ImportLine = { readonly at: string; readonly value: unknown };
+/**
+ * One parsed line: its place, for people, and its value. `isKept`: it is of a whole key file, whose
+ * records were in force as they are.
+ */
+export type ImportLine = {
+  readonly at: string;
+  readonly value: unknown;
+  readonly isKept?: boolean;
+};
 
 export type ImportOptions = {
   /**
@@ -123,8 +130,8 @@ class Importing {
       if (key.caps !== undefined) this.#numbersOf(key.account).add(key.caps.number);
       yield;
     }
-    for (const { at, value } of lines) {
-      const mistake = this.#options.plain ? this.plain(value) : this.record(value);
+    for (const { at, value, isKept } of lines) {
+      const mistake = this.#options.plain ? this.plain(value) : this.record(value, isKept);
       if (mistake !== undefined) {
         this.#mistakes.push(`${at}: ${maskKeys(mistake, this.#options.foreignKeys)}`);
       }
@@ -150,14 +157,14 @@ class Importing {
   }
 
   /** The mistake in a line of `keys export`; undefined if the line was taken in. */
-  record(value: unknown): string | undefined {
+  record(value: unknown, isKept = false): string | undefined {
     if (typeof value !== "object" || value === null) return NO_RECORD;
     const { record, ...members } = value as Record<string, unknown>;
     if (record !== "account" && record !== "key") return NO_RECORD;
     if (members.version === undefined) return "version is missing: export it with this version";
     if (record === "account") {
       const account = this.#reader.account(members, []);
-      return this.#misread() ?? this.#account(account);
+      return this.#misread() ?? this.#account(account, isKept);
     }
     const { record: key } = this.#reader.key(members, []);
     return this.#misread() ?? this.#key(key);
@@ -196,7 +203,7 @@ class Importing {
     return mistake && `${mistake.path.join(".")} cannot be used: ${mistake.why}`;
   }
 
-  #account(account: AccountRecord): string | undefined {
+  #account(account: AccountRecord, isKept = false): string | undefined {
     const { id, environment, plan, limits } = account;
     const known = this.#accounts.get(id);
     if (known !== undefined) {
@@ -211,11 +218,12 @@ class Importing {
     if (owner !== undefined) return `${id} is a key of account ${owner} here`;
     const { ring } = this.#options;
     if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
-    if (keyTagOf(ring, environment) === undefined) {
+    if (!isKept && keyTagOf(ring, environment) === undefined) {
       return `environment ${JSON.stringify(environment)} is unknown`;
     }
+    // One account of a plan that is gone must not keep away those that a loss took from all others.
     const mistake = planError(plan, ring) ?? missingLimitsError(plan, limits, ring);
-    if (mistake !== undefined) return mistake;
+    if (!isKept && mistake !== undefined) return mistake;
     this.#accounts.set(id, { ...account, importId: this.#importId });
     this.#taken.add(id);
     return undefined;
@@ -309,7 +317,9 @@ export async function readLines(
   const { records, damaged: broken } = await decodeKeyFile(file, text, { nowMs });
   const mistakes = broken.flatMap((each) => each.mistakes);
   if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
-  return [...exportLines(records)].map((line) => ({ at: file, value: parsed(line) }));
+  return [...exportLines(records)].map((line) => {
+    return { at: file, value: parsed(line), isKept: true };
+  });
 }
 
 /** Parses lines; `file` is the file that they came from. Empty lines are skipped. */

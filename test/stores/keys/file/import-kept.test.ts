@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { KeyContext } from "../../../../src/core/keys/edit-rules.ts";
+import type { Records } from "../../../../src/core/keys/records.ts";
+import type { Limit } from "../../../../src/core/quota/windows.ts";
+import { encodeKeyFile } from "../../../../src/stores/keys/file/file-format.ts";
+import { importNow, readLines } from "../../../../src/stores/keys/file/import-records.ts";
+import { record, withAccounts } from "../record.ts";
+
+const NOTHING: Records = { accounts: [], keys: [] };
+const { accounts, keys } = withAccounts(record("k_1"), record("k_2"), record("k_3"));
+const [first, second, third] = accounts;
+assert.ok(first && second && third);
+/** A plan and an environment that left the configuration, and a plan that became custom. */
+const KEPT: Records = {
+  keys: keys.map((key) =>
+    key.account === second.id ? { ...key, environment: "closed", revokedMs: 2_000 } : key,
+  ),
+  accounts: [
+    { ...first, plan: "sold out", limits: [] },
+    { ...second, environment: "closed" },
+    { ...third, plan: "agreed", limits: [] },
+  ],
+};
+const ring: KeyContext = {
+  keyPrefix: "pets",
+  environments: [{ name: first.environment, keyTag: "live" }],
+  plans: new Map<string, readonly Limit[] | "custom">([
+    [second.plan, [{ window: "day", limit: 9 }]],
+    ["agreed", "custom"],
+  ]),
+  random: () => 0,
+  nowMs: 5_000,
+};
+const options = { plain: false, foreignKeys: [], ring };
+
+describe("an import of the records that were kept when Redis lost them", () => {
+  it("brings all of them back, also those of a plan or an environment that is configured no more", async () => {
+    const text = [...encodeKeyFile(KEPT)].join("");
+    const done = importNow(NOTHING, await readLines("state.json.lost", text, 5_000), options);
+    assert.ok(done.ok, JSON.stringify(done));
+    const plans = done.records.accounts.map(({ id, plan }) => [id, plan]);
+    assert.deepEqual(
+      plans,
+      KEPT.accounts.map(({ id, plan }) => [id, plan]),
+    );
+    assert.equal(done.records.keys.length, 3);
+    const again = importNow(done.records, await readLines("x", text, 5_000), options);
+    assert.ok(again.ok && again.records === done.records);
+  });
+
+  it("is no way to move accounts to a plan of another name by lines", async () => {
+    const { exportLines } = await import("../../../../src/stores/keys/file/export-records.ts");
+    const lines = await readLines("-", [...exportLines(KEPT)].join("\n"), 5_000);
+    const done = importNow(NOTHING, lines, options);
+    assert.ok(!done.ok && done.reason === "refused");
+    assert.match(done.message, /^-:1: Cannot use plan "sold out" as it is unknown/m);
+    assert.match(done.message, /^-:2: environment "closed" is unknown$/m);
+  });
+});
