@@ -4,6 +4,7 @@ import {
   type Gauges,
   GROWING,
   joinGauges,
+  metricSources,
   readGauges,
   worstReadinessCheck,
 } from "../../../src/server/process/status.ts";
@@ -57,13 +58,63 @@ describe("several processes as one gateway", () => {
     assert.deepEqual(joined.upstreams, own);
   });
 
-  it("work is summed, and of records that all have the newest count holds", () => {
-    const { inFlight, chargesOwed, keys, accounts, keysLost, keysDamaged } = joinGauges([
-      gaugesOf(2),
-      gaugesOf(3),
+  it("work is summed, of records that all have the newest count holds, and of a state the worst", () => {
+    const { upstreams, certificates, storeUp, storeUnsafePolicy, storeSplit, ...numbers } =
+      joinGauges([gaugesOf(2), gaugesOf(3)]);
+    const newest = ["keys", "accounts", "keysLost", "keysDamaged"];
+    for (const [name, value] of each(Object.entries(numbers))) {
+      assert.equal(value, newest.includes(name) ? 3 : 5, name);
+    }
+    assert.deepEqual([upstreams, certificates], [[], []]);
+    const states = (...all: boolean[]) => {
+      const told = joinGauges(
+        all.map((one) => ({
+          ...gaugesOf(1),
+          ...{ storeUp: one, storeUnsafePolicy: one, storeSplit: one },
+        })),
+      );
+      return [told.storeUp, told.storeUnsafePolicy, told.storeSplit];
+    };
+    assert.deepEqual(states(true, true), [true, true, true]);
+    assert.deepEqual(states(true, false), [false, true, true]);
+    assert.deepEqual(states(false, false), [false, false, false]);
+    assert.deepEqual([storeUp, storeUnsafePolicy, storeSplit], [false, false, false]);
+  });
+
+  it("certificates of all of them are told, of which a reader takes the one that ends first", () => {
+    const one = { environment: "production", certificate: "listener", endsMs: 1 } as const;
+    const joined = joinGauges([
+      { ...gaugesOf(1), certificates: [one] },
+      { ...gaugesOf(1), certificates: [{ ...one, endsMs: 2 }] },
     ]);
-    assert.deepEqual([inFlight, chargesOwed], [5, 5]);
-    assert.deepEqual([keys, accounts, keysLost, keysDamaged], [3, 3, 3, 3]);
+    assert.deepEqual(
+      joined.certificates.map(({ endsMs }) => endsMs),
+      [1, 2],
+    );
+  });
+
+  it("the figures of a process are those of its listeners, its counters and its records", () => {
+    const records = { keys: [1, 2], accounts: [1, 2, 3] };
+    const troubles = { lost: 4, damaged: 5, unreadable: 6, older: 7 };
+    const charges = { uncertainUnits: 8, lostUnits: 9, owedUnits: 10 };
+    const serving = { active: 11, connections: 12, tunnels: 13 };
+    const sources = metricSources(
+      { ...serving, upstreams: () => ["up"], certificates: () => ["c"] } as never,
+      {
+        keys: { records: () => records, troubles: () => troubles } as never,
+        quotas: {
+          ...{ health: () => ({ ok: true }), unsafePolicy: () => false, isSplit: () => true },
+          ...{ unwrittenCount: () => 14, commandCount: () => 15, charges: () => charges },
+        } as never,
+      },
+    );
+    const read = Object.entries(sources).map(([name, source]) => [name, source()]);
+    assert.deepEqual(Object.fromEntries(read), {
+      ...{ inFlight: 11, connections: 12, tunnels: 13, upstreams: ["up"], certificates: ["c"] },
+      ...{ storeUp: true, storeUnsafePolicy: false, storeSplit: true, keys: 2, accounts: 3 },
+      ...{ keysLost: 4, keysDamaged: 5, keysUnreadable: 6, keysOlder: 7, stateFileUnwritten: 14 },
+      ...{ storeCommands: 15, chargesUncertain: 8, chargesLost: 9, chargesOwed: 10 },
+    });
   });
 
   it("a check has the worst result of those that serve, and that of the watching one while none does", () => {
@@ -77,6 +128,10 @@ describe("several processes as one gateway", () => {
     assert.deepEqual(worst(good, good), good);
     assert.deepEqual(worst(good, away, good), { ok: false, why: "away (1 of 3 workers)" });
     assert.deepEqual(worst(away, away), away);
+    assert.deepEqual(worst({ ok: false }, good), {
+      ok: false,
+      why: "not well (1 of 2 workers)",
+    });
   });
 });
 

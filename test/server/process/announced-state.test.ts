@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { GatewayAnnouncer } from "../../../src/server/process/gateway-announcer.ts";
+import type { GatewayStatus } from "../../../src/telemetry/gateway-status.ts";
+import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
+import type { ReadinessChecks } from "../../../src/telemetry/readiness.ts";
+import { ALL_WELL } from "../../admin/admin-house.ts";
+import { eventually } from "../../support/poll.ts";
+
+function announcing(checks: ReadinessChecks, announce?: () => Promise<void>) {
+  const counting = createMetricsRecorder();
+  counting.configured({ hash: "abc", environments: [], metrics: { routes: 1 } } as never, 0);
+  const told: (GatewayStatus & { readonly as: string })[] = [];
+  const events: string[] = [];
+  const announcer = new GatewayAnnouncer({
+    gateways: {
+      announce: async (as, text) => {
+        told.push({ as, ...JSON.parse(text) });
+        await announce?.();
+        events.push("announced");
+      },
+      withdraw: async (name) => void events.push(`withdrawn ${name}`),
+    },
+    ...{ counting, checks: () => checks, now: () => 1_999 },
+  });
+  announcer.start();
+  return { announcer, told, events };
+}
+
+it.for([
+  ["ready", {}, null],
+  [
+    "not ready",
+    { store: { ok: false, why: "away" }, keys: { ok: false } },
+    "store: away; keys: fails",
+  ],
+  ["draining", { draining: { ok: false, why: "shutting down" } }, "draining: shutting down"],
+  [
+    "draining",
+    { store: { ok: false, why: "away" }, draining: { ok: false, why: "ends" } },
+    "store: away; draining: ends",
+  ],
+] as const)(
+  "a gateway is announced as %s, at once, with each check that fails",
+  async ([state, checks, why]) => {
+    const { announcer, told } = announcing({ ...ALL_WELL, ...checks });
+    const [first = assert.fail()] = told;
+    assert.deepEqual([first.state, first.why], [state, why]);
+    assert.deepEqual([first.name, first.as], [announcer.name, announcer.name]);
+    assert.deepEqual([first.config, first.started, first.storeMs], ["abc", 1, null]);
+    assert.deepEqual([first.requestsPerSecond, first.refusalsPerSecond], [0, 0]);
+    assert.match(first.version, /^\d+\.\d+\.\d+/);
+    await announcer.close();
+  },
+);
+
+it("further gateways of a process have a number behind the name, so that each is a row of its own", async () => {
+  const [one, other] = [announcing(ALL_WELL), announcing(ALL_WELL)];
+  assert.notEqual(one.announcer.name, other.announcer.name);
+  assert.match(other.announcer.name, /-[0-9a-f]{6}-\d+$/);
+  for (const { announcer } of [one, other]) await announcer.close();
+});
+
+it("a gateway that ends leaves the list after what it was still announcing, and announces no more", async () => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const { announcer, told, events } = announcing(ALL_WELL, () => held);
+  const closed = announcer.close();
+  for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(events, []);
+  release();
+  await closed;
+  assert.deepEqual([events, told.length], [["announced", `withdrawn ${announcer.name}`], 1]);
+});
+
+it("a store that does not take an announcement is asked again, with how long the last one took", async () => {
+  let isAway = true;
+  const { announcer, told } = announcing(ALL_WELL, async () => {
+    if (isAway) throw new Error("away");
+  });
+  await eventually(() => assert.equal(told.length, 2));
+  assert.equal(told[1]?.storeMs, null);
+  isAway = false;
+  await eventually(() => assert.equal(typeof told.at(-1)?.storeMs, "number"));
+  await announcer.close();
+});

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import {
+  histogramTables,
+  type MetricSources,
+  metricReaders,
+  type ScalarMetricName,
+} from "../../src/telemetry/metrics/metric-readers.ts";
+import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
+import {
+  createMetricsRecorder,
+  type MetricsRecorder,
+} from "../../src/telemetry/metrics/metrics-recorder.ts";
+import { isLabelled } from "../../src/telemetry/metrics/request-metrics.ts";
+import { UNWATCHED } from "../admin/admin-house.ts";
+
+const NUMBERS = [
+  ...["inFlight", "connections", "tunnels", "keys", "accounts", "keysDamaged", "keysUnreadable"],
+  ...["keysOlder", "stateFileUnwritten", "keysLost", "storeCommands", "chargesUncertain"],
+  ...["chargesLost", "chargesOwed", "logDropped", "eventsDropped", "telemetryDropped"],
+] as const;
+
+/** All that each metric of one value tells, by its name. */
+function told(watched: MetricSources, counting: MetricsRecorder = createMetricsRecorder()) {
+  const rows = Object.entries(metricReaders(watched, counting)).map(([name, read]) => {
+    return [name, read && [...read()]] as const;
+  });
+  return Object.fromEntries(rows) as Record<ScalarMetricName, unknown[] | undefined>;
+}
+
+describe("a metric", () => {
+  it("tells the one source that it is named for", () => {
+    const numbers = NUMBERS.map((name, i) => [name, () => i + 1] as const);
+    const workers = () => ({ serving: 101, restarts: 102 });
+    const rows = told({ ...UNWATCHED, ...Object.fromEntries(numbers), workers });
+    const values = Object.entries(rows).flatMap(([name, samples]) => {
+      const [[labels, value] = [{}, 0]] = samples as [Record<string, string>, number][];
+      return value > 0 && Object.keys(labels).length === 0 ? [[name, value]] : [];
+    });
+    const place = (name: (typeof NUMBERS)[number]) => NUMBERS.indexOf(name) + 1;
+    assert.deepEqual(Object.fromEntries(values), {
+      http_requests_in_flight: place("inFlight"),
+      connections_open: place("connections"),
+      tunnels_open: place("tunnels"),
+      store_up: 1,
+      store_commands_total: place("storeCommands"),
+      charges_uncertain_total: place("chargesUncertain"),
+      charges_lost_total: place("chargesLost"),
+      keys: place("keys"),
+      accounts: place("accounts"),
+      keys_damaged: place("keysDamaged"),
+      keys_unreadable_total: place("keysUnreadable"),
+      keys_older_total: place("keysOlder"),
+      state_file_unwritten_total: place("stateFileUnwritten"),
+      keys_lost: place("keysLost"),
+      log_dropped_total: place("logDropped"),
+      events_dropped_total: place("eventsDropped"),
+      telemetry_dropped_total: place("telemetryDropped"),
+      workers: 101,
+      worker_restarts_total: 102,
+    });
+    assert.deepEqual(rows.charges_owed, [[{ gateway: "a-gateway" }, place("chargesOwed")]]);
+  });
+
+  it("of yes or no is 1 or 0, and one of several processes is none of a single one", () => {
+    for (const [yes, value] of [
+      [true, 1],
+      [false, 0],
+    ] as const) {
+      const flag = () => yes;
+      const checks = () => ({ ...UNWATCHED.checks(), store: { ok: yes } });
+      const flags = { storeUp: flag, storeUnsafePolicy: flag, storeSplit: flag, checks };
+      const rows = told({ ...UNWATCHED, ...flags });
+      const all = [rows.store_up, rows.store_unsafe_policy, rows.store_split];
+      assert.deepEqual(all, [[[{}, value]], [[{}, value]], [[{}, value]]]);
+      const ready = rows.ready as unknown[];
+      assert.deepEqual(ready[0], [{ check: "config" }, 1]);
+      assert.deepEqual(ready[1], [{ check: "store" }, value]);
+      assert.deepEqual([rows.workers, rows.worker_restarts_total], [undefined, undefined]);
+    }
+  });
+
+  it("of version, configuration and its instant has each as it is", () => {
+    const counting = createMetricsRecorder();
+    const config = { hash: "abc", environments: [], metrics: { routes: 1 } } as never;
+    counting.configured(config, 1_500);
+    const rows = told({ ...UNWATCHED, version: "1.2.3" }, counting);
+    assert.deepEqual(rows.build_info, [[{ version: "1.2.3" }, 1]]);
+    assert.deepEqual(rows.config_info, [[{ hash: "abc" }, 1]]);
+    assert.deepEqual(rows.config_last_reload_success_timestamp_seconds, [[{}, 1.5]]);
+  });
+
+  it("of a count tells the table that is counted in", () => {
+    const counting = createMetricsRecorder();
+    counting.turnedAway("address");
+    counting.decidedWithoutStore("allow");
+    for (let i = 0; i < 3; i++) counting.shareRefused();
+    counting.banned("production");
+    const rows = told(UNWATCHED, counting);
+    const zero = (why: string) => [{ why }, 0];
+    const refused = [zero("connections"), [{ why: "address" }, 1], zero("memory")];
+    assert.deepEqual(rows.connections_refused_total, refused);
+    assert.deepEqual(rows.store_unavailable_decisions_total?.at(-1), [{ mode: "allow" }, 1]);
+    assert.deepEqual(rows.share_refusals_total, [[{}, 3]]);
+    assert.deepEqual(rows.bans_total, [[{ env: "production" }, 1]]);
+    assert.deepEqual(rows.meter_over_max_total, [[{}, 0]]);
+  });
+});
+
+describe("a histogram", () => {
+  it("has the boundaries of OpenTelemetry, or shorter ones for what is the gateway's or the store's", () => {
+    const usual = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
+    const short = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+    assert.deepEqual(METRICS.http_request_duration_seconds.buckets, usual);
+    assert.deepEqual(METRICS.route_duration_seconds.buckets, usual);
+    assert.deepEqual(METRICS.upstream_duration_seconds.buckets, usual);
+    assert.deepEqual(METRICS.overhead_duration_seconds.buckets, short);
+    assert.deepEqual(METRICS.store_call_duration_seconds.buckets, short);
+  });
+
+  it("has at most a thousand series, those of its boundaries, sum and count included", () => {
+    const tables = histogramTables(createMetricsRecorder().tallies);
+    for (const [name, { cellsMax }] of Object.entries(tables)) {
+      const { buckets } = METRICS[name as keyof typeof tables];
+      const series = buckets.length + 3;
+      assert.ok(cellsMax * series <= 1_000 && (cellsMax + 1) * series > 1_000, name);
+    }
+  });
+});
+
+it("a method has a label of its own if it is served, or TRACE, as it is written", () => {
+  const own = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+  assert.deepEqual(
+    [...own, "CONNECT", "get", "BREW", ""].filter((method) => isLabelled(method)),
+    own,
+  );
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it, vi } from "vitest";
+import { createLog } from "../../src/telemetry/log/log.ts";
+import { openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
+import { Telemetry } from "../../src/telemetry/tracing/telemetry.ts";
+import { type Collector, openCollector } from "../support/otlp-collector.ts";
+import { eventually } from "../support/poll.ts";
+
+const FACTS = { scheme: "http", host: "a", version: "1.1" } as const;
+const LINE = { method: "GET", path: "/", status: 200, durationMs: 1 } as never;
+const SOURCE = { version: "1", instance: "one" };
+
+const settingsOf = ({ origin }: Pick<Collector, "origin">, serviceName = "") => {
+  return { otlp: origin, sample: 1, serviceName };
+};
+
+describe("the name of the service", () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it.for([
+    ["", "", "tollgate"],
+    ["service.name=env,team=a", "", "env"],
+    ["service.name=env,team=a", "own", "own"],
+  ] as const)(
+    "with OTEL_RESOURCE_ATTRIBUTES=%s and %s in the configuration is %s",
+    async ([attributes, configured, name]) => {
+      vi.stubEnv("OTEL_RESOURCE_ATTRIBUTES", attributes);
+      await using collector = await openCollector();
+      const exporter = openOtlpExporter(settingsOf(collector, configured), SOURCE, () => {});
+      exporter.tracing.begin([]).end(LINE, FACTS);
+      await exporter.close(60_000);
+      const [{ resource } = assert.fail()] = collector.spans;
+      assert.equal(resource["service.name"], name);
+      assert.equal(resource.team, attributes === "" ? undefined : "a");
+      assert.equal(resource["tollgate.worker"], undefined);
+    },
+  );
+});
+
+it("metrics are gathered before they are read, with the unit of seconds where the name has it", async () => {
+  await using collector = await openCollector();
+  let value = 0;
+  const gather = async () => {
+    await new Promise((resolve) => setImmediate(resolve));
+    value = 7;
+  };
+  const readings = {
+    keys: () => [[{ kind: "a" }, value]],
+    config_last_reload_success_timestamp_seconds: () => [[{}, value]],
+  };
+  const source = { ...SOURCE, readings: readings as never, gather };
+  const exporter = openOtlpExporter(settingsOf(collector), source, () => {});
+  await exporter.close(60_000);
+  const told = collector.points.map(({ metric, unit, value: one, attributes }) => {
+    return [metric, unit, one, attributes];
+  });
+  assert.deepEqual(told.toSorted(), [
+    ["tollgate.config_last_reload_success_timestamp", "s", 7, {}],
+    ["tollgate.keys", "", 7, { kind: "a" }],
+  ]);
+});
+
+it("a collector that never answers holds up an end as long as it may, and its spans are dropped", async () => {
+  await using collector = await openCollector();
+  collector.mood = "hang";
+  const exporter = openOtlpExporter(settingsOf(collector), SOURCE, () => {});
+  exporter.tracing.begin([]).end(LINE, FACTS);
+  const startMs = performance.now();
+  await exporter.close(50);
+  const tookMs = performance.now() - startMs;
+  assert.ok(tookMs > 45 && tookMs < 5_000, `${tookMs} ms`);
+  assert.equal(exporter.dropped(), 1);
+  await eventually(() => assert.equal(collector.underWay(), 0));
+});
+
+it("a collector that takes nothing is told once, and once that it takes again", async () => {
+  await using collector = await openCollector();
+  const lines: unknown[] = [];
+  const write = (line: string) => {
+    const { level, msg, otlp, why } = JSON.parse(line);
+    lines.push([level, msg, otlp, typeof why]);
+  };
+  const telemetry = new Telemetry(createLog({ write }, "info"));
+  const settings = settingsOf(collector);
+  await telemetry.configure(settings, SOURCE);
+  const { tracing } = telemetry;
+  await telemetry.configure({ ...settings }, SOURCE);
+  assert.equal(telemetry.tracing, tracing, "the same settings open nothing anew");
+  const unsent = ["warn", "telemetry_unsent", collector.origin, "string"];
+  const sent = ["info", "telemetry_sent", collector.origin, "undefined"];
+  collector.mood = "refuse";
+  for (const dropped of [1, 2]) {
+    tracing?.begin([]).end(LINE, FACTS);
+    await eventually(() => assert.equal(telemetry.dropped, dropped));
+  }
+  assert.deepEqual(lines, [unsent]);
+  collector.mood = "well";
+  tracing?.begin([]).end(LINE, FACTS);
+  await eventually(() => assert.deepEqual(lines, [unsent, sent]));
+  await telemetry.close(1_000);
+  assert.equal(telemetry.tracing, undefined);
+});

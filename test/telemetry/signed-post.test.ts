@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { it } from "vitest";
+import { postSigned } from "../../src/telemetry/log/signed-post.ts";
+
+const KEY = Buffer.from("a key of the receiver");
+const SECRET = `whsec_${KEY.toString("base64")}`;
+const MESSAGE = { id: "msg_1", type: "application/json", body: '{"a":"ü"}' };
+
+async function openReceiver(listener: RequestListener) {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/in`,
+    secret: SECRET,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+it("a message is posted as it is, with its id, its second and a signature over both and the body", async () => {
+  const seen: { method?: string | undefined; headers: IncomingHttpHeaders; body: string }[] = [];
+  await using receiver = await openReceiver((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (piece) => {
+      body += piece;
+    });
+    request.on("end", () => {
+      seen.push({ method: request.method, headers: request.headers, body });
+      response.writeHead(204).end();
+    });
+  });
+  assert.equal(await postSigned(receiver, MESSAGE, 1_790_000_000_999), undefined);
+  const [{ method, headers, body } = assert.fail()] = seen;
+  assert.deepEqual([method, headers["content-type"], body], ["POST", MESSAGE.type, MESSAGE.body]);
+  const [id, timestamp] = [headers["webhook-id"], headers["webhook-timestamp"]];
+  assert.deepEqual([id, timestamp], ["msg_1", "1790000000"]);
+  const signed = createHmac("sha256", KEY).update(`${id}.${timestamp}.${body}`).digest("base64");
+  assert.equal(headers["webhook-signature"], `v1,${signed}`);
+});
+
+it.for([
+  [200, undefined],
+  [299, undefined],
+  [300, "the receiver answered 300"],
+  [404, "the receiver answered 404"],
+  [503, "the receiver answered 503"],
+] as const)("an answer of %s is %s", async ([status, why]) => {
+  await using receiver = await openReceiver((request, response) => {
+    request.resume().on("end", () => response.writeHead(status).end("some text"));
+  });
+  assert.equal(await postSigned(receiver, MESSAGE, 0), why);
+});
+
+it("a receiver that is not there, or sends elsewhere, cannot be reached, and its address is not told", async () => {
+  const gone = { url: "", secret: SECRET };
+  {
+    await using once = await openReceiver(() => {});
+    gone.url = once.url;
+  }
+  assert.equal(await postSigned(gone, MESSAGE, 0), "the receiver cannot be reached (ECONNREFUSED)");
+  await using moving = await openReceiver((request, response) => {
+    request.resume().on("end", () => response.writeHead(307, { Location: gone.url }).end());
+  });
+  assert.equal(await postSigned(moving, MESSAGE, 0), "the receiver cannot be reached");
+});
+
+it("a wait for an answer is cut when it is said", async () => {
+  const cut = new AbortController();
+  await using receiver = await openReceiver(() => cut.abort());
+  const why = await postSigned(receiver, MESSAGE, 0, cut.signal);
+  assert.equal(why, "the receiver cannot be reached");
+});
