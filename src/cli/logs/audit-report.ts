@@ -1,4 +1,4 @@
-import { formatInstant, formatTable } from "../framework/table.ts";
+import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import type { Balance } from "./balance.ts";
 
@@ -32,9 +32,10 @@ export function printAudit(report: AuditReport, terminal: Terminal, asJson: bool
   const { accounts, charged, matched, explained, drift, notCompared, missing } = report;
   const [first, last] = [span?.firstMs, span?.lastMs].map((ms) => formatInstant((ms ?? 0) / 1_000));
   const spanned = span === undefined ? "" : `, from ${first} to ${last}`;
-  terminal.out(`${accounts} accounts, ${charged} units in the logs${spanned}\n`);
+  const read = `${formatCount(accounts, "account")}, ${formatCount(charged, "unit")}`;
+  terminal.out(`${read} in the logs${spanned}\n`);
   terminal.out(
-    `${matched} periods matched, ${explained.length} explained, ${drift.length} with drift, ${notCompared.length} not compared\n`,
+    `${formatCount(matched, "period")} matched, ${explained.length} explained, ${drift.length} with drift, ${notCompared.length} not compared\n`,
   );
   if (drift.length > 0) terminal.out(`Drift:\n${balanceTable(drift, terminal)}`);
   else if (matched + explained.length > 0) {

@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import cluster from "node:cluster";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Config } from "../../../src/config/config.ts";
+import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
+import { type Folder, openFolder } from "../../cli/kit.ts";
+import { eventually } from "../../support/poll.ts";
+
+/** A process that does as it is told, and tells what it hears on stdout. */
+const PROGRAM = `process.on("message", (heard) => {
+  if (heard.run) return void new Function("send", heard.run)((one) => process.send(one));
+  process.stdout.write(JSON.stringify(heard) + "\\n");
+});
+process.send({ hello: true });`;
+const CONFIG = { hash: "abc" } as unknown as Config;
+const URLS = { production: "http://127.0.0.1:1" };
+
+describe("a worker", () => {
+  let folder: Folder;
+  beforeAll(async () => {
+    folder = await openFolder();
+    const exec = join(folder.path, "worker.mjs");
+    await writeFile(exec, PROGRAM);
+    const stdio = ["ignore", "pipe", "inherit", "ipc"] as const;
+    cluster.setupPrimary({ exec, args: [], serialization: "advanced", stdio: [...stdio] });
+  });
+  afterAll(() => folder[Symbol.asyncDispose]());
+
+  function started() {
+    const process = cluster.fork();
+    const heard = {
+      status: [] as unknown[],
+      store: [] as unknown[],
+      lost: [] as string[],
+      lines: "",
+    };
+    const worker = new WorkerProcess(process, CONFIG, {
+      onStatus: (status) => heard.status.push(status),
+      onStore: (number, change) => heard.store.push([number, change]),
+      lost: (_member, why) => heard.lost.push(why),
+      lines: (lines) => {
+        heard.lines += lines;
+      },
+    });
+    return {
+      ...{ worker, heard, process },
+      run: (code: string) => process.send({ run: code }),
+      /** What it was told, each line once it is there. */
+      told: (count: number) =>
+        eventually(() => {
+          const lines = heard.lines.split("\n").slice(0, -1);
+          assert.ok(lines.length >= count, `${lines.length} lines`);
+          return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+        }),
+      [Symbol.asyncDispose]: async () => {
+        process.process.kill("SIGKILL");
+        await worker.closed;
+      },
+    };
+  }
+  type Started = ReturnType<typeof started>;
+  const serve = async ({ run, worker }: Started) => {
+    run(`send({ serving: ${JSON.stringify(URLS)} })`);
+    assert.deepEqual(await worker.ready, URLS);
+  };
+
+  it("gets its configuration when it says hello, and serves once it says so", async () => {
+    await using one = started();
+    assert.deepEqual(await one.told(1), [{ start: CONFIG }]);
+    assert.deepEqual([one.worker.serving, one.worker.status], [false, undefined]);
+    await serve(one);
+    assert.equal(one.worker.serving, true);
+    assert.equal(one.worker.pid, one.process.process.pid);
+    assert.equal(one.worker.number, one.process.id);
+  });
+
+  it("that was stopped before it said hello gets no configuration", async () => {
+    await using one = started();
+    one.worker.stop();
+    const told = await one.told(2);
+    assert.deepEqual(told, [{ stop: true }, { stop: true }]);
+  });
+
+  it("is told to stop, and to stop at once", async () => {
+    await using one = started();
+    await one.told(1);
+    one.worker.stop();
+    one.worker.stopAtOnce();
+    assert.deepEqual((await one.told(3)).slice(1), [{ stop: true }, { stop: true, atOnce: true }]);
+  });
+
+  it.for([
+    ["says that it cannot", `send({ cannot: "port in use" })`, "port in use", /^port in use$/],
+    ["ends", "process.exit(3)", "it ended with 3", /^A worker could not start: it ended with 3$/],
+    ["is killed", `process.kill(process.pid, "SIGKILL")`, "it ended with SIGKILL", /SIGKILL$/],
+  ] as const)("that %s before it serves is lost once, in words", async ([, code, why, message]) => {
+    await using one = started();
+    one.run(code);
+    await assert.rejects(one.worker.ready, { message });
+    one.worker.kill();
+    await one.worker.closed;
+    assert.deepEqual([one.heard.lost, one.worker.serving], [[why], false]);
+  });
+
+  it("that fails serves no more from then on, and is lost once though it ends later", async () => {
+    await using one = started();
+    await serve(one);
+    one.run(`send({ failing: "a bug" })`);
+    await eventually(() => assert.equal(one.worker.serving, false));
+    one.run("process.exit(1)");
+    await one.worker.closed;
+    assert.deepEqual(one.heard.lost, ["it failed: a bug"]);
+  });
+
+  it("has its last status and what it sees of the store passed on", async () => {
+    await using one = started();
+    one.run(`send({ status: { n: 1 } }); send({ store: { kind: "store_away", details: {} } })`);
+    await eventually(() => assert.equal(one.heard.store.length, 1));
+    assert.deepEqual(one.heard.status, [{ n: 1 }]);
+    assert.deepEqual(one.worker.status as unknown, { n: 1 });
+    const change = { kind: "store_away", details: {} };
+    assert.deepEqual(one.heard.store, [[one.worker.number, change]]);
+  });
+
+  it("answers each question by its number, and one that it does not answer is given up in time", async () => {
+    await using one = started();
+    const { worker } = one;
+    assert.deepEqual(await worker.recall({ open: true }, 60_000), {}, "it does not serve yet");
+    await worker.requestStatus(60_000);
+    await worker.refreshKeys(60_000);
+    await serve(one);
+    const first = worker.recall({ open: true }, 60_000);
+    const second = worker.recall({ refused: true }, 60_000);
+    const [, one1, two] = await one.told(3);
+    assert.deepEqual([one1?.recall, two?.recall], [{ open: true }, { refused: true }]);
+    assert.notEqual(one1?.id, two?.id);
+    one.run(`send({ recalled: { refused: [] }, id: ${two?.id} })`);
+    one.run(`send({ recalled: { open: [] }, id: ${one1?.id} })`);
+    assert.deepEqual(await Promise.all([first, second]), [{ open: [] }, { refused: [] }]);
+    assert.deepEqual(await worker.recall({ open: true }, 20), {}, "it is late");
+    await worker.requestStatus(20);
+    await worker.refreshKeys(20);
+    const told = (await one.told(6)).slice(4);
+    assert.deepEqual(told.map(Object.keys), [["report"], ["refreshKeys"]]);
+  });
+
+  it("that ends leaves nobody waiting for an answer", async () => {
+    await using one = started();
+    await serve(one);
+    const { worker } = one;
+    const asked = [worker.recall({ open: true }, 60_000), worker.requestStatus(60_000)];
+    const reload = worker.reload(CONFIG);
+    reload.catch(() => {});
+    await one.told(4);
+    one.run("process.exit(0)");
+    assert.deepEqual(await Promise.all(asked), [{}, undefined]);
+    await assert.rejects(reload, /^Error: it ended$/);
+    assert.deepEqual(await worker.recall({ open: true }, 60_000), {});
+  });
+
+  it("applies a configuration once it serves, and what it answers is the answer", async () => {
+    await using one = started();
+    const reload = one.worker.reload({ hash: "new" } as unknown as Config);
+    await one.told(1);
+    await serve(one);
+    const [, { reload: sent, id } = {}] = await one.told(2);
+    assert.deepEqual(sent, { hash: "new" });
+    one.run(`send({ reloaded: { ok: true, hash: "new" }, id: ${id} })`);
+    assert.deepEqual(await reload, { ok: true, hash: "new" });
+    const strange = one.worker.reload(CONFIG);
+    const [, , { id: other } = {}] = await one.told(3);
+    one.run(`send({ recalled: {}, id: ${other} })`);
+    await assert.rejects(strange, /^Error: it answered something else$/);
+  });
+
+  it("has closed only when its last line was read, and half a line at its end is lost", async () => {
+    await using one = started();
+    await one.told(1);
+    one.run(`process.stdout.write("x".repeat(200_000) + "\\nhalf", () => process.exit(0))`);
+    await one.worker.closed;
+    assert.ok(one.heard.lines.endsWith(`${"x".repeat(200_000)}\n`));
+    assert.equal(one.worker.lost, 1);
+  });
+});
