@@ -34,9 +34,11 @@ async function openPool(opened: Opened = {}) {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
   const pids: number[] = [];
   const lines: string[] = [];
+  const told: Record<string, unknown>[] = [];
   const write = (line: string) => {
-    const { msg, pid } = JSON.parse(line) as { msg: string; pid: number };
-    if (msg === "worker_serves") pids.push(pid);
+    const { time: _, ...one } = JSON.parse(line) as Record<string, unknown>;
+    told.push(one);
+    if (one.msg === "worker_serves") pids.push(Number(one.pid));
   };
   const pool = new WorkerPool(loaded.config, {
     count,
@@ -52,6 +54,8 @@ async function openPool(opened: Opened = {}) {
     /** The ids of the workers that served, the first of them first. */
     pids,
     lines,
+    /** The lines of the pool itself. */
+    told,
     pid: () => pids.at(-1) as number,
     killed: async () => {
       const before = pids.length;
@@ -134,6 +138,9 @@ async function openFaulty(faultyCount: number) {
 it("a configuration at which the first worker ends is judged by another", async () => {
   await using house = await openFaulty(1);
   const { pool, config } = house;
+  assert.deepEqual(pool.health, { ok: true });
+  const replies = await pool.recall({ refusal: "unknown" }, 10_000);
+  assert.deepEqual(replies, Array(3).fill({ refusal: undefined }));
   const rollout = await pool.reload(movedTo(config, await freePort()));
   assert.equal(rollout.applied, false);
   assert.match(rollout.reasons.join(), /Cannot change environments\.production\.listen/);
@@ -149,6 +156,11 @@ it("a configuration at which two workers end is refused, and the third never get
   for (const reason of each(rollout.reasons)) {
     assert.match(reason, /^worker \d+ ended while it applied the configuration$/);
   }
+  const lost = house.told.filter(({ msg }) => msg === "worker_lost");
+  assert.deepEqual(
+    lost.map(({ why }) => why),
+    ["it ended with 7", "it ended with 7"],
+  );
   await eventually(() => assert.equal(pool.serving, 3));
   assert.equal(pool.restarts, 2);
 });
@@ -203,16 +215,41 @@ it("lines that the pool dropped, being far too long, are counted on when their w
   assert.equal(pool.gauges.logDropped, 1);
 });
 
-it("a worker that is starting is not counted as one that serves", async () => {
+it("a worker that is lost is told with its end, and its successor neither counts nor makes the pool well before it serves", async () => {
   await using house = await openPool();
   assert.equal(house.pool.serving, 1);
+  assert.deepEqual(house.pool.health, { ok: true });
   let servingMost = 0;
   process.kill(house.pid(), "SIGKILL");
   await eventually(() => assert.equal(house.pool.serving, 0));
+  assert.deepEqual(house.pool.health, { ok: false, why: "none serves" });
+  assert.deepEqual(house.pool.checks, []);
+  assert.deepEqual(await house.pool.recall({ open: true }, 10_000), [{}]);
   await eventually(() => {
     if (house.pids.length === 1) servingMost = Math.max(servingMost, house.pool.serving);
     assert.equal(house.pids.length, 2);
   });
   assert.equal(servingMost, 0);
   assert.equal(house.pool.serving, 1);
+  const [{ pid: first } = {}, lost, served] = house.told;
+  const { startedMs, ...next } = served ?? {};
+  const why = "it ended with SIGKILL";
+  const worker = Number(lost?.worker);
+  assert.deepEqual(lost, {
+    level: "error",
+    msg: "worker_lost",
+    worker,
+    pid: first,
+    why,
+    afterMs: 0,
+  });
+  const serves = { level: "info", msg: "worker_serves", worker: worker + 1, pid: house.pid() };
+  assert.deepEqual(next, serves);
+  assert.ok(Number(startedMs) > 0 && Number.isInteger(startedMs), `${startedMs} ms`);
+  const [checks] = await eventually(async () => {
+    await house.pool.ask(1_000);
+    assert.equal(house.pool.checks.length, 1);
+    return house.pool.checks;
+  });
+  assert.deepEqual([checks?.store, house.pool.restarts], [{ ok: true }, 1]);
 });

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { type AskedPeriod, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { Incidents } from "../../../src/cli/logs/incidents.ts";
+import { Ledger } from "../../../src/cli/logs/ledger.ts";
+import { LogSpan } from "../../../src/cli/logs/log-span.ts";
+import type { CountReport } from "../../../src/core/keys/usage-reports.ts";
+import { DAY_MS, dayOf } from "../../../src/core/quota/days.ts";
+import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
+import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
+
+const ACME = { environment: "production", account: "acme" };
+const DAY = dayOf(Date.UTC(2026, 9, 21));
+const NOON = (DAY + 0.5) * DAY_MS;
+const AT = NOON + 1_000;
+const WINDOW = { from: DAY * DAY_MS, to: (DAY + 1) * DAY_MS };
+const PLANS = new Map([
+  ["daily", [{ window: "day", limit: 100 }]],
+  ["hourly", [{ window: "hour", limit: 100 }]],
+  ["agreed", "custom"],
+]);
+
+type Case = {
+  readonly plan?: string;
+  /** The plan and the units of each line. */
+  readonly lines?: readonly (readonly [plan: string, charged: number, atMs?: number])[];
+  readonly events?: readonly Readonly<Record<string, unknown>>[];
+  readonly windows: readonly Partial<CountReport["windows"][number]>[];
+  readonly open?: readonly (readonly [before: number, after: number, more?: Partial<OpenCharge>])[];
+  readonly asked?: AskedPeriod;
+  readonly alive?: number;
+};
+
+/** The balances of the windows of one account. */
+function judged({ plan = "daily", lines = [], events = [], windows, ...more }: Case) {
+  const { open = [], asked = {}, alive = 0 } = more;
+  const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
+  const ledger = new Ledger([{ ...ACME, plan, created: 0, at: AT, windows: whole }], []);
+  const incidents = new Incidents();
+  const span = new LogSpan();
+  span.line(NOON - 40 * DAY_MS);
+  span.line(AT);
+  for (const [i, [linePlan, charged, atMs = NOON]] of lines.entries()) {
+    const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
+    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: "c" };
+    ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
+  }
+  for (const event of events) {
+    const line = { time: NOON, ...event } as unknown as LoggedEvent;
+    incidents.event(line);
+    ledger.event(line);
+  }
+  const charges = (place: 0 | 1) => {
+    return open.map((one) => ({ ...ACME, units: one[place], decidedAt: NOON, ...one[2] }));
+  };
+  const inputs = {
+    config: { plans: PLANS as never, historyMs: DAY_MS },
+    ...{ ledger, incidents, span, alive, openBefore: charges(0), openAfter: charges(1) },
+  };
+  return windowBalances(inputs, asked).map(({ window, verdict, drift, why }) => {
+    return [window, verdict, drift, why];
+  });
+}
+
+const MATCHED = [["day", "matched", 0, undefined]];
+const drift = (units: number) => [["day", "drift", units, undefined]];
+const explained = (why: string) => [["day", "explained", 0, why]];
+
+describe("the audit of a window that runs", () => {
+  it("compares what its lines charged with what the store counts, to the unit", () => {
+    const lines = [["daily", 3] as const, ["daily", 4] as const];
+    assert.deepEqual(judged({ lines, windows: [{ used: 7 }] }), MATCHED);
+    assert.deepEqual(judged({ lines, windows: [{ used: 8 }] }), drift(1));
+    assert.deepEqual(judged({ lines, windows: [{ used: 6 }] }), drift(-1));
+  });
+
+  it("leaves out one that nothing was charged to, and tells one that was reset to that", () => {
+    assert.deepEqual(judged({ windows: [{ used: 0 }] }), []);
+    const windows = [{ window: "day", units: 5 }];
+    const reset = { msg: "account_reset", env: "production", account: "acme", windows };
+    const found = judged({ windows: [{ used: 0 }], events: [reset] });
+    assert.deepEqual(found, drift(5));
+    const lines = [["daily", 5] as const];
+    const told = judged({ lines, windows: [{ used: 0 }], events: [reset] });
+    assert.deepEqual(told, explained("5 units were reset"));
+  });
+
+  it("is that of the day or the month that was asked for, and each where none was", () => {
+    const windows = ["minute", "day", "month"].map((window) => ({ window, used: 1 }));
+    const names = (asked: AskedPeriod) => judged({ windows, asked }).map(([window]) => window);
+    assert.deepEqual(names({}), ["minute", "day", "month"]);
+    assert.deepEqual(names({ day: DAY }), ["day"]);
+    assert.deepEqual([names({ day: DAY - 1 }), names({ day: DAY + 1 })], [[], []]);
+    assert.deepEqual(names({ month: "2026-10" }), ["month"]);
+    assert.deepEqual([names({ month: "2026-09" }), names({ month: "2026-11" })], [[], []]);
+  });
+
+  it("is explained by a changed account only where its plan lacks the window, as it may have been added", () => {
+    const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
+    const lines = (plan: string) => [[plan, 9] as const];
+    const asked = (plan: string, events: readonly (typeof change)[]) =>
+      judged({ plan, lines: lines(plan), windows: [{ used: 4 }], events });
+    const why = "5 units fewer: the account was changed, which may have added the window";
+    for (const plan of ["hourly", "agreed"]) {
+      assert.deepEqual(asked(plan, [change]), explained(why), plan);
+      assert.deepEqual(asked(plan, []), drift(-5), plan);
+    }
+    for (const plan of ["daily", "unheard"]) assert.deepEqual(asked(plan, [change]), drift(-5));
+    const more = judged({
+      plan: "hourly",
+      lines: lines("hourly"),
+      windows: [{ used: 10 }],
+      events: [change],
+    });
+    assert.deepEqual(more, drift(1), "it explains no more than was charged");
+  });
+
+  it("is explained by a changed plan by what the plans that have the window charged", () => {
+    const lines = [["hourly", 5] as const, ["daily", 4] as const];
+    const why = "5 units fewer: the plan was changed, and hourly does not have the window";
+    assert.deepEqual(judged({ lines, windows: [{ used: 4 }] }), explained(why));
+    assert.deepEqual(judged({ lines, windows: [{ used: 3 }] }), drift(-6));
+    assert.deepEqual(judged({ lines, windows: [{ used: 5 }] }), drift(-4));
+    const operation = judged({ lines: [], windows: [{ window: "few.day", used: 4 }] });
+    assert.deepEqual(operation, [["few.day", "drift", 4, undefined]]);
+  });
+
+  it("of one key is explained where it has fewer, as its limit may have been set or reset", () => {
+    const why = "2 units fewer: the limit of the key may have been set in the window, or reset";
+    const keys = ["k_1"];
+    const lines = [["daily", 9] as const];
+    assert.deepEqual(judged({ lines, windows: [{ used: 0, keys }] }), []);
+    const line = (used: number) => {
+      const [found] = judged({ lines, windows: [{ used, keys }] });
+      return found;
+    };
+    assert.deepEqual(line(1), ["day", "drift", 1, undefined], "no line is of that key");
+    const all = judged({ lines, windows: [{ used: 7, keys: [""] }] });
+    assert.deepEqual(all, explained(why));
+  });
+
+  it("is explained where a gateway is away from the store, which has not charged all of it", () => {
+    const lines = [["daily", 9] as const];
+    const away = { msg: "event", kind: "store_away", gateway: "a" };
+    const found = judged({ lines, windows: [{ used: 0 }], events: [away] });
+    assert.deepEqual(found, explained("9 units fewer: a gateway is away from the store"));
+    const back = { ...away, kind: "store_back" };
+    assert.deepEqual(judged({ lines, windows: [{ used: 0 }], events: [away, back] }), drift(-9));
+  });
+
+  it("is explained by lines of uncertain and lost charges, and by a killed gateway, which it names", () => {
+    const lines = [["daily", 9] as const];
+    const uncertain = { msg: "charges_uncertain", accounts: "production:acme 2" };
+    const asked = (used: number, event: Readonly<Record<string, unknown>>, alive = 0) =>
+      judged({ lines, windows: [{ used }], events: [event], alive });
+    assert.deepEqual(asked(11, uncertain), explained("2 units were told as uncertain"));
+    assert.deepEqual(asked(12, uncertain), drift(3));
+    const lost = { msg: "charges_lost", units: 2 };
+    const fewer = "2 units fewer: gateways told lost charges";
+    assert.deepEqual(asked(7, lost), explained(fewer));
+    assert.deepEqual(asked(6, lost), drift(-3));
+    const serving = { msg: "serving" };
+    const at = new Date(NOON).toISOString();
+    const killed = `1 units more: a gateway ended without a last line at ${at}`;
+    assert.deepEqual(asked(10, serving), explained(killed));
+    assert.deepEqual(asked(10, serving, 1), drift(1));
+  });
+
+  it("may have what was under way in it, of the account alone, from the least to the most", () => {
+    const lines = [["daily", 9] as const];
+    const asked = (used: number, open: Case["open"] & {}) =>
+      judged({ lines, windows: [{ used }], open });
+    assert.deepEqual(asked(12, [[3, 3]]), explained("3 units are under way"));
+    assert.deepEqual(asked(13, [[3, 3]]), drift(1));
+    assert.deepEqual(asked(11, [[3, 3]]), drift(-1), "they were under way all the time");
+    assert.deepEqual(asked(9, [[3, 0]]), MATCHED, "they have their lines by now");
+    const others = [
+      { account: "other" },
+      { environment: "staging" },
+      { decidedAt: DAY * DAY_MS - 1 },
+      { decidedAt: AT + 1 },
+    ];
+    for (const other of others) assert.deepEqual(asked(10, [[1, 1, other]]), drift(1));
+    for (const decidedAt of [DAY * DAY_MS, AT]) {
+      assert.equal(asked(10, [[1, 1, { decidedAt }]])[0]?.[1], "explained");
+    }
+  });
+});
