@@ -14,7 +14,7 @@ const DAY = dayOf(Date.UTC(2026, 9, 21));
 const NOON = (DAY + 0.5) * DAY_MS;
 const AT = NOON + 1_000;
 const WINDOW = { from: DAY * DAY_MS, to: (DAY + 1) * DAY_MS };
-const PLANS = new Map([
+const PLANS = new Map<string, unknown>([
   ["daily", [{ window: "day", limit: 100 }]],
   ["hourly", [{ window: "hour", limit: 100 }]],
   ["agreed", "custom"],

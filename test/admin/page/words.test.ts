@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { DEPRECATED_API } from "../../support/gateway/deprecated-api.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab } from "./browser.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+/** The words of each view and dialog. `WORDS=write` writes them anew, for people to read the difference. */
+const FILE = join(import.meta.dirname, "words.txt");
+const isWritten = process.env.WORDS === "write";
+const read = isWritten ? "" : readFileSync(FILE, "utf8");
+const expected = new Map(
+  read.split(/^### /m).map((part) => {
+    const end = part.indexOf("\n");
+    return [part.slice(0, end), part.slice(end + 1)] as const;
+  }),
+);
+const seen = new Map<string, string>();
+
+const VIEWS = [
+  ...["", "accounts", "accounts/often", "accounts/seldom", "bans", "plans", "gateways"],
+  ...["backends", "deprecations", "events", "explain", "explain/REQUEST", "configuration"],
+];
+const DIALOGS = [
+  ["accounts", ["Create a key"]],
+  [
+    "accounts/often",
+    [
+      ...["Add key", "Change plan", "Change limits", "Change anchor", "Reset usage"],
+      ...["Ban", "Suspend", "Limits", "Rotate", "Revoke"],
+    ],
+  ],
+  ["bans", ["Lift"]],
+] as const;
+
+/** The fields of the dialog that is open: their names, what is in them, and an example. */
+const FIELDS = `[...document.querySelectorAll("dialog[open] :is(input, select)")]
+  .map((one) => [one.name || one.id, one.type, one.value, one.placeholder ?? "", one.required ? "required" : ""])
+  .map((words) => "[" + words.filter(Boolean).join(" ") + "]").join("\\n")`;
+
+const VARYING: readonly (readonly [RegExp, string])[] = [
+  [/\bk_[0-9A-Za-z]{12}\b/g, "KEY"],
+  [/\b[0-9a-f]{64}\b|\b[0-9a-f]{8}\b/g, "HASH"],
+  [/\/\S*\/tollgate-\w+/g, "FOLDER"],
+  [/127\.0\.0\.1:\d+/g, "ADDRESS"],
+  [/^\S+-[0-9a-f]{6}(?:-\d+)?$/gm, "GATEWAY"],
+  [/\d[\d.]*(?=\/s| ms)/g, "N"],
+  [/\b\d+\.\d+\.\d+\b/g, "VERSION"],
+];
+
+/** A text of the page in lines, the cells of a row apart, and what differs each time named. */
+function plain(text: string): string {
+  const lines = text.replaceAll("\t", "\n| ").split("\n");
+  const words = lines.map((line) => line.trim()).filter(Boolean);
+  return VARYING.reduce((all, [found, name]) => all.replaceAll(found, name), words.join("\n"));
+}
+
+function compare(name: string, text: string): void {
+  seen.set(name, text);
+  if (!isWritten) assert.equal(`${text}\n`, expected.get(name));
+}
+
+async function checkDialog(page: Page, view: string, name: string): Promise<void> {
+  await page.getByRole("button", { name, exact: true }).first().click();
+  const dialog = page.locator("dialog[open]");
+  await dialog.waitFor();
+  const fields = await page.evaluate<string>(FIELDS);
+  compare(`dialog ${view}: ${name}`, plain(`${await dialog.innerText()}\n${fields}`));
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+}
+
+describe("the page says to the letter", () => {
+  let browser: Browser;
+  let house: TestGateway;
+  let request = "";
+  beforeAll(async () => {
+    browser = await openBrowser();
+    house = await startTestGateway({
+      config: {
+        plans: {
+          free: { minute: 2, day: 1000, observe: { hour: 1 } },
+          pro: { month: 200, included: { month: 2 }, concurrent: 7 },
+          agreed: "custom",
+        },
+        ...{ history: "400d", bans: { strikes: 2, grace: "1ms", duration: "1h" } },
+      },
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": DEPRECATED_API },
+      now: () => NOON,
+    });
+    const terms = { name: "a shop", scopes: ["beta"], meta: { tenant: "42" } };
+    const free = await house.issue({ account: "often", ...terms });
+    const pro = await house.issue({ plan: "pro", account: "seldom" });
+    for (const { key } of [free, free, free, pro, pro, pro]) {
+      const answer = await house.ask(key, "/v1/old");
+      await answer.text();
+      if (answer.status === 429) request = answer.headers.get("x-request-id") ?? "";
+    }
+    const body = JSON.stringify({ id: "seldom", for: "1h", reason: "scrapes" });
+    await (await house.admin("/api/bans", { method: "POST", body })).text();
+  });
+  afterAll(async () => {
+    await house[Symbol.asyncDispose]();
+    await browser.close();
+    const parts = [...seen].map(([name, text]) => `### ${name}\n${text}\n`);
+    if (isWritten) writeFileSync(FILE, parts.join(""));
+  });
+
+  const at = (view: string) => `${house.adminUrl}/#/${view.replace("REQUEST", request)}`;
+
+  it("what is in each view, and what each dialog asks for", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    // An instant is as far away as it says, however long the test takes.
+    await page.clock.setFixedTime(NOON);
+    for (const view of VIEWS) {
+      await page.goto(at(view));
+      const shown = page.locator("#main");
+      const text = async () => plain(await shown.innerText()).replaceAll(request, "REQUEST");
+      if (isWritten) await page.waitForTimeout(2_000);
+      await eventually(async () => compare(`view ${view}`, await text()));
+    }
+    for (const [view, names] of DIALOGS) {
+      await page.goto(at(view));
+      for (const name of names) await checkDialog(page, view, name);
+    }
+  });
+});
