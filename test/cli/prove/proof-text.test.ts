@@ -29,6 +29,45 @@ describe("the verdict of a proof", () => {
     assert.ok(!lines.includes("  a: an example"));
   });
 
+  it("is the last line of a report that has a line for each promise", () => {
+    const counts = { overLimit: 1, falseRefusals: 2, untrueHeaders: 3, doubleForwards: 4 };
+    const change: Partial<ProofReport> = {
+      ...{ ...counts, forwarded: 20, chargesLost: 5, failoverLost: 6, chargesDoubled: 7 },
+      ...{ historyLost: 8, historyDoubled: 9, metersOff: 10, bansIgnored: 11, bannedRefusals: 12 },
+      ...{ otherAnswers: 13, unanswered: 14, gateways: 1, store: "memory", storeAwayMs: 2_460 },
+      failover: { ok: true, master: "10.0.0.2:6379" } as ProofReport["failover"],
+    };
+    const all = Object.keys(counts).concat(
+      ...["chargesLost", "chargesDoubled", "historyLost", "historyDoubled", "metersOff"],
+      ...["bansIgnored", "otherAnswers"],
+    );
+    assert.equal(
+      toldOf(change).lines.join("\n"),
+      `1 gateway, store: memory, 30 requests: 20 admitted, 10 refused, 14 without an answer
+Meanwhile the store was away for 2.5 s and the store failed over to 10.0.0.2:6379
+Not tried: no gateway was killed
+  BROKEN  admitted over a limit                 1 in 4 windows
+  BROKEN  false refusals                        2 of 10
+  BROKEN  headers that were not true            3
+  BROKEN  double forwards                       4 of 20
+  BROKEN  charges lost                          5, and 6 by the failover
+  BROKEN  charges doubled                       7
+  BROKEN  units that the history lacks          8
+  BROKEN  units too many in the history         9
+  BROKEN  units of meters that are off          10
+  BROKEN  admitted during a ban                 11, 12 refused
+  BROKEN  other answers than are promised       13
+  longest wait: 12 ms
+  a: an example
+Not every promise held: ${all.join(", ")}`,
+    );
+    const [first, untried, ...lines] = toldOf({ chargesLost: 0 }).lines;
+    assert.match(first ?? "", /^2 gateways, store: redis, 30 requests: /);
+    assert.equal(untried, "Not tried: the store was not taken away, no gateway was killed");
+    assert.equal(lines.filter((line) => line.startsWith("  ok      ")).length, 11);
+    assert.ok(lines.includes("  ok      charges lost                          0"));
+  });
+
   it("vouches for nothing where no limit was reached, or nothing was admitted", () => {
     for (const [change, why] of [
       [{ refused: 0 }, "no limit was reached"],
