@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { OperationResult } from "../../../src/cli/access/account-operations.ts";
+import { readDays } from "../../../src/cli/logs/audit-days.ts";
+import type { AskedPeriod } from "../../../src/cli/logs/audit-periods.ts";
+import { Ledger } from "../../../src/cli/logs/ledger.ts";
+import { LogSpan } from "../../../src/cli/logs/log-span.ts";
+import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
+import type { DayReport } from "../../../src/stores/queries/read-history.ts";
+import type { LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
+
+const TODAY = dayOf(Date.UTC(2026, 9, 21));
+const NOW = (TODAY + 0.5) * DAY_MS;
+const day = (ago: number) => formatDay(TODAY - ago);
+
+type Case = {
+  /** By days ago, the units of the history, and those of the logs. */
+  readonly history?: Readonly<Record<number, number>>;
+  readonly logged?: Readonly<Record<number, number>>;
+  readonly account?: string;
+  readonly asked?: AskedPeriod;
+  readonly keepsHistory?: boolean;
+  /** Days ago of the first and the last line. */
+  readonly span?: readonly number[];
+  readonly isKnown?: boolean;
+  readonly answer?: Partial<OperationResult<undefined>>;
+};
+
+async function read({ history = {}, logged = {}, account = "acme", asked = {}, ...more }: Case) {
+  const { keepsHistory = true, span: reach = [40, 0], isKnown = true, answer = {} } = more;
+  const name = { environment: "production", account };
+  const ledger = new Ledger([], []);
+  for (const [ago, charged] of Object.entries(logged)) {
+    const atMs = (TODAY - Number(ago) + 0.5) * DAY_MS;
+    const line = { msg: "request", env: name.environment, account, plan: "pro", charged };
+    ledger.request({ ...line, time: atMs, decidedAt: atMs } as unknown as LoggedRequest);
+  }
+  const span = new LogSpan();
+  for (const ago of reach) span.line((TODAY - ago + 0.5) * DAY_MS);
+  const wanted: unknown[] = [];
+  const told = await readDays(
+    {
+      config: { plans: new Map(), historyMs: keepsHistory ? 400 * DAY_MS : undefined },
+      ...{ ledger, span, asked, nowMs: NOW },
+      counts: isKnown ? [{ ...name, plan: "pro", created: 0, at: NOW, windows: [] }] : [],
+    },
+    {
+      history: async ({ period }, tell) => {
+        wanted.push(period);
+        const rows = Object.entries(history).map(([ago, units]) => {
+          return { ...name, day: day(Number(ago)), units } as unknown as DayReport;
+        });
+        tell(rows);
+        return { ok: true, value: undefined, ...answer } as OperationResult<undefined>;
+      },
+    },
+  );
+  assert.ok(told.ok);
+  const { rows, matched, notCompared, isIdle } = told.value;
+  const found = rows.map((row) => [TODAY - row.day, row.counted]);
+  return { wanted, found, matched, notCompared, isIdle };
+}
+
+const NOTHING = { found: [], matched: 0, notCompared: [], isIdle: false };
+
+describe("the days of an audit", () => {
+  it("are those since the logs begin, up to today, and those alone that differ are rows", async () => {
+    const history = { 0: 9, 1: 5, 2: 7, 3: 4 };
+    const told = await read({ history, logged: { 0: 9, 1: 5, 2: 6 } });
+    assert.deepEqual(told, { ...NOTHING, wanted: [{ days: 4 }], found: [[2, 7]], matched: 2 });
+  });
+
+  it("are that of the day, or those of the month, that was asked for", async () => {
+    const units = { 1: 5, 2: 7, 21: 3 };
+    const case1 = { history: units, logged: { 1: 6, 2: 8, 21: 4 } };
+    const of = async (asked: AskedPeriod) => {
+      const { found, wanted } = await read({ ...case1, asked });
+      return [found.map(([ago]) => ago), wanted];
+    };
+    assert.deepEqual(await of({ day: TODAY - 2 }), [[2], [{ days: 4 }]]);
+    assert.deepEqual(await of({ month: "2026-10" }), [[1, 2], [{ days: 22 }]]);
+    assert.deepEqual(await of({ month: "2026-09" }), [[21], [{ days: 52 }]]);
+    assert.deepEqual(await of({ day: TODAY }), [[], []], "it is not over");
+    assert.deepEqual(await of({ month: "2026-11" }), [[], []]);
+    const far = await read({ asked: { day: 0 } });
+    assert.deepEqual(far.wanted, [{ days: 3_660 }], "no more than a history can have");
+  });
+
+  it("that only the logs have are rows of accounts that there are, and of no address", async () => {
+    const logged = { 1: 5, 2: 7 };
+    const history = { 3: 1 };
+    const told = await read({ history, logged: { ...logged, 3: 1 } });
+    assert.deepEqual(told.found.toSorted(), [
+      [1, 0],
+      [2, 0],
+    ]);
+    const unknown = await read({ history, logged: { ...logged, 3: 1 }, isKnown: false });
+    assert.deepEqual([unknown.found, unknown.matched], [[], 1]);
+    const address = await read({ history, logged: { ...logged, 3: 1 }, account: "addr:::1" });
+    assert.deepEqual(address.found, []);
+    const answer = { missing: ["bucket 3"] };
+    assert.deepEqual((await read({ history, logged: { ...logged, 3: 1 }, answer })).found, []);
+  });
+
+  it("before the first one of the history are not compared, and said not to be", async () => {
+    const told = await read({ history: { 1: 5 }, logged: { 1: 6, 2: 7 } });
+    const why = "there is no history of them";
+    assert.deepEqual(told.notCompared, [{ window: `days before ${day(1)}`, why }]);
+    assert.deepEqual(told.found, [[1, 5]]);
+  });
+
+  it("are not compared without a history, nor where it cannot be asked, named as they were asked for", async () => {
+    const why = "there is no history";
+    for (const [asked, window] of [
+      [{}, "days that are over"],
+      [{ day: TODAY - 2 }, day(2)],
+      [{ month: "2026-10" }, "2026-10"],
+    ] as const) {
+      const told = await read({ asked, logged: { 2: 1 }, keepsHistory: false });
+      assert.deepEqual(told, { ...NOTHING, wanted: [], notCompared: [{ window, why }] });
+    }
+    const answer = { ok: false, message: "away" } as const;
+    const told = await read({ logged: { 2: 1 }, answer });
+    assert.deepEqual(told.notCompared, [{ window: "days that are over", why: "away" }]);
+  });
+
+  it("on which nothing was used are idle where the logs hold all of them, which only one day that was asked for can be", async () => {
+    const idle = await read({ asked: { day: TODAY - 2 } });
+    assert.deepEqual([idle.isIdle, idle.notCompared], [true, []]);
+    assert.equal((await read({ asked: { month: "2026-10" } })).isIdle, false);
+    assert.equal((await read({ asked: { day: TODAY - 2 }, history: { 2: 1 } })).isIdle, false);
+    const matched = { history: { 2: 1 }, logged: { 2: 1 } };
+    assert.equal((await read({ asked: { day: TODAY - 2 }, ...matched })).isIdle, false);
+    const short = await read({ asked: { day: TODAY - 2 }, span: [2, 0] });
+    const [gap] = short.notCompared as { window: string; why: string }[];
+    assert.equal(short.isIdle, false);
+    assert.equal(gap?.window, day(2));
+    assert.match(gap?.why ?? "", /^the logs begin inside it/);
+  });
+});
