@@ -16,6 +16,7 @@ import {
   type WindowName,
 } from "../../core/quota/windows.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
+import { formatCount } from "../framework/table.ts";
 
 export type AccountReplay = ReplayDifference & {
   readonly account: string;
@@ -104,7 +105,9 @@ export class TrafficReplay {
 
   /** Requests that could not be replayed, or only with changes, in words. */
   left(): string[] {
-    const told = [...this.#left].map(([why, count]) => `${count} requests were ${why}`);
+    const told = [...this.#left].map(([why, count]) => {
+      return `${formatCount(count, "request")} ${count === 1 ? "was" : "were"} ${why}`;
+    });
     const moved = [...this.#moved];
     if (moved.length > 0) {
       const shown = moved.slice(0, 5).join(", ");

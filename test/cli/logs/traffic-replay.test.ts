@@ -96,6 +96,36 @@ describe("traffic that is tried again", () => {
     assert.deepEqual(replayed(limited, [line(0, "acme", "GET"), line(1, "acme", "POST")]), []);
   });
 
+  it("leaves out what no log can decide again, and says why and how often", async () => {
+    const config = await configOf("{ minute: 9, day: 1000 }", "bans: off");
+    const replay = new TrafficReplay({
+      ...{ plans: config, environments: config.environments, accounts: [] },
+    });
+    const own = (name: string) => [[name, 9, 9, 1]] as const;
+    const limited = { decision: "refused", code: "rate_limited", charged: 0 } as const;
+    const changes: Partial<LoggedRequest>[] = [
+      {},
+      { decision: "none" },
+      { account: undefined },
+      { ...limited, code: "store_unavailable" },
+      { ...limited, code: undefined },
+      { ...limited, windows: own("key.day") },
+      { ...limited, windows: [...own("key.day"), ...own("minute")] },
+      { ...limited, windows: own("minute"), by: "local" },
+      { plan: "gone" },
+      { plan: "gone" },
+    ];
+    for (const [n, change] of changes.entries()) replay.add({ ...line(n, "a", "GET"), ...change });
+    assert.deepEqual(replay.left(), [
+      "1 request was answered store_unavailable",
+      "1 request was answered at once",
+      "1 request was refused by a limit of one key, which is not tried",
+      "1 request was refused by a gateway's share, and tried all the same",
+      "2 requests were not tried, since plan gone has no windows for them",
+    ]);
+    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [3, 1, "day"]);
+  });
+
   it("names five accounts that are on another plan now, and how many more there are", async () => {
     const config = await configOf("{ minute: 9, day: 1000 }", "bans: off");
     const left = (count: number) => {

@@ -266,4 +266,10 @@ ${struck}`,
     await says(["keys", "list"], new RegExp(`^${id} .* never +${works}$`, "m"));
     await says(["keys", "list"], new RegExp(`^${follower} .* never +works$`, "m"));
   });
+
+  it("what is included of a month that has not used all of it", async () => {
+    const { key } = await house.issue({ plan: "pro", account: "little" });
+    await ask(key);
+    await says(["usage", "little"], /^month +1 .* included: 2$/m);
+  });
 });
