@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { afterEach, describe, it, vi } from "vitest";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
@@ -99,4 +101,26 @@ it("a collector that takes nothing is told once, and once that it takes again", 
   await eventually(() => assert.deepEqual(lines, [unsent, sent]));
   await telemetry.close(1_000);
   assert.equal(telemetry.tracing, undefined);
+});
+
+it("a collector at https is spoken to over TLS from the first byte on", async () => {
+  const first = Promise.withResolvers<Buffer>();
+  const server = createServer((socket) => {
+    socket
+      .on("error", () => {})
+      .once("data", (chunk: Buffer) => {
+        first.resolve(chunk);
+        socket.destroy();
+      });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const settings = settingsOf({ origin: `https://127.0.0.1:${port}` });
+  const exporter = openOtlpExporter(settings, SOURCE, () => {});
+  exporter.tracing.begin([]).end(LINE, FACTS);
+  const closed = exporter.close(300);
+  const [handshake] = await first.promise;
+  assert.equal(handshake, 22);
+  await closed;
+  server.close();
 });

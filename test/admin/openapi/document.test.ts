@@ -6,7 +6,7 @@ import { API_ROUTES } from "../../../src/admin/api/routes.ts";
 import { openApiDocument } from "../../../src/admin/openapi/document.ts";
 import { each } from "../../support/each.ts";
 
-/** What programs read of the API, a line for each operation and shape. `OPENAPI=write` writes it anew. */
+/** The API as programs read it, a line for each operation and shape. `OPENAPI=write` writes it anew. */
 const FILE = join(import.meta.dirname, "document.txt");
 
 type Tree = Readonly<Record<string, unknown>>;

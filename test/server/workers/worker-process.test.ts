@@ -47,7 +47,7 @@ describe("a worker", () => {
     return {
       ...{ worker, heard, process },
       run: (code: string) => process.send({ run: code }),
-      /** What it was told, each line once it is there. */
+      /** Its orders so far, once there are so many. */
       told: (count: number) =>
         eventually(() => {
           const lines = heard.lines.split("\n").slice(0, -1);
