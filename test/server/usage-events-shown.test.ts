@@ -27,7 +27,14 @@ it("a day that was acknowledged is in the log, and neither among the last events
   await using house = await startTestGateway({ now: () => nowMs, config, keys: { [KEY]: {} } });
   assert.equal((await house.ask(KEY)).status, 200);
   nowMs += DAY_MS;
-  await eventually(() => assert.ok(house.said.some(({ kind }) => kind === "usage")));
+  const { time: _, ...told } = await eventually(() => {
+    return house.said.find(({ kind }) => kind === "usage") ?? assert.fail();
+  });
+  const [{ account, plan } = assert.fail()] = house.lines;
+  assert.deepEqual(told, {
+    ...{ level: "info", msg: "event", kind: "usage", env: "production", account, plan },
+    ...{ day: "2026-10-14", admitted: 1, units: 1, refused: 0 },
+  });
   const reloaded = await house.started.reload();
   assert.ok(reloaded.ok, JSON.stringify(reloaded));
   const kinds = await shownKinds(house.adminUrl);

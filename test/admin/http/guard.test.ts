@@ -182,7 +182,9 @@ describe("/api is guarded", () => {
       for (const type of types) {
         const got = await house.ask(method, path, { body: "{}", fields: { "Content-Type": type } });
         assert.equal(got.status, 415, `${method} ${path} ${type}`);
-        assert.equal(got.json().code, "unsupported_media_type");
+        const { code, message } = got.json();
+        const told = [code, message];
+        assert.deepEqual(told, ["unsupported_media_type", "Send Content-Type: application/json"]);
       }
     }
     for (const type of [

@@ -65,6 +65,12 @@ describe("several processes as one gateway", () => {
     for (const [name, value] of each(Object.entries(numbers))) {
       assert.equal(value, newest.includes(name) ? 3 : 5, name);
     }
+    assert.deepEqual(Object.keys(numbers).sort(), [
+      ...["accounts", "chargesLost", "chargesOwed", "chargesUncertain", "connections"],
+      ...["eventsDropped", "inFlight", "keys", "keysDamaged", "keysLost", "keysOlder"],
+      ...["keysUnreadable", "logDropped", "stateFileUnwritten", "storeCommands"],
+      ...["telemetryDropped", "tunnels"],
+    ]);
     assert.deepEqual([upstreams, certificates], [[], []]);
     const states = (...all: boolean[]) => {
       const told = joinGauges(

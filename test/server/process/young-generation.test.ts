@@ -28,3 +28,25 @@ describe("the young generation of a gateway's process", () => {
     assert.ok(grown >= 2 * own, `${grown} MiB, and ${own} MiB without the setting`);
   });
 });
+
+/** The pauses before V8 frees memory, by the name of the setting, of a process that has called this. */
+function pausesAfter(call: string): Record<string, number> {
+  const script = `
+import { setFlagsFromString } from "node:v8";
+import { keepCompiledCode } from ${JSON.stringify(SETTINGS.href)};
+${call};
+setFlagsFromString("--help");`;
+  const command = ["--input-type=module", "--eval", script];
+  const { stdout } = spawnSync(process.execPath, command, { encoding: "utf8" });
+  const told = stdout.matchAll(/default: --((?:gc-)?memory-reducer-(?:start-)?delay-ms)=(\d+)/g);
+  return Object.fromEntries([...told].map(([, name, ms]) => [name, Number(ms)]));
+}
+
+describe("the compiled code of a gateway's process", () => {
+  it("is kept over pauses of ten minutes, by the name that the setting has in its V8", () => {
+    const usual = pausesAfter("");
+    const [now, before] = ["memory-reducer-delay-ms", "gc-memory-reducer-start-delay-ms"];
+    assert.deepEqual(pausesAfter(`keepCompiledCode("14.0.1")`), { ...usual, [now]: 600_000 });
+    assert.deepEqual(pausesAfter(`keepCompiledCode("13.9.9")`), { ...usual, [before]: 600_000 });
+  });
+});
