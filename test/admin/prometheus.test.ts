@@ -201,11 +201,19 @@ describe("metrics", () => {
 
   it("ask others at each scrape, and show no password of an upstream", async () => {
     let commands = 1;
-    const metrics = createPrometheusMetrics({ ...WATCHED, storeCommands: () => commands });
-    assert.equal((await scrape(metrics)).get("tollgate_store_commands_total"), 1);
-    commands = 5;
+    let gone = [{ environment: "gone", origin: "http://127.0.0.1:9003", up: true }];
+    const metrics = createPrometheusMetrics({
+      ...{ ...WATCHED, storeCommands: () => commands },
+      upstreams: () => [...gone, ...WATCHED.upstreams()],
+    });
+    const before = await scrape(metrics);
+    assert.equal(before.get("tollgate_store_commands_total"), 1);
+    const series = 'tollgate_upstream_up{env="gone",upstream="http://127.0.0.1:9003"}';
+    assert.equal(before.get(series), 1);
+    [commands, gone] = [5, []];
     const samples = await scrape(metrics);
     assert.equal(samples.get("tollgate_store_commands_total"), 5);
+    assert.equal(samples.get(series), undefined, "it was taken out of the configuration");
     assert.equal(samples.get("tollgate_store_up"), 1);
     assert.equal(samples.get("tollgate_log_dropped_total"), 3);
     assert.equal(samples.get("tollgate_http_requests_in_flight"), 7);

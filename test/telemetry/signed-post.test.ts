@@ -76,3 +76,13 @@ it("a wait for an answer is cut when it is said", async () => {
   const why = await postSigned(receiver, MESSAGE, 0, cut.signal);
   assert.equal(why, "the receiver cannot be reached");
 });
+
+it("an answer that never ends is taken by its head, and its connection is let go", async () => {
+  const closed = Promise.withResolvers<void>();
+  await using receiver = await openReceiver((request, response) => {
+    response.once("close", () => closed.resolve());
+    request.resume().on("end", () => response.writeHead(200).write("and so on"));
+  });
+  assert.equal(await postSigned(receiver, MESSAGE, 0), undefined);
+  await closed.promise;
+});

@@ -114,16 +114,22 @@ describe("the page says to the letter", () => {
   const at = (view: string) => `${house.adminUrl}/#/${view.replace("REQUEST", request)}`;
 
   it("what is in each view, and what each dialog asks for", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    // The words are English, and so are the numbers, whatever language the browser speaks.
+    const { page } = await openTab(browser, "about:blank", { locale: "de-DE" });
     // An instant is as far away as it says, however long the test takes.
     await page.clock.setFixedTime(NOON);
+    const titles: string[] = [];
     for (const view of VIEWS) {
       await page.goto(at(view));
       const shown = page.locator("#main");
       const text = async () => plain(await shown.innerText()).replaceAll(request, "REQUEST");
       if (isWritten) await page.waitForTimeout(2_000);
       await eventually(async () => compare(`view ${view}`, await text()));
+      titles.push(`${await page.title()}: ${await page.locator("[aria-current]").innerText()}`);
     }
+    compare("titles", titles.join("\n"));
+    const head = [page.locator("header.top"), page.locator("#sections")];
+    compare("head", plain((await Promise.all(head.map((one) => one.innerText()))).join("\n")));
     for (const [view, names] of DIALOGS) {
       await page.goto(at(view));
       for (const name of names) await checkDialog(page, view, name);

@@ -7,6 +7,9 @@ const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
 it("the pets of a proof end when they are told to, and need not be killed", async () => {
   const pets = await startPetsProcess([process.execPath, MAIN]);
+  const before = process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
   await pets.stop();
   assert.deepEqual([pets.process.exitCode, pets.process.signalCode], [0, null]);
+  const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+  assert.equal(timers.length, before, "none would hold up the end of the proof");
 });
