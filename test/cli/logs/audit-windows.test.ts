@@ -135,8 +135,9 @@ describe("the audit of a window that runs", () => {
       return found;
     };
     assert.deepEqual(line(1), ["day", "drift", 1, undefined], "no line is of that key");
-    const all = judged({ lines, windows: [{ used: 7, keys: [""] }] });
-    assert.deepEqual(all, explained(why));
+    const window = "key.day";
+    const all = judged({ lines, windows: [{ window, used: 7, keys: [""] }] });
+    assert.deepEqual(all, [[window, "explained", 0, why]]);
   });
 
   it("is explained where a gateway is away from the store, which has not charged all of it", () => {
