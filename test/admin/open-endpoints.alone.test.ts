@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { Worker } from "node:worker_threads";
-import { describe, it } from "vitest";
-import { startTestUpstream } from "../support/gateway/backend.ts";
-import { startNode } from "../support/gateway/processes.ts";
-import { KEY, spawnGateway } from "../support/gateway/served.ts";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
+import { type RunningProcess, startNode } from "../support/gateway/processes.ts";
+import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { type Client, openClient } from "../support/wire/client.ts";
 
@@ -34,6 +34,23 @@ const open = () => {
 for (let i = 0; i < connections; i++) open();
 `;
 
+let backend: TestUpstream;
+let served: SpawnedGateway;
+let bystander: RunningProcess;
+beforeAll(async () => {
+  backend = await startTestUpstream(async (_seen, response) => {
+    response.end("ok");
+  });
+  served = await spawnGateway({ upstreams: [backend.origin] });
+  bystander = startNode(["-e", BYSTANDER]);
+  await eventually(() => assert.match(bystander.stdout(), /^\d+\n/));
+});
+afterAll(async () => {
+  await bystander.kill();
+  await served[Symbol.asyncDispose]();
+  await backend.close();
+});
+
 /** The longest that a customer waited for an answer, in milliseconds. */
 async function longestMs(customer: Client, forMs: number): Promise<number> {
   const endMs = performance.now() + forMs;
@@ -60,13 +77,7 @@ describe("What an asker without a token sends to the admin listener", () => {
   };
   for (const [name, [connections, bytes]] of Object.entries(floods)) {
     it(`delays no customer by more than 50 ms: ${name}`, async (t) => {
-      await using backend = await startTestUpstream(async (_seen, response) => {
-        response.end("ok");
-      });
-      await using served = await spawnGateway({ upstreams: [backend.origin] });
       await using customer = await openClient(served.port);
-      await using bystander = startNode(["-e", BYSTANDER]);
-      await eventually(() => assert.match(bystander.stdout(), /^\d+\n/));
       await longestMs(customer, WARM_MS);
       /** The longest that the customer waits while a server is flooded. */
       const floodOf = async (port: number) => {
