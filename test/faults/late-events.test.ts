@@ -60,4 +60,39 @@ describe("an event of an answer that nobody waited for", () => {
     const [{ key, window, percent, used, limit } = {}] = ofKind(house, "quota");
     assert.deepEqual([key, window, percent, used, limit], [capped.id, "key.day", 80, 9, 10]);
   });
+
+  it("measures a meter that was settled without the store against its limit, not against a share", async () => {
+    const tokens = { hold: 5, max: 100, used: ["header x-used"] };
+    await using house = await openHouseBehind(proxy, {
+      config: {
+        plans: { free: { day: 1_000, meters: { tokens: { day: 100 } } } },
+        expectedGateways: 2,
+        bans: "off",
+      },
+      environment: { api: null, costs: [{ match: "GET /v1/pets", meters: { tokens } }] },
+    });
+    const { key, account } = await house.issue();
+    const use = async (units: number) => {
+      house.backend.answer((_seen, response) => {
+        response.writeHead(200, { "X-Used": units }).end();
+      });
+      assert.equal((await askTimed(house, key)).status, 200);
+    };
+    const isCounted = async (units: number) => {
+      const usage = await (await house.admin(`/api/usage/${account}`)).json();
+      const { windows } = usage as { windows: { window: string; used: number }[] };
+      assert.equal(windows.find(({ window }) => window === "tokens.day")?.used, units);
+    };
+    await use(0);
+    await eventually(() => isCounted(0));
+    await proxy.refuse();
+    await eventually(async () => (await isReady(house)).status === 503);
+    await use(45);
+    await proxy.listen();
+    await eventually(() => isCounted(45));
+    await use(40);
+    await eventually(() => assert.notEqual(ofKind(house, "quota").length, 0));
+    const told = ofKind(house, "quota").map(({ percent, used, limit }) => [percent, used, limit]);
+    assert.deepEqual(told, [[80, 85, 100]]);
+  });
 });

@@ -55,7 +55,7 @@ export function chargeQuota(
       gateway.onAnswer(consumer, answer, exchange.cost);
       const { cost } = exchange;
       announceRateLimit(gateway.style, exchange, answer.verdict, { cost, unspent: answer.unspent });
-      return judgeAnswer(gateway, answer, exchange, { bounds, consumer });
+      return judgeAnswer(gateway, answer, exchange, { bounds, consumer, limits });
     }
     gateway.onWithoutStore("unavailable");
     standAsKnown(gateway, exchange, { consumer, limits });
@@ -140,7 +140,11 @@ function judgeAnswer(
   { holds: open }: GatewayContext,
   answer: ChargeResult,
   exchange: Exchange,
-  { bounds: { observe }, consumer }: Pick<Asked, "bounds" | "consumer">,
+  {
+    bounds: { observe },
+    consumer,
+    limits,
+  }: Pick<Asked, "bounds" | "consumer"> & { readonly limits: readonly Limit[] },
 ): Result<RateLimitInfo> {
   const { verdict, admitted, unspent } = answer;
   if (admitted) {
@@ -149,7 +153,7 @@ function judgeAnswer(
     const request = { cost, unspent };
     const standing = admittedRateLimit(verdict, request);
     const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, request);
-    const holds = holdsOf(exchange, consumer, verdict);
+    const holds = holdsOf(exchange, consumer, verdict, limits);
     if (holds !== undefined) open.add(consumer, holds, 1);
     const observed = crossed.length > 0 ? crossed : undefined;
     const held = holds && { name: consumer, holds };
@@ -162,15 +166,23 @@ function judgeAnswer(
 
 const NONE_CROSSED: readonly WindowName[] = [];
 
-/** The holds of an admitted request; undefined if it has no meters. */
+/**
+ * The holds of an admitted request; undefined if it has no meters. Their limits are those of
+ * `limits`, as a decision without the store has this gateway's share in their place.
+ */
 function holdsOf(
   { id, found }: Exchange,
   { plan }: Caller,
   { windows, nowMs: decidedMs }: QuotaDecision,
+  limits: readonly Limit[],
 ): Holds | undefined {
   const meters = found?.meters ?? [];
   if (meters.length === 0) return undefined;
-  return { id, plan, meters, windows: windows.filter(isMeter), decidedMs };
+  const held = windows.flatMap((counted, i) => {
+    const { limit } = limits[i] ?? counted;
+    return isMeter(counted) ? [{ ...counted, limit }] : [];
+  });
+  return { id, plan, meters, windows: held, decidedMs };
 }
 
 type Announced = Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>;
