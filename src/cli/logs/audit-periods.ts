@@ -55,7 +55,8 @@ function isAskedWindow(asked: AskedPeriod, window: string, atMs: number): boolea
   const length = label.slice(label.lastIndexOf(".") + 1);
   const today = dayOf(atMs);
   const isCurrent = today >= range.from && today <= range.to;
-  return isCurrent && length === (asked.day === undefined ? "month" : "day");
+  const isOfLength = asked.day === undefined ? length === "month" : length === "day";
+  return isCurrent && isOfLength;
 }
 
 /** The period that was asked for, where it is not over: why nothing in it was compared. */
