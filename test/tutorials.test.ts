@@ -20,7 +20,7 @@ import { freePort } from "./support/redis/redis.ts";
 const ROOT = join(import.meta.dirname, "..");
 const FOLDER = join(ROOT, "docs/tutorials");
 /** A dozen programs start one after the other. */
-const SLOW_MS = 240_000;
+const SLOW_MS = 900_000;
 /** The ports of the pages: a test has others. */
 const PORTS = [
   ...["3000", "8080", "9090"],
