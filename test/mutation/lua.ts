@@ -32,6 +32,7 @@ const DECIDED = [
   "test/stores/quotas/redis/decide.test.ts",
   "test/stores/quotas/redis/quota-store.test.ts",
 ];
+const FIRST = "test/stores/quotas/redis/first-of-a-window.test.ts";
 const HISTORY = "test/stores/quotas/redis/history.test.ts";
 const ODD = ["test/stores/quotas/redis/oddities.test.ts", STORE];
 const LATE = [
@@ -42,9 +43,10 @@ const KEYS = ["redis-keys", "redis-keys-other-versions", "races"];
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   [`${LUA}/account.lua`]: [...DECIDED, ...ODD, ...LATE],
   [`${LUA}/time.lua`]: [...DECIDED, ...ODD, ...LATE],
+  [`${LUA}/window.lua`]: [FIRST, ...DECIDED, ...ODD, ...LATE],
   [`${LUA}/plans.lua`]: [...DECIDED, ...ODD, HISTORY],
   [`${LUA}/day.lua`]: [HISTORY, ...DECIDED, ...LATE],
-  [`${LUA}/charge.lua`]: [...DECIDED, ...ODD, HISTORY],
+  [`${LUA}/charge.lua`]: [FIRST, ...DECIDED, ...ODD, HISTORY],
   [`${LUA}/decide.lua`]: [...DECIDED, ...ODD],
   [`${LUA}/history.lua`]: [HISTORY, ...DECIDED, ...LATE],
   [`${LUA}/refused.lua`]: [HISTORY, "test/stores/quotas/redis/quota-store.test.ts", STORE],

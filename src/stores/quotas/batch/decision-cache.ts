@@ -16,15 +16,15 @@ export type InvalidatedAccounts = { ids: Set<string> | undefined };
 
 /** Means every account; no account has this name. */
 const ALL = "*";
-/** Whether the account was among those invalidated: by its name, or with all. */
-export function isInvalidated({ ids }: InvalidatedAccounts, id: string): boolean {
-  return ids !== undefined && (ids.has(id) || ids.has(ALL));
-}
-
 /** The fewest addresses remembered. */
 const ADDRESSES = 10_000;
 /** The era of an answer that arrived too late for its refusals to hold. */
 const STALE = -1;
+
+/** Whether the account was among those invalidated: by its name, or with all. */
+export function isInvalidated({ ids }: InvalidatedAccounts, id: string): boolean {
+  return ids !== undefined && (ids.has(id) || ids.has(ALL));
+}
 
 /**
  * The last answer of the store about each account, and the refusals that follow from it. `clock` is

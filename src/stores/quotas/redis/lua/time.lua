@@ -1,7 +1,7 @@
 -- The clock, and the windows of time by the letter at the end of their fields. Instants are in ms.
 --
 -- Follows the rows of all windows, row_of and WINDOW_FIELD, which window-fields.ts writes, and precedes
--- account.lua.
+-- window.lua.
 
 local EXACT = 9007199254740992
 local DAY = 86400000
