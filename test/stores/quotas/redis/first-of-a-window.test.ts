@@ -91,6 +91,16 @@ describe("the first request of a window", () => {
     }
   });
 
+  it("keeps the odd text of one account from those that are decided with it", async () => {
+    const { store } = await open(server.address, { now: () => NOON });
+    const ask = { limits: [MINUTE], bans: undefined, requests: 1 };
+    await redis.hset(keyOf("odd"), "m", `00${NOON} 1 0`);
+    await Promise.all(["odd", "sound"].map((name) => spend(store, account(name), ask)));
+    await store.close();
+    const texts = await Promise.all(["odd", "sound"].map((name) => redis.hget(keyOf(name), "m")));
+    assert.deepEqual(texts, [`${NOON} 2 0`, `${NOON} 1 0`]);
+  });
+
   it("forgets a window before that was full, with its first refusal", async () => {
     const limits: readonly Limit[] = [{ window: "minute", limit: 1 }];
     const { counts } = await chargeAt("full", limits, NOON, NOON + 1, NOON + 60_000);

@@ -36,7 +36,7 @@ local function charge(key, requests, plan)
         charged = tonumber(match(text, running[i]))
       else
         -- A start is read as a number for the first account only: to write it as text costs more.
-        local begun, count_text = match(text, '^(%d+) (%d+) 0$')
+        local begun, count_text = match(text, '^([1-9]%d*) (%d+) 0$')
         if tonumber(begun) == starts[i] then texts[i], charged = begun, tonumber(count_text) end
       end
       if not charged and (read_window(text) or now) >= starts[i] then return false end
