@@ -8,15 +8,17 @@ type Tally = { passed: number; failed: number; skipped: number };
 
 /**
  * Ends every run with the tests that were left out and why, file by file, the figures that its tests
- * told by `annotate`, the tests that failed before they passed, each with its first error, the slowest
- * tests, and as the very last line `N passed, N failed`, with
- * `, N skipped` where some were. Failures outside tests count as failed: a hook, a file that cannot be loaded or holds no test, an error outside tests, a
- * run that was interrupted or never began, low coverage, and FAILED_CHECKS, a number in the
- * environment. The tests of the run before, whose last line is EARLIER_RUN in the environment, are added.
+ * told by `annotate`, the tests that failed before they passed and the slowest tests, then those that
+ * failed, each with its first error, and as the very last line `N passed, N failed`, with `, N skipped`
+ * where some were. Failures outside tests count as failed: a hook, a file that cannot be loaded or
+ * holds no test, an error outside tests, a run that was interrupted or never began, low coverage, and
+ * FAILED_CHECKS, a number in the environment. The tests of the run before are added: EARLIER_RUN in
+ * the environment is how its output ended, from its own list of what failed where it has one.
  */
 export class ClosingLine implements Reporter {
   #root = "";
   #tally: Tally | undefined;
+  #failed: readonly string[] = [];
 
   onInit({ config, state }: Vitest): void {
     this.#root = `${config.root}/`;
@@ -31,6 +33,7 @@ export class ClosingLine implements Reporter {
     reason: TestRunEndReason,
   ): void {
     for (const line of this.#figures(modules)) console.log(line);
+    this.#failed = this.#failures(modules, errors);
     this.#tally = tallyOf(modules, errors, reason);
   }
 
@@ -48,24 +51,40 @@ export class ClosingLine implements Reporter {
     // The line and the exit status never disagree: coverage under its gates fails without a test.
     if (tally.failed === 0 && status !== 0) tally.failed = 1;
     if (tally.failed > 0) process.exitCode ||= 1;
+    if (this.#failed.length > 0) console.log(["failed", ...this.#failed].join("\n"));
     // Alone on its line, whatever was written before it without an end of line.
     console.log(`\n${lineOf(tally)}`);
   }
 
+  /** Where a file stands, seen from the folder of the run. */
+  #place({ moduleId }: TestModule): string {
+    return moduleId.replace(this.#root, "");
+  }
+
+  /** A line for each test that failed, and for each error outside tests. */
+  #failures(modules: readonly TestModule[], errors: readonly SerializedError[]): string[] {
+    const inFiles = modules.flatMap((module) => {
+      const place = this.#place(module);
+      const suites = [module, ...module.children.allSuites()];
+      return [
+        ...suites.flatMap((suite) => suite.errors().map((error) => failureOf(place, [error]))),
+        ...[...module.children.allTests("failed")].map((test) =>
+          failureOf(`${test.fullName} (${place})`, test.result().errors),
+        ),
+      ];
+    });
+    return [...inFiles, ...errors.map((error) => failureOf("outside tests", [error]))];
+  }
+
   #figures(modules: readonly TestModule[]): string[] {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
-    const place = ({ module }: (typeof tests)[number]) => module.moduleId.replace(this.#root, "");
+    const place = ({ module }: (typeof tests)[number]) => this.#place(module);
     const figures = tests.flatMap((test) => {
       return test.annotations().map(({ message }) => `  ${test.name}: ${message}`);
     });
     const again = tests
       .filter((test) => test.diagnostic()?.flaky === true)
-      .map((test) => {
-        const [first] = (test.result().errors ?? []).map(
-          ({ message }) => message.split("\n", 1)[0],
-        );
-        return `  ${test.fullName} (${place(test)}): ${first ?? "no word"}`;
-      });
+      .map((test) => failureOf(`${test.fullName} (${place(test)})`, test.result().errors));
     const slowest = tests
       .map((test) => ({ test, ms: test.diagnostic()?.duration ?? 0 }))
       .filter(({ ms }) => ms >= SLOW_MS)
@@ -93,6 +112,11 @@ export class ClosingLine implements Reporter {
   }
 }
 
+function failureOf(what: string, errors: readonly SerializedError[] | undefined): string {
+  const [first] = (errors ?? []).map(({ message }) => message.split("\n", 1)[0]);
+  return `  ${what}: ${first ?? "no word"}`;
+}
+
 function tallyOf(
   modules: readonly TestModule[],
   errors: readonly SerializedError[],
@@ -111,9 +135,11 @@ function tallyOf(
 }
 
 /** A run that ended without its last line has failed. */
-function addEarlier(tally: Tally, line: string | undefined): void {
-  if (line === undefined) return;
-  console.log(`the run before, counted below: ${line}`);
+function addEarlier(tally: Tally, ending: string | undefined): void {
+  if (ending === undefined) return;
+  const lines = ending.split("\n").filter((line) => line !== "");
+  const line = lines.pop() ?? "";
+  console.log([`the run before, counted below: ${line}`, ...lines].join("\n"));
   const [, ...counts] = /^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$/.exec(line) ?? [];
   const [passed = 0, failed = 1, skipped = 0] = counts.map((count) => Number(count ?? 0));
   tally.passed += passed;

@@ -104,7 +104,9 @@ test("every command in CONTRIBUTING.md names a script, a file or a folder that i
     named.filter((name) => !known.includes(name)),
     [],
   );
-  const paths = [...text.matchAll(/\bvitest (?:run )?(test\/\S+)/g)].map(([, path = ""]) => path);
+  const paths = [...text.matchAll(/\bvitest (?:run )?(test\/[^\s`]+)/g)].map(
+    ([, path = ""]) => path,
+  );
   assert.ok(paths.length >= 3);
   for (const path of paths) assert.ok(existsSync(join(ROOT, path)), path);
 });

@@ -29,14 +29,14 @@ const FILES: readonly [name: string, text: string, status: number, last: string,
     'describe("s", () => { it("a", () => {}); it("b", () => { console.log("seen"); throw new Error("no b"); }); });',
     1,
     "1 passed, 1 failed",
-    /seen.*failing\.test\.ts > s > b\nError: no b\n.*failing\.test\.ts:2:/s,
+    /seen.*failing\.test\.ts > s > b\nError: no b\n.*failing\.test\.ts:2:.*\nfailed\n {2}s > b \(test\/failing\.test\.ts\): no b\n\n1 passed/s,
   ],
   [
     "hooked",
     'describe("s", () => { beforeAll(() => { throw new Error("no hook"); }); it("a", () => {}); });',
     1,
     "0 passed, 1 failed, 1 skipped",
-    /no hook/,
+    /\nfailed\n {2}test\/hooked\.test\.ts: no hook\n/,
   ],
   [
     "skipped",
@@ -73,7 +73,7 @@ const FILES: readonly [name: string, text: string, status: number, last: string,
     'it("a", () => new Promise((resolve) => { setTimeout(resolve, 50); setTimeout(() => { throw new Error("later"); }, 1); }));',
     1,
     "1 passed, 1 failed",
-    /later/,
+    /\nfailed\n {2}outside tests: later\n/,
   ],
 ];
 
@@ -156,15 +156,16 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
     assert.deepEqual([code, last], [1, "1 passed, 2 failed"]);
   });
 
-  it("adds the run before, by its last line, and fails where that run has none", async () => {
+  it("adds the run before, by how it ended, and fails where that run has no last line", async () => {
     for (const [earlier, status, last] of [
       ["20 passed, 0 failed", 0, "21 passed, 0 failed"],
-      ["20 passed, 3 failed, 1 skipped", 1, "21 passed, 3 failed, 1 skipped"],
+      ["failed\n  b: no b\n\n20 passed, 3 failed, 1 skipped", 1, "21 passed, 3 failed, 1 skipped"],
       ["Killed", 1, "1 passed, 1 failed"],
       ["", 1, "1 passed, 1 failed"],
     ] as const) {
       const told = await runTests(["figures"], { EARLIER_RUN: earlier });
       assert.deepEqual([told.code, told.last], [status, last], told.said);
+      assert.equal(told.said.includes("\nfailed\n  b: no b\n"), last.includes("skipped"));
     }
   });
 
