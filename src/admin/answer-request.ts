@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { containsKey } from "../core/keys/key.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps } from "./api/api-request.ts";
 import { matchApiRoute } from "./api/router.ts";
@@ -19,6 +20,10 @@ export type AnswerDeps = ApiDeps & {
   /** The metrics as text, current or a moment old. */
   readonly metrics: () => Promise<Buffer>;
 };
+
+/** A name or a reason is kept, logged and shown: a key must never be any of these. */
+const KEY_IN_BODY =
+  "Cannot use the body: it holds a whole key, which would be kept and shown; give the ID of the key, and only names and reasons without one";
 
 /** Responds to a request: the open endpoints come first, then /api behind the guard. */
 export async function answerRequest(
@@ -51,6 +56,8 @@ export async function answerRequest(
   }
   const members = await readJsonBody(request, found.row.bodyBytesMax);
   if (!members.ok) return members.answer;
+  const holdsKey = containsKey(JSON.stringify(members.value), deps.config().foreignKeys);
+  if (holdsKey && found.row.takesKeys !== true) return problemResponse("bad_request", KEY_IN_BODY);
   return found.row.run({ ...call, body: members.value });
 }
 

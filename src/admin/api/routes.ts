@@ -61,6 +61,8 @@ export type ApiRoute = RouteSpec & {
   readonly run: (call: ApiRequest) => AdminResponse | Promise<AdminResponse>;
   /** The maximum size of a body, if it may be larger than the default. */
   readonly bodyBytesMax?: number;
+  /** Whether keys, or records that are judged one by one, are what the body is for. */
+  readonly takesKeys?: boolean;
 };
 
 /** 100,000 keys. */
@@ -80,12 +82,15 @@ const KEYS: readonly ApiRoute[] = [
     answers: { oneOrMany: "IssuedKey" },
     refuses: ["conflict", "store_unavailable"],
   }),
-  row("POST /api/keys/find", findKey, {
-    summary: "The record of a key that the caller holds",
-    body: FIND_BODY,
-    answers: "Key",
-    refuses: ["unknown_id"],
-  }),
+  {
+    ...row("POST /api/keys/find", findKey, {
+      summary: "The record of a key that the caller holds",
+      body: FIND_BODY,
+      answers: "Key",
+      refuses: ["unknown_id"],
+    }),
+    takesKeys: true,
+  },
   row("POST /api/keys/refresh", refreshKeys, {
     summary: "Read the key records now: a command has changed them",
     answers: "Refreshed",
@@ -102,6 +107,7 @@ const KEYS: readonly ApiRoute[] = [
       refuses: ["conflict", "store_unavailable"],
     }),
     bodyBytesMax: IMPORT_BYTES_MAX,
+    takesKeys: true,
   },
   row("GET /api/records", showRecordsIdentity, {
     summary: "Which set of key records this gateway has, and where",
@@ -116,6 +122,7 @@ const KEYS: readonly ApiRoute[] = [
       refuses: ["conflict", "store_unavailable"],
     }),
     bodyBytesMax: IMPORT_BYTES_MAX,
+    takesKeys: true,
   },
   row("GET /api/keys/:id", showKeys, {
     summary: "A key; of an account all of its keys",
