@@ -141,8 +141,8 @@ export function lostCountReporter(
 }
 
 /**
- * Logs charges that are uncertain, named as `production:acme 3, production:acme#tokens 2000`. Returns
- * their units, without those of meters.
+ * Logs charges that are uncertain, named as `production:acme 3, production:acme#tokens 2000`, if they
+ * have units at all. Returns their units, without those of meters.
  */
 export function reportUncertain(
   report: Reporter,
@@ -151,8 +151,11 @@ export function reportUncertain(
 ): number {
   const texts = charges.flatMap(({ name, units, meters = [] }) => [
     ...(units > 0 ? [`${accountId(name)} ${units}`] : []),
-    ...meters.map((each) => `${accountId(name)}#${each.name} ${each.units}`),
+    ...meters
+      .filter((each) => each.units > 0)
+      .map((each) => `${accountId(name)}#${each.name} ${each.units}`),
   ]);
+  if (texts.length === 0) return 0;
   const sum = charges.reduce((before, { units }) => before + units, 0);
   report("warn", "charges_uncertain", { store, units: sum, accounts: texts.join(", ") });
   return sum;

@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
-import { lostCountReporter } from "../../../../src/stores/quotas/redis/store-warnings.ts";
+import {
+  lostCountReporter,
+  reportUncertain,
+} from "../../../../src/stores/quotas/redis/store-warnings.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account, type Told } from "./redis-kit.ts";
 
@@ -40,5 +43,27 @@ describe("a count that is lower than it was", () => {
     tell(account("lost"), LOST);
     await sleep(HEARD_MS);
     assert.deepEqual([told.length, told[0]?.details?.account], [1, "lost"]);
+  });
+});
+
+describe("uncertain charges", () => {
+  it("name what has units, of plans and of meters, and are not told where nothing has", () => {
+    const told: Told[] = [];
+    const report = (level: string, message: string, details?: Record<string, unknown>) => {
+      told.push({ level, message, details });
+    };
+    const tokens = (units: number) => ({ name: "tokens", units });
+    const free = { name: account("free"), units: 0, meters: [tokens(0)] };
+    assert.equal(reportUncertain(report, "redis://host", [free]), 0);
+    assert.deepEqual(told, []);
+    const some = [
+      free,
+      { name: account("ada"), units: 3, meters: [tokens(0)] },
+      { name: account("bob"), units: 0, meters: [tokens(2_000)] },
+    ];
+    assert.equal(reportUncertain(report, "redis://host", some), 3);
+    const accounts = "production:ada 3, production:bob#tokens 2000";
+    const details = { store: "redis://host", units: 3, accounts };
+    assert.deepEqual(told, [{ level: "warn", message: "charges_uncertain", details }]);
   });
 });
