@@ -106,6 +106,11 @@ export function limitsText(own) {
   return pairs.join(", ");
 }
 
+/** "a minute", "an hour". */
+export function aWindow(window) {
+  return `${window === "hour" ? "an" : "a"} ${window}`;
+}
+
 /** Formats limits as "60 a minute, 1,000 a day", with the windows in the order of the response. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
@@ -113,11 +118,11 @@ export function limits(plan) {
   const parts = Object.keys(windows).map((name) => {
     // A window of a meter is `tokens.month`.
     const [window, meter] = name.split(".").reverse();
-    return `${count(windows[name])}${meter === undefined ? "" : ` ${meter}`} a ${window}`;
+    return `${count(windows[name])}${meter === undefined ? "" : ` ${meter}`} ${aWindow(window)}`;
   });
   for (const [meter, own] of Object.entries(meters)) {
     if (own === "unlimited") parts.push(`${meter} without a limit`);
-    else for (const window in own) parts.push(`${count(own[window])} ${meter} a ${window}`);
+    else for (const window in own) parts.push(`${count(own[window])} ${meter} ${aWindow(window)}`);
   }
   if (custom) parts.push("agreed per account");
   if (concurrent !== undefined) parts.push(`${count(concurrent)} at once`);

@@ -1,5 +1,5 @@
 import { button, el, failure, fill, heading, section, table } from "./elements.js";
-import { count, limits } from "./format.js";
+import { aWindow, count, limits } from "./format.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
 const LOOK_MAX = 2_000;
@@ -94,7 +94,7 @@ function nearestTable(reports) {
       [
         el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
         plan,
-        `${count(fullest.used)} of ${count(fullest.limit)} a ${fullest.window}`,
+        `${count(fullest.used)} of ${count(fullest.limit)} ${aWindow(fullest.window)}`,
         percent,
       ],
     ];

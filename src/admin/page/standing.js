@@ -1,6 +1,6 @@
 import { liftBan } from "./bans.js";
 import { badge, button, el, failure, fill, section, table } from "./elements.js";
-import { count, time } from "./format.js";
+import { aWindow, count, time } from "./format.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed.
@@ -75,7 +75,7 @@ function watchedOf({ window, limit, used, reset }) {
       min: 0,
       max: Math.max(1, limit),
       value: Math.min(used, limit),
-      "aria-label": `${count(used)} of an observed limit of ${count(limit)} a ${window}`,
+      "aria-label": `${count(used)} of an observed limit of ${count(limit)} ${aWindow(window)}`,
     }),
     el("p", { class: "hint" }, "Refuses nothing. Resets ", time(reset)),
   );

@@ -302,7 +302,8 @@ export class PromiseChecker {
   #checkWindow({ remaining, otherLimits }: Window, where: string): void {
     if (otherLimits > 0) {
       this.#untrue += otherLimits;
-      this.#note(`${where}: ${otherLimits} answers told another X-RateLimit-Limit`);
+      const answers = otherLimits === 1 ? "an answer" : `${otherLimits} answers`;
+      this.#note(`${where}: ${answers} told another X-RateLimit-Limit`);
     }
     for (const [value, count] of remaining) {
       if (count < 2) continue;

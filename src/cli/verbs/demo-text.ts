@@ -1,6 +1,7 @@
 import type { Config, EnvironmentConfig } from "../../config/config.ts";
 import type { IssuedKey } from "../../core/keys/edit-keys.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
+import { aWindow } from "../../core/quota/windows.ts";
 import type { GatewayHandle } from "../../server/process/gateway-handle.ts";
 import { DEFAULT_FILE } from "../framework/config-file.ts";
 import { curlLine } from "../framework/curl.ts";
@@ -45,7 +46,7 @@ function keysText({ issued, config, started, file }: DemoScreen, terminal: Termi
   }
   const shown = issued.map(({ key, account, environment: where }) => {
     const limits = effectiveLimits(config.plans.get(account.plan) ?? [], account.limits);
-    const told = limits.map(({ window, limit }) => `${limit} a ${window}`).join(", ");
+    const told = limits.map(({ window, limit }) => `${limit} ${aWindow(window)}`).join(", ");
     const line = curlLine(where, key, started.urls[where.name]);
     return `${bold(`${where.name}, ${account.plan}`)} ${dim(`(${told})`)}\n  ${line}\n`;
   });

@@ -1,6 +1,14 @@
 import type { Ban } from "./bans.ts";
 import type { QuotaDecision, WindowUsage } from "./decide.ts";
-import { costIn, currentEnd, fitsLimit, isMeter, type Limit, type WindowName } from "./windows.ts";
+import {
+  aWindow,
+  costIn,
+  currentEnd,
+  fitsLimit,
+  isMeter,
+  type Limit,
+  type WindowName,
+} from "./windows.ts";
 
 /** The request that windows decided: its share of a decision for several. */
 export type DecidedRequest = {
@@ -144,7 +152,7 @@ function limitName({ window = "", metered }: RateLimitInfo): string {
   const dot = window.lastIndexOf(".");
   if (dot === -1) return `${window} limit`;
   const [part, name] = [window.slice(0, dot), window.slice(dot + 1)];
-  if (metered) return `${part} limit of ${name === "hour" ? "an" : "a"} ${name}`;
+  if (metered) return `${part} limit of ${aWindow(name)}`;
   return `${name} limit of ${part}`;
 }
 

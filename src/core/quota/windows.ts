@@ -38,6 +38,11 @@ const ROW_OF = Object.fromEntries(ROWS.map((row) => [row.name, row])) as Readonl
   Record<WindowName, WindowRow>
 >;
 
+/** "a minute", "an hour". */
+export function aWindow(window: string): string {
+  return `${window === "hour" ? "an" : "a"} ${window}`;
+}
+
 /** The row of a known window. */
 export function windowRow(window: WindowName): WindowRow {
   return ROW_OF[window];

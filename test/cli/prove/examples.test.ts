@@ -31,7 +31,7 @@ describe("what a proof found", () => {
   it.for([
     [
       { limit: 4 },
-      /^a, minute to 2026-11-21T12:01:00\.000Z: 1 answers told another X-RateLimit-Limit$/,
+      /^a, minute to 2026-11-21T12:01:00\.000Z: an answer told another X-RateLimit-Limit$/,
     ],
     [{ window: "day" }, /^a: the answer at 2026-11-21T12:00:10\.500Z names the window day$/],
     [{ cost: 2 }, / says that it costs 2, and not 1$/],
