@@ -152,6 +152,12 @@ describe("Revoking", () => {
       refusal(revokeKeys(once.records, one?.id ?? "", NOON + 1)),
       `refused: Key ${one?.id} is revoked already. Of its account acme these still work: ${two?.id}`,
     );
+    const { records: more } = issue({ account: "acme" }, once.records);
+    assert.ok(
+      refusal(revokeKeys(more, one?.id ?? "", NOON + 1)).endsWith(
+        `still work: ${two?.id}, ${more.keys[2]?.id}`,
+      ),
+    );
     const { records: expiring } = issue({ expiresInMs: 1 });
     const told = refusal(revokeKeys(expiring, first(expiring.keys).id, NOON + 1));
     assert.match(told, /^refused: .* expired already, and no key of its account works$/);

@@ -85,7 +85,7 @@ describe("a public listener with tls", () => {
     await assert.rejects(shake(house.port, { ALPNProtocols: ["h2"] }), /alert|ECONNRESET/i);
   });
 
-  it("refuses TLS 1.1 and takes 1.2 and 1.3", async () => {
+  it("refuses TLS 1.1, which the log says at level debug, and takes 1.2 and 1.3", async () => {
     await using house = await openTlsHouse();
     const old = {
       minVersion: "TLSv1",
@@ -93,6 +93,13 @@ describe("a public listener with tls", () => {
       ciphers: "DEFAULT@SECLEVEL=0",
     } as const;
     await assert.rejects(shake(house.port, old));
+    await eventually(() => {
+      const told = house.said.filter(({ msg }) => msg === "tls_handshake_failed");
+      assert.deepEqual(
+        told.map(({ level, why }) => [level, why]),
+        [["debug", "ERR_SSL_UNSUPPORTED_PROTOCOL"]],
+      );
+    });
     for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
       const socket = await shake(house.port, { minVersion: version, maxVersion: version });
       assert.equal(socket.getProtocol(), version);
