@@ -19,6 +19,7 @@ house.backend.answer(async (seen, response) => {
     case "/v1/silent":
       return;
     case "/v1/stall":
+    case "/v1/stall?early":
       return void response.write("a");
     default:
       return void response.end("ok");
@@ -67,6 +68,23 @@ describe.concurrent("A backend that is slow", () => {
       await assert.rejects(client.ask({ key, path: "/v1/stall" }), /closed/);
     });
     const line = () => house.lines.find(({ path }) => path === "/v1/stall");
+    await eventually(() => assert.ok(line()));
+    assert.equal(line()?.why, "waited too long for: download, after 1 bytes of the body");
+  });
+
+  it("2.2 Slow trickle: a response that began before the end of its upload, and stalls behind that, is cut off as any other", async () => {
+    await using client = await openClient(house.port);
+    const whole = requestBytes({
+      key,
+      method: "POST",
+      path: "/v1/stall?early",
+      body: "x".repeat(9),
+    });
+    client.write(whole.subarray(0, -4));
+    await eventually(() => client.waiting().includes("1\r\na"));
+    client.write(whole.subarray(-4));
+    await client.ended;
+    const line = () => house.lines.find(({ method }) => method === "POST");
     await eventually(() => assert.ok(line()));
     assert.equal(line()?.why, "waited too long for: download, after 1 bytes of the body");
   });
