@@ -121,6 +121,15 @@ function attempt<T>(make: () => T, why: string): T {
 }
 
 function printOf({ cert, key }: CertificateFiles): string {
-  const prints = [cert, key].map((file) => statSync(file, { throwIfNoEntry: false, bigint: true }));
-  return prints.map((one) => `${one?.ino} ${one?.size} ${one?.mtimeNs}`).join(", ");
+  return [cert, key].map(printOfFile).join(", ");
+}
+
+/** A file that cannot be examined has a print as well, because reading it then tells the reason. */
+function printOfFile(file: string): string {
+  try {
+    const { ino, size, mtimeNs } = statSync(file, { bigint: true });
+    return `${ino} ${size} ${mtimeNs}`;
+  } catch (error) {
+    return String((error as NodeJS.ErrnoException).code);
+  }
 }

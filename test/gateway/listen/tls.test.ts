@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { rename, writeFile } from "node:fs/promises";
+import { rename, symlink, writeFile } from "node:fs/promises";
 import { connect as connectPlain } from "node:net";
 import { join } from "node:path";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
@@ -232,6 +232,21 @@ describe("the certificate of a listener", () => {
     assert.match(told, /no private key as PEM/);
     assert.doesNotMatch(told, /c2VjcmV0|BEGIN/);
     await replace(house, { "edge.key": other.key });
+    await eventually(async () => (await serial(house.port)) !== first, { withinMs: 60_000 });
+  });
+
+  it("stays, and so does the gateway, while the system cannot follow the path of its files", async () => {
+    await using house = await openTlsHouse();
+    const first = await serial(house.port);
+    const path = join(house.directory, "edge.pem");
+    await rename(path, `${path}.kept`);
+    // A file that cannot be looked at: any code of the system but ENOENT.
+    await symlink("edge.pem", path);
+    const complaint = () => house.said.find(({ msg }) => msg === "certificate_refused");
+    await eventually(() => assert.match(String(complaint()?.why), /the system says ELOOP/));
+    assert.equal(await serial(house.port), first);
+    const { cert, key } = authority.issue(["DNS:a.test"]);
+    await replace(house, { "edge.pem": cert, "edge.key": key });
     await eventually(async () => (await serial(house.port)) !== first, { withinMs: 60_000 });
   });
 
