@@ -46,6 +46,23 @@ describe("the certificate of an environment", () => {
     );
   });
 
+  it("must have a whole chain", async () => {
+    const { cert, key } = authority.issue(["DNS:a.test"]);
+    const cut = `${cert}${authority.ca.slice(0, 200)}\n`;
+    const files = { "tollgate.yaml": withEdge(TLS), "edge.pem": cut, "edge.key": key };
+    const [mistake, ...others] = told(await loadFiles(files));
+    assert.match(mistake ?? "", /tls\.cert: its certificate 2 is damaged/);
+    assert.deepEqual(others, []);
+  });
+
+  it("must be one that TLS takes: a key that is too short is a mistake", async () => {
+    const { cert, key } = authority.issue(["DNS:a.test"], { weak: true });
+    const files = { "tollgate.yaml": withEdge(TLS), "edge.pem": cert, "edge.key": key };
+    const [mistake, ...others] = told(await loadFiles(files));
+    assert.match(mistake ?? "", /^2:\d+: .*tls\.cert: TLS refuses it \(ERR_SSL_EE_KEY_TOO_SMALL\)/);
+    assert.deepEqual(others, []);
+  });
+
   it("can neither come nor go by a reload", async () => {
     const plain = await loadLines("");
     const [environment] = plain.environments;
@@ -96,6 +113,12 @@ describe("the certificate that the gateway shows to upstreams", () => {
     assert.equal(environment?.upstreamTls.clientCertificate?.cert.text, ours.cert);
     assert.equal(environment?.upstreamTls.clientCertificate?.key.text, ours.key);
     assert.equal(good.files.filter((file) => /\/our\.(?:pem|key)$/.test(file)).length, 2);
+    const weak = authority.issue(["DNS:gateway.test"], { weak: true });
+    const refused = await loadFiles({
+      ...{ "tollgate.yaml": withEdge(`upstreamTls: { ${both} }`) },
+      ...{ "our.pem": weak.cert, "our.key": weak.key },
+    });
+    assert.match(told(refused).join("\n"), /upstreamTls\.cert: TLS refuses it \(ERR_SSL_/);
     for (const [edge, key, expected] of [
       ["cert: ./our.pem", ours.key, /upstreamTls\.cert without key/],
       ["key: ./our.key", ours.key, /upstreamTls\.key without cert/],

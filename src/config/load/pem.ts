@@ -1,5 +1,6 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
+import { createSecureContext } from "node:tls";
 import type { PemFile, ServiceConfig } from "../config.ts";
 import type { Findings } from "../file/findings.ts";
 import { type ConfigPath, formatPath } from "../file/mistake.ts";
@@ -8,7 +9,8 @@ import type { Draft } from "./draft.ts";
 import { listServices } from "./service-drafts.ts";
 
 const BYTES_MAX = 1024 ** 2;
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+/** One that is cut off is found too: the libraries that read a chain refuse or ignore it. */
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----(?:[^-]*-----END CERTIFICATE-----)?/g;
 
 /** The PEM files of a service for reaching its upstreams over TLS. */
 export type UpstreamPems = Pick<ServiceConfig["upstreamTls"], "ca" | "clientCertificate">;
@@ -118,11 +120,33 @@ function checkPair(
     );
     return;
   }
-  if (!isSound || new X509Certificate(cert).checkPrivateKey(privateKey)) return;
+  if (!isSound) return;
+  if (!new X509Certificate(cert).checkPrivateKey(privateKey)) {
+    findings.mistake(
+      [...path, "key"],
+      `Cannot use ${formatPath([...path, "key"])}: the key does not belong to the certificate in ${path.at(-1)}.cert; name a pair`,
+    );
+    return;
+  }
+  const refusal = tlsRefusal(cert, key);
+  if (refusal === undefined) return;
   findings.mistake(
-    [...path, "key"],
-    `Cannot use ${formatPath([...path, "key"])}: the key does not belong to the certificate in ${path.at(-1)}.cert; name a pair`,
+    [...path, "cert"],
+    `Cannot use the file of ${formatPath([...path, "cert"])}: TLS refuses it (${refusal})`,
   );
+}
+
+/**
+ * The code of the reason, such as a key that is too short. Found here, because a connection to an
+ * upstream would only fail with its first request.
+ */
+function tlsRefusal(cert: string, key: string): string | undefined {
+  try {
+    createSecureContext({ cert, key });
+    return undefined;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? "no code";
+  }
 }
 
 function holdsCertificates(text: string, path: ConfigPath, findings: Findings): boolean {

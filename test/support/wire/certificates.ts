@@ -5,13 +5,16 @@ import { join } from "node:path";
 
 export type Pair = { readonly cert: string; readonly key: string };
 
+/** `weak`: of an RSA key of 1,024 bits, which TLS libraries refuse since OpenSSL 3. */
+type Issued = { readonly expired?: boolean; readonly weak?: boolean };
+
 export type Authority = Disposable & {
   /** The authority's own certificate: what a client trusts. */
   readonly ca: string;
   readonly caFile: string;
   readonly folder: string;
   /** A certificate for these names and addresses ("DNS:a.test", "IP:127.0.0.1"), as PEM. */
-  issue(names: readonly string[], more?: { readonly expired?: boolean }): Pair;
+  issue(names: readonly string[], more?: Issued): Pair;
 };
 
 /** An authority of certificates in a folder of its own, made by openssl; disposing removes it. */
@@ -29,13 +32,14 @@ export function openAuthority(): Authority {
     ca: readFileSync(at("ca.pem"), "utf8"),
     caFile: at("ca.pem"),
     folder,
-    issue: (names, { expired = false } = {}) => {
+    issue: (names, { expired = false, weak = false } = {}) => {
       count += 1;
       const [key, request, cert, extensions] = ["key", "csr", "pem", "ext"].map((ending) => {
         return at(`${count}.${ending}`);
       }) as [string, string, string, string];
       writeFileSync(extensions, `subjectAltName=${names.join(",")}\n`);
-      openssl("req", ...ec, "-keyout", key, "-out", request, "-subj", `/CN=leaf ${count}`);
+      const kind = weak ? ["-newkey", "rsa:1024", "-nodes"] : ec;
+      openssl("req", ...kind, "-keyout", key, "-out", request, "-subj", `/CN=leaf ${count}`);
       const until = expired
         ? ["-not_before", "20200101000000Z", "-not_after", "20200102000000Z"]
         : ["-days", "2"];
