@@ -28,7 +28,7 @@ export type SocketEvents = {
   onRead(socket: Socket, bytes: Buffer, size: number): void;
   /** Called when the connection takes more bytes again. */
   onDrain(socket: Socket): void;
-  /** Called when the other side has ended. */
+  /** Called when the other side has ended in order. */
   onEnd(socket: Socket): void;
   /** Called once, after all other events. `why`: the code of an error, or `closed`. */
   onClose(socket: Socket, why: string): void;
@@ -56,9 +56,14 @@ export function openSocket(destination: Destination, events: SocketEvents): Sock
   });
   socket.once(tls === undefined ? "connect" : "secureConnect", () => events.onConnect(socket));
   socket.on("drain", () => events.onDrain(socket));
-  socket.once("end", () => events.onEnd(socket));
+  let hasFailed = false;
   socket.on("error", (error: NodeJS.ErrnoException) => {
+    hasFailed = true;
     why = error.code ?? error.name;
+  });
+  // After an alert, and after bytes that it cannot decrypt, Node reports an end as well.
+  socket.once("end", () => {
+    if (!hasFailed) events.onEnd(socket);
   });
   socket.once("close", () => events.onClose(socket, why));
   return socket;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { createServer, type ServerOptions } from "node:https";
-import type { AddressInfo } from "node:net";
-import type { TLSSocket } from "node:tls";
+import { once } from "node:events";
+import { createServer as createHttpsServer, type ServerOptions } from "node:https";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway, type Upstream } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
@@ -25,7 +26,7 @@ type TlsBackend = Upstream & {
 
 async function openTlsBackend(pair: Pair & ServerOptions, host = "127.0.0.1"): Promise<TlsBackend> {
   const seen: Asked[] = [];
-  const server = createServer({ ...pair, keepAliveTimeout: 60_000 }, (request, response) => {
+  const server = createHttpsServer({ ...pair, keepAliveTimeout: 60_000 }, (request, response) => {
     seen.push({
       sni: (request.socket as TLSSocket).servername ?? null,
       host: request.headers.host,
@@ -160,6 +161,31 @@ describe("an https upstream", () => {
     });
     assert.equal((await house.started.reload()).ok, true);
     assert.equal((await sendRequest(house.port, { key: KEY })).status, 502);
+    const last = () => assert.match(String(house.lines.at(-1)?.why), /CERTIFICATE_REQUIRED/);
+    await eventually(last);
+  });
+
+  it("ends the client's connection when what it sends can no longer be decrypted, also with a body until the close", async () => {
+    const { cert, key } = authority.issue(["IP:127.0.0.1"]);
+    const server = createTlsServer({ cert, key }, (socket) => {
+      socket.on("error", () => undefined);
+      socket.once("data", (request) => {
+        upstream.seen.push(request);
+        relay.corruptNext();
+        socket.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf");
+      });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const relay = await openCorrupter((server.address() as AddressInfo).port);
+    const origin = `https://127.0.0.1:${relay.port}`;
+    const upstream = { origin, seen: [] as unknown[], close: async () => {} };
+    await using house = await openTlsHouse(upstream, { upstreamTls: { ca: "./ca.pem" } });
+    await assert.rejects(sendRequest(house.port, { key: KEY }));
+    await eventually(() => assert.match(String(house.lines.at(-1)?.why), /ERR_SSL/));
+    await house.law();
+    relay.close();
+    server.close();
   });
 
   it("resumes the TLS session of an earlier connection", async () => {
@@ -183,3 +209,28 @@ describe("an https upstream", () => {
     await refused(house, /ERR_SSL|EPROTO|ECONNRESET/);
   });
 });
+
+type Corrupter = { readonly port: number; corruptNext(): void; close(): void };
+
+/** Relays to a port. After the next answer, it adds a TLS record that nobody encrypted, and ends. */
+async function openCorrupter(to: number): Promise<Corrupter> {
+  let corrupts = false;
+  const relay = createServer((socket) => {
+    const onward = connect(to, "127.0.0.1");
+    for (const one of [socket, onward]) one.on("error", () => undefined);
+    socket.pipe(onward);
+    onward.on("data", (bytes) => {
+      socket.write(bytes);
+      if (corrupts) socket.end(Buffer.from([23, 3, 3, 0, 40, ...Array(40).fill(1)]));
+    });
+  });
+  relay.listen(0, "127.0.0.1");
+  await once(relay, "listening");
+  return {
+    port: (relay.address() as AddressInfo).port,
+    corruptNext: () => {
+      corrupts = true;
+    },
+    close: () => relay.close(),
+  };
+}
