@@ -13,12 +13,7 @@ import {
   sendOn,
   subscribeOn,
 } from "./link.ts";
-import {
-  redirection,
-  type StoreFailure,
-  toStoreFailure,
-  unreachableFailure,
-} from "./store-failure.ts";
+import { redirection, StoreFailure, toStoreFailure, unreachableFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
 const REDIRECTIONS_MAX = 5;
@@ -43,7 +38,7 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
       return map.parts().map((part): RedisNode => {
         const send: RedisNode["send"] = async (name, args) => {
           const node = map.owner(part.buckets[0] as number);
-          if (node === undefined) throw unreachableFailure("a part of the cluster has no owner");
+          if (node === undefined) throw map.unowned("a part of the cluster has no owner");
           return sendOn(node, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
         };
         return { part, send };
@@ -67,7 +62,7 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
   for (let redirections = 0; ; redirections++) {
     if (node === undefined) {
       map.refreshSoon();
-      throw unreachableFailure("no node of the cluster owns the slot yet");
+      throw map.unowned("no node of the cluster owns the slot yet");
     }
     try {
       // A node that was just learned of is connecting. After a lost connection there is nothing to
@@ -109,6 +104,15 @@ class ClusterMap {
 
   owner(bucket: number): Redis | undefined {
     return this.#owners[bucket];
+  }
+
+  /**
+   * Why a bucket has no owner: `why`, or the reason for which no node could be asked for any owner.
+   */
+  unowned(why: string): StoreFailure {
+    const isAsked = this.#owners.some((owner) => owner !== undefined);
+    const { message } = (isAsked ? undefined : this.#why) ?? unreachableFailure(why);
+    return new StoreFailure("unreachable", message, "no");
   }
 
   /** Settles when each owner is connected or has failed to connect. */
@@ -181,7 +185,9 @@ class ClusterMap {
         this.#adopt(await sendOn(node, "cluster", ["slots"]), node);
         return;
       } catch (error) {
-        this.#why = toStoreFailure(error);
+        // The error event of a node that cannot be connected to has told the reason.
+        if (node.status === "ready") this.#why = toStoreFailure(error);
+        else this.#why ??= toStoreFailure(error);
       }
     }
     this.refreshSoon();

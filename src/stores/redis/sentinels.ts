@@ -3,6 +3,7 @@ import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { atHost, type LinkOptions, sendOn } from "./link.ts";
 import {
   type StoreFailure,
+  toCommandFailure,
   toStoreFailure,
   unreachableFailure,
   withTimeout,
@@ -184,7 +185,7 @@ class WatchedSentinel {
       this.#take(await withTimeout(this.#read(), ANSWER_LATE_MS));
       this.why = undefined;
     } catch (error) {
-      this.why = toStoreFailure(error);
+      this.why = toCommandFailure(error, this.why);
       this.#take(undefined);
     }
   }

@@ -13,7 +13,7 @@ import {
 } from "./link.ts";
 import type { FailoverOutcome } from "./planned-failover.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
-import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
+import { type StoreFailure, toCommandFailure, toStoreFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
@@ -126,7 +126,9 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   const send = (name: string, args: readonly RedisArgument[]) => {
     const refusal = route?.refusal(redis);
     if (refusal !== undefined) return Promise.reject(refusal);
-    return sendOn(redis, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
+    return sendOn(redis, name, args).catch((error) => {
+      return Promise.reject(toCommandFailure(error, why));
+    });
   };
   return {
     clustered: false,

@@ -77,6 +77,18 @@ export function isInMotion({ code }: StoreFailure): boolean {
   return code === "TRYAGAIN" || code === "ASK";
 }
 
+const NO_CONNECTION = "no connection";
+
+/**
+ * The failure of a command. If there was no connection for it, that is told by `why` there is none,
+ * where that is known: a certificate, a name or a closed port is what an operator has to mend.
+ */
+export function toCommandFailure(error: unknown, why: StoreFailure | undefined): StoreFailure {
+  const failure = toStoreFailure(error);
+  if (why === undefined || !failure.message.endsWith(NO_CONNECTION)) return failure;
+  return new StoreFailure(failure.code, why.message, failure.executed);
+}
+
 /**
  * The error of the client library in plain words. ioredis attaches the command's arguments to its
  * errors; they are left out.
@@ -107,7 +119,7 @@ export function toStoreFailure(error: unknown): StoreFailure {
       "unknown",
     );
   }
-  if (text.startsWith("Stream isn't writeable")) return unreachableFailure("no connection");
+  if (text.startsWith("Stream isn't writeable")) return unreachableFailure(NO_CONNECTION);
   if (text.includes("Connection is closed"))
     return unreachableFailure("the connection is closed", "unknown");
   if (text.includes("max retries per request"))

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const PASSWORD = "hunter2-hunter2";
@@ -57,6 +57,20 @@ describe("verbs whose store is away", () => {
     await redis.kill();
     await allFail(/Redis cannot be reached: /);
   });
+
+  it.each(["redis://", "redis+sentinel://", "redis+cluster://"])(
+    "and takes no connection at %s, say what keeps them from it",
+    async (scheme) => {
+      const port = await freePort();
+      const name = scheme.includes("sentinel") ? "/mymaster" : "";
+      const store = `${scheme}127.0.0.1:${port}${name}`;
+      const away = await writeConfig(folder, { store, keys: "redis" });
+      const { status, err } = await runVerb(["keys", "list", "--config", away]);
+      const line = `Cannot read the keys in ${store}: Redis cannot be reached: ECONNREFUSED`;
+      assert.equal(status, 1);
+      assert.ok(err.startsWith(line), err);
+    },
+  );
 
   it("and has other keys, for an account known from the key file: usage says why", async () => {
     const filed = await writeConfig(folder, { store: redis.url });
