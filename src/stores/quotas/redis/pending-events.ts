@@ -5,6 +5,7 @@ import { defineScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import { accountId, parseAccountId } from "../account-ref.ts";
 import type { AdminEvent, BanEvent, ResetWindow } from "../quota-store.ts";
+import { WRITE_WITHOUT_MEMORY } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 const LATE_MS = 2_000;
@@ -20,6 +21,7 @@ const RECORDS_MAX = 10_000;
  * kept.
  */
 const KEEP = defineScript(`
+${WRITE_WITHOUT_MEMORY}
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])

@@ -115,3 +115,24 @@ async function clockOfRedis(): Promise<number> {
   const [seconds, micros] = await redis.time();
   return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }
+
+describe("changes that a command makes while Redis is out of memory", () => {
+  it("are done and told if they take none; a ban by hand is refused and not kept", async (t) => {
+    t.onTestFinished(async () => void (await redis.config("SET", "maxmemory", "0")));
+    const told: AdminEvent[] = [];
+    await openTelling((event) => told.push(event));
+    const command = await openHere();
+    const name = account("full");
+    await spend(command, name, { ...perDay(9), cost: 3 });
+    const length = { lengthMs: 60_000, keptMs: 60_000 };
+    const imposed = { ...length, window: "day", plan: "free", reason: "" } as const;
+    await command.ban(name, imposed);
+    await eventually(() => told.length === 1);
+    await redis.config("SET", "maxmemory", "1");
+    assert.deepEqual(await command.reset(name), [{ counter: "day", units: 3 }]);
+    assert.equal(await command.liftBan(name), true);
+    await eventually(() => told.length === 3);
+    await assert.rejects(command.ban(name, imposed), /out of memory/);
+    assert.deepEqual(await command.bans(), []);
+  });
+});
