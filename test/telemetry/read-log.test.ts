@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdtemp, open, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, it } from "vitest";
 import { readLogs } from "../../src/telemetry/log/read-log.ts";
 import { each } from "../support/each.ts";
+import { provided } from "../support/needing.ts";
+
+const linux = provided(process.platform === "linux", "Linux");
 
 const REQUEST = {
   ...{ level: "info", time: 1_790_000_000_000, id: "r1", env: "production", account: "a_1" },
@@ -93,6 +97,21 @@ describe("a log read again", () => {
     );
     await assert.rejects(reading(folder.path), /it is a folder; name its files/);
     assert.equal(requests, 0);
+  });
+
+  it("that comes through a pipe is refused in words, as an audit reads its logs again", async () => {
+    await using folder = await openFolder();
+    const pipe = join(folder.path, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    await using _writer = await open(pipe, "r+");
+    const reading = readLogs([pipe], { request: () => {} });
+    await assert.rejects(reading, /^Error: Cannot read the log \S+: it is a pipe; name a file$/);
+  });
+
+  it("that the system cannot read is told with its name", linux, async () => {
+    const reading = readLogs(["/proc/self/mem"], { request: () => {} });
+    const expected = /^Error: Cannot read the log \/proc\/self\/mem: the system says EIO$/;
+    await assert.rejects(reading, expected);
   });
 
   it("of a million lines is read within a bounded memory", async () => {

@@ -63,17 +63,24 @@ export async function readLogs(
   }
 }
 
+/** Refuses pipes, because an audit reads its logs again when it has found a drift. */
 async function opened(file: string): Promise<FileHandle> {
+  let why: string;
   try {
     const handle = await open(file);
-    if (!(await handle.stat()).isDirectory()) return handle;
+    const kind = await handle.stat();
+    if (!kind.isDirectory() && !kind.isFIFO()) return handle;
     await handle.close();
+    why = kind.isFIFO() ? "it is a pipe; name a file" : "it is a folder; name its files";
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
-    const why = code === "ENOENT" ? "there is no such file" : `the system says ${code}`;
-    throw new Error(`Cannot read the log ${file}: ${why}; check the path`);
+    const code = codeOf(error);
+    why = `${code === "ENOENT" ? "there is no such file" : `the system says ${code}`}; check the path`;
   }
-  throw new Error(`Cannot read the log ${file}: it is a folder; name its files`);
+  throw new Error(`Cannot read the log ${file}: ${why}`);
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 type Tally = { -readonly [Member in keyof LogSummary]: LogSummary[Member] };
@@ -100,15 +107,18 @@ async function readOne(
     tally.damaged += 1;
     tally.firstDamage ??= `${file}:${line}`;
   };
-  const magic = await handle.read(Buffer.alloc(2), 0, 2, 0);
-  const isGzip = magic.bytesRead === 2 && magic.buffer.readUInt16BE() === 0x1f8b;
-  const raw = handle.createReadStream({ start: 0, autoClose: false });
-  const counted = raw.pipe(countingBytes(advance));
+  let isGzip = false;
   try {
-    await eachLine(isGzip ? gunzipped(raw, counted) : counted, take);
+    const magic = await handle.read(Buffer.alloc(2), 0, 2, 0);
+    isGzip = magic.bytesRead === 2 && magic.buffer.readUInt16BE() === 0x1f8b;
+    const raw = handle.createReadStream({ start: 0, autoClose: false });
+    const counted = raw.pipe(countingBytes(advance));
+    const read = isGzip ? createGunzip() : counted;
+    raw.on("error", (error) => read.destroy(error));
+    await eachLine(isGzip ? counted.pipe(read) : read, take);
   } catch (error) {
     // The rest of a compressed file cannot be read if a part of it is broken or missing.
-    if (!isGzip) throw error;
+    if (!isGzip) throw new Error(`Cannot read the log ${file}: the system says ${codeOf(error)}`);
     tally.damaged += 1;
     tally.firstDamage ??= `${file}:${line + 1}`;
   }
@@ -121,12 +131,6 @@ function countingBytes(advance: (bytes: number) => void): Transform {
       done(null, chunk);
     },
   });
-}
-
-function gunzipped(raw: Readable, counted: Readable): Readable {
-  const gunzip = createGunzip();
-  raw.on("error", (error) => gunzip.destroy(error));
-  return counted.pipe(gunzip);
 }
 
 /**
