@@ -3,20 +3,29 @@ import { BlockList, isIP, isIPv4 } from "node:net";
 /** Whether an address lies in one of a set of networks. */
 export type AddressMatcher = (address: string) => boolean;
 
+/** The length of ::ffff:0:0/96, the network of IPv4-mapped addresses (RFC 4291 2.5.5.2). */
+const MAPPED_BITS = 96;
+
 /**
- * Builds a matcher for CIDRs that `isNetwork` accepted. A bare address is a network of one address.
+ * Builds a matcher for CIDRs that `isCidr` accepted. A bare address is a network of one address. An
+ * IPv4 address matches networks of IPv4 and of mapped addresses only (docs/reference/http.md#client-address).
  */
 export function addressMatcher(cidrs: readonly string[]): AddressMatcher {
   if (cidrs.length === 0) return () => false;
-  const list = new BlockList();
+  const all = new BlockList();
+  // Node takes an IPv4 address for a mapped one, so a shorter network of IPv6, such as ::/0, would
+  // have every IPv4 address.
+  const ofIPv4 = new BlockList();
   for (const cidr of cidrs) {
-    const [network = "", bits] = cidr.split("/");
+    const [network = "", length] = cidr.split("/");
     const family = isIP(network) === 6 ? "ipv6" : "ipv4";
-    list.addSubnet(network, Number(bits ?? (family === "ipv6" ? 128 : 32)), family);
+    const bits = Number(length ?? (family === "ipv6" ? 128 : 32));
+    all.addSubnet(network, bits, family);
+    if (family === "ipv4" || bits >= MAPPED_BITS) ofIPv4.addSubnet(network, bits, family);
   }
   return (address) => {
     const version = isIP(address);
-    return version !== 0 && list.check(address, version === 6 ? "ipv6" : "ipv4");
+    return version === 6 ? all.check(address, "ipv6") : version === 4 && ofIPv4.check(address);
   };
 }
 

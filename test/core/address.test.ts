@@ -18,6 +18,19 @@ describe("A set of networks", () => {
     }
   });
 
+  it("has an IPv4 address by networks of IPv4 and of mapped addresses, never by one of IPv6", () => {
+    for (const cidr of ["::/0", "::/1", "::/95"]) {
+      assert.ok(addressMatcher([cidr])("::1"), cidr);
+      assert.ok(!addressMatcher([cidr])("192.0.2.7"), cidr);
+    }
+    for (const cidr of ["::ffff:192.0.2.0/120", "::ffff:0:0/96", "::ffff:192.0.2.7"]) {
+      assert.ok(addressMatcher([cidr])("192.0.2.7"), cidr);
+    }
+    assert.ok(!addressMatcher(["::ffff:192.0.3.0/120"])("192.0.2.7"));
+    assert.ok(!addressMatcher(["::/96"])("192.0.2.7"));
+    assert.ok(!addressMatcher(["0.0.0.0/0"])("2001:db8::7"));
+  });
+
   it("has no text that is no address, and nothing where it is empty", () => {
     for (const text of ["", "localhost", "192.0.2.7:80", "[2001:db8::7]"]) {
       assert.ok(!matches(text), text);
