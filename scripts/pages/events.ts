@@ -43,8 +43,9 @@ events:
   \`webhook-timestamp\` and \`webhook-signature\` (\`v1\`, HMAC-SHA256).
 - The body is \`{"type":"tollgate.events","timestamp":…,"data":{"events":[…]}}\` with up to 100 events. Each event has
   \`kind\`, \`time\` in Unix milliseconds, \`gateway\`, and the members above.
-- Answer with 2xx to accept it. Any other answer is tried again after 1 s, then with longer pauses of up to 5 minutes,
-  for 24 hours. Repetitions have the same id and the same body, so use the id to skip what you have already seen.
+- Answer with 2xx to accept it. Any other answer, a redirect too, is tried again after 1 s, then with longer pauses of
+  up to 5 minutes, for 24 hours. Repetitions have the same id and the same body, so use the id to skip what you have
+  already seen.
 - At most 10,000 events wait. Further ones are counted in \`tollgate_events_dropped_total\`. Events that wait are lost at a
   restart. No request waits for an event.
 

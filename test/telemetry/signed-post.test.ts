@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { it } from "vitest";
@@ -10,9 +9,19 @@ const KEY = Buffer.from("a key of the receiver");
 const SECRET = `whsec_${KEY.toString("base64")}`;
 const MESSAGE = { id: "msg_1", type: "application/json", body: '{"a":"ü"}' };
 
-async function openReceiver(listener: RequestListener) {
-  const server = createServer(listener).listen(0, "127.0.0.1");
-  await once(server, "listening");
+/** Ports that the Fetch standard blocks (2.9, port blocking), because of what browsers are made to send. */
+const BLOCKED_PORTS = [10_080, 6697, 6679, 6669, 6668, 6667, 6666, 6665, 6566, 6000, 5061, 5060];
+
+/** Listens on the first of `ports` that is free. */
+async function openReceiver(listener: RequestListener, ports: readonly number[] = [0]) {
+  const server = createServer(listener);
+  for (const port of ports) {
+    const opened = Promise.withResolvers<boolean>();
+    server.once("error", () => opened.resolve(false));
+    server.listen(port, "127.0.0.1", () => opened.resolve(true));
+    if (await opened.promise) break;
+  }
+  assert.ok(server.listening);
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/in`,
     secret: SECRET,
@@ -57,24 +66,56 @@ it.for([
   assert.equal(await postSigned(receiver, MESSAGE, 0), why);
 });
 
-it("a receiver that is not there, or sends elsewhere, cannot be reached, and its address is not told", async () => {
+it("a receiver that is not there cannot be reached, and its address is not told", async () => {
   const gone = { url: "", secret: SECRET };
   {
     await using once = await openReceiver(() => {});
     gone.url = once.url;
   }
   assert.equal(await postSigned(gone, MESSAGE, 0), "the receiver cannot be reached (ECONNREFUSED)");
-  await using moving = await openReceiver((request, response) => {
-    request.resume().on("end", () => response.writeHead(307, { Location: gone.url }).end());
+});
+
+it("a receiver that sends elsewhere has answered, and the other place is not asked", async () => {
+  let askedThere = 0;
+  await using there = await openReceiver((request, response) => {
+    askedThere += 1;
+    request.resume().on("end", () => response.writeHead(204).end());
   });
-  assert.equal(await postSigned(moving, MESSAGE, 0), "the receiver cannot be reached");
+  await using moving = await openReceiver((request, response) => {
+    request.resume().on("end", () => response.writeHead(307, { Location: there.url }).end());
+  });
+  assert.equal(await postSigned(moving, MESSAGE, 0), "the receiver answered 307");
+  assert.equal(askedThere, 0);
+});
+
+it("a receiver that closes without an answer is said to have sent none", async () => {
+  await using receiver = await openReceiver((request) => request.socket.destroy());
+  const why = await postSigned(receiver, MESSAGE, 0);
+  assert.equal(why, "the receiver sent no valid answer (ECONNRESET)");
+});
+
+it("a receiver that switches to another protocol has sent no answer", async () => {
+  await using receiver = await openReceiver((request) => {
+    request.socket.write(
+      "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+    );
+  });
+  const why = await postSigned(receiver, MESSAGE, 0);
+  assert.match(String(why), /^the receiver sent no valid answer/);
+});
+
+it("a receiver may listen on a port that browsers block", async () => {
+  await using receiver = await openReceiver((request, response) => {
+    request.resume().on("end", () => response.writeHead(204).end());
+  }, BLOCKED_PORTS);
+  assert.equal(await postSigned(receiver, MESSAGE, 0), undefined);
 });
 
 it("a wait for an answer is cut when it is said", async () => {
   const cut = new AbortController();
   await using receiver = await openReceiver(() => cut.abort());
   const why = await postSigned(receiver, MESSAGE, 0, cut.signal);
-  assert.equal(why, "the receiver cannot be reached");
+  assert.equal(why, "the wait for an answer was cut");
 });
 
 it("an answer that never ends is taken by its head, and its connection is let go", async () => {

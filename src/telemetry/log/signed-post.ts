@@ -1,4 +1,6 @@
 import { createHmac } from "node:crypto";
+import type { OutgoingHttpHeaders } from "node:http";
+import { request } from "../../base/node-http.ts";
 
 /** A message for a receiver of webhooks. A repeated message has the same id and the same body. */
 export type SignedMessage = {
@@ -22,28 +24,57 @@ export async function postSigned(
   cut?: AbortSignal,
 ): Promise<string | undefined> {
   const timestamp = String(Math.floor(nowMs / 1000));
+  const headers = {
+    "content-type": type,
+    "content-length": Buffer.byteLength(body),
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": sign(secret, `${id}.${timestamp}.${body}`),
+  };
   const timeout = AbortSignal.timeout(ANSWER_MS_MAX);
-  try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": type,
-        "webhook-id": id,
-        "webhook-timestamp": timestamp,
-        "webhook-signature": sign(secret, `${id}.${timestamp}.${body}`),
-      },
-      body,
-      redirect: "error",
-      signal: cut === undefined ? timeout : AbortSignal.any([timeout, cut]),
-    });
-    await response.body?.cancel();
-    return response.ok ? undefined : `the receiver answered ${response.status}`;
-  } catch (error) {
-    if (timeout.aborted) return `the receiver did not answer within ${ANSWER_MS_MAX / 1000} s`;
-    const { cause } = error as { readonly cause?: { readonly code?: unknown } };
-    const code = typeof cause?.code === "string" ? ` (${cause.code})` : "";
-    return `the receiver cannot be reached${code}`;
+  const signal = cut === undefined ? timeout : AbortSignal.any([timeout, cut]);
+  const answer = await post(new URL(url), headers, body, signal);
+  if (typeof answer === "number") {
+    return answer >= 200 && answer < 300 ? undefined : `the receiver answered ${answer}`;
   }
+  if (timeout.aborted) return `the receiver did not answer within ${ANSWER_MS_MAX / 1000} s`;
+  if (cut?.aborted) return "the wait for an answer was cut";
+  const { connected, code } = answer;
+  const what = connected ? "sent no valid answer" : "cannot be reached";
+  return `the receiver ${what}${code === undefined ? "" : ` (${code})`}`;
+}
+
+type NoAnswer = { readonly connected: boolean; readonly code: string | undefined };
+
+/**
+ * Resolves with the status, as soon as the head of the response has arrived. Uses Node's client and
+ * not `fetch`, which refuses the ports that browsers block, such as 6000 and 10080.
+ */
+async function post(
+  url: URL,
+  headers: OutgoingHttpHeaders,
+  body: string,
+  signal: AbortSignal,
+): Promise<number | NoAnswer> {
+  const isSecure = url.protocol === "https:";
+  const send = isSecure ? (await import("node:https")).request : request;
+  return new Promise((resolve) => {
+    let connected = false;
+    const asked = send(url, { method: "POST", headers, agent: false, signal }, (response) => {
+      resolve(response.statusCode as number);
+      // The body is of no use, and may have no end.
+      response.on("error", () => {}).destroy();
+    });
+    asked.once("socket", (socket) => {
+      socket.once(isSecure ? "secureConnect" : "connect", () => {
+        connected = true;
+      });
+    });
+    asked.on("error", ({ code }: NodeJS.ErrnoException) => resolve({ connected, code }));
+    // A 101 that was not asked for closes the connection without an error.
+    asked.on("close", () => resolve({ connected, code: undefined }));
+    asked.end(body);
+  });
 }
 
 function sign(secret: string, text: string): string {
