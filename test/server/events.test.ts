@@ -64,6 +64,23 @@ test("the use of a day is told unasked, that of a minute is not, and one request
   assert.deepEqual(told, [["quota", 100, "day"]]);
 });
 
+test("a receiver that accepts no events is told of in the log, with its reason, and so is its return", async () => {
+  await using receiver = await startWebhookReceiver();
+  receiver.status = 401;
+  await using backend = await startTestUpstream();
+  const config = {
+    plans: { vectors: { day: 5 } },
+    events: { url: receiver.url, secret: SECRET },
+  };
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  for (let i = 0; i < 5; i++) await sendRequest(served.port, { key: KEY });
+  const lines = (name: string) => served.said.filter(({ msg }) => msg === name);
+  await eventually(() => assert.equal(lines("events_unsent").length, 1));
+  assert.equal(lines("events_unsent")[0]?.why, "the receiver answered 401");
+  receiver.status = 204;
+  await eventually(() => assert.equal(lines("events_sent").length, 1));
+});
+
 test("a backend that goes out and comes back, and a reload, are told once each", async () => {
   await using well = await startTestUpstream();
   let ill = false;

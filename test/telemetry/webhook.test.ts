@@ -60,6 +60,23 @@ describe("a webhook", () => {
     webhook.close();
   });
 
+  it("tells once why nothing is taken, and once that it is again", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 500;
+    const told: (string | undefined)[] = [];
+    const settings = { ...all, url: receiver.url };
+    const webhook = new Webhook(settings, Date.now, (why) => told.push(why));
+    webhook.take(event("first"));
+    await eventually(() => assert.equal(receiver.tries, 2));
+    assert.deepEqual(told, ["the receiver answered 500"]);
+    receiver.status = 204;
+    await eventually(() => assert.equal(told.length, 2), { withinMs: 60_000 });
+    webhook.take(event("second"));
+    await eventually(() => assert.equal(receiver.received.length, 2));
+    assert.deepEqual(told, ["the receiver answered 500", undefined]);
+    webhook.close();
+  });
+
   it("sends the kinds that are wanted, and nothing where there is none", async () => {
     await using receiver = await startWebhookReceiver();
     const wanted = { secret: SECRET, kinds: ["quota"], url: receiver.url };
@@ -80,17 +97,20 @@ describe("a webhook", () => {
 describe("the pauses of a webhook", () => {
   /** The pauses that the webhook asked for, in milliseconds. None of them is waited for. */
   const pausesMs: number[] = [];
+  /** Pauses from this length on never end. */
+  let endlessMs = Number.POSITIVE_INFINITY;
   beforeEach(() => {
     const wait = globalThis.setTimeout;
     vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms: number) => {
       if (!new Error().stack?.includes("/webhook.ts")) return wait(work, ms);
       pausesMs.push(ms);
-      return wait(work, 0);
+      return wait(ms < endlessMs ? work : () => {}, 0);
     }) as typeof setTimeout);
   });
   afterEach(() => {
     vi.restoreAllMocks();
     pausesMs.length = 0;
+    endlessMs = Number.POSITIVE_INFINITY;
   });
 
   it("double from 1 s to 5 min while nothing is taken, and begin with 1 s for the next message", async () => {
@@ -128,6 +148,22 @@ describe("the pauses of a webhook", () => {
     const retries = () => pausesMs.slice(before).filter((ms) => ms !== 100);
     await eventually(() => assert.ok(retries().length >= 2));
     assert.deepEqual(retries().slice(0, 2), [1_000, 2_000]);
+    webhook.close();
+  });
+
+  it("end with a reload that puts the receiver right, and the event that waits goes there at once", async () => {
+    await using wrong = await startWebhookReceiver();
+    await using right = await startWebhookReceiver();
+    wrong.status = 404;
+    endlessMs = 4_000;
+    const webhook = new Webhook({ ...all, url: wrong.url }, Date.now);
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(pausesMs.includes(4_000)));
+    webhook.reconfigure({ ...all, url: wrong.url });
+    assert.equal(pausesMs.at(-1), 4_000, "a reload that changes nothing of it ends no pause");
+    webhook.reconfigure({ ...all, url: right.url });
+    await eventually(() => assert.equal(right.received.length, 1));
+    assert.deepEqual([wrong.tries, webhook.dropped], [3, 0]);
     webhook.close();
   });
 

@@ -96,7 +96,10 @@ export class RunningGateway implements GatewayHandle {
     this.#engine = engine;
     this.#now = options.now ?? Date.now;
     stores.counting.configured(config, this.#now());
-    this.#webhook = new Webhook(config.events, this.#now);
+    this.#webhook = new Webhook(config.events, this.#now, (why) => {
+      if (why === undefined) options.log.info("events_sent", {});
+      else options.log.warn("events_unsent", { why });
+    });
     options.log.onEvent((kind, details) => {
       // Many at once, acknowledged already, and kept in the history.
       if (kind === "usage") return;

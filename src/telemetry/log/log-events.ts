@@ -252,6 +252,16 @@ export const LOG_EVENTS = {
     members: ["why"],
     meaning: "The system refused a connection to the admin listener",
   },
+  events_unsent: {
+    level: "warn",
+    members: ["why"],
+    meaning: "The receiver did not accept [events](#webhooks): they are sent again for 24 hours",
+  },
+  events_sent: {
+    level: "info",
+    members: [],
+    meaning: "It accepts events again",
+  },
   usage_unsent: {
     level: "warn",
     members: ["env", "account", "day", "why"],

@@ -47,11 +47,21 @@ export class Webhook {
   #sending = false;
   #closed = false;
   #dropped = 0;
+  readonly #onChange: (why: string | undefined) => void;
+  #isFailing = false;
 
-  /** `now` is the wall clock, in Unix milliseconds. */
-  constructor(settings: WebhookSettings | undefined, now: () => number) {
+  /**
+   * `now` is the wall clock, in Unix milliseconds. `onChange` is called with the reason when the
+   * receiver stops accepting messages, and with undefined when it accepts them again.
+   */
+  constructor(
+    settings: WebhookSettings | undefined,
+    now: () => number,
+    onChange: (why: string | undefined) => void = () => {},
+  ) {
     this.#settings = settings;
     this.#now = now;
+    this.#onChange = onChange;
   }
 
   /**
@@ -61,11 +71,17 @@ export class Webhook {
     return this.#dropped;
   }
 
-  /** Applies settings of a reload. Waiting events are sent to the new receiver, if there is one. */
+  /** Applies settings of a reload. Waiting events are sent to a new receiver at once, if there is one. */
   reconfigure(settings: WebhookSettings | undefined): void {
+    const before = this.#settings;
     this.#settings = settings;
-    if (settings === undefined) this.#forget();
-    else this.#wake(GATHER_MS);
+    if (settings === undefined) {
+      this.#forget();
+      return;
+    }
+    // A pause is for the receiver that failed, and may be long.
+    if (settings.url !== before?.url || settings.secret !== before.secret) this.#endPause();
+    this.#wake(GATHER_MS);
   }
 
   take(event: WebhookEvent): void {
@@ -87,7 +103,14 @@ export class Webhook {
   #forget(): void {
     this.#waiting = [];
     this.#message = undefined;
+    this.#isFailing = false;
+    this.#endPause();
+  }
+
+  #endPause(): void {
     this.#tries = 0;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 
   #wake(afterMs: number): void {
@@ -112,6 +135,7 @@ export class Webhook {
     const taken = failure === undefined;
     this.#sending = false;
     if (this.#message !== message) return this.#wake(GATHER_MS);
+    this.#note(failure);
     const late = this.#now() - message.madeMs > GIVE_UP_MS;
     if (!taken && !late) {
       this.#wake(Math.min(RETRY_MS * 2 ** this.#tries, RETRY_MS_MAX));
@@ -122,6 +146,13 @@ export class Webhook {
     this.#message = undefined;
     this.#tries = 0;
     if (this.#waiting.length > 0) this.#wake(0);
+  }
+
+  #note(failure: string | undefined): void {
+    const isFailing = failure !== undefined;
+    if (this.#isFailing === isFailing || this.#closed) return;
+    this.#isFailing = isFailing;
+    this.#onChange(failure);
   }
 
   #next(): Message | undefined {
