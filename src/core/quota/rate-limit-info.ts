@@ -125,6 +125,19 @@ export function rateLimitRefusal(
 }
 
 /**
+ * The window that a response without a decision reports, by the last known state: as for an admitted
+ * request, and what ends last while a ban is in force.
+ */
+export function knownRateLimit(
+  known: Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>,
+): RateLimitInfo {
+  const { windows, ban, nowMs } = known;
+  const isBanned = ban !== undefined && ban.untilMs > nowMs;
+  const refusal = isBanned ? rateLimitRefusal({ windows, ban }, nowMs) : undefined;
+  return refusal?.standing ?? admittedRateLimit(known);
+}
+
+/**
  * The observed limits that an admitted request exceeded. It would have been refused if they were
  * limits of its plan.
  */

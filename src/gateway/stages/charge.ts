@@ -6,6 +6,7 @@ import {
   admittedRateLimit,
   crossedLimits,
   type DecidedRequest,
+  knownRateLimit,
   type RateLimitInfo,
   unusedWindows,
   windowLabel,
@@ -132,7 +133,7 @@ function standAsKnown(
 ): void {
   const last = quotas.lastKnown(consumer, limits);
   const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
-  exchange.stand(admittedRateLimit(known));
+  exchange.stand(knownRateLimit(known));
   announceRateLimit(style, exchange, known);
 }
 

@@ -4,7 +4,7 @@ import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/usage-reports.ts";
 import { meterWindows } from "../../core/quota/meter-windows.ts";
-import { admittedRateLimit } from "../../core/quota/rate-limit-info.ts";
+import { knownRateLimit } from "../../core/quota/rate-limit-info.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
@@ -60,7 +60,7 @@ export async function sendStandingReport(
     return !isCap(one) || one.part?.id === caps[0]?.part?.id;
   });
   const own = windows.filter((one) => one.part === undefined || isCap(one));
-  exchange.stand(admittedRateLimit({ windows: own }));
+  exchange.stand(knownRateLimit({ ...answer.verdict, windows: own }));
   announceRateLimit(gateway.style, exchange, { ...answer.verdict, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });

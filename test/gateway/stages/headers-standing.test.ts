@@ -148,6 +148,25 @@ test("5 a ban: Limit is that of the window that struck, Reset and Retry-After it
   await other.law();
 });
 
+test("5 a ban: a request that is refused for something else, undecided, has its fields too", async () => {
+  let nowMs = NOON;
+  const bans = { strikes: 1, grace: "0s", duration: "10m" };
+  const environment = { api: undefined, costs: [{ match: "GET /v1/huge", cost: 2 }] };
+  await using other = await startTestGateway({ now: () => nowMs, config: { bans }, environment });
+  const { key } = await other.issue({ limits: { minute: 1, day: 50 } });
+  for (let i = 0; i < 3; i++) {
+    nowMs += 1_000;
+    await sendRequest(other.port, { key });
+  }
+  const reset = nowMs / 1_000 + 600;
+  nowMs += 120_000;
+  const huge = await sendRequest(other.port, { key, path: "/v1/huge" });
+  told({ status: 403, code: "cost_over_limit" }, huge);
+  assert.deepEqual(rateLimitFieldsOf(huge), { limit: 1, remaining: 0, reset });
+  assert.equal(onlyValue(huge, "X-RateLimit-Window"), "ban");
+  await other.law();
+});
+
 test("5 admitted: the window that refuses soonest; on a tie the one that resets later", async () => {
   const fewer = await house.issue({ limits: { minute: 10, day: 5 } });
   const tied = await house.issue({ limits: { minute: 5, day: 5 } });

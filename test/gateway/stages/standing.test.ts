@@ -77,6 +77,31 @@ describe("standing", () => {
     assert.deepEqual([answer.status, windows[0].remaining, ban.offences], [200, 0, 1]);
   });
 
+  it("has the fields of the ban while it lasts, though the windows have room again", async () => {
+    const bans = { strikes: 1, grace: "0s", duration: "10m" };
+    let nowMs = NOON;
+    const config = { plans: { free: { minute: 1, day: 50 } }, bans };
+    await using house = await startTestGateway({ ...OPTIONS, now: () => nowMs, config });
+    const { key } = await house.issue();
+    for (let i = 0; i < 3; i++) {
+      nowMs += 1_000;
+      await sendRequest(house.port, { key });
+    }
+    const reset = nowMs / 1_000 + 600;
+    nowMs += 120_000;
+    const banned = await sendRequest(house.port, { key, path: PATH });
+    assert.equal(banned.status, 200);
+    assert.deepEqual(rateLimitFieldsOf(banned), { limit: 1, remaining: 0, reset });
+    assert.equal(onlyValue(banned, "X-RateLimit-Window"), "ban");
+    nowMs += 600_000;
+    const free = await sendRequest(house.port, { key, path: PATH });
+    assert.deepEqual(
+      [rateLimitFieldsOf(free).remaining, onlyValue(free, "X-RateLimit-Window")],
+      [1, "minute"],
+    );
+    await house.law();
+  });
+
   it("needs a valid key, and refuses a suspended account", async () => {
     await using house = await startTestGateway(OPTIONS);
     const none = await sendRequest(house.port, { path: PATH });
