@@ -7,6 +7,7 @@ import { startNode } from "../support/gateway/processes.ts";
 import { ACCOUNT, KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { type Collector, openCollector, type ReceivedSpan } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";
@@ -236,11 +237,13 @@ describe("A request is told to a collector", () => {
     const line = await nextLine(served, () => ask(served, path, hidden));
     const wrong = { authorization: `Bearer ${KEY}x` };
     const other = await nextLine(served, () => ask(served, "/v1/pets?token=hunter2", wrong));
+    const asHost = await nextLine(served, () => sendRequest(served.port, { host: KEY, key: KEY }));
     await spansOf(collector, line.traceId, 2);
     await spansOf(collector, other.traceId, 1);
+    await spansOf(collector, asHost.traceId, 2);
     const told = collector.bodies.join("\n");
     assert.match(told, /pets_live_…/);
-    assert.doesNotMatch(told, /Smuggle0Test|hunter2/);
+    assert.doesNotMatch(told, /Smuggle0Test|hunter2/i);
   });
 
   it("only where its client's trace is sampled, if it has one, and the flag goes on", async () => {

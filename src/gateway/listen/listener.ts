@@ -3,6 +3,7 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { fieldValues } from "../../core/http/head.ts";
 import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
+import { containsKey } from "../../core/keys/key.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { IncomingRequest, RequestError } from "../../http1/server/incoming-request.ts";
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
@@ -219,7 +220,9 @@ export class Listener implements ServerHandler {
     const { served, found, caller, arrival, head } = exchange;
     arrival.trace?.end(line, {
       scheme: schemeOf(served ?? (this.#serves[0] as Environment)),
-      host: head?.host,
+      // A span never holds a key, and clients put keys in any field.
+      host:
+        head !== undefined && containsKey(head.host, served?.foreignKeys) ? undefined : head?.host,
       version: head?.version,
     });
     const operation = found?.operation;
