@@ -182,7 +182,7 @@ async function perform(api, account, { route, title, text, danger, fields, body 
   const done = await ask({
     title: `${title}: ${id}`,
     text,
-    fields: typeof fields === "function" ? await fields(account, api) : fields,
+    fields: typeof fields === "function" ? () => fields(account, api) : fields,
     verb: title,
     danger,
     run,

@@ -97,9 +97,20 @@ function rowOf({ account, environment, plan, state, created, keys, names }) {
  * Asks for the details of a key, makes it, and shows it once. `account` is set to add a key to it.
  */
 export async function createKey(api, { account, environment, plan } = {}) {
-  const { environments, plans } = await api.get("/api/config");
   const joins = account !== undefined;
-  const fields = [
+  const issued = await ask({
+    title: joins ? `Add a key for ${account}` : "Create a key",
+    fields: async () => fieldsOfKey(await api.get("/api/config"), joins),
+    verb: "Create",
+    run: (values) =>
+      api.send("POST", "/api/keys", wanted({ environment, plan, account, ...values })),
+  });
+  if (issued !== undefined) await showKey(issued);
+  return issued;
+}
+
+function fieldsOfKey({ environments, plans }, joins) {
+  return [
     !joins && { name: "environment", label: "Environment", options: Object.keys(environments) },
     !joins && { name: "plan", label: "Plan", options: Object.keys(plans) },
     { name: "name", label: "Name", hint: "For people: who has it, and where it is used." },
@@ -124,15 +135,6 @@ export async function createKey(api, { account, environment, plan } = {}) {
       hint: "In place of those of the plan; a custom plan needs some.",
     },
   ].filter(Boolean);
-  const issued = await ask({
-    title: joins ? `Add a key for ${account}` : "Create a key",
-    fields,
-    verb: "Create",
-    run: (values) =>
-      api.send("POST", "/api/keys", wanted({ environment, plan, account, ...values })),
-  });
-  if (issued !== undefined) await showKey(issued);
-  return issued;
 }
 
 /** The body of POST /api/keys; empty fields are left out. */

@@ -1,20 +1,31 @@
 import { button, el, fill, note } from "./elements.js";
 
+/** A dialog may open over another one, and each has a title of its own. */
+let opened = 0;
+
 /**
- * Opens a dialog. It traps the keyboard focus and restores it when it closes; Escape closes it.
- * `build(close)` makes its content. Resolves with the value given to `close`, undefined for Escape.
+ * Opens a dialog. It traps the keyboard focus and restores it when it closes; Escape closes it if it
+ * is `closable`. `build(close)` makes its content. Resolves with the value given to `close`, undefined for Escape.
  */
 function open({ title, build, closable = true }) {
   return new Promise((resolve) => {
     let result;
     const before = document.activeElement;
-    const dialog = el("dialog", { "aria-labelledby": "dialog-title" });
+    opened += 1;
+    const titleId = `dialog-title-${opened}`;
+    const closedby = closable ? undefined : "none";
+    const dialog = el("dialog", { "aria-labelledby": titleId, closedby });
     const close = (value) => {
       result = value;
       dialog.close();
     };
-    fill(dialog, el("h2", { id: "dialog-title" }, title), build(close));
+    fill(dialog, el("h2", { id: titleId }, title), build(close));
+    // Browsers let a page refuse `cancel` only so many times. Not all of them know `closedby` yet, so
+    // the key itself is refused too.
     dialog.addEventListener("cancel", (event) => closable || event.preventDefault());
+    dialog.addEventListener("keydown", (event) => {
+      if (!closable && event.key === "Escape") event.preventDefault();
+    });
     dialog.addEventListener("close", () => {
       dialog.remove();
       if (before?.isConnected) before.focus();
@@ -48,12 +59,38 @@ function field({ name, label, hint, options, value = "", ...attributes }) {
   );
 }
 
+/** Says why a dialog cannot be opened. */
+function tell(title, why) {
+  const build = (close) =>
+    el(
+      "div",
+      {},
+      el("p", { class: "error", role: "alert" }, why),
+      el(
+        "div",
+        { class: "buttons" },
+        button("Close", () => close()),
+      ),
+    );
+  return open({ title, build });
+}
+
 /**
- * Asks for confirmation of an operation, with fields for its details. `run(values)` performs it. If
- * that fails, the dialog stays open and shows the error. Resolves with the result of `run`, or
- * undefined if it was not performed.
+ * Asks for confirmation of an operation, with fields for its details; a function that reads them may
+ * stand for them. `run(values)` performs it. If that fails, the dialog stays open and shows the
+ * error. Resolves with the result of `run`, or undefined if it was not performed.
  */
-export function ask({ title, text, fields = [], verb, danger = false, run, closable = true }) {
+export async function ask({ fields = [], ...rest }) {
+  if (typeof fields !== "function") return askWith({ fields, ...rest });
+  try {
+    fields = await fields();
+  } catch (refused) {
+    return void (await tell(rest.title, refused.message));
+  }
+  return askWith({ fields, ...rest });
+}
+
+function askWith({ title, text, fields, verb, danger = false, run, closable = true }) {
   const build = (close) => {
     const error = el("p", { class: "error", role: "alert" });
     const go = el("button", { type: "submit", class: danger ? "danger" : "primary" }, verb);

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const TOKEN = "canary-admin-token-0123456789abcdef";
+
+describe("A dialog", () => {
+  it("that shows a key this once stays open however often Escape is pressed", async () => {
+    await using house = await startTestGateway();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    const shown = page.getByRole("textbox", { name: "The key" });
+    await shown.waitFor();
+    // Browsers let a page refuse to close only so many times.
+    for (let i = 0; i < 8; i++) await page.keyboard.press("Escape");
+    assert.equal(await shown.isVisible(), true);
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    await shown.waitFor({ state: "detached" });
+    assert.deepEqual(complaints, []);
+  });
+
+  it("that asks the gateway what to offer says so if it does not answer, and opens when it does", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const url = `${house.adminUrl}/#/accounts/${account}`;
+    const { page, complaints } = await openTab(browser, url);
+    for (const name of ["Change plan", "Add key"]) {
+      await page.getByRole("button", { name, exact: true }).waitFor();
+      await page.context().setOffline(true);
+      await page.getByRole("button", { name, exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      assert.match(await textOf(dialog), /The gateway does not answer/);
+      await page.context().setOffline(false);
+      await dialog.getByRole("button", { name: "Close" }).click();
+      await dialog.waitFor({ state: "detached" });
+      await page.reload();
+      await page.getByRole("button", { name, exact: true }).click();
+      await dialog.getByRole("button", { name: "Cancel" }).click();
+      await dialog.waitFor({ state: "detached" });
+    }
+    assert.deepEqual(complaints, []);
+  });
+
+  it("that asks for the token over another one has a name of its own", async () => {
+    const admin = { listen: "127.0.0.1:0", token: TOKEN };
+    await using house = await startTestGateway({ config: { admin } });
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const dialog = (name: string) => page.getByRole("dialog", { name, exact: true });
+    await page.locator("#field-token").fill(TOKEN);
+    await dialog("Admin token").getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await dialog("Create a key").waitFor();
+    const renewed = TOKEN.replace("admin", "newer");
+    await house.rewrite({ admin: { ...admin, token: renewed } });
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    await house.admin("/api/reload", { method: "POST", body: "{}", headers });
+    await dialog("Admin token").waitFor();
+    await page.locator("#field-token").fill(renewed);
+    await dialog("Admin token").getByRole("button", { name: "Continue" }).click();
+    await dialog("Create a key").getByRole("button", { name: "Create" }).click();
+    await dialog("The new key").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
