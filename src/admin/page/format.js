@@ -88,16 +88,23 @@ export function keepTimes() {
 }
 
 /**
- * Parses "minute=500, day=20000" as an object of limits. Values that are not numbers stay as they
- * are, so that the gateway refuses them.
+ * Parses "minute=500, day=20000" as an object of limits. A value that is not a number in plain
+ * decimal, such as 20.000 or 2e4, stays a text, so that the gateway refuses it.
  */
 export function parseLimits(text) {
   const pairs = text
     .split(",")
     .map((pair) => pair.trim())
     .filter(Boolean)
-    .map((pair) => pair.split("=").map((part) => part.trim()));
-  return Object.fromEntries(pairs.map(([window, limit]) => [window, Number(limit)]));
+    .map((pair) => /^([^=]*)=?(.*)$/s.exec(pair).slice(1, 3));
+  return Object.fromEntries(
+    pairs.map(([window, limit]) => [window.trim(), plainNumber(limit.trim())]),
+  );
+}
+
+function plainNumber(text) {
+  const number = Number(text);
+  return String(number) === text ? number : text;
 }
 
 /** The text that `parseLimits` reads. */

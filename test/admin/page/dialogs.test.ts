@@ -70,4 +70,20 @@ describe("A dialog", () => {
     await dialog("The new key").waitFor();
     assert.deepEqual(complaints, []);
   });
+
+  it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Change limits" }).click();
+    const dialog = page.getByRole("dialog");
+    for (const text of ["day=20.000", "day=2e4", "day=0x10", "day=5=6"]) {
+      await page.getByLabel("Limits of its own").fill(text);
+      await dialog.getByRole("button", { name: "Change limits" }).click();
+      await dialog.getByText(/Cannot use/).waitFor();
+    }
+    const read = await house.admin(`/api/accounts/${account}`);
+    assert.deepEqual(((await read.json()) as { limits: object }).limits, {});
+    assert.deepEqual(complaints, []);
+  });
 });
