@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, it } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
+import { startGateway } from "../../../src/server/start.ts";
 import { WorkerPool } from "../../../src/server/workers/worker-pool.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Change, get, issueKeys, openFolder } from "./kit.ts";
@@ -252,4 +254,28 @@ it("a worker that is lost is told with its end, and its successor neither counts
     return house.pool.checks;
   });
   assert.deepEqual([checks?.store, house.pool.restarts], [{ ok: true }, 1]);
+});
+
+it("a gateway that cannot have its admin address leaves no worker behind, and names the setting", async () => {
+  await using taken = createServer();
+  await once(taken.listen(0, "127.0.0.1"), "listening");
+  const { port } = taken.address() as AddressInfo;
+  await using folder = await openFolder(redis, "http://127.0.0.1:9");
+  await folder.write({ workers: 2 });
+  const load = () => loadConfig(folder.file, {});
+  const loaded = await load();
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  const config = {
+    ...loaded.config,
+    admin: { token: "", hosts: [], listen: { host: "127.0.0.1", port } },
+  };
+  const pids: number[] = [];
+  const write = (line: string) => {
+    const { msg, pid } = JSON.parse(line) as Record<string, unknown>;
+    if (msg === "worker_serves") pids.push(Number(pid));
+  };
+  const started = startGateway(config, { log: createLog({ write }, "info"), load });
+  await assert.rejects(started, /admin\.listen/);
+  assert.equal(pids.length, 2);
+  assert.deepEqual(pids.filter(isAlive), []);
 });

@@ -104,6 +104,16 @@ describe("a worker", () => {
     assert.deepEqual([one.heard.lost, one.worker.serving], [[why], false]);
   });
 
+  it("that the system cannot start is lost once, in words, and has closed", async () => {
+    cluster.setupPrimary({ cwd: join(folder.path, "no such folder") });
+    await using one = started();
+    cluster.setupPrimary({ cwd: folder.path });
+    const message = /^A worker could not start: spawn .* ENOENT$/;
+    await assert.rejects(one.worker.ready, { message });
+    await one.worker.closed;
+    assert.deepEqual([one.heard.lost.length, one.worker.pid], [1, undefined]);
+  });
+
   it("that fails serves no more from then on, and is lost once though it ends later", async () => {
     await using one = started();
     await serve(one);
@@ -144,6 +154,21 @@ describe("a worker", () => {
     await worker.refreshKeys(20);
     const told = (await one.told(6)).slice(4);
     assert.deepEqual(told.map(Object.keys), [["report"], ["refreshKeys"]]);
+  });
+
+  it("leaves no timer and no listener behind a question that it has answered", async () => {
+    await using one = started();
+    await serve(one);
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+    const listeners = () => ["exit", "message"].map((name) => one.process.listenerCount(name));
+    const before = { timers: timers().length, listeners: listeners() };
+    const asked = Array.from({ length: 40 }, () => one.worker.recall({ open: true }, 600_000));
+    const told = await one.told(41);
+    for (const { id } of told.slice(1)) one.run(`send({ recalled: { open: [] }, id: ${id} })`);
+    await Promise.all(asked);
+    assert.deepEqual(listeners(), before.listeners);
+    // Others of this process may come and go meanwhile, and not so many.
+    assert.ok(timers().length < before.timers + 20, `${timers().length}`);
   });
 
   it("that ends leaves nobody waiting for an answer", async () => {
