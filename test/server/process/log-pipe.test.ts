@@ -116,14 +116,15 @@ describe("the log pipe", () => {
         for (let i = 0; i < 100; i++) pipe.write("line\\n");
         await pipe.flush(5_000);
         pipe.write("late\\n");
-        tell({ dropped: pipe.dropped() });
+        tell({ dropped: pipe.dropped(), trouble: pipe.trouble() });
         process.exit(0);
       });`);
     child.stdout.destroy();
     child.stdin.write("go");
     const [code] = await once(child, "exit");
     assert.equal(code, 0);
-    assert.deepEqual(JSON.parse(told()), { dropped: 101 });
+    const trouble = "lines of the log are dropped: EPIPE, it is closed";
+    assert.deepEqual(JSON.parse(told()), { dropped: 101, trouble });
   });
 
   it("with a full disk: goes on, counts what it cannot write, tells it once, and can exit", async () => {

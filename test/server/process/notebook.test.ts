@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { ActivityRecorder } from "../../../src/server/events/activity-recorder.ts";
 import type { ActivityStore } from "../../../src/stores/quotas/activity-store.ts";
 import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
 import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 9, 30, 12);
@@ -11,9 +13,14 @@ const TODAY = NOW / DAY_MS - 0.5;
 const OLD = { environment: "production", method: "GET", route: "/v1/old" };
 const REFUSED: Partial<AccessLogEntry> = { env: "production", account: "a", decision: "refused" };
 
-type Setup = { readonly isAway?: () => boolean; readonly keepsDays?: boolean };
+type Setup = {
+  readonly isAway?: () => boolean;
+  readonly keepsDays?: boolean;
+  readonly everyMs?: number;
+};
 
-async function opened({ isAway = () => false, keepsDays = true }: Setup = {}) {
+async function opened(setup: Setup = {}) {
+  const { isAway = () => false, keepsDays = true, everyMs = 3_600_000 } = setup;
   const historyMs = 400 * DAY_MS;
   const store = await createMemoryQuotaStore({ now: () => NOW, report: () => {}, historyMs });
   let calls = 0;
@@ -33,7 +40,7 @@ async function opened({ isAway = () => false, keepsDays = true }: Setup = {}) {
     calls: (operations) => notes.calls(operations),
   };
   const options = { notes: watched, keepsDays: () => keepsDays, now: () => NOW };
-  const notebook = new ActivityRecorder({ ...options, everyMs: 3_600_000 });
+  const notebook = new ActivityRecorder({ ...options, everyMs });
   const line = (more: Partial<AccessLogEntry> = {}) => {
     notebook.request({ ...REFUSED, ...more } as AccessLogEntry);
   };
@@ -80,6 +87,20 @@ describe("a notebook", () => {
     assert.equal(calls(), 2);
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY + 1]]);
     await notebook.close();
+    await store.close();
+  });
+
+  it("tells by itself again and again, and no more once it is closed", async () => {
+    const { notebook, line, calls, refused, store } = await opened({ everyMs: 5 });
+    for (let told = 1; told <= 2; told++) {
+      line();
+      await eventually(async () => assert.deepEqual(await refused(), [[0, told]]));
+    }
+    await notebook.close();
+    const before = calls();
+    line();
+    await sleep(100);
+    assert.equal(calls(), before);
     await store.close();
   });
 
@@ -146,6 +167,24 @@ describe("a notebook", () => {
     isAway = false;
     await notebook.close();
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY]]);
+    await store.close();
+  });
+
+  it("tells of as many keys as it may, and of each again once it has forgotten them for new ones", async () => {
+    const { notebook, line, calls, store } = await opened({ keepsDays: false });
+    for (let i = 0; i < 100_000; i++) line({ key: `k_${i}` });
+    line({ key: "late" });
+    await notebook.flush();
+    const told = await store.activity.lastUsed(["k_0", "k_99999", "late"]);
+    assert.deepEqual([...told.keys()], ["k_0", "k_99999"]);
+    const flushed = async (key: string) => {
+      line({ key });
+      await notebook.flush();
+      return calls();
+    };
+    assert.equal(await flushed("late"), 1, "it is known");
+    assert.equal(await flushed("k_0"), 2, "it was forgotten");
+    await notebook.close();
     await store.close();
   });
 

@@ -21,7 +21,7 @@ import { each } from "../../support/each.ts";
 type Upstream = Gauges["upstreams"][number];
 
 /** A process of which each number is `n`, with these upstreams. */
-function gaugesOf(n: number, upstreams: readonly Upstream[] = []): Gauges {
+function gaugesOf(n: number, upstreams: Iterable<Upstream> = []): Gauges {
   const list = new Set<PropertyKey>(["certificates", "upstreams"]);
   const flag = new Set<PropertyKey>(["storeUp", "storeUnsafePolicy", "storeSplit"]);
   const read = (_: object, name: PropertyKey) => () => {
@@ -37,6 +37,13 @@ function upstream(up: boolean, more: Partial<Upstream> = {}): Upstream {
 }
 
 describe("several processes as one gateway", () => {
+  it("lists of a process are copies that can be sent to another, whatever they are read from", () => {
+    const own = [upstream(true), upstream(false, { backend: "/a" })];
+    const { upstreams } = gaugesOf(1, new Set(own));
+    own.pop();
+    assert.deepEqual(upstreams, [upstream(true), upstream(false, { backend: "/a" })]);
+  });
+
   it("an upstream is up only where it is for every process, in whatever order they tell", () => {
     const up = (...all: boolean[]) => {
       const joined = joinGauges(all.map((one) => gaugesOf(1, [upstream(one)])));
