@@ -77,7 +77,6 @@ export class SpanQueue implements SpanProcessor {
         });
       },
       shutdown: () => exporter.shutdown(),
-      ...(exporter.forceFlush && { forceFlush: () => exporter.forceFlush?.() as Promise<void> }),
     };
   }
 }
