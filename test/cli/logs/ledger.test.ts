@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { DAY_MS } from "../../../src/core/quota/days.ts";
-import type { LoggedEvent } from "../../../src/telemetry/log/logged-line.ts";
+import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 
 const ACME = { environment: "production", account: "acme" };
 const DAY = 20_000;
@@ -31,6 +31,32 @@ describe("resets in a ledger", () => {
 
   it("are of none where the store was asked before, or where the instant cannot be read", () => {
     assert.deepEqual([AT + 1, FROM + DAY_MS, "noon", {}].map(units), [0, 0, 0, 0]);
+  });
+});
+
+describe("the window of keys in a ledger", () => {
+  it("has what requests of these keys charged, and no part of what their meters did", () => {
+    const keys = ["k_1", "k_2"];
+    const day = { used: 0, from: FROM, to: FROM + DAY_MS };
+    const windows = [
+      { ...day, window: "key.day of k_1, k_2", keys },
+      { ...day, window: "tokens.day" },
+    ];
+    const ledger = new Ledger([{ ...ACME, plan: "free", created: null, at: AT, windows }], []);
+    for (const [key, charged] of [
+      ["k_1", 1],
+      ["k_2", 2],
+      ["k_3", 4],
+      [undefined, 8],
+    ] as const) {
+      const meters = { tokens: { hold: 100, used: 70 } };
+      const line = { env: "production", account: "acme", charged, meters, time: AT };
+      ledger.request({ ...line, ...(key && { key }), decidedAt: FROM } as unknown as LoggedRequest);
+    }
+    const sums = ledger.of("production", "acme")?.windows;
+    const of = (window: string) => [sums?.get(window)?.charged, sums?.get(window)?.settled];
+    assert.deepEqual(of("key.day of k_1, k_2"), [3, 0]);
+    assert.deepEqual(of("tokens.day"), [280, 120]);
   });
 });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { promisify } from "node:util";
 import { describe, it } from "vitest";
 import { LoadGenerator } from "../../../src/cli/prove/load-generator.ts";
 import type { SentRequest } from "../../../src/cli/prove/promises.ts";
@@ -25,6 +26,7 @@ async function openLoaded(
     polite.push({ atMs: Date.now(), path });
     answer(response, polite);
   });
+  gateway.keepAliveTimeout = 0;
   await once(gateway.listen(0, "127.0.0.1"), "listening");
   const { port } = gateway.address() as AddressInfo;
   const load = new LoadGenerator({
@@ -41,7 +43,8 @@ async function openLoaded(
     gateway.close();
   };
   const of = ({ account }: { account: string }) => taken.filter((shot) => shot.account === account);
-  return { load, polite, of, denied, [Symbol.asyncDispose]: close };
+  const connections = promisify(gateway.getConnections.bind(gateway));
+  return { load, polite, of, denied, connections, [Symbol.asyncDispose]: close };
 }
 
 const refuse = (response: ServerResponse, retryAfter = "1") => {
@@ -77,6 +80,20 @@ describe("the load of a proof", () => {
       for (const { operation } of house.of(HEEDLESS)) heedless.add(operation);
       assert.deepEqual([...heedless].sort(), ["dear", "few", "pets"]);
     });
+  });
+
+  it("has the answer to all that it sent once it has stopped, and leaves no connection", async () => {
+    const held: ServerResponse[] = [];
+    await using house = await openLoaded((response) => void held.push(response));
+    await eventually(() => assert.equal(held.length, 1));
+    const stopped = house.load.stop();
+    held[0]?.end("{}");
+    await stopped;
+    assert.deepEqual(
+      house.of(POLITE).map(({ answer }) => answer?.status),
+      [200],
+    );
+    await eventually(async () => assert.equal(await house.connections(), 0));
   });
 
   it("that is abandoned waits for no Retry-After, and blames nobody for it", async () => {

@@ -22,7 +22,10 @@ async function offAfter(
 ) {
   for (const line of lines) checker.onLogLine(line as LogLine);
   const admin = createServer((_, response) => {
-    response.end(JSON.stringify([{ account: ACCOUNT, meters: { [METER.name]: counted } }]));
+    // Two days, as a proof may run over midnight, and one on which nothing was metered.
+    const units = [counted - 1, 1, undefined];
+    const days = units.map((one) => ({ account: ACCOUNT, meters: { [METER.name]: one } }));
+    response.end(JSON.stringify([...days, { account: ACCOUNT }]));
   });
   admin.listen(0, "127.0.0.1");
   await once(admin, "listening");
