@@ -52,6 +52,11 @@ describe("accounts", () => {
       names: [],
     });
     assert.equal((await show(one.id)).account, "acme");
+    for (const more of [[], ["--json"]]) {
+      const unknown = await accounts("show", "nobody", ...more);
+      assert.deepEqual([unknown.status, unknown.out], [1, ""]);
+      assert.match(unknown.err, /nobody/);
+    }
     const all = jsonOf<Account[]>(await accounts("list", "--json"));
     assert.equal(all.length, 2);
     assert.match(all[1]?.account ?? "", /^a_[0-9A-Za-z]{12}$/);

@@ -61,6 +61,7 @@ describe("bans add", () => {
     assert.match((await add("acme")).err, /^Missing --for 1h \(see/);
     const long = await add("acme", "--for", "long");
     assert.deepEqual([long.status, long.out], [64, ""]);
+    assert.match(long.err, /^Cannot read --for as a duration .*: the value is "long"/);
     const args = ["--env", "production", "--plan", "free", "--account", "acme", "--config", file];
     await runVerb(["keys", "create", ...args]);
     await using gateway = startTollgate(["start", "--config", file]);

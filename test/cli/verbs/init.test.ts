@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { loadConfig } from "../../../src/config/load/load.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { provided } from "../../support/needing.ts";
@@ -53,6 +54,18 @@ describe("init", () => {
     assert.equal(silent.status, 64);
     assert.match(silent.err, /^Missing --upstream URL: .*--yes\n$/);
     assert.ok(!existsSync(join(folder.path, "silent.yaml")));
+  });
+
+  it("writes an address that looks like a variable of the environment as it is", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "tollgate.yaml");
+    const upstream = `http://\${home}.example:80`;
+    const written = await runVerb(["init", "--upstream", upstream, "--config", file, "--json"]);
+    assert.equal(written.status, 0, written.err);
+    const loaded = await loadConfig(file, { home: "elsewhere" });
+    assert.ok(loaded.ok, JSON.stringify(loaded));
+    const [production] = loaded.config.environments;
+    assert.match(JSON.stringify(production?.upstreams), /\$\{home\}\.example/);
   });
 
   it("gives keys a prefix of their own: the answer, the option, or the folder's name", async () => {

@@ -48,6 +48,19 @@ describe("keys", () => {
     assert.equal((await set("--name", "z")).status, 1, "a revoked key is changed no more");
   });
 
+  it("create names all that is missing at once, and an account that is there has it all", async () => {
+    const missing = async (...args: string[]) => {
+      const { status, err } = await keys("create", ...args);
+      return [status, /^Missing (.*) \(/.exec(err)?.[1]];
+    };
+    assert.deepEqual(await missing(), [64, "--env ENV, --plan PLAN"]);
+    assert.deepEqual(await missing("--plan", "free"), [64, "--env ENV"]);
+    assert.deepEqual(await missing("--env", "production"), [64, "--plan PLAN"]);
+    const { account } = await create("--account", "acme");
+    const joined = jsonOf<Told>(await keys("create", "--account", account, "--json"));
+    assert.deepEqual([joined.account, joined.plan], ["acme", "free"]);
+  });
+
   it("create --json tells one key with the documented members, and stores its digest only", async () => {
     const told = await create("--name", "a shop", "--expires", "90d", "--scope", "beta");
     assert.deepEqual(told, {

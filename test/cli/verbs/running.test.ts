@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { appendFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
@@ -30,6 +31,13 @@ describe("status and reload", () => {
     assert.deepEqual([told, Object.keys(checks).slice(0, 2)], ["ready", ["config", "store"]]);
     assert.match(config, /^[0-9a-f]{64}$/);
     assert.match((await ask("status")).out, /^Tollgate is ready\n {2}config {5}ok\n/);
+
+    assert.match((await ask("status")).out, / {2}in force {3}\w{8} {2}the file as it is now\n$/);
+    const unread = join(folder.path, "unread.yaml");
+    await writeFile(unread, "plans: {");
+    const at = ["--admin", `http://127.0.0.1:${admin}`, "--config", unread];
+    // The file is not that of the gateway, so nothing is said of it.
+    assert.match((await runVerb(["status", ...at])).out, / {2}in force {3}\w{8} *\n$/);
 
     const reloaded = await ask("reload", "--json");
     assert.deepEqual([reloaded.status, jsonOf(reloaded)], [0, { hash: config }]);
