@@ -46,6 +46,17 @@ describe("verbs whose store is away", () => {
     );
   }
 
+  it("is not what fails where a key file cannot be read: what needs no key is done, and the rest says why", async () => {
+    const store = `redis://:${PASSWORD}@127.0.0.1:${redis.port}`;
+    await using own = await openFolder();
+    const unread = await writeConfig(own, { store, keys: "." });
+    const listed = await runVerb(["bans", "list", "--config", unread, "--json"]);
+    assert.deepEqual([listed.status, listed.out.trim()], [0, "[]"], listed.err);
+    const said = await runVerb(["usage", id, "--config", unread, "--json"]);
+    assert.deepEqual([said.status, said.out], [1, ""]);
+    assert.match(said.err, /^Cannot ask .*: Cannot read the keys file .*\(EISDIR\)\n$/);
+  });
+
   it("and takes connections, but answers nothing, end with 1 and say so", async () => {
     redis.stop();
     await allFail(/Redis cannot be reached: |Redis: no answer in/);
