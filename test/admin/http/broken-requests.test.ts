@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
 import { describe, it } from "vitest";
+import { handleParserErrors } from "../../../src/admin/http/parser-error.ts";
 import { eventually } from "../../support/poll.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
 import { openAdminHouse, TOKEN } from "../admin-house.ts";
@@ -39,6 +44,20 @@ describe("requests that nobody should send", () => {
       assert.match(got.bytes.toString(), /\r\nConnection: close\r\n/);
       assert.equal(got.ended, "closed");
     }
+  });
+
+  it("leave no connection behind, also where the client never closes its side", async () => {
+    await using server = createServer();
+    handleParserErrors(server);
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const connections = promisify(server.getConnections.bind(server));
+    const { port } = server.address() as AddressInfo;
+    const client = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    client.resume().write("this is no HTTP\r\n\r\n");
+    await once(client, "end");
+    assert.equal(await connections(), 1, "what the client still sends is read for a moment");
+    await eventually(async () => assert.equal(await connections(), 0));
+    client.destroy();
   });
 
   it("take a body of 64 KiB and refuse one byte more", async () => {
