@@ -8,6 +8,7 @@ import { startTestGateway, type TestGateway } from "../../support/gateway/house.
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab } from "./browser.ts";
 
+const PHONE = { width: 390, height: 780 };
 const NOON = Date.UTC(2026, 6, 15, 12);
 /** The words of each view and dialog. `WORDS=write` writes them anew, for people to read the difference. */
 const FILE = join(import.meta.dirname, "words.txt");
@@ -42,6 +43,14 @@ const FIELDS = `[...document.querySelectorAll("dialog[open] :is(input, select)")
   .map((one) => [one.name || one.id, one.type, one.value, one.placeholder ?? "", one.required ? "required" : ""])
   .map((words) => "[" + words.filter(Boolean).join(" ") + "]").join("\\n")`;
 
+/** Each table with its columns: which are numbers, and which a phone has no room for. */
+const COLUMNS = `[...document.querySelectorAll("#main [role=region]:has(table)")]
+  .map((table) => table.ariaLabel + "\\n" + [...table.querySelectorAll("th")].map((head) => {
+    const { textAlign, display } = getComputedStyle(head);
+    const marks = [textAlign === "right" && "right", display === "none" && "hidden"];
+    return ["| " + head.textContent, ...marks.filter(Boolean)].join(", ");
+  }).join("\\n")).join("\\n")`;
+
 const VARYING: readonly (readonly [RegExp, string])[] = [
   [/\bk_[0-9A-Za-z]{12}\b/g, "KEY"],
   [/\b[0-9a-f]{64}\b|\b[0-9a-f]{8}\b/g, "HASH"],
@@ -68,6 +77,9 @@ async function checkDialog(page: Page, view: string, name: string): Promise<void
   await page.getByRole("button", { name, exact: true }).first().click();
   const dialog = page.locator("dialog[open]");
   await dialog.waitFor();
+  // Its title is what a screen reader says first.
+  const title = await dialog.getByRole("heading").innerText();
+  await page.getByRole("dialog", { name: title, exact: true }).waitFor();
   const fields = await page.evaluate<string>(FIELDS);
   compare(`dialog ${view}: ${name}`, plain(`${await dialog.innerText()}\n${fields}`));
   await page.keyboard.press("Escape");
@@ -78,6 +90,7 @@ describe("the page says to the letter", () => {
   let browser: Browser;
   let house: TestGateway;
   let request = "";
+  let nowMs = NOON;
   beforeAll(async () => {
     browser = await openBrowser();
     house = await startTestGateway({
@@ -91,7 +104,7 @@ describe("the page says to the letter", () => {
       },
       environment: { api: "./api.yaml" },
       files: { "api.yaml": DEPRECATED_API },
-      now: () => NOON,
+      now: () => nowMs,
     });
     const terms = { name: "a shop", scopes: ["beta"], meta: { tenant: "42" } };
     const free = await house.issue({ account: "often", ...terms });
@@ -134,5 +147,24 @@ describe("the page says to the letter", () => {
       await page.goto(at(view));
       for (const name of names) await checkDialog(page, view, name);
     }
+  });
+
+  it("which columns are numbers, and which a phone has no room for", async () => {
+    const { page } = await openTab(browser, "about:blank", { viewport: PHONE });
+    for (const view of VIEWS) {
+      await page.goto(at(view));
+      if (isWritten) await page.waitForTimeout(2_000);
+      await eventually(async () => compare(`columns ${view}`, await page.evaluate(COLUMNS)));
+    }
+  });
+
+  it("how long ago something was, each second anew, by the clock of the gateway", async () => {
+    const { page } = await openTab(browser, at("accounts"));
+    const created = page.locator("#main time").first();
+    await created.waitFor();
+    nowMs += 2 * 3_600_000;
+    await created.getByText("2 h ago", { exact: true }).waitFor();
+    nowMs += 3_600_000;
+    await created.getByText("3 h ago", { exact: true }).waitFor();
   });
 });
