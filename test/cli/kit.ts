@@ -6,6 +6,8 @@ import type { ProcessControl } from "../../src/server/process/process-context.ts
 import { PETS } from "../support/gateway/pets-routes.ts";
 import { freePort } from "../support/redis/redis.ts";
 
+const MAIN = join(import.meta.dirname, "../../src/main.ts");
+
 export type Said = { readonly status: number; readonly out: string; readonly err: string };
 
 export type RunVerbOptions = {
@@ -67,7 +69,7 @@ export async function runVerb(
 }
 
 const NO_PROCESS: ProcessControl = {
-  self: [process.execPath],
+  self: [process.execPath, MAIN],
   v8: process.versions.v8,
   underNpm: false,
   onEnd: () => {},

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { runTollgate } from "../support/gateway/processes.ts";
-import { jsonOf } from "./kit.ts";
+import { jsonOf, runVerb } from "./kit.ts";
 
 /** Beside other work that takes all of a machine, a proof of eight seconds needs more than eighty. */
 export const PROOF_MS_MAX = 300_000;
@@ -19,13 +19,20 @@ export type Told = {
   examples: string[];
 };
 
-/** Runs a proof to its end. */
+/** Runs a proof to its end, in a process of its own. */
 export async function prove(...args: string[]) {
   const { code, stdout, stderr } = await runTollgate(["prove", "--json", ...args], {
     timeoutMs: PROOF_MS_MAX,
   });
   assert.ok(stdout !== "", `no report; stderr: ${stderr}`);
   return { code, told: jsonOf<Told>({ out: stdout }) };
+}
+
+/** Runs a proof to its end whose gateways alone are processes: the load and the judge are here. */
+export async function proveHere(...args: string[]) {
+  const said = await runVerb(["prove", "--json", ...args]);
+  assert.equal(said.err, "");
+  return { code: said.status, told: jsonOf<Told>(said) };
 }
 
 /** Enough was admitted and refused to say that promises were kept. */

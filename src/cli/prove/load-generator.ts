@@ -28,8 +28,8 @@ const PAUSE_MS = 12;
 export class LoadGenerator {
   readonly #options: LoadOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  readonly #abandoned = new AbortController();
   #running = true;
-  #isAbandoned = false;
   #under: readonly Promise<void>[] = [];
 
   constructor(options: LoadOptions) {
@@ -46,7 +46,7 @@ export class LoadGenerator {
   /** Resolves when all answers have come. Clients that wait go on, unless they are `abandoned`. */
   async stop({ abandoned = false } = {}): Promise<void> {
     this.#running = false;
-    this.#isAbandoned = abandoned;
+    if (abandoned) this.#abandoned.abort();
     await Promise.all(this.#under);
     this.#agent.destroy();
   }
@@ -63,6 +63,7 @@ export class LoadGenerator {
 
   /** Sends until refused, waits the seconds of Retry-After, and must be admitted then. */
   async #askAsTold(client: LoadClient): Promise<void> {
+    const { signal } = this.#abandoned;
     while (this.#running) {
       const { answer, endedMs } = await this.#ask(client);
       if (answer?.status !== 429) {
@@ -72,8 +73,11 @@ export class LoadGenerator {
       const seconds = answer.retryAfterSeconds;
       if (!(seconds >= 0 && seconds < 60)) return;
       // A timer may end a millisecond early. The promise is about whole seconds, not about those.
-      while (!this.#isAbandoned && Date.now() < endedMs + seconds * 1_000) await sleep(1);
-      if (this.#isAbandoned) return;
+      const untilMs = endedMs + seconds * 1_000;
+      while (Date.now() < untilMs) {
+        await sleep(untilMs - Date.now(), undefined, { signal }).catch(() => {});
+        if (signal.aborted) return;
+      }
       const { answer: next } = await this.#ask(client);
       if (next?.status === 429) this.#options.judge.deniedAfterWaiting(client.account, seconds);
     }

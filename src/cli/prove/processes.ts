@@ -142,19 +142,6 @@ export async function startGatewayProcess(
   return { ...child, url, adminUrl: String(admin) };
 }
 
-/** Runs a verb to its end and returns its JSON. */
-export async function runVerbJson<T>([node, main = ""]: Self, args: readonly string[]): Promise<T> {
-  let out = "";
-  const child = start([node, main, ...args], {
-    onOut: (text) => {
-      out += text;
-    },
-  });
-  await child.gone;
-  if (child.process.exitCode === 0) return JSON.parse(out) as T;
-  throw new Error(`Cannot run tollgate ${args[0]} ${args[1]}: ${child.said()}`);
-}
-
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().once("error", reject);

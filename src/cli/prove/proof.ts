@@ -19,7 +19,6 @@ import {
   type ChildHandle,
   type GatewayChild,
   type LogLine,
-  runVerbJson,
   startGatewayProcess,
   startPetsProcess,
   startRedis,
@@ -72,6 +71,8 @@ export type ProofReport = CheckReport &
     /** The periods in which gateways decided by their shares. */
     readonly away: readonly TimeSpan[];
   };
+
+type ProofClient = LoadClient & { readonly plan: PlanName };
 
 const ACCOUNTS_EACH = 3;
 /** The time within which the store comes back and everything admitted without it is charged. */
@@ -133,12 +134,14 @@ class Trial {
     this.#stops.push(() => witness.close());
     const count = this.#store === undefined ? 1 : this.#wanted.gateways;
     const configs = await this.#writeConfigs(witness, count);
-    const clients = await this.#issue(configs[0] as string);
+    let clients: readonly ProofClient[] = [];
     for (const [i, config] of configs.entries()) {
       const hear = (line: LogLine) => this.#hear(String(i), line);
       const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
       this.#gateways.push(gateway);
       this.#away.watch(gateway);
+      // The gateways that start later read the keys as they start.
+      if (i === 0) clients = await issueKeys(gateway.adminUrl);
     }
     const patient = clients.filter(({ plan }) => plan === "polite");
     const judge = new PromiseChecker({
@@ -221,22 +224,10 @@ class Trial {
     }
   }
 
-  async #issue(config: string): Promise<(LoadClient & { readonly plan: PlanName })[]> {
-    const { self } = this.#wanted;
-    const plans = Object.keys(PLANS) as PlanName[];
-    const issued = plans.map(async (plan) => {
-      const terms = ["--env", "proof", "--plan", plan, "--count", String(ACCOUNTS_EACH)];
-      const args = ["keys", "create", ...terms, "--config", config, "--json"];
-      const keys = await runVerbJson<LoadClient[]>(self, args);
-      return keys.map(({ account, key }) => ({ account, key, plan }));
-    });
-    return (await Promise.all(issued)).flat();
-  }
-
   /** Runs the load. During it, disturbs the store and a gateway. */
   async #loadAll(
     judge: PromiseChecker,
-    clients: readonly (LoadClient & { readonly plan: string })[],
+    clients: readonly ProofClient[],
   ): Promise<Pick<ProofReport, "storeAwayMs" | "failover"> & { readonly killed: number }> {
     const { seconds, tell, fault, signal } = this.#wanted;
     const alive = [...this.#gateways];
@@ -338,6 +329,20 @@ class Trial {
     const off = await this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
     return Math.max(0, off - mostLost * METER.max);
   }
+}
+
+/** Issues keys of every plan. */
+async function issueKeys(adminUrl: string): Promise<ProofClient[]> {
+  const clients: ProofClient[] = [];
+  for (const plan of Object.keys(PLANS) as PlanName[]) {
+    const headers = { "Content-Type": "application/json" };
+    const body = JSON.stringify({ environment: "proof", plan, count: ACCOUNTS_EACH });
+    const response = await fetch(`${adminUrl}/api/keys`, { method: "POST", headers, body });
+    if (!response.ok) throw new Error(`Cannot issue keys of ${plan}: ${response.status}`);
+    const issued = (await response.json()) as LoadClient[];
+    clients.push(...issued.map(({ account, key }) => ({ account, key, plan })));
+  }
+  return clients;
 }
 
 async function untilEnough(

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { runProof } from "../../../src/cli/prove/proof.ts";
 import { runVerb } from "../kit.ts";
-import { PROOF_MS_MAX, prove, wasBusy } from "../prove-kit.ts";
+import { PROOF_MS_MAX, prove, proveHere, wasBusy } from "../prove-kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
@@ -26,7 +26,7 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     ["history", "historyLost"],
     ["settle", "metersOff"],
   ] as const)("turns red with the fault of %s", async ([fault, broken]) => {
-    const { code, told } = await prove("--seconds", "3", "--break", fault);
+    const { code, told } = await proveHere("--seconds", "3", "--break", fault);
     assert.ok(told.broken.includes(broken), JSON.stringify(told, null, 1));
     assert.equal(code, 1);
   });
