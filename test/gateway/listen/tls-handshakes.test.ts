@@ -79,10 +79,15 @@ describe("a TLS client that leaves in the handshake", () => {
     "its hello and half of the next record": () =>
       Buffer.concat([hello, Buffer.from([0x14, 3, 3])]),
   };
+  let house: TestGateway;
+  beforeAll(async () => {
+    house = await openTlsHouse({ headersTimeout: "60s" });
+  });
+  afterAll(() => house[Symbol.asyncDispose]());
+
   for (const [what, bytes] of Object.entries(says)) {
     for (const [how, leave] of Object.entries(LEAVES)) {
       it(`takes no place: after ${what} it ${how}`, async () => {
-        await using house = await openTlsHouse({ headersTimeout: "60s" });
         const before = openSockets();
         const clients = await Promise.all(
           Array.from({ length: CLIENTS }, () => opened(house.port)),
