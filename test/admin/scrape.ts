@@ -15,10 +15,13 @@ export async function scrape({
 export async function freshMetrics(adminUrl: string): Promise<Map<string, number>> {
   const ask = async () => (await fetch(`${adminUrl}/metrics`)).text();
   const first = await ask();
-  const text = await eventually(async () => {
-    const next = await ask();
-    return next !== first && next;
-  });
+  const text = await eventually(
+    async () => {
+      const next = await ask();
+      return next !== first && next;
+    },
+    { everyMs: 50 },
+  );
   return new Map(samplesOf(text as string));
 }
 

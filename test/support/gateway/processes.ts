@@ -136,7 +136,15 @@ function watch(child: ChildProcess): Watched {
       resolve({ code, signal, stdout, stderr });
     });
   });
-  const lines = () => jsonLines(stdout);
+  const found: Record<string, unknown>[] = [];
+  let readUntil = 0;
+  // Claims are tried again and again: each line is parsed once, when it is whole.
+  const lines = () => {
+    const end = stdout.lastIndexOf("\n") + 1;
+    for (const line of jsonLines(stdout.slice(readUntil, end))) found.push(line);
+    readUntil = end;
+    return [...found];
+  };
   const soFar = () => `\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
   return {
     stdout: () => stdout,
@@ -161,10 +169,9 @@ function fail(message: string): never {
   throw new Error(message);
 }
 
-/** Half a line at the end is not looked at yet. */
 function jsonLines(text: string): Record<string, unknown>[] {
   const lines: Record<string, unknown>[] = [];
-  for (const line of text.split("\n").slice(0, -1)) {
+  for (const line of text.split("\n")) {
     if (!line.startsWith("{")) continue;
     try {
       lines.push(JSON.parse(line) as Record<string, unknown>);
