@@ -19,9 +19,9 @@ import {
 } from "./model-commands.ts";
 import { GatewayUnderTest } from "./model-gateway.ts";
 
-/** Each time others, beside the fixed ones. More on demand: TOLLGATE_MODEL_RUNS=100. */
-const RUNS = Number(process.env.TOLLGATE_MODEL_RUNS ?? 4);
-/** The deadline of each. A run takes two seconds on a quiet machine, and 14 s on a busy one. */
+/** More on demand: TOLLGATE_MODEL_RUNS=100. */
+const RUNS = Number(process.env.TOLLGATE_MODEL_RUNS ?? 8);
+/** The deadline of a test for eight. A run takes two seconds on a quiet machine, and 14 s on a busy one. */
 const RUN_MS_MAX = 22_500;
 /** The same again: TOLLGATE_MODEL_SEED=123 TOLLGATE_MODEL_PATH=4, as the failure names them. */
 const { TOLLGATE_MODEL_SEED: SEED, TOLLGATE_MODEL_PATH: PATH } = process.env;

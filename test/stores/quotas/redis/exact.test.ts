@@ -8,10 +8,9 @@ import { remembered } from "../outage/fallback-kit.ts";
 import { type Admitted, accountOf, type Round } from "./exact-gateway.ts";
 import { account } from "./redis-kit.ts";
 
-/** The limits go once from 1 to 500, in steps of 7. More on demand: TOLLGATE_ROUNDS=1000. */
-const ROUNDS = Number(process.env.TOLLGATE_ROUNDS ?? 72);
-/** After each of eight times, at the least. */
-const KILLS = Math.max(8, Math.ceil(ROUNDS / 20));
+/** More on demand: TOLLGATE_ROUNDS=1000. */
+const ROUNDS = Number(process.env.TOLLGATE_ROUNDS ?? 200);
+const KILLS = Math.ceil(ROUNDS / 20);
 const REQUESTS = 500;
 
 type Told = { round: number; admitted: Admitted[]; unanswered: number };
