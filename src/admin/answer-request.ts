@@ -54,10 +54,13 @@ export async function answerRequest(
   if (!isJson(head.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
-  const members = await readJsonBody(request, found.row.bodyBytesMax);
+  const { bodyBytesMax, takesKeys = false } = found.row.contract;
+  const members = await readJsonBody(request, bodyBytesMax);
   if (!members.ok) return members.answer;
-  const holdsKey = containsKey(JSON.stringify(members.value), deps.config().foreignKeys);
-  if (holdsKey && found.row.takesKeys !== true) return problemResponse("bad_request", KEY_IN_BODY);
+  const { foreignKeys } = deps.config();
+  if (!takesKeys && containsKey(JSON.stringify(members.value), foreignKeys)) {
+    return problemResponse("bad_request", KEY_IN_BODY);
+  }
   return found.row.run({ ...call, body: members.value });
 }
 
