@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import { containsKey } from "../core/keys/key.ts";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps } from "./api/api-request.ts";
 import { matchApiRoute } from "./api/router.ts";
@@ -20,10 +19,6 @@ export type AnswerDeps = ApiDeps & {
   /** The metrics as text, current or a moment old. */
   readonly metrics: () => Promise<Buffer>;
 };
-
-/** A name or a reason is kept, logged and shown: a key must never be any of these. */
-const KEY_IN_BODY =
-  "Cannot use the body: it holds a whole key, which would be kept and shown; give the ID of the key, and only names and reasons without one";
 
 /** Responds to a request: the open endpoints come first, then /api behind the guard. */
 export async function answerRequest(
@@ -54,13 +49,8 @@ export async function answerRequest(
   if (!isJson(head.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
-  const { bodyBytesMax, takesKeys = false } = found.row.contract;
-  const members = await readJsonBody(request, bodyBytesMax);
+  const members = await readJsonBody(request, found.row.bodyBytesMax);
   if (!members.ok) return members.answer;
-  const { foreignKeys } = deps.config();
-  if (!takesKeys && containsKey(JSON.stringify(members.value), foreignKeys)) {
-    return problemResponse("bad_request", KEY_IN_BODY);
-  }
   return found.row.run({ ...call, body: members.value });
 }
 

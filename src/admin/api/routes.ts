@@ -59,6 +59,8 @@ import {
  */
 export type ApiRoute = RouteSpec & {
   readonly run: (call: ApiRequest) => AdminResponse | Promise<AdminResponse>;
+  /** The maximum size of a body, if it may be larger than the default. */
+  readonly bodyBytesMax?: number;
 };
 
 /** 100,000 keys. */
@@ -81,7 +83,6 @@ const KEYS: readonly ApiRoute[] = [
   row("POST /api/keys/find", findKey, {
     summary: "The record of a key that the caller holds",
     body: FIND_BODY,
-    takesKeys: true,
     answers: "Key",
     refuses: ["unknown_id"],
   }),
@@ -93,27 +94,29 @@ const KEYS: readonly ApiRoute[] = [
     summary: "All accounts, then all keys, as lines of JSON; digests, never keys",
     answers: { type: "application/jsonl; charset=utf-8" },
   }),
-  row("POST /api/keys/import", importKeys, {
-    summary: "Take in records of an export, or plain keys, all or none",
-    body: IMPORT_BODY,
+  {
+    ...row("POST /api/keys/import", importKeys, {
+      summary: "Take in records of an export, or plain keys, all or none",
+      body: IMPORT_BODY,
+      answers: "Imported",
+      refuses: ["conflict", "store_unavailable"],
+    }),
     bodyBytesMax: IMPORT_BYTES_MAX,
-    takesKeys: true,
-    answers: "Imported",
-    refuses: ["conflict", "store_unavailable"],
-  }),
+  },
   row("GET /api/records", showRecordsIdentity, {
     summary: "Which set of key records this gateway has, and where",
     answers: "Records",
     refuses: ["store_unavailable"],
   }),
-  row("PATCH /api/records", patchRecords, {
-    summary: "Change records, all or none, if each is still as it was before",
-    body: RECORD_CHANGES_BODY,
+  {
+    ...row("PATCH /api/records", patchRecords, {
+      summary: "Change records, all or none, if each is still as it was before",
+      body: RECORD_CHANGES_BODY,
+      answers: "Changed",
+      refuses: ["conflict", "store_unavailable"],
+    }),
     bodyBytesMax: IMPORT_BYTES_MAX,
-    takesKeys: true,
-    answers: "Changed",
-    refuses: ["conflict", "store_unavailable"],
-  }),
+  },
   row("GET /api/keys/:id", showKeys, {
     summary: "A key; of an account all of its keys",
     answers: { oneOrMany: "Key" },

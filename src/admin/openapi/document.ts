@@ -33,10 +33,6 @@ export type RouteContract = {
   readonly body?: BodyShape;
   /** The members that a body requires, if one of several sets is enough. */
   readonly bodyNeeds?: readonly (readonly string[])[];
-  /** The maximum size of a body, if it may be larger than the default. */
-  readonly bodyBytesMax?: number;
-  /** Whether keys, or records that are judged one by one, are what the body is for. */
-  readonly takesKeys?: boolean;
   readonly status?: number;
   /** One shape, a list of one, either of two, or text of another media type. */
   readonly answers:
