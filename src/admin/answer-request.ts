@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps } from "./api/api-request.ts";
+import { refuseKeyIn } from "./api/request-bodies.ts";
 import { matchApiRoute } from "./api/router.ts";
 import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
 import { isJson, readJsonBody } from "./http/request-body.ts";
@@ -51,6 +52,8 @@ export async function answerRequest(
   }
   const members = await readJsonBody(request, found.row.bodyBytesMax);
   if (!members.ok) return members.answer;
+  const keyed = refuseKeyIn(members.value, deps.config().foreignKeys);
+  if (keyed !== undefined) return keyed;
   return found.row.run({ ...call, body: members.value });
 }
 

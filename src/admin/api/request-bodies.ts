@@ -3,9 +3,10 @@ import { parseDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
 import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
+import { containsKey, type ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import type { RecordPatch } from "../../stores/keys/file/record-patch.ts";
-import { type BodyResult, problemResponse } from "../http/response.ts";
+import { type AdminResponse, type BodyResult, problemResponse } from "../http/response.ts";
 import {
   ACCOUNT_CHANGE_BODY,
   BAN_BODY,
@@ -159,6 +160,25 @@ export function parseGraceMs(members: Members): BodyResult<number> {
 export function parseEmptyBody(members: Members): BodyResult<undefined> {
   const mistaken = mistakes(members, EMPTY_BODY);
   return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
+}
+
+/** Members that are meant to hold keys: of a search, and of an import, which keeps digests. */
+const MAY_HOLD_KEYS: ReadonlySet<string> = new Set(["key", "records", "changes"]);
+
+/**
+ * Refuses a whole key in any other member, such as a name or a reason: it would be kept, shown and
+ * logged (docs/reference/keys.md#keys-in-commands). The response does not repeat it.
+ */
+export function refuseKeyIn(
+  members: Members,
+  foreignKeys: readonly ForeignKeyFormat[],
+): AdminResponse | undefined {
+  const holder = Object.keys(members).find((name) => {
+    return !MAY_HOLD_KEYS.has(name) && containsKey(JSON.stringify(members[name]), foreignKeys);
+  });
+  if (holder === undefined) return undefined;
+  const message = `Cannot use the body: ${quoteValue(holder)} holds a whole key, which would be kept and shown: leave it out`;
+  return problemResponse("bad_request", message);
 }
 
 /**

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { startTestGateway } from "../../support/gateway/house.ts";
+
+const FOREIGN = "sk_AbCdEfGhIjKlMnOpQrStUvWx";
+
+it("a whole key in a text that would be kept, shown or logged is refused, and not repeated", async () => {
+  const config = { foreignKeys: [{ prefix: "sk_", min: 22 }] };
+  await using house = await startTestGateway({ config });
+  const { key, account, id } = await house.issue();
+  const secret = key.slice(10);
+  const free = { environment: "production", plan: "free" };
+  const asks: readonly (readonly [method: string, path: string, body: object, member: string])[] = [
+    ["POST", "/api/bans", { id: account, for: "1m", reason: `leaked: ${key}` }, "reason"],
+    ["POST", "/api/bans", { id: key, for: "1m" }, "id"],
+    ["POST", `/api/accounts/${account}/suspend`, { reason: `found ${key} in a chat` }, "reason"],
+    ["POST", `/api/accounts/${account}/suspend`, { reason: FOREIGN }, "reason"],
+    ["PATCH", `/api/accounts/${account}`, { meta: { was: key } }, "meta"],
+    ["PATCH", `/api/keys/${id}`, { name: key }, "name"],
+    ["POST", "/api/keys", { ...free, name: `old ${FOREIGN}` }, "name"],
+    ["POST", "/api/keys", { ...free, account: key }, "account"],
+  ];
+  for (const [method, path, body, member] of asks) {
+    const answer = await house.admin(path, { method, body: JSON.stringify(body) });
+    const text = await answer.text();
+    assert.equal(answer.status, 400, `${method} ${path}: ${text}`);
+    assert.match(text, new RegExp(`\\\\"${member}\\\\" holds a whole key`));
+    assert.ok(!text.includes(secret) && !text.includes(FOREIGN), "it is not repeated");
+  }
+  const kept = await (await house.admin("/api/keys/export")).text();
+  assert.ok(!kept.includes(secret) && !kept.includes(FOREIGN), "it is nowhere in the records");
+  assert.deepEqual(await (await house.admin("/api/bans")).json(), []);
+});
+
+it("a search and an import take keys, since they keep digests alone", async () => {
+  await using house = await startTestGateway();
+  const { key, id } = await house.issue();
+  const post = async (path: string, body: object) => {
+    return house.admin(path, { method: "POST", body: JSON.stringify(body) });
+  };
+  const found = await post("/api/keys/find", { key });
+  assert.equal(((await found.json()) as { id: string }).id, id);
+  const plain = { key, account: "moved", plan: "free", environment: "production" };
+  const dry = await post("/api/keys/import", { records: [plain], plain: true, dryRun: true });
+  assert.ok(!(await dry.text()).includes("holds a whole key"));
+});
