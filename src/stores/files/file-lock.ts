@@ -1,4 +1,4 @@
-import { chmod, chown, open, stat } from "node:fs/promises";
+import { access, chmod, chown, constants, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
@@ -45,9 +45,7 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
     if (tried !== "busy" && tried !== "refused") return tried;
     const waitedMs = performance.now() - startedMs;
     if (tried === "refused" && waitedMs >= REFUSED_MS) {
-      throw new Error(
-        `Cannot lock ${file}: this user may not write it. Give it the owner of ${target} (chown --reference)`,
-      );
+      throw new Error(`Cannot lock ${file}: ${await whyRefused(file, target)}`);
     }
     if (waitedMs >= waitMs && tried === "busy") return undefined;
     await pause(RETRY_MS * (0.5 + (performance.now() % 1)));
@@ -86,6 +84,16 @@ async function mendLockFile(
   if ((found.mode & 0o777) !== 0o600) await chmod(file, 0o600).catch(nothing);
   const isOther = owner !== undefined && (owner.uid !== found.uid || owner.gid !== found.gid);
   if (isOther) await chown(file, owner.uid, owner.gid).catch(nothing);
+}
+
+/** SQLite does not say why it may not write a file. Asks the system, without opening the file. */
+async function whyRefused(file: string, target: string): Promise<string> {
+  const isFolder = (await stat(file).catch(nothing))?.isDirectory();
+  if (isFolder) return fileErrorMessage(Object.assign(new Error(), { code: "EISDIR" }));
+  const cause: unknown = await access(file, constants.W_OK).catch((error) => error);
+  const isReadOnly = cause instanceof Error && "code" in cause && cause.code === "EROFS";
+  if (isReadOnly) return fileErrorMessage(cause);
+  return `this user may not write it. Give it the owner of ${target} (chown --reference)`;
 }
 
 /**

@@ -74,7 +74,7 @@ describe("trouble with a file", () => {
     await mkdir(join(folder, "keys.json.lock"));
     await assert.rejects(
       takeLock(join(folder, "keys.json"), 0),
-      /^Error: Cannot lock .*keys\.json\.lock/,
+      /^Error: Cannot lock .*keys\.json\.lock: it is a directory \(EISDIR\)$/,
     );
   });
 
