@@ -82,6 +82,16 @@ export async function openQuotaStore(
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type FailoverOutcome = Awaited<ReturnType<typeof failOverStore>>;
 
+/** Why the store cannot be reached; undefined if it can. */
+export async function whyUnreachable(address: RedisAddress): Promise<string | undefined> {
+  const { connectRedis } = await import("./redis/single-link.ts");
+  const link = connectRedis({ address });
+  await link.tried;
+  const health = link.health();
+  await link.close();
+  return health.ok ? undefined : health.why;
+}
+
 /** Has Sentinel or a Cluster replace a healthy master, and waits until that is done. */
 export async function failOverStore(address: RedisAddress) {
   const { failOver } = await import("./redis/single-link.ts");

@@ -6,6 +6,7 @@ import {
   type FailoverOutcome,
   failOverStore,
   type RedisAddress,
+  whyUnreachable,
 } from "../../stores/open-stores.ts";
 import { type ChargeComparison, compareCharges } from "./charge-comparison.ts";
 import { PromiseChecker } from "./checker.ts";
@@ -121,6 +122,8 @@ class Trial {
     const { self, fault, tell, redis } = this.#wanted;
     tell("Starting Redis, pets and gateways");
     if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
+    const why = redis && (await whyUnreachable(redis));
+    if (why !== undefined) throw new Error(`Cannot use ${redis?.shown}: ${why}`);
     if (this.#redis !== undefined) {
       const { port } = new URL(this.#redis.url);
       const proxy = await startStoreProxy(Number(port), fault === "late");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { runProof } from "../../../src/cli/prove/proof.ts";
+import { freePort } from "../../support/redis/redis.ts";
 import { runVerb } from "../kit.ts";
 import { PROOF_MS_MAX, prove, proveHere, wasBusy } from "../prove-kit.ts";
 
@@ -45,6 +46,16 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     });
     await assert.rejects(proof, { message: "Stopped before the end" });
     assert.ok(!doing.includes("Comparing the charges with the store"), doing.join());
+  });
+
+  it("says at once of a Redis that cannot be reached why", async () => {
+    for (const scheme of ["redis", "redis+sentinel", "redis+cluster"]) {
+      const name = scheme === "redis+sentinel" ? "/mymaster" : "";
+      const address = `${scheme}://127.0.0.1:${await freePort()}${name}`;
+      const { status, err, out } = await runVerb(["prove", "--redis", address, "--seconds", "3"]);
+      assert.deepEqual([status, out], [1, ""]);
+      assert.equal(err, `Cannot use ${address}: Redis cannot be reached: ECONNREFUSED\n`);
+    }
   });
 
   it("refuses numbers and faults that it does not know, and names those it does", async () => {
