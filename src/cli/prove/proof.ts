@@ -92,6 +92,11 @@ export async function runProof(wanted: ProveOptions): Promise<ProofReport> {
   const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
     return await new Trial(wanted, folder, stops).run();
+  } catch (error) {
+    // An interrupt at a terminal reaches what the proof started as well, and whatever fails by that
+    // is not the reason.
+    wanted.signal.throwIfAborted();
+    throw error;
   } finally {
     for (const stop of stops.toReversed()) await stop().catch(() => {});
   }

@@ -48,6 +48,18 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     assert.ok(!doing.includes("Comparing the charges with the store"), doing.join());
   });
 
+  it("that is stopped together with what it started tells that it was stopped", async () => {
+    const stopping = new AbortController();
+    const proof = runProof({
+      ...{ gateways: 1, seconds: 60, redis: undefined, fault: undefined },
+      // An interrupt of the terminal ends the processes of the proof as well.
+      self: [process.execPath, "/nowhere/main.ts"],
+      tell: () => stopping.abort(new Error("Stopped before the end")),
+      signal: stopping.signal,
+    });
+    await assert.rejects(proof, { message: "Stopped before the end" });
+  });
+
   it("says at once of a Redis that cannot be reached why", async () => {
     for (const scheme of ["redis", "redis+sentinel", "redis+cluster"]) {
       const name = scheme === "redis+sentinel" ? "/mymaster" : "";
