@@ -62,3 +62,21 @@ test("a request that the end of the drain cuts is told so in its line, and is no
     ["the gateway is going away"],
   );
 });
+
+test("a gateway that drains reloads no more", async () => {
+  let answer = () => {};
+  await using backend = await startTestUpstream((_seen, response) => {
+    answer = () => void response.end("late");
+  });
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
+  const asked = sendRequest(served.port, { key: KEY });
+  await eventually(() => assert.equal(backend.seen.length, 1));
+  served.running.child.kill("SIGTERM");
+  await served.running.line(({ msg }) => msg === "draining");
+  served.running.child.kill("SIGHUP");
+  answer();
+  assert.equal((await asked).status, 200);
+  assert.equal((await served.running.exited).code, 0);
+  const said = served.running.lines().map(({ msg, kind }) => kind ?? msg);
+  assert.deepEqual(said.slice(said.indexOf("draining")), ["draining", "request", "stopped"]);
+});

@@ -78,3 +78,35 @@ it("a receiver of usage events that does not answer holds up no end", async () =
   assert.ok(tookMs < 3_000 + stalledMs, `${tookMs} ms, of 10 s that an answer may take`);
   assert.deepEqual(billing.lines("usage_unsent"), [], "it did not fail: it was cut");
 });
+
+it("a day is told as acknowledged only once the store has marked it, and else it is sent again", async () => {
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"] });
+  const store = await billing.openStore();
+  const { usageMarks } = store;
+  let [refused, isAway] = [0, true];
+  // The store is there until the receiver has answered, and away when the mark is to be raised.
+  const raise: typeof usageMarks.raise = async (marks) => {
+    const isEarlier = receiver.tries === 0 || marks.length === 0;
+    if (!isAway || isEarlier) return usageMarks.raise(marks);
+    refused += 1;
+    throw new Error("away");
+  };
+  const marks: typeof usageMarks = {
+    read: (names) => usageMarks.read(names),
+    claim: (lifeMs) => usageMarks.claim(lifeMs),
+    release: () => usageMarks.release(),
+    raise,
+  };
+  Object.assign(store, { usageMarks: marks });
+  await billing.charge(store, "acme", 3);
+  billing.nowMs += DAY_MS;
+  billing.send(store);
+  await eventually(() =>
+    assert.ok(refused >= 2 && receiver.tries >= 2, `${refused} of ${receiver.tries}`),
+  );
+  assert.deepEqual(billing.lines("usage"), []);
+  isAway = false;
+  await eventually(() => assert.equal(billing.lines("usage").length, 1));
+  assert.deepEqual(receiver.units(), billing.charged);
+});
