@@ -13,3 +13,10 @@ it("the pets of a proof end when they are told to, and need not be killed", asyn
   const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout");
   assert.equal(timers.length, before, "none would hold up the end of the proof");
 });
+
+it("the pets of a proof end when they are told to also where they were stopped before", async () => {
+  const pets = await startPetsProcess([process.execPath, MAIN]);
+  pets.process.kill("SIGSTOP");
+  await pets.stop();
+  assert.deepEqual([pets.process.exitCode, pets.process.signalCode], [0, null]);
+});
