@@ -61,6 +61,34 @@ describe("the plots of a page that is opened late", () => {
   });
 });
 
+describe("the usage of an account by day", () => {
+  it("has the newest day first, and each beside the busiest", async () => {
+    let nowMs = Date.UTC(2026, 10, 20, 12);
+    const config = { history: "30d", plans: { free: { month: 1000 } } };
+    await using house = await startTestGateway({ config, now: () => nowMs });
+    const { key, account } = await house.issue();
+    await useUp(house, key, 2);
+    nowMs += 86_400_000;
+    await useUp(house, key, 5);
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    await eventually(async () => {
+      const rows = (await cells(page, "Usage by day")).map(([day, units]) => [day, units]);
+      assert.deepEqual(rows, [
+        ["2026-11-21", "5"],
+        ["2026-11-20", "2"],
+      ]);
+    });
+    const bars = await page.evaluate(
+      `[...document.querySelectorAll("td meter")].map(({ value, max }) => [value, max])`,
+    );
+    assert.deepEqual(bars, [
+      [5, 5],
+      [2, 5],
+    ]);
+    await house.law();
+  });
+});
+
 describe("the most refused accounts", () => {
   it("are on the overview, the most refused first", async () => {
     await using house = await startTestGateway({ now: fromNoon() });
