@@ -109,12 +109,19 @@ export async function lookAt(page: Page, { options }: (typeof LOOKS)[number]): P
   await page.reload();
 }
 
-/** The findings of axe-core on the page as it is, each with the element that it is about. */
+/**
+ * The findings of axe-core on the page as it is, each with the element that it is about. In the dark
+ * scheme, which differs by its colours alone, only the rules of colour are asked again.
+ */
 export async function findings(page: Page): Promise<string[]> {
   // The policy of the page forbids evaluated texts to the page, not to the debugger.
   if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axe.source);
   return page.evaluate(`(async () => {
-    const { violations } = await globalThis.axe.run(document);
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const { violations } = await globalThis.axe.run(document, {
+      resultTypes: ["violations"],
+      ...(isDark && { runOnly: ["cat.color"] }),
+    });
     return violations.flatMap(({ id, nodes }) => nodes.map((node) => id + " " + node.html));
   })()`);
 }

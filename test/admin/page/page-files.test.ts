@@ -49,6 +49,17 @@ describe("the files of the page", () => {
     );
   });
 
+  it("have a dark scheme that differs by its colours alone", () => {
+    const styles = FILES.filter((name) => name.endsWith(".css"))
+      .map(read)
+      .join("\n");
+    const blocks = styles.split("@media (prefers-color-scheme: dark)").slice(1);
+    assert.equal(blocks.length, styles.split("prefers-color-scheme").length - 1);
+    for (const block of each(blocks)) {
+      assert.match(block, /^ \{\s*:root \{(\s*--[a-z-]+: #[0-9a-f]{6};)+\s*\}\s*\}/);
+    }
+  });
+
   it("name no file that is not served, and none of elsewhere", async () => {
     await using house = await openAdminHouse();
     const named = FILES.flatMap((name) => {
