@@ -11,7 +11,9 @@ await store.close();
 
 function open(): Promise<KeyStore> {
   const common = { report: () => {}, watch: false };
-  if (engine === "file") return openFileKeyStore({ path: where, ...common });
+  // No claim is one of time, and twenty processes on a busy machine take longer than people wait.
+  const file = { path: where, lockWaitMs: 240_000 };
+  if (engine === "file") return openFileKeyStore({ ...file, ...common });
   const address = { kind: "redis", url: where, shown: where } as const;
   return openRedisKeyStore({ address, prefix: "tg", ...common });
 }
