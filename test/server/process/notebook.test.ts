@@ -52,6 +52,8 @@ async function opened(setup: Setup = {}) {
   return { store, notebook, line, refused, calls: () => calls };
 }
 
+const EVERY_MS = 5;
+
 describe("a notebook", () => {
   it("tells refused requests of an account by the day on which they were decided", async () => {
     const { notebook, line, refused, store } = await opened();
@@ -91,7 +93,7 @@ describe("a notebook", () => {
   });
 
   it("tells by itself again and again, and no more once it is closed", async () => {
-    const { notebook, line, calls, refused, store } = await opened({ everyMs: 5 });
+    const { notebook, line, calls, refused, store } = await opened({ everyMs: EVERY_MS });
     for (let told = 1; told <= 2; told++) {
       line();
       await eventually(async () => assert.deepEqual(await refused(), [[0, told]]));
@@ -99,7 +101,8 @@ describe("a notebook", () => {
     await notebook.close();
     const before = calls();
     line();
-    await sleep(100);
+    // Of timers of one length the older one runs first.
+    await sleep(EVERY_MS);
     assert.equal(calls(), before);
     await store.close();
   });
