@@ -124,4 +124,29 @@ describe("two who change the same account", () => {
     const said = await textOf(page.getByRole("dialog").getByRole("alert"));
     assert.match(said, /not suspended/);
   });
+
+  it("each keep the keyboard on the key that they were at, though another comes", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const more = () => {
+      return house.admin("/api/keys", { method: "POST", body: JSON.stringify({ account }) });
+    };
+    await more();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    await page.getByText("Ready").waitFor();
+    await page.clock.install();
+    await page.evaluate(`location.hash = "#/accounts/${account}"`);
+    const rows = page.getByRole("region", { name: "Keys", exact: true }).locator("tbody tr");
+    const second = rows.nth(1);
+    await second.getByRole("button", { name: "Rotate" }).focus();
+    const id = await textOf(second.locator(".id"));
+    await more();
+    await page.clock.fastForward(11_000);
+    await eventually(async () => assert.equal(await rows.count(), 3));
+    assert.match(
+      String(await page.evaluate("document.activeElement.closest('tr').innerText")),
+      RegExp(id),
+    );
+    assert.equal(await focused(page), "Rotate");
+  });
 });

@@ -101,7 +101,7 @@ describe("a notebook", () => {
     await notebook.close();
     const before = calls();
     line();
-    // Of timers of one length the older one runs first.
+    // Timers of one length run in the order in which they were set.
     await sleep(EVERY_MS);
     assert.equal(calls(), before);
     await store.close();
