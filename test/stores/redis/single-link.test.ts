@@ -213,7 +213,11 @@ describe("a store that is away", () => {
   it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
     const redis = await server(t);
     const { store, failures } = await opened(t, redis.url, { timeoutMs: 50 });
-    await store.charge(account("warm"), perDay(9));
+    // A machine that stalls has a call run after its deadline, which is no answer either.
+    await eventually(async () => {
+      assert.equal((await spend(store, account("warm"), perDay(99))).by, "store");
+    });
+    const before = failures.length;
     redis.stop();
     const startedMs = performance.now();
     const { value, stalledMs } = await watchStalls(() => store.charge(account("slow"), perDay(9)));
@@ -223,7 +227,7 @@ describe("a store that is away", () => {
     // Timers of Node count in whole milliseconds of a clock that is read once in a turn.
     assert.ok(tookMs >= 49 && tookMs < 500 + stalledMs, `${tookMs} ms, ${stalledMs} stalled`);
     assert.deepEqual(
-      failures.map(({ code, executed }) => [code, executed]),
+      failures.slice(before).map(({ code, executed }) => [code, executed]),
       [["late", "unknown"]],
     );
   });
