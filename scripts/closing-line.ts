@@ -51,7 +51,8 @@ export class ClosingLine implements Reporter {
     // The line and the exit status never disagree: coverage under its gates fails without a test.
     if (tally.failed === 0 && status !== 0) tally.failed = 1;
     if (tally.failed > 0) process.exitCode ||= 1;
-    if (this.#failed.length > 0) console.log(["failed", ...this.#failed].join("\n"));
+    const failed = this.#tally === undefined ? this.#failures(modules, []) : this.#failed;
+    if (failed.length > 0) console.log(["failed", ...failed].join("\n"));
     // Alone on its line, whatever was written before it without an end of line.
     console.log(`\n${lineOf(tally)}`);
   }
