@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-/** What a dialog asks for its choices. */
+/** A dialog asks there for its choices. */
 const OFFERS = /\/api\/(?:config|plans)$/;
 const TOKEN = "canary-admin-token-0123456789abcdef";
 
@@ -37,7 +37,7 @@ describe("A dialog", () => {
     const { page, complaints } = await openTab(browser, url);
     for (const name of ["Change plan", "Add key"]) {
       await page.getByRole("button", { name, exact: true }).waitFor();
-      // What the view itself asks is answered: without an answer it would take its buttons away.
+      // The view itself gets its answers: without them it would take its buttons away.
       await page.route(OFFERS, (route) => route.abort());
       await page.getByRole("button", { name, exact: true }).click();
       const dialog = page.getByRole("dialog");
