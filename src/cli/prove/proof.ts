@@ -13,6 +13,7 @@ import { PromiseChecker } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { excuseFailover } from "./excuse-failover.ts";
 import { FailoverLoss } from "./failover-loss.ts";
+import { issueKeys, type ProofClient } from "./issue-keys.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
 import { MeterChecker } from "./meter-checker.ts";
 import { OutageTracker } from "./outage-tracker.ts";
@@ -26,15 +27,7 @@ import {
 } from "./processes.ts";
 import type { CheckReport, TimeSpan } from "./promises.ts";
 import { delayAnswers, type StoreProxy, startStoreProxy } from "./store-proxy.ts";
-import {
-  apiText,
-  configText,
-  METER,
-  OPERATIONS,
-  PLANS,
-  type PlanName,
-  type PlantedFault,
-} from "./workload.ts";
+import { apiText, configText, METER, OPERATIONS, PLANS, type PlantedFault } from "./workload.ts";
 
 export type ProveOptions = {
   readonly gateways: number;
@@ -73,9 +66,6 @@ export type ProofReport = CheckReport &
     readonly away: readonly TimeSpan[];
   };
 
-type ProofClient = LoadClient & { readonly plan: PlanName };
-
-const ACCOUNTS_EACH = 3;
 /** The time within which the store comes back and everything admitted without it is charged. */
 const SETTLE_MS_MAX = 10_000;
 const AWAY_MS_MAX = 2_500;
@@ -337,20 +327,6 @@ class Trial {
     const off = await this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
     return Math.max(0, off - mostLost * METER.max);
   }
-}
-
-/** Issues keys of every plan. */
-async function issueKeys(adminUrl: string): Promise<ProofClient[]> {
-  const clients: ProofClient[] = [];
-  for (const plan of Object.keys(PLANS) as PlanName[]) {
-    const headers = { "Content-Type": "application/json" };
-    const body = JSON.stringify({ environment: "proof", plan, count: ACCOUNTS_EACH });
-    const response = await fetch(`${adminUrl}/api/keys`, { method: "POST", headers, body });
-    if (!response.ok) throw new Error(`Cannot issue keys of ${plan}: ${response.status}`);
-    const issued = (await response.json()) as LoadClient[];
-    clients.push(...issued.map(({ account, key }) => ({ account, key, plan })));
-  }
-  return clients;
 }
 
 async function untilEnough(
