@@ -20,6 +20,7 @@ type Options = {
   /** The day on which months begin. */
   readonly anchor?: number;
   readonly historyMs?: number;
+  readonly retryMs?: number;
 };
 
 export const memory = (now: () => number) => {
@@ -31,6 +32,8 @@ export class Billing implements AsyncDisposable {
   nowMs = START;
   readonly said: Record<string, unknown>[] = [];
   readonly charged: Record<string, number> = {};
+  /** A test that names another one here acts as a reload, and calls `reconfigure`. */
+  receiver: UsageReceiver;
   readonly #options: Options;
   readonly accounts: readonly string[];
   readonly #senders: UsageEventSender[] = [];
@@ -38,6 +41,7 @@ export class Billing implements AsyncDisposable {
 
   constructor(options: Options) {
     this.#options = options;
+    this.receiver = options.receiver;
     this.accounts = options.accounts ?? ["acme", "beta"];
   }
 
@@ -48,7 +52,7 @@ export class Billing implements AsyncDisposable {
   }
 
   send(quotas: QuotaStore): UsageEventSender {
-    const { receiver, includedOfMonth, anchor, historyMs = 400 * DAY_MS } = this.#options;
+    const { includedOfMonth, anchor, historyMs = 400 * DAY_MS, retryMs = 20 } = this.#options;
     const included = includedOfMonth ? [{ window: "month", limit: includedOfMonth } as const] : [];
     const bounds = { observe: [], included } as never;
     const calendar = anchor === undefined ? {} : { calendar: [{ day: anchor, fromMs: 0 }] };
@@ -59,7 +63,7 @@ export class Billing implements AsyncDisposable {
     };
     const sender = new UsageEventSender({
       config: () => ({
-        events: { url: receiver.url, secret: SECRET, kinds: ["usage"] },
+        events: { url: this.receiver.url, secret: SECRET, kinds: ["usage"] },
         historyMs,
         planBounds: new Map([["pro", bounds]]),
         storePrefix: "tollgate",
@@ -68,7 +72,7 @@ export class Billing implements AsyncDisposable {
       quotas,
       log: createLog({ write: (line) => void this.said.push(JSON.parse(line)) }, "debug"),
       now: () => this.nowMs,
-      ...{ everyMs: 20, retryMs: 20 },
+      ...{ everyMs: 20, retryMs },
     });
     this.#senders.push(sender);
     sender.start();

@@ -61,6 +61,27 @@ it("the pauses between attempts double, and begin with the shortest after an ack
   assert.deepEqual(await retries(pausesMs.length), [40, 80]);
 });
 
+it("a reload that names another receiver of usage events ends the pause, and one that does not leaves it", async () => {
+  const pausesMs = watchPauses();
+  await using receiver = await startUsageReceiver();
+  await using repaired = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"], retryMs: 3_600_000 });
+  const store = await billing.openStore();
+  receiver.verdict = 500;
+  await billing.charge(store, "acme", 3);
+  billing.nowMs += DAY_MS;
+  const sender = billing.send(store);
+  await eventually(() => assert.equal(pausesMs.at(-1), 300_000));
+  const begun = pausesMs.length;
+  sender.reconfigure();
+  assert.equal(pausesMs.length, begun);
+  billing.receiver = repaired;
+  sender.reconfigure();
+  await eventually(() => assert.equal(repaired.all().length, 1));
+  assert.deepEqual(repaired.units(), billing.charged);
+  await eventually(() => assert.equal(billing.lines("usage_sent").length, 1));
+});
+
 it("a receiver of usage events that does not answer holds up no end", async () => {
   await using hole = await openBlackHole();
   await using receiver = await startUsageReceiver();

@@ -16,7 +16,8 @@ export async function withAccounts<T>(
   terminal: Terminal,
   work: {
     readonly ask: (accounts: AccountOperations) => Promise<OperationResult<T>>;
-    readonly say: (value: T) => number;
+    /** `missing` is how many parts of the store could not be asked: what they hold is not in `value`. */
+    readonly say: (value: T, missing: number) => number;
   },
 ): Promise<number> {
   const reached = await reachGateway(call, terminal);
@@ -25,9 +26,10 @@ export async function withAccounts<T>(
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
   const answer = await askAccounts(reached, terminal, work.ask);
   if (answer.ok) {
-    const status = work.say(answer.value);
-    for (const part of answer.missing ?? []) terminal.err(`Missing: ${part}\n`);
-    return answer.missing?.length ? EXIT_FAILURE : status;
+    const { missing = [] } = answer;
+    const status = work.say(answer.value, missing.length);
+    for (const part of missing) terminal.err(`Missing: ${part}\n`);
+    return missing.length > 0 ? EXIT_FAILURE : status;
   }
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }

@@ -15,15 +15,14 @@ const list: Verb = {
   run: (call, terminal) =>
     withAccounts(call, terminal, {
       ask: (accounts) => accounts.bans(),
-      say: (bans) => {
+      say: (bans, missing) => {
         if (call.flag("json")) return printJson(terminal, bans);
         const rows = bans.map(({ account, environment, until, offences }) => {
           return [account, environment, formatInstant(until), offences];
         });
         const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES"];
-        terminal.out(
-          rows.length === 0 ? "No account is banned\n" : formatTable(terminal, names, rows),
-        );
+        if (rows.length > 0) terminal.out(formatTable(terminal, names, rows));
+        else terminal.out(missing > 0 ? "No ban is found\n" : "No account is banned\n");
         return EXIT_OK;
       },
     }),

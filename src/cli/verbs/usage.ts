@@ -50,7 +50,7 @@ export const usage: Verb = {
     if (id !== undefined) return usageOfOne(id, call, terminal);
     return withAccounts(call, terminal, {
       ask: (accounts) => accounts.usageOfAll(filter),
-      say: (reports) => sayAll(reports, call, terminal),
+      say: (reports, missing) => sayAll(reports, missing, call, terminal),
     });
   },
 };
@@ -105,7 +105,12 @@ function readFilter(call: Invocation, { environments, plans }: Names): UsageFilt
   };
 }
 
-function sayAll(reports: readonly UsageReport[], call: Invocation, terminal: Terminal): number {
+function sayAll(
+  reports: readonly UsageReport[],
+  missing: number,
+  call: Invocation,
+  terminal: Terminal,
+): number {
   if (call.flag("json")) return printJson(terminal, reports);
   if (call.flag("csv")) {
     terminal.out(usageCsv(reports));
@@ -120,9 +125,8 @@ function sayAll(reports: readonly UsageReport[], call: Invocation, terminal: Ter
     ]),
   );
   const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "WINDOW", "USED", "LIMIT", "SHARE", "RESET", ""];
-  terminal.out(
-    rows.length === 0 ? "No account is like that\n" : formatTable(terminal, names, rows),
-  );
+  if (rows.length > 0) terminal.out(formatTable(terminal, names, rows));
+  else terminal.out(missing > 0 ? "No such account is found\n" : "No account is like that\n");
   return EXIT_OK;
 }
 

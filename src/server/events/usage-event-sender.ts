@@ -6,7 +6,7 @@ import { readUntoldUsage, type UntoldUsage } from "../../stores/queries/untold-u
 import { accountId } from "../../stores/quotas/account-ref.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
-import { postSigned } from "../../telemetry/log/signed-post.ts";
+import { isSameReceiver, postSigned, type Receiver } from "../../telemetry/log/signed-post.ts";
 import { type AccountDay, usageMessage } from "./usage-event.ts";
 
 export type UsageEventSources = {
@@ -52,6 +52,8 @@ export class UsageEventSender {
   /** The last day that was acknowledged for all accounts. */
   #doneDay = Number.NEGATIVE_INFINITY;
   #failures = 0;
+  #isLooking = false;
+  #receiver: Receiver | undefined;
   /** Halved by each failure, so that an event that the receiver never accepts is soon alone. */
   #batchMax = BATCH_MAX;
   /** Accounts whose event failed alone. The others come first. */
@@ -63,7 +65,20 @@ export class UsageEventSender {
   }
 
   start(): void {
+    this.#receiver = this.#sources.config().events;
     this.#wake(Math.min(this.#everyMs, FIRST_MS));
+  }
+
+  /** Ends a pause if a reload has named another receiver. */
+  reconfigure(): void {
+    const before = this.#receiver;
+    this.#receiver = this.#sources.config().events;
+    if (isSameReceiver(this.#receiver, before)) return;
+    this.#failures = 0;
+    this.#setAside.clear();
+    if (this.#isLooking) return;
+    clearTimeout(this.#timer);
+    this.#wake(0);
   }
 
   /** Cuts a message under way: without a mark it is sent again. */
@@ -80,7 +95,11 @@ export class UsageEventSender {
   #wake(afterMs: number): void {
     if (this.#closing.signal.aborted) return;
     this.#timer = setTimeout(() => {
-      this.#running = this.#look().then((pauseMs) => this.#wake(pauseMs));
+      this.#isLooking = true;
+      this.#running = this.#look().then((pauseMs) => {
+        this.#isLooking = false;
+        this.#wake(pauseMs);
+      });
     }, afterMs).unref();
   }
 

@@ -275,6 +275,7 @@ export class RunningGateway implements GatewayHandle {
     this.#config = config;
     this.#options.log.setLevel(config.log.level);
     this.#webhook.reconfigure(config.events);
+    this.#usageEvents?.reconfigure();
     this.#stores.quotas.invalidate();
     this.#stores.counting.configured(config, this.#now());
     this.#reloadFailed = undefined;

@@ -10,7 +10,15 @@ export type SignedMessage = {
   readonly body: string;
 };
 
+/** Where messages go, and the key that signs them: `whsec_` and the key in base64. */
+export type Receiver = { readonly url: string; readonly secret: string };
+
 const ANSWER_MS_MAX = 10_000;
+
+/** A pause is for the receiver that failed, and may be long: it ends where a reload names another. */
+export function isSameReceiver(one: Receiver | undefined, other: Receiver | undefined): boolean {
+  return one?.url === other?.url && one?.secret === other?.secret;
+}
 
 /**
  * Sends a message, signed at `nowMs` (Standard Webhooks 1.0). Returns undefined if the receiver
@@ -18,7 +26,7 @@ const ANSWER_MS_MAX = 10_000;
  * wait for the response.
  */
 export async function postSigned(
-  { url, secret }: { readonly url: string; readonly secret: string },
+  { url, secret }: Receiver,
   { id, type, body }: SignedMessage,
   nowMs: number,
   cut?: AbortSignal,

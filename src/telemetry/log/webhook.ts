@@ -1,11 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { EventKind } from "./events.ts";
-import { postSigned } from "./signed-post.ts";
+import { isSameReceiver, postSigned, type Receiver } from "./signed-post.ts";
 
-export type WebhookSettings = {
-  readonly url: string;
-  /** `whsec_` and the signing key in base64. */
-  readonly secret: string;
+export type WebhookSettings = Receiver & {
   /** The kinds that are sent; `all` means every kind. */
   readonly kinds: readonly string[];
 };
@@ -79,8 +76,7 @@ export class Webhook {
       this.#forget();
       return;
     }
-    // A pause is for the receiver that failed, and may be long.
-    if (settings.url !== before?.url || settings.secret !== before.secret) this.#endPause();
+    if (!isSameReceiver(settings, before)) this.#endPause();
     this.#wake(GATHER_MS);
   }
 

@@ -15,6 +15,8 @@ export class Telemetry {
   readonly #log: Log;
   #settings: TelemetrySettings | undefined;
   #exporting: OtlpExporter | undefined;
+  /** The exporter of earlier settings, while it still sends what it holds. */
+  readonly #closing = new Set<OtlpExporter>();
   #droppedBefore = 0;
 
   constructor(log: Log) {
@@ -23,7 +25,9 @@ export class Telemetry {
 
   /** The number of spans dropped so far. */
   get dropped(): number {
-    return this.#droppedBefore + (this.#exporting?.dropped() ?? 0);
+    let dropped = this.#droppedBefore + (this.#exporting?.dropped() ?? 0);
+    for (const { dropped: ofOne } of this.#closing) dropped += ofOne();
+    return dropped;
   }
 
   /** Applies these settings. Spans that are already held are sent to the previous collector. */
@@ -34,7 +38,9 @@ export class Telemetry {
     this.#exporting = settings && (await open(settings, teller, this.#log));
     this.tracing = this.#exporting?.tracing;
     if (before === undefined) return;
+    this.#closing.add(before);
     void before.close(FAREWELL_MS).then(() => {
+      this.#closing.delete(before);
       this.#droppedBefore += before.dropped();
     });
   }

@@ -112,6 +112,15 @@ describe("with one master of a Cluster down, what is on the others is told and t
     const { matched, drift } = JSON.parse(said.out) as { matched: number; drift: unknown[] };
     assert.deepEqual([said.status, matched, drift], [1, 1, []]);
   });
+
+  it("and with all of them down no verb says that there is no ban and no account", async () => {
+    await Promise.all(cluster.nodes.map((node) => node.kill()));
+    const bans = await run("bans", "list");
+    assert.deepEqual([bans.status, bans.out], [1, "No ban is found\n"]);
+    const usage = await run("usage");
+    assert.deepEqual([usage.status, usage.out], [1, "No such account is found\n"]);
+    for (const { err } of [bans, usage]) assert.match(err, /^Missing: /);
+  });
 });
 
 describe("with the master of bucket 0 down, where gateways hear of changes", () => {
