@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { describe, it, vi } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
 import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
@@ -38,7 +38,9 @@ describe("an embedded gateway", () => {
   it("says in its log what the configuration hardly means, and rejects with each of its mistakes", async () => {
     await using folder = await openFolder();
     const lines: Record<string, unknown>[] = [];
-    const configFile = await writeConfig(folder, { more: "trustedProxies: [0.0.0.0/0]" });
+    // Without a variable of that name, as the program's own environment is none of the gateway's.
+    const more = `trustedProxies: ["0.0.0.0/\${PATH:-0}"]\nlog: { level: warn }`;
+    const configFile = await writeConfig(folder, { more });
     const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
     await gateway.stop();
     const warned = lines.filter(({ msg }) => msg === "config_warning");
@@ -48,6 +50,7 @@ describe("an embedded gateway", () => {
     );
     assert.match(String(warned[0]?.why), /^0\.0\.0\.0\/0 is every address/);
     assert.equal(typeof warned[0]?.line, "number");
+    assert.deepEqual(lines, warned, "it logs from the level of the configuration on");
     await writeConfig(folder, { more: "workers: 0\nstrange: 1" });
     const places = new RegExp(`^${configFile}:\\d+:\\d+: .*\n${configFile}:\\d+:\\d+: `);
     await assert.rejects(start({ configFile }), { message: places });
@@ -60,7 +63,9 @@ describe("an embedded gateway", () => {
     }
   });
 
-  it("leaves no port open where the last one cannot be had", async () => {
+  it("leaves no port open and no timer that repeats where the last port cannot be had", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
     await using folder = await openFolder();
     const other = createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
@@ -68,6 +73,7 @@ describe("an embedded gateway", () => {
     const [production = 0] = await freePorts(1);
     const configFile = await writeConfig(folder, { production, admin });
     await assert.rejects(start({ configFile }), /EADDRINUSE|in use/);
+    assert.equal(vi.getTimerCount(), 0);
     const again = createServer().listen(production, "127.0.0.1");
     await once(again, "listening");
     again.close();
@@ -85,6 +91,21 @@ describe("an embedded gateway", () => {
       assert.equal(vi.getTimerCount(), 0);
     } finally {
       vi.useRealTimers();
+    }
+  });
+
+  it("reloads when it is told to, and names itself in its events", async () => {
+    await using folder = await openFolder();
+    const configFile = await writeConfig(folder);
+    const lines: Record<string, unknown>[] = [];
+    const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+    try {
+      assert.ok((await gateway.reload()).ok);
+      const [event] = lines.filter(({ msg }) => msg === "event");
+      assert.equal(event?.kind, "config_reloaded");
+      assert.match(String(event?.gateway), /^.+-[0-9a-f]{6}$/);
+    } finally {
+      await gateway.stop();
     }
   });
 

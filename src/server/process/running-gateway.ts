@@ -82,7 +82,7 @@ export class RunningGateway implements GatewayHandle {
   readonly #reloading = new SerialQueue();
   #reloadFailed: string | undefined;
   readonly #webhook: Webhook;
-  readonly #unwatch: () => void;
+  #unwatch: () => void = () => {};
   /** Defined in only one of the processes that serve together. */
   readonly #teller: RecordChangeWatcher | undefined;
   readonly #usageEvents: UsageEventSender | undefined;
@@ -107,7 +107,6 @@ export class RunningGateway implements GatewayHandle {
       this.#webhook.take(event);
       stores.recent.add(event);
     });
-    this.#unwatch = options.supervised === true ? () => {} : this.#watchChanges();
     if (options.supervised !== true) {
       this.#teller = new RecordChangeWatcher({ ...stores, log: options.log });
       const { counting, quotas, keys } = stores;
@@ -132,13 +131,14 @@ export class RunningGateway implements GatewayHandle {
 
   /**
    * Opens the admin listener if the configuration has one, and starts to announce this gateway to
-   * others. Rejects in words that name the setting.
+   * others and to watch its upstreams. Rejects in words that name the setting, with no timer left.
    */
   async openAdmin(): Promise<void> {
     const { admin } = this.#config;
     if (admin !== undefined) this.#admin = await this.#listen(admin);
     this.#announcer?.start();
     this.#usageEvents?.start();
+    if (this.#options.supervised !== true) this.#unwatch = this.#watchChanges();
   }
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
