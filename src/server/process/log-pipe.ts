@@ -118,7 +118,7 @@ class Pipe implements LogPipe {
       const lines = linesIn(Buffer.from(line));
       this.#dropped += lines;
       this.#untold += lines;
-      if (!this.#closed) this.#tellTrouble("its reader does not read");
+      this.#tellTrouble("its reader does not read");
       return;
     }
     this.#append(line);

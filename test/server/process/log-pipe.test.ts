@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import { createLogPipe, openLogPipe } from "../../../src/server/process/log-pipe.ts";
 import { openFolder } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
@@ -51,6 +51,44 @@ describe("the log pipe", () => {
     closeSync(fd);
   });
 
+  it("writes a line within 200 ms, though none comes after it", () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      let text = "";
+      const pipe = createLogPipe({
+        blocks: false,
+        write: (chunk, done) => {
+          text += chunk.toString();
+          done(null, chunk.length);
+        },
+      });
+      for (const line of ["one\n", "two\n"]) {
+        pipe.write(line);
+        vi.advanceTimersByTime(200);
+        assert.ok(text.endsWith(line), text);
+      }
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("loses nothing on a terminal that is slow for a while", async () => {
+    const slow = ["EAGAIN", "EINTR", "EAGAIN"];
+    let text = "";
+    const pipe = createLogPipe({
+      blocks: true,
+      write: (chunk, done) => {
+        const code = slow.shift();
+        if (code === undefined) text += chunk.toString();
+        const error = code === undefined ? null : Object.assign(new Error(code), { code });
+        setImmediate(() => done(error, error === null ? chunk.length : 0));
+      },
+    });
+    pipe.write("one\n");
+    assert.equal(await pipe.flush(60_000), true);
+    assert.deepEqual([text, pipe.dropped(), pipe.trouble()], ["one\n", 0, undefined]);
+  });
+
   it("with a reader that does not read: keeps at most 8 MiB, counts what it drops, and can exit", async () => {
     const { child, told } = startWriter(`
       const line = "x".repeat(1023) + "\\n";
@@ -86,6 +124,24 @@ describe("the log pipe", () => {
       [Number(told())],
     );
     assert.equal(text.split("\n").filter((line) => line.startsWith("x")).length, 8 * 1024);
+  });
+
+  it("tells once of a reader that takes a little and stops again, until it has taken all", () => {
+    const taken: (() => void)[] = [];
+    const told: string[] = [];
+    const write = (chunk: Buffer, done: (error: null, written: number) => void) => {
+      taken.push(() => done(null, chunk.length));
+    };
+    const pipe = createLogPipe({ blocks: false, write }, (text) => told.push(text));
+    const line = `${"x".repeat(1023)}\n`;
+    for (let i = 0; i < 9 * 1024; i++) pipe.write(line);
+    const trouble = "lines of the log are dropped: its reader does not read";
+    for (let i = 0; i < 3; i++) {
+      assert.equal(pipe.trouble(), trouble);
+      taken.shift()?.();
+    }
+    while (taken.length > 0) taken.shift()?.();
+    assert.deepEqual([pipe.trouble(), pipe.dropped(), told.length], [undefined, 1024, 1]);
   });
 
   it("gives a reader that is behind every line, whole and in order", async () => {
