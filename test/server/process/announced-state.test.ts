@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { afterEach, beforeEach, describe, it, vi } from "vitest";
 import { GatewayAnnouncer } from "../../../src/server/process/gateway-announcer.ts";
 import type { GatewayStatus } from "../../../src/telemetry/gateway-status.ts";
 import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
@@ -24,7 +24,10 @@ function announcing(checks: ReadinessChecks, announce?: () => Promise<void>) {
     ...{ counting, checks: () => checks, now: () => 1_999 },
   });
   announcer.start();
-  return { announcer, told, events };
+  const count = (source: "gateway" | "backend", status: number, times: number) => {
+    counting.tallies.requests.cell("production", "/v1/pets", "GET", status, source).value += times;
+  };
+  return { announcer, told, events, count };
 }
 
 it.for([
@@ -85,4 +88,59 @@ it("a store that does not take an announcement is asked again, with how long the
   isAway = false;
   await eventually(() => assert.equal(typeof told.at(-1)?.storeMs, "number"));
   await announcer.close();
+});
+
+describe("with a clock that the test holds", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  const replied = async () => {
+    for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  it("rates are per second, over the last six: a burst is in them for so long and no longer", async () => {
+    const { announcer, told, count } = announcing(ALL_WELL);
+    await replied();
+    count("gateway", 403, 30);
+    count("backend", 200, 70);
+    for (let i = 0; i < 8; i++) {
+      vi.advanceTimersByTime(1_000);
+      await replied();
+    }
+    assert.deepEqual(
+      told.map(({ requestsPerSecond }) => requestsPerSecond),
+      [0, 100, 50, 33.3, 25, 20, 16.7, 0, 0],
+    );
+    assert.deepEqual(
+      told.map(({ refusalsPerSecond }) => refusalsPerSecond),
+      [0, 30, 15, 10, 7.5, 6, 5, 0, 0],
+    );
+    await announcer.close();
+  });
+
+  it("an announcement has how many milliseconds the one before took, and waits for its reply", async () => {
+    let reply = () => {};
+    const { announcer, told } = announcing(ALL_WELL, () => {
+      return new Promise((resolve) => {
+        reply = resolve;
+      });
+    });
+    vi.advanceTimersByTime(2_000);
+    await replied();
+    assert.equal(told.length, 1, "no second one while the first has no reply");
+    vi.advanceTimersByTime(12.34);
+    reply();
+    await replied();
+    vi.advanceTimersByTime(1_000);
+    assert.deepEqual(
+      told.map(({ storeMs }) => storeMs),
+      [null, 2_012.3],
+    );
+    reply();
+    await announcer.close();
+  });
 });
