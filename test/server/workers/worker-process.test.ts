@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import cluster from "node:cluster";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, it, vi } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
 import { type Folder, openFolder } from "../../cli/kit.ts";
@@ -112,6 +112,25 @@ describe("a worker", () => {
     await assert.rejects(one.worker.ready, { message });
     await one.worker.closed;
     assert.deepEqual([one.heard.lost.length, one.worker.pid], [1, undefined]);
+  });
+
+  it("that does not serve within a minute is lost and killed, and one that serves is not", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      await using one = started();
+      await using other = started();
+      await serve(other);
+      vi.advanceTimersByTime(59_999);
+      assert.deepEqual(one.heard.lost, []);
+      vi.advanceTimersByTime(1);
+      const message = /^A worker could not start: it did not start in time$/;
+      await assert.rejects(one.worker.ready, { message });
+      await one.worker.closed;
+      assert.deepEqual([one.heard.lost, other.heard.lost], [["it did not start in time"], []]);
+      assert.equal(other.worker.serving, true);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("that fails serves no more from then on, and is lost once though it ends later", async () => {
