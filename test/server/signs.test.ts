@@ -4,12 +4,14 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, it } from "vitest";
+import type { WorkerHandle } from "../../src/server/process/gateway-process.ts";
 import { GATEWAY_ID } from "../../src/server/process/identity.ts";
 import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
+import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
 import { openAuthority } from "../support/wire/certificates.ts";
 import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
 
@@ -130,6 +132,22 @@ it("a state file that cannot be written is an event, and a counter that rises un
   await eventually(() => {
     assert.ok(house.said.some(({ msg }) => msg === "state_file_written"));
   });
+});
+
+it("events that their receiver takes none of for a day are counted as dropped, by each process that serves too", async () => {
+  await using receiver = await startWebhookReceiver();
+  receiver.status = 500;
+  let nowMs = Date.now();
+  const events = { url: receiver.url, secret: SECRET, kinds: ["config_reloaded"] };
+  await using house = await startTestGateway({ config: { events }, now: () => nowMs });
+  assert.ok((await house.started.reload()).ok);
+  await eventually(() => assert.equal(receiver.tries, 1));
+  assert.equal((await metricsOf(house)).get("tollgate_events_dropped_total"), 0);
+  nowMs += 24 * 3_600_000 + 1;
+  await eventually(async () => {
+    assert.equal((await metricsOf(house)).get("tollgate_events_dropped_total"), 1);
+  });
+  assert.equal((house.started as WorkerHandle).status().gauges.eventsDropped, 1);
 });
 
 it("certificates are told by the instant at which the first of each file ends", async () => {

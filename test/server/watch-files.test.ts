@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
-import { appendFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { appendFile, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { watchFiles } from "../../src/server/watch-files.ts";
@@ -73,6 +73,15 @@ describe("watching files", () => {
     await writeFile(seen.other, "one");
     await seen.watch.setFiles([seen.file, seen.other]);
     await writeFile(seen.other, "two");
+    await eventually(() => assert.equal(seen.saves(), 1));
+  });
+
+  it("sees a file appear whose folder was not there when it was told of it", async () => {
+    await using seen = await open();
+    const later = join(dirname(seen.file), "later", "watched.yaml");
+    await seen.watch.setFiles([seen.file, later]);
+    await mkdir(dirname(later));
+    await writeFile(later, "two");
     await eventually(() => assert.equal(seen.saves(), 1));
   });
 

@@ -42,7 +42,7 @@ describe("start refuses", () => {
     );
   });
 
-  it("a port in use, in one line that names the port and the setting, with 1", async () => {
+  it("a port in use, in one line that names the port and the setting, with 1, after what the log has", async () => {
     await using folder = await openFolder();
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
@@ -52,9 +52,10 @@ describe("start refuses", () => {
       "admin.listen": { admin: port },
     };
     for (const [setting, where] of Object.entries(settings)) {
-      const file = await writeConfig(folder, where);
-      const { code, stderr } = await runTollgate(["start", "--config", file]);
+      const file = await writeConfig(folder, { ...where, more: "trustedProxies: [0.0.0.0/0]" });
+      const { code, stdout, stderr } = await runTollgate(["start", "--config", file]);
       assert.equal(code, 1);
+      assert.equal(JSON.parse(stdout).msg, "config_warning");
       assert.match(stderr, /^[^\n]+\n$/);
       assert.ok(stderr.includes(`127.0.0.1:${port}`) && stderr.includes(setting), stderr);
     }
