@@ -30,6 +30,8 @@ export const memory = (now: () => number) => {
 /** A store whose clock the test holds, what it has charged, and senders that read it. */
 export class Billing implements AsyncDisposable {
   nowMs = START;
+  /** The kinds of events that the receiver wants, at this moment. */
+  kinds: readonly string[] = ["usage"];
   readonly said: Record<string, unknown>[] = [];
   readonly charged: Record<string, number> = {};
   /** A test that names another one here acts as a reload, and calls `reconfigure`. */
@@ -63,7 +65,7 @@ export class Billing implements AsyncDisposable {
     };
     const sender = new UsageEventSender({
       config: () => ({
-        events: { url: this.receiver.url, secret: SECRET, kinds: ["usage"] },
+        events: { url: this.receiver.url, secret: SECRET, kinds: this.kinds },
         historyMs,
         planBounds: new Map([["pro", bounds]]),
         storePrefix: "tollgate",

@@ -176,6 +176,17 @@ it("a ban is told to the end of its last second, with its strikes, and as observ
   );
 });
 
+it("a ban that an operation's window earned is told by the name that people know it by", () => {
+  const { log, events } = openLog();
+  const part = { id: "1a", name: "createPet" };
+  const windows = [{ window: "minute", limit: 1, used: 1, resetMs: 1, part }] as never;
+  const ban = { window: "minute", operation: "1a", untilMs: 60_000, offences: 1, startMs: 1 };
+  const earned = { ...ban, strikesMs: [1] } as never;
+  const verdict = { ...NOTHING, ban: ban as never, windows };
+  logBanEvent(log, { environment: "production", account: "a", plan: "free" }, { earned, verdict });
+  assert.equal(events[0]?.window, "createPet.minute");
+});
+
 it("a reset by a command is told with the windows as people name them", () => {
   const { log, events } = openLog();
   const limits = { windows: [{ window: "day", limit: 2, part: { id: "1a", name: "narrow" } }] };

@@ -82,6 +82,51 @@ it("a reload that names another receiver of usage events ends the pause, and one
   await eventually(() => assert.equal(billing.lines("usage_sent").length, 1));
 });
 
+it("days that are acknowledged are not looked for again, and a receiver that wants no usage is sent none", async () => {
+  const pausesMs = watchPauses();
+  const looks = async (count: number) => {
+    const before = pausesMs.length;
+    await eventually(() => assert.ok(pausesMs.length >= before + count));
+  };
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"] });
+  const store = await billing.openStore();
+  const claim = vi.spyOn(store.usageMarks, "claim");
+  await billing.charge(store, "acme", 1);
+  billing.nowMs += DAY_MS;
+  billing.kinds = ["quota"];
+  billing.send(store);
+  await looks(3);
+  assert.deepEqual([receiver.tries, claim.mock.calls.length], [0, 0]);
+  billing.kinds = ["all"];
+  await eventually(() => assert.equal(billing.lines("usage").length, 1));
+  await looks(2);
+  const asked = claim.mock.calls.length;
+  await looks(3);
+  assert.equal(claim.mock.calls.length, asked);
+});
+
+it("messages are halved while they fail, which is told once, and doubled as they are acknowledged", async () => {
+  await using receiver = await startUsageReceiver();
+  const accounts = Array.from({ length: 12 }, (_, i) => `a${10 + i}`);
+  await using billing = new Billing({ receiver, accounts });
+  const store = await billing.openStore();
+  for (const account of accounts) await billing.charge(store, account, 1);
+  billing.nowMs += DAY_MS;
+  const sizes: number[] = [];
+  receiver.verdict = (events) => {
+    sizes.push(events.length);
+    return sizes.length <= 2 ? 500 : 204;
+  };
+  billing.send(store);
+  await eventually(() => assert.equal(billing.lines("usage").length, 12));
+  assert.deepEqual(sizes, [12, 6, 3, 6, 3]);
+  assert.deepEqual(
+    billing.lines("usage_unsent").map(({ account, why }) => [account, why]),
+    [[undefined, "the receiver answered 500"]],
+  );
+});
+
 it("a receiver of usage events that does not answer holds up no end", async () => {
   await using hole = await openBlackHole();
   await using receiver = await startUsageReceiver();

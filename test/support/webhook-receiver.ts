@@ -6,7 +6,13 @@ export const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").t
 
 type Event = Readonly<Record<string, unknown>> & { readonly kind: string };
 
-export type Received = { readonly id: string; readonly events: readonly Event[] };
+export type Received = {
+  readonly id: string;
+  readonly timestamp: string;
+  readonly events: readonly Event[];
+};
+
+type Message = { readonly timestamp: string; readonly data: { readonly events: Event[] } };
 
 export type WebhookReceiver = AsyncDisposable & {
   readonly url: string;
@@ -34,8 +40,8 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
       if (receiver.status === 0) return;
       if (receiver.status < 300) {
         const headers = request.headers as Record<string, string>;
-        const read = wanted.verify(body, headers) as { data: { events: Event[] } };
-        received.push({ id: headers["webhook-id"] ?? "", events: read.data.events });
+        const { timestamp, data } = wanted.verify(body, headers) as Message;
+        received.push({ id: headers["webhook-id"] ?? "", timestamp, events: data.events });
       }
       response.writeHead(receiver.status).end();
     });

@@ -60,6 +60,7 @@ describe("the line of a request", () => {
     ["a decision that there is not", { decision: "maybe" }],
     ["units below 0", { charged: -1 }],
     ["units that are no whole number", { cost: 0.5 }],
+    ["strikes that are no whole number", { strikes: 0.5 }],
     ["metadata that is no text", { meta: { tenant: 42 } }],
     ["metadata of which one is no text", { meta: { tenant: "42", seats: 42 } }],
     ["a meter without its hold", { meters: { tokens: { used: 1 } } }],

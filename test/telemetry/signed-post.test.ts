@@ -94,6 +94,13 @@ it("a receiver that closes without an answer is said to have sent none", async (
   assert.equal(why, "the receiver sent no valid answer (ECONNRESET)");
 });
 
+it("a receiver whose TLS cannot be agreed on cannot be reached, though its port can", async () => {
+  await using receiver = await openReceiver(() => assert.fail("it speaks no TLS"));
+  const url = receiver.url.replace("http:", "https:");
+  const why = await postSigned({ ...receiver, url }, MESSAGE, 0);
+  assert.match(String(why), /^the receiver cannot be reached \(/);
+});
+
 it("a receiver that switches to another protocol has sent no answer", async () => {
   await using receiver = await openReceiver((request) => {
     request.socket.write(

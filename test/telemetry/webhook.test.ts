@@ -27,6 +27,10 @@ describe("a webhook", () => {
       Array.from({ length: 250 }, (_, i) => `a_${i}`),
     );
     assert.equal(new Set(receiver.received.map(({ id }) => id)).size, 3);
+    for (const { timestamp } of receiver.received) {
+      const ageMs = Date.now() - Date.parse(timestamp);
+      assert.ok(ageMs >= 0 && ageMs < 60_000, timestamp);
+    }
     webhook.close();
   });
 
@@ -168,6 +172,20 @@ describe("the pauses of a webhook", () => {
     webhook.reconfigure({ ...all, url: right.url });
     await eventually(() => assert.equal(right.received.length, 1));
     assert.deepEqual([wrong.tries, webhook.dropped], [3, 0]);
+    webhook.close();
+  });
+
+  it("end with a reload that puts the secret right", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 401;
+    endlessMs = 2_000;
+    const secret = `whsec_${Buffer.from("another key").toString("base64")}`;
+    const webhook = new Webhook({ ...all, secret, url: receiver.url }, Date.now);
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(pausesMs.includes(2_000)));
+    receiver.status = 204;
+    webhook.reconfigure({ ...all, url: receiver.url });
+    await eventually(() => assert.equal(receiver.received.length, 1));
     webhook.close();
   });
 

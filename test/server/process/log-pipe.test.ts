@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it, vi } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
 import { createLogPipe, openLogPipe } from "../../../src/server/process/log-pipe.ts";
 import { openFolder } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
@@ -242,24 +242,55 @@ describe("the log pipe", () => {
     assert.equal(told.length, 2, "once each time");
   });
 
-  it("with room within a second on a disk: loses nothing", async () => {
-    const disk = { text: "", room: 2 };
+  it.for(["ENOSPC", "EDQUOT", "EFBIG", "EIO"])(
+    "with room within a second on a disk that says %s: loses nothing",
+    async (code) => {
+      const disk = { text: "", room: 2 };
+      const pipe = createLogPipe({
+        blocks: true,
+        write: (chunk, done) => {
+          const taken = chunk.subarray(0, disk.room);
+          disk.text += taken.toString();
+          disk.room -= taken.length;
+          const full = taken.length === 0 ? Object.assign(new Error("full"), { code }) : null;
+          setImmediate(() => done(full, taken.length));
+        },
+      });
+      pipe.write("one\n");
+      setTimeout(() => {
+        disk.room = 100;
+      }, 200);
+      assert.equal(await pipe.flush(5_000), true);
+      assert.deepEqual([disk.text, pipe.dropped()], ["one\n", 0]);
+    },
+  );
+
+  it("with no room for a second on a disk: drops what waited for it", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const full = Object.assign(new Error("full"), { code: "ENOSPC" });
+    const pipe = createLogPipe({ blocks: true, write: (_chunk, done) => done(full, 0) });
+    pipe.write("one\n");
+    vi.advanceTimersByTime(1_000);
+    assert.equal(pipe.dropped(), 0);
+    vi.advanceTimersByTime(200);
+    assert.equal(pipe.dropped(), 1);
+  });
+
+  it("writes a line whole that is longer than all that it has gathered so far", async () => {
+    let text = "";
     const pipe = createLogPipe({
       blocks: true,
       write: (chunk, done) => {
-        const taken = chunk.subarray(0, disk.room);
-        disk.text += taken.toString();
-        disk.room -= taken.length;
-        const full =
-          taken.length === 0 ? Object.assign(new Error("full"), { code: "EDQUOT" }) : null;
-        setImmediate(() => done(full, taken.length));
+        text += chunk.toString();
+        setImmediate(() => done(null, chunk.length));
       },
     });
-    pipe.write("one\n");
-    setTimeout(() => {
-      disk.room = 100;
-    }, 200);
-    assert.equal(await pipe.flush(5_000), true);
-    assert.deepEqual([disk.text, pipe.dropped()], ["one\n", 0]);
+    const lines = [...Array(3).fill(`${"a".repeat(200_000)}\n`), `${"b".repeat(400_000)}\n`];
+    for (const line of lines) {
+      pipe.write(line);
+      assert.equal(await pipe.flush(60_000), true);
+    }
+    assert.ok(text === lines.join(""), `${text.length} characters`);
   });
 });

@@ -166,21 +166,23 @@ it("an account keeps its marker for seconds and a key for a day, and a successor
   });
   const replaced = { ...old, replacedBy: "k_new", expiresMs: Date.now() + 60_000 };
   const accounts = recordsFrom([{ id: "acme", plan: "pro" }]).accounts;
-  records = { accounts, keys: [replaced, { ...key, id: "k_new", digest: "2" }] };
+  const issued = ["k_new", "k_more"].map((id) => ({ ...key, id, digest: id }));
+  records = { accounts, keys: [replaced, ...issued] };
   changed();
-  await eventually(() => assert.equal(told.length, 2));
+  await eventually(() => assert.equal(told.length, 3));
   const shown = (told as Record<string, unknown>[]).map((one) => [
     one.kind,
     one.key,
-    one.successor,
+    one.successor ?? one.plan,
   ]);
   assert.deepEqual(shown, [
     ["key_rotated", "k_old", "k_new"],
-    ["account_changed", undefined, undefined],
+    ["key_issued", "k_more", "pro"],
+    ["account_changed", undefined, "pro"],
   ]);
   assert.deepEqual(
     lives.map(([, seconds]) => seconds),
-    [86_400, 15],
+    [86_400, 86_400, 15],
   );
   watcher.stop();
 });
