@@ -57,14 +57,16 @@ export async function serve(serving: ServeOptions, surroundings: ProcessContext)
   if (!loaded.ok) {
     return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
-  const pipe = formatted(openLogPipe(1, surroundings.err), serving.format);
-  const log = createLog(pipe, loaded.config.log.level, GATEWAY_ID);
+  const pipe = openLogPipe(1, surroundings.err);
+  const { format = (lines: string) => lines } = serving;
+  const write = (lines: string) => pipe.write(format(lines));
+  const log = createLog({ write }, loaded.config.log.level, GATEWAY_ID);
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }
   const undo = await serving.before?.(loaded.config);
   try {
-    return await new Service(serving, surroundings, { pipe, log, loaded }).run();
+    return await new Service(serving, surroundings, { pipe, write, log, loaded }).run();
   } catch (error) {
     await undo?.();
     await pipe.flush(LAST_LINES_AT_ONCE_MS);
@@ -72,21 +74,10 @@ export async function serve(serving: ServeOptions, surroundings: ProcessContext)
   }
 }
 
-function formatted(pipe: LogPipe, format: ServeOptions["format"]): LogPipe {
-  if (format === undefined) return pipe;
-  return {
-    write: (lines) => pipe.write(format(lines)),
-    dropped: () => pipe.dropped(),
-    trouble: () => pipe.trouble(),
-    flush: (withinMs) => pipe.flush(withinMs),
-    get holdsExit() {
-      return pipe.holdsExit;
-    },
-  };
-}
-
 type Opened = {
   readonly pipe: LogPipe;
+  /** Writes whole lines to the pipe, formatted for its reader. */
+  readonly write: LogPipe["write"];
   readonly log: Log;
   readonly loaded: Extract<LoadResult, { ok: true }>;
 };
@@ -95,6 +86,7 @@ class Service {
   readonly #serving: ServeOptions;
   readonly #surroundings: ProcessContext;
   readonly #pipe: LogPipe;
+  readonly #write: LogPipe["write"];
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
   readonly #first: Opened["loaded"];
@@ -110,11 +102,13 @@ class Service {
   #due: string | undefined;
   #ended: (status: number) => void = () => {};
 
-  constructor(serving: ServeOptions, surroundings: ProcessContext, { pipe, log, loaded }: Opened) {
+  constructor(serving: ServeOptions, surroundings: ProcessContext, opened: Opened) {
+    const { pipe, write, log, loaded } = opened;
     this.#serving = serving;
     this.#surroundings = surroundings;
     this.#signals = new ShutdownSignals(surroundings.process.underNpm);
     this.#pipe = pipe;
+    this.#write = write;
     this.#log = log;
     this.#first = loaded;
     this.#last = loaded;
@@ -134,7 +128,7 @@ class Service {
       load: () => this.#load(),
       logDropped: () => this.#pipe.dropped(),
       logTrouble: () => this.#pipe.trouble(),
-      relay: (lines: string) => this.#pipe.write(lines),
+      relay: this.#write,
     };
     try {
       await this.#watch.setFiles(this.#first.files);
@@ -143,7 +137,7 @@ class Service {
       this.#watch.close();
       throw error;
     }
-    this.#serving.ready?.(this.#started, this.#first.config, (text) => this.#pipe.write(text));
+    this.#serving.ready?.(this.#started, this.#first.config, this.#write);
     const { urls, adminUrl } = this.#started;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
     if (this.#signalled) this.#end(EXIT_OK, this.#drainMs());
@@ -195,7 +189,6 @@ class Service {
   #end(status: number, drainMs: number): void {
     this.#ending = true;
     this.#endingMs = performance.now();
-    this.#watch.close();
     const { process } = this.#surroundings;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
     const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());

@@ -36,6 +36,8 @@ for (const [second, status] of [
     assert.equal((await served.running.exited).code, status);
     assert.ok(performance.now() - startMs < 5_000, "of a drain of a minute");
     assert.equal(await asked, "cut");
+    const stopped = served.said.filter(({ msg }) => msg === "stopped");
+    assert.equal(stopped.length, 1);
     assert.deepEqual(
       served.lines.map(({ status: told, charged, forwards }) => [told, charged, forwards]),
       [[499, 1, 1]],

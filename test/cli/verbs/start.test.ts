@@ -79,7 +79,9 @@ describe("a running gateway", () => {
     const reloads = () => count(({ kind }) => kind === "config_reloaded");
 
     gateway.child.kill("SIGHUP");
-    await eventually(() => assert.equal(reloads(), 1));
+    const { hash } = await gateway.line(({ kind }) => kind === "config_reloaded");
+    const { config } = await gateway.line(({ msg }) => msg === "serving");
+    assert.equal(config, hash, "nothing has changed");
     await writeFile(file, configText({ free: "{ minute: 7 }" }));
     await eventually(() => assert.equal(reloads(), 2));
     await writeFile(`${file}.new`, configText({ free: "{ minute: 8 }" }));
@@ -148,11 +150,16 @@ describe("a running gateway", () => {
     const asked = fetch(`${url}/v1/pets`, { headers: { Authorization: `Bearer ${key}` } });
     await eventually(() => assert.equal(backend.seen.length, 1));
     gateway.child.kill("SIGTERM");
-    await gateway.line(({ msg }) => msg === "draining");
+    const draining = await gateway.line(({ msg }) => msg === "draining");
+    assert.equal(draining.signal, "SIGTERM");
     answer();
     assert.equal(await (await asked).text(), "late");
     const { code } = await gateway.exited;
     assert.equal(code, 0);
+    const { msg, time, afterMs } = gateway.lines().at(-1) ?? {};
+    // The line is written a moment later than its time is taken.
+    const mostMs = Number(time) - Number(draining.time) + 20;
+    assert.ok(msg === "stopped" && Number(afterMs) >= 0 && Number(afterMs) <= mostMs, `${afterMs}`);
     assert.equal(gateway.lines().filter(({ msg }) => msg === "request").length, 1);
     await backend.close();
   });
