@@ -22,8 +22,19 @@ beforeEach(async () => {
   return () => rm(root, { recursive: true, force: true });
 });
 
+/** Has a process tell on stderr the settings that it gives to V8. */
+const TELLING = `import v8 from "node:v8";
+import { syncBuiltinESMExports } from "node:module";
+const give = v8.setFlagsFromString;
+v8.setFlagsFromString = (setting) => {
+  process.stderr.write(setting + "\\n");
+  give(setting);
+};
+syncBuiltinESMExports();`;
+
 const crew = (compiled: string) => {
-  const env = { TMPDIR: temporary, NODE_COMPILE_CACHE: compiled };
+  const telling = `--import data:text/javascript,${encodeURIComponent(TELLING)}`;
+  const env = { TMPDIR: temporary, NODE_COMPILE_CACHE: compiled, NODE_OPTIONS: telling };
   return openCrew(redis, { workers: 2 }, undefined, { env });
 };
 
@@ -43,8 +54,12 @@ describe("Compiled code of several processes", () => {
     const files = await readdir(join(temporary, folder), { recursive: true });
     assert.ok(files.length > 100, `${files.length} files for the second worker`);
     const pids = gateway.pids();
-    await gateway.gateway.stop();
+    const { stderr } = await gateway.gateway.stop();
     assert.deepEqual(await leftOf(pids), []);
+    const given = stderr.split("\n").filter((line) => line.startsWith("--"));
+    const pauses = given.filter((line) => /memory-reducer-(start-)?delay-ms=600000$/.test(line));
+    const growths = given.filter((line) => line === "--semi-space-growth-factor=16");
+    assert.deepEqual([pauses.length, growths.length], [3, 3], "of each process, with the settings");
   });
 
   it("goes with its folder when the process that watches is killed", async () => {
