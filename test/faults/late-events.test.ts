@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { freshMetrics } from "../admin/scrape.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { useProxiedRedis } from "../support/redis/redis-of-file.ts";
@@ -53,6 +54,10 @@ describe("an event of an answer that nobody waited for", () => {
     await readyWithin(house, 5_000);
     assert.equal((await askTimed(house, key)).code, "key_banned");
     assert.equal(bansOf(account).length, 1, "it is told once");
+    const counted = (await freshMetrics(house.adminUrl)).get(
+      'tollgate_bans_total{env="production"}',
+    );
+    assert.equal(counted, ofKind(house, "ban").length);
   });
 
   it("is told where late charges use up the cap of a key that was not the last to ask", async () => {

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
+import type { LoadResult } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load/load.ts";
+import { startGateway } from "../../src/server/start.ts";
+import { createLog } from "../../src/telemetry/log/log.ts";
+import { openFolder, writeConfig } from "../cli/kit.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
+
+type Counted = { readonly units: number; readonly refused: number };
 
 async function reload(house: TestGateway, config: Readonly<Record<string, unknown>>) {
   await house.rewrite(config);
@@ -39,6 +46,77 @@ it("failures of an address are counted on over a reload that leaves their allowa
   assert.equal(await left(), 2);
   await reload(house, { unauthenticated: { day: 9 } });
   assert.equal(await left(), 8);
+});
+
+it("errors are written, and proxies believed, as the configuration in force says", async () => {
+  await using house = await startTestGateway();
+  const refused = async () => {
+    const headers = { "X-Forwarded-For": "192.0.2.7" };
+    const answer = await house.ask("pets_live_no_key", "/v1/pets", { headers });
+    assert.equal(answer.status, 401);
+    return answer.headers.get("content-type");
+  };
+  const before = await refused();
+  await reload(house, { errors: "problem", trustedProxies: ["127.0.0.1/32"] });
+  const after = await refused();
+  assert.deepEqual([before, after], ["application/json", "application/problem+json"]);
+  await eventually(() => assert.equal(house.lines.length, 2));
+  assert.deepEqual(
+    house.lines.map(({ client }) => client),
+    ["127.0.0.1", "192.0.2.7"],
+  );
+});
+
+it("usage by day is kept, refused requests too, from the reload on that asks for it", async () => {
+  const config = { plans: { free: { month: 1 } }, bans: "off" };
+  await using house = await startTestGateway({ config, keys: { [KEY]: {} } });
+  await reload(house, { history: "400d" });
+  for (const status of [200, 429, 429]) assert.equal((await house.ask(KEY)).status, status);
+  await eventually(() => assert.equal(house.lines.length, 3));
+  const days = (await (await house.admin("/api/history?days=2")).json()) as Counted[];
+  const sum = (name: keyof Counted) => days.reduce((all, day) => all + day[name], 0);
+  assert.deepEqual([sum("units"), sum("refused")], [1, 2]);
+});
+
+it("of two reloads at once the one that was asked for last holds, however long the first reads", async () => {
+  await using folder = await openFolder();
+  const config = async (level: string) => {
+    return loadConfig(await writeConfig(folder, { more: `log: { level: ${level} }` }), {});
+  };
+  const [first, second, third] = [
+    await config("info"),
+    await config("warn"),
+    await config("error"),
+  ];
+  assert.ok(first.ok);
+  const read = Promise.withResolvers<LoadResult>();
+  const loads = [() => read.promise, async () => third];
+  const log = createLog({ write: () => {} }, "silent");
+  const load = async () => (await loads.shift()?.()) ?? assert.fail();
+  const gateway = await startGateway(first.config, { log, load });
+  try {
+    const both = [gateway.reload(), gateway.reload()];
+    for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
+    read.resolve(second);
+    const hashes = (await Promise.all(both)).map((one) => one.ok && one.hash);
+    assert.deepEqual(hashes, [second.ok && second.config.hash, third.ok && third.config.hash]);
+    assert.equal(loads.length, 0);
+  } finally {
+    await gateway.stop();
+  }
+});
+
+it("a ban is over where a reload turns bans off", async () => {
+  const bans = { strikes: 1, grace: "0s", within: "1h", duration: "1h" };
+  const config = { plans: { free: { month: 1, year: 10 } }, bans };
+  await using house = await startTestGateway({ config, keys: { [KEY]: {} } });
+  const codes = async (count: number) => {
+    const answers = await Promise.all(Array.from({ length: count }, () => house.ask(KEY)));
+    return (await answers.at(-1)?.text()) ?? "";
+  };
+  await eventually(async () => assert.match(await codes(1), /key_banned/));
+  await reload(house, { bans: "off" });
+  assert.match(await codes(1), /rate_limited/);
 });
 
 it("a limit is told by the windows of the configuration in force", async () => {

@@ -4,14 +4,12 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, it } from "vitest";
-import type { WorkerHandle } from "../../src/server/process/gateway-process.ts";
 import { GATEWAY_ID } from "../../src/server/process/identity.ts";
 import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
-import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
 import { openAuthority } from "../support/wire/certificates.ts";
 import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
 
@@ -134,20 +132,18 @@ it("a state file that cannot be written is an event, and a counter that rises un
   });
 });
 
-it("events that their receiver takes none of for a day are counted as dropped, by each process that serves too", async () => {
-  await using receiver = await startWebhookReceiver();
-  receiver.status = 500;
-  let nowMs = Date.now();
-  const events = { url: receiver.url, secret: SECRET, kinds: ["config_reloaded"] };
-  await using house = await startTestGateway({ config: { events }, now: () => nowMs });
-  assert.ok((await house.started.reload()).ok);
-  await eventually(() => assert.equal(receiver.tries, 1));
-  assert.equal((await metricsOf(house)).get("tollgate_events_dropped_total"), 0);
-  nowMs += 24 * 3_600_000 + 1;
+it("bans are counted by environment, from 0 on", async () => {
+  const bans = { strikes: 1, grace: "0s", within: "1h", duration: "1h" };
+  await using house = await startTestGateway({ config: { plans: { free: { month: 1 } }, bans } });
+  const { key } = await house.issue();
+  const banned = async () => (await metricsOf(house)).get('tollgate_bans_total{env="production"}');
+  assert.equal(await banned(), 0);
+  for (const status of [200, 429]) assert.equal((await house.ask(key)).status, status);
   await eventually(async () => {
-    assert.equal((await metricsOf(house)).get("tollgate_events_dropped_total"), 1);
+    await house.ask(key);
+    assert.equal(eventsOf(house, "ban").length, 1);
   });
-  assert.equal((house.started as WorkerHandle).status().gauges.eventsDropped, 1);
+  assert.equal(await banned(), 1);
 });
 
 it("certificates are told by the instant at which the first of each file ends", async () => {
