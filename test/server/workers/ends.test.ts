@@ -106,6 +106,11 @@ describe.concurrent("requests under way", () => {
       );
       if (workers === 1) assert.equal((await crew.gateway.exited).code, 1);
       else await eventually(() => assert.equal(crew.pids().length, workers));
+      const lost = crew.gateway.lines().filter(({ msg }) => msg === "worker_lost");
+      assert.deepEqual(
+        lost.map(({ why }) => why),
+        workers === 1 ? [] : ["it failed: induced", "it failed: induced"],
+      );
     },
   );
 });

@@ -49,7 +49,7 @@ it("charges under way are told of all processes", async () => {
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
 });
 
-it("the most refused accounts are added up over all processes", async () => {
+it("the most refused accounts are added up over all processes, and an event of any of them is told", async () => {
   const [key = ""] = await issueKeys(redis, 1);
   await using crew = await openCrew(redis, { limit: 1 });
   const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
@@ -60,9 +60,11 @@ it("the most refused accounts are added up over all processes", async () => {
   let text = "";
   for await (const piece of figures.body?.pipeThrough(new TextDecoderStream()) ?? []) {
     text += piece;
-    if (new RegExp(`"refused":\\[\\{[^}]*"requests":${refused}\\}\\]`).test(text)) return;
+    const isSummed = new RegExp(`"refused":\\[\\{[^}]*"requests":${refused}\\}\\]`).test(text);
+    if (isSummed && text.includes('"kind":"quota"')) break;
   }
-  assert.fail("the stream has ended");
+  const told = await crew.gateway.line(({ kind }) => kind === "quota");
+  assert.match(String(told.gateway), /^.+-[0-9a-f]{6}$/);
 });
 
 it("calls of deprecated operations are added up over all processes, by the store and while it is away", async () => {
