@@ -28,6 +28,7 @@ import {
   METRIC_HTTP_CLIENT_REQUEST_DURATION,
   METRIC_HTTP_SERVER_REQUEST_DURATION,
 } from "@opentelemetry/semantic-conventions";
+import { AgingMap } from "../../base/aging-map.ts";
 import {
   childTraceFields,
   readTraceContext,
@@ -251,12 +252,9 @@ function urlOf({ origin, target, foreignKeys }: ForwardedRequest): string {
   return new URL(origin).origin + maskKeys(path, foreignKeys);
 }
 
-/**
- * The most origins that are cached. The cache is emptied when it is full: upstreams are few, but
- * hosts of clients are not.
- */
-const SERVERS_MAX = 1_000;
-const servers = new Map<string, Attributes>();
+/** Half of the most origins that are cached: upstreams are few, but hosts of clients are not. */
+const SERVERS_HALF_MAX = 500;
+const servers = new AgingMap<Attributes>(SERVERS_HALF_MAX);
 
 /** The address and the port of an origin; empty if it is not valid. */
 function serverOf(origin: string): Attributes {
@@ -264,7 +262,6 @@ function serverOf(origin: string): Attributes {
   if (server === undefined) {
     const url = URL.parse(origin);
     server = url === null ? {} : addressOf(url);
-    if (servers.size >= SERVERS_MAX) servers.clear();
     servers.set(origin, server);
   }
   return server;
