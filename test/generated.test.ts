@@ -3,6 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "vitest";
 import { GENERATED } from "../scripts/pages/generated.ts";
 import { createPrometheusMetrics } from "../src/admin/prometheus.ts";
+import { EVENTS } from "../src/telemetry/log/events.ts";
 import { ACCESS_LOG_FIELDS, type AccessLogEntry, createLog } from "../src/telemetry/log/log.ts";
 import { LOG_EVENTS } from "../src/telemetry/log/log-events.ts";
 import { METRICS, type MetricRow } from "../src/telemetry/metrics/metrics.ts";
@@ -96,6 +97,10 @@ describe("the rows", () => {
       assert.deepEqual([...(levels.get(event) ?? [])], [level], event);
     }
     assert.ok(levels.size >= rows.length);
+    // Some events have their names from elsewhere, such as those of changed records.
+    for (const [event, { level }] of Object.entries(EVENTS)) {
+      assert.deepEqual([...(levels.get(event) ?? [level])], [level], event);
+    }
   });
 
   it("of the metrics are what a scrape has, by name, type and help", async () => {

@@ -97,9 +97,10 @@ describe("an embedded gateway", () => {
 
   it("reloads when it is told to, and names itself in its events", async () => {
     await using folder = await openFolder();
-    const configFile = await writeConfig(folder);
+    const configFile = await writeConfig(folder, { more: `log: { level: "\${LEVEL}" }` });
     const lines: Record<string, unknown>[] = [];
-    const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+    const log = (line: string) => void lines.push(JSON.parse(line));
+    const gateway = await start({ configFile, env: { LEVEL: "info" }, log });
     try {
       assert.ok((await gateway.reload()).ok);
       const [event] = lines.filter(({ msg }) => msg === "event");

@@ -80,27 +80,26 @@ it("usage by day is kept, refused requests too, from the reload on that asks for
 
 it("of two reloads at once the one that was asked for last holds, however long the first reads", async () => {
   await using folder = await openFolder();
-  const config = async (level: string) => {
-    return loadConfig(await writeConfig(folder, { more: `log: { level: ${level} }` }), {});
+  const config = async (minute: number) => {
+    return loadConfig(await writeConfig(folder, { free: `{ minute: ${minute} }` }), {});
   };
-  const [first, second, third] = [
-    await config("info"),
-    await config("warn"),
-    await config("error"),
-  ];
-  assert.ok(first.ok);
+  const [first, second, third] = [await config(1), await config(2), await config(3)];
+  assert.ok(first.ok && second.ok && third.ok);
   const read = Promise.withResolvers<LoadResult>();
   const loads = [() => read.promise, async () => third];
-  const log = createLog({ write: () => {} }, "silent");
+  const hashes: unknown[] = [];
+  const write = (line: string) => {
+    const { kind, hash } = JSON.parse(line) as Record<string, unknown>;
+    if (kind === "config_reloaded") hashes.push(hash);
+  };
   const load = async () => (await loads.shift()?.()) ?? assert.fail();
-  const gateway = await startGateway(first.config, { log, load });
+  const gateway = await startGateway(first.config, { log: createLog({ write }, "info"), load });
   try {
     const both = [gateway.reload(), gateway.reload()];
     for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
     read.resolve(second);
-    const hashes = (await Promise.all(both)).map((one) => one.ok && one.hash);
-    assert.deepEqual(hashes, [second.ok && second.config.hash, third.ok && third.config.hash]);
-    assert.equal(loads.length, 0);
+    await Promise.all(both);
+    assert.deepEqual(hashes, [second.config.hash, third.config.hash]);
   } finally {
     await gateway.stop();
   }

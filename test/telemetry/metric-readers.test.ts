@@ -90,6 +90,17 @@ describe("a metric", () => {
     assert.deepEqual(rows.config_last_reload_success_timestamp_seconds, [[{}, 1.5]]);
   });
 
+  it("of an upstream is told for each environment that has it, as the worst of its backends there", () => {
+    const origin = "http://127.0.0.1:9001";
+    const of = (environment: string, up: boolean) => ({ environment, origin, up });
+    const upstreams = () => [of("production", false), of("staging", true), of("production", true)];
+    const rows = told({ ...UNWATCHED, upstreams });
+    assert.deepEqual(rows.upstream_up, [
+      [{ env: "production", upstream: origin }, 0],
+      [{ env: "staging", upstream: origin }, 1],
+    ]);
+  });
+
   it("of a count tells the table that is counted in", () => {
     const counting = createMetricsRecorder();
     counting.turnedAway("address");
