@@ -1,9 +1,14 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
+import { onTestFinished } from "vitest";
 import type { TestGateway } from "../../support/gateway/house.ts";
 
 export type Figures = { readonly atMs: number; readonly durations: object } & Readonly<
   Record<string, unknown>
 >;
+
+type Messages = readonly (readonly [event: string, data: object])[];
 
 /** The first two messages of the stream, as the page gets them. */
 export async function firstMessages(house: TestGateway) {
@@ -20,14 +25,29 @@ export async function firstMessages(house: TestGateway) {
 }
 
 /** Sends these messages to the page instead of the gateway's, each time that it asks for the stream. */
-export async function streamTo(
-  page: Page,
-  messages: readonly (readonly [event: string, data: object])[],
-): Promise<void> {
-  const body = messages
-    .map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
-    .join("");
+export async function streamTo(page: Page, messages: Messages): Promise<void> {
+  const body = textOf(messages);
   await page.route("**/api/events", (route) => {
     return route.fulfill({ contentType: "text/event-stream", body });
   });
+}
+
+/** The same over a stream that stays open, so that the page takes them for news. */
+export async function holdStream(page: Page, messages: Messages): Promise<void> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { "Content-Type": "text/event-stream" }).write(textOf(messages));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  await page.route("**/api/events", (route) => route.continue({ url }));
+}
+
+function textOf(messages: Messages): string {
+  return messages
+    .map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    .join("");
 }

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab } from "./browser.ts";
+
+let browser: Browser;
+let house: TestGateway;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+/** By its answer the page has sent all that it was about to send. */
+async function settled(page: Page): Promise<void> {
+  await page.evaluate("fetch('/livez').then((response) => response.text())");
+}
+
+/** From then on time passes on the page only as the test says. */
+async function stopClock(page: Page): Promise<void> {
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 1_000);
+}
+
+/** Shows the page to its reader, or takes it out of sight, as another tab in front of it does. */
+function hide(page: Page, hidden: boolean): Promise<unknown> {
+  return page.evaluate(`(() => {
+    Object.defineProperty(document, "hidden", { get: () => ${hidden}, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  })()`);
+}
+
+describe("a gateway that refuses the stream", () => {
+  it("is asked again after 1, 2, 4, 8 and then each 10 s, and after 1 s once it had answered", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    let asked = 0;
+    let isWell = false;
+    await page.route("**/api/events", (route) => {
+      asked += 1;
+      const json = { code: "busy", message: `Refused ${asked}` };
+      if (!isWell) return route.fulfill({ status: 503, json });
+      isWell = false;
+      return route.fulfill({ contentType: "text/event-stream", body: "event: else\ndata: {}\n\n" });
+    });
+    await stopClock(page);
+    await page.goto(`${house.adminUrl}/#/plans`);
+    const waits = async (seconds: number) => {
+      const before = asked;
+      await page.clock.runFor(seconds * 1_000 - 100);
+      await settled(page);
+      assert.equal(asked, before, `not before ${seconds} s`);
+      await page.clock.runFor(100);
+      await eventually(() => assert.equal(asked, before + 1));
+    };
+    for (const seconds of [1, 2, 4, 8, 10, 10]) {
+      await page.getByText(`Refused ${asked}`, { exact: true }).waitFor();
+      await waits(seconds);
+    }
+    await page.getByText(`Refused ${asked}`, { exact: true }).waitFor();
+    isWell = true;
+    await waits(10);
+    await page.getByText("The stream ended: trying again", { exact: true }).waitFor();
+    await waits(1);
+  });
+});
+
+describe("a page that nobody has seen for a minute", () => {
+  it("asks for nothing any more, and goes on as soon as it is seen", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    await page.clock.install();
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.locator('[data-window="minute"]').waitFor();
+    await hide(page, true);
+    await page.clock.fastForward(61_000);
+    await settled(page);
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    await page.clock.runFor(20_000);
+    await settled(page);
+    assert.deepEqual(asked, ["/livez"]);
+    const again = page.waitForRequest("**/api/events");
+    await hide(page, false);
+    await again;
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.clock.runFor(3_000);
+    await eventually(() => assert.ok(asked.includes(`/api/usage/${account}`)));
+  });
+});
+
+describe("an account whose usage cannot be read for a moment", () => {
+  it("says so in its place, and shows the windows again once it can", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    await page.clock.install();
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    const shown = page.locator('[data-window="minute"]');
+    await shown.waitFor();
+    const json = { code: "store_unavailable", message: "The store is away" };
+    await page.route("**/api/usage/*", (route) => route.fulfill({ status: 503, json }));
+    await page.clock.runFor(2_500);
+    await page.getByRole("alert").getByText("The store is away").waitFor();
+    assert.equal(await shown.count(), 0);
+    await page.unroute("**/api/usage/*");
+    await page.clock.runFor(2_500);
+    await shown.waitFor();
+  });
+});
+
+describe("a note", () => {
+  it("is gone after 6 s, and not before", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    await stopClock(page);
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Reset usage" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Reset usage" }).click();
+    const note = page.getByText("Reset usage: done", { exact: true });
+    await note.waitFor();
+    await page.clock.runFor(5_900);
+    assert.equal(await note.count(), 1);
+    await page.clock.runFor(100);
+    await note.waitFor({ state: "detached" });
+  });
+});

@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { cells, openBrowser, openTab } from "./browser.ts";
+import { firstMessages, holdStream } from "./live-stream.ts";
+
+type First = Awaited<ReturnType<typeof firstMessages>>;
+
+let browser: Browser;
+let house: TestGateway;
+let first: First;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  first = await firstMessages(house);
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+/** A section of the page, which gets these figures in place of the gateway's. */
+async function pageOf(section: string, figures: object, hello: object = {}): Promise<Page> {
+  const { page } = await openTab(browser, "about:blank");
+  await holdStream(page, [
+    ["hello", { ...first.hello, ...hello }],
+    ["figures", { ...first.figures, ...figures }],
+  ]);
+  await page.goto(`${house.adminUrl}/#/${section}`);
+  return page;
+}
+
+/** What a gateway told of itself, changed. */
+function gateway(changes: object): object {
+  const [own] = first.figures.gateways as object[];
+  return { ...own, ...{ storeMs: 3, differs: [], self: false, why: null }, ...changes };
+}
+
+const CHECKS = { config: { ok: true }, keys: { ok: false, why: "the file is gone" } };
+
+describe("the overview", () => {
+  it("has each figure in the tile of its name, and each rate in its plot", async () => {
+    const durations = { bounds: [0.01, 0.1, 1], counts: [940, 40, 20, 0], sum: 4 };
+    const reading = {
+      ...{ atMs: first.figures.atMs - 10_000, inFlight: 0, ownAnswers: {} },
+      ...{ answered: { 200: 1_000 }, bans: { imposed: 23, inForce: 9, edition: 0 } },
+      durations: { counts: [0, 0, 0, 0], sum: 0 },
+    };
+    const own = { 204: 40, 401: 10, 403: 20, 429: 60, 502: 20 };
+    const figures = {
+      ...{ answered: { 200: 1_500, 404: 30, 500: 70, ...own }, ownAnswers: own, durations },
+      plans: [
+        { environment: "production", plan: "free", admitted: 7, refused: 50 },
+        { environment: "production", plan: "pro", admitted: 9, refused: 30 },
+      ],
+      ...{ bans: { imposed: 25, inForce: 4, edition: 1 }, inFlight: 13, tunnels: 5 },
+      ...{ charged: 1_234, forwards: 1_200, workers: { serving: 2, restarts: 6 }, checks: CHECKS },
+      gateways: [
+        gateway({ requestsPerSecond: 3, refusalsPerSecond: 1 }),
+        gateway({ requestsPerSecond: 4, refusalsPerSecond: 2 }),
+      ],
+    };
+    const page = await pageOf("", figures, { readings: [reading] });
+    const tiles = page.locator("[data-tile]");
+    await eventually(async () => {
+      assert.deepEqual(
+        (await tiles.allInnerTexts()).map((text) => text.split(/\n+/)),
+        [
+          ["Requests a second, all 2 gateways", "7/s"],
+          ["Refused a second, all 2 gateways", "3/s"],
+          ["Requests a second", "75/s", "1,750 since the start"],
+          ["Refused a second", "11/s", "110 since the start"],
+          ["Over quota or banned", "6/s", "80 since the start"],
+          ["Answered 5xx a second", "9/s", "90 since the start"],
+          ["Bans in force", "4", "25 imposed since the start"],
+          ["In flight", "13", "5 of them tunnels"],
+          ["Units charged", "1,234", "1,200 forwarded"],
+          ["99 % answered within", "1.0 s", "mean 4 ms"],
+        ],
+      );
+    });
+    assert.deepEqual(await page.locator(".legend div").allInnerTexts(), [
+      ...["all\n75/s", "answered 5xx\n9/s"],
+      ...["all\n11/s", "429\n6/s", "401, 403\n3/s"],
+      ...["mean\n4 ms", "95 % within\n100 ms", "99 % within\n1.0 s"],
+      ...["in force\n4", "imposed\n12/min"],
+    ]);
+    assert.deepEqual(await cells(page, "Checks"), [
+      ["config", "ok", ""],
+      ["keys", "failing", "the file is gone"],
+    ]);
+    await page.getByText(/ · 2 workers, 6 restarts · /).waitFor();
+  });
+});
+
+describe("the head of the page", () => {
+  it("names each check that fails, with its reason", async () => {
+    const page = await pageOf("plans", { checks: { ...CHECKS, store: { ok: false } } });
+    await page.getByText("Not ready", { exact: true }).waitFor();
+    await page.getByText("keys: the file is gone; store: failing", { exact: true }).waitFor();
+  });
+
+  it("offers no section that the gateway cannot fill, and an account only what it can do", async () => {
+    const { account } = await house.issue();
+    const routes = ["POST /api/bans", "POST /api/accounts/:id/resume"];
+    const page = await pageOf(`accounts/${account}`, {}, { routes });
+    const buttons = page.locator(".heading button");
+    await eventually(async () => {
+      assert.deepEqual(await buttons.allInnerTexts(), ["Add key", "Ban"]);
+    });
+    const sections = await page.locator("#sections a").allInnerTexts();
+    assert.ok(sections.includes("Events") && !sections.includes("Explain"), sections.join());
+  });
+});
+
+describe("the list of gateways", () => {
+  it("has the state of each with its reason, and no rates of one that is silent", async () => {
+    const rates = { requestsPerSecond: 12, refusalsPerSecond: 2 };
+    const page = await pageOf("gateways", {
+      gateways: [
+        gateway({ name: "a", state: "ready", ...rates, self: true }),
+        gateway({ name: "b", state: "not ready", why: "the store is away", ...rates }),
+        gateway({ name: "c", state: "draining", ...rates, storeMs: null }),
+        gateway({ name: "d", state: "silent", age: 75, ...rates, differs: ["config"] }),
+      ],
+    });
+    await eventually(async () => {
+      assert.deepEqual(
+        (await cells(page, "Gateways")).map((row) => row.slice(0, 5)),
+        [
+          ["a\nthis one", "ready", "12/s", "2/s", "3 ms"],
+          ["b", "not ready\nthe store is away", "12/s", "2/s", "3 ms"],
+          ["c", "draining", "12/s", "2/s", "–"],
+          ["d\nother configuration", "silent\nno news for 75 s", "–", "–", "3 ms"],
+        ],
+      );
+    });
+    const colours = page.locator("td:nth-child(2) .badge");
+    assert.deepEqual(await colours.evaluateAll((all) => all.map(({ className }) => className)), [
+      "badge good",
+      "badge bad",
+      "badge warn",
+      "badge bad",
+    ]);
+    await page.getByText("4 gateways: 48/s requests, 8/s refused", { exact: true }).waitFor();
+  });
+});
+
+describe("the configuration", () => {
+  it("says why the last reload was refused", async () => {
+    const checks = { ...CHECKS, config: { ok: false, why: "plans is missing" } };
+    const page = await pageOf("configuration", { checks });
+    await page.getByText(/last reload refused\s*plans is missing$/).waitFor();
+  });
+});
+
+describe("before the first figures", () => {
+  it("each section that lives on them says that it waits, and the clock is that of the answers", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    await page.addInitScript("const real = Date.now; Date.now = () => real() + 86_400_000;");
+    await page.route("**/api/events", () => {});
+    await page.goto(`${house.adminUrl}/#/`);
+    await page.getByText("Connecting", { exact: true }).waitFor();
+    await page.locator("[data-tile=waiting]").waitFor();
+    for (const name of ["Gateways", "Backends", "Events"]) {
+      await page.getByRole("link", { name }).click();
+      await page.getByRole("heading", { level: 1, name }).waitFor();
+      await page.getByText("Waiting for the first figures…", { exact: true }).waitFor();
+    }
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await eventually(async () => {
+      const created = (await cells(page, "Keys"))[0]?.[4];
+      assert.match(created ?? "", /^now$|^\d+ (?:s|min) ago$|^in 1 s$/);
+    });
+  });
+});
