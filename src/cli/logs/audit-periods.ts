@@ -77,7 +77,7 @@ function rangeOf({ day, month }: AskedPeriod) {
 function windowBalance(
   inputs: AuditInputs,
   counts: CountReport,
-  { window, used, from, to, keys }: CountReport["windows"][number],
+  { window, used, from, keys }: CountReport["windows"][number],
 ): Balance | undefined {
   const { config, ledger, incidents, span } = inputs;
   const { account, environment, plan, created, at } = counts;
@@ -94,7 +94,7 @@ function windowBalance(
     ...{ ...name, window },
     ...judge({
       ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
-      ...openIn(inputs, name, { ...period, toMs: Math.min(to, at + 1) }, meter),
+      ...openIn(inputs, name, period, meter),
       ...commonEvidence(inputs, name, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [

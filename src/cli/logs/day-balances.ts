@@ -106,15 +106,16 @@ export function lateUnits(
   const byId = new Map(rows.map((row) => [idOf(row), row]));
   const late = new Map<DayRow, number>();
   const over = (row: DayRow) => {
-    return row.counted + row.lost - row.sum.charged - row.sum.atEdge - (late.get(row) ?? 0);
+    return row.counted + row.lost - row.sum.charged - row.sum.atEdge;
   };
-  for (const row of rows.toSorted((a, b) => a.day - b.day)) {
+  for (const row of rows) {
     const next = byId.get(idOf({ ...row, day: row.day + 1 }));
     if (next === undefined || !isReturnDay(next.day)) continue;
     const units = Math.min(-over(row), over(next));
     if (units <= 0) continue;
-    late.set(row, (late.get(row) ?? 0) - units);
-    late.set(next, (late.get(next) ?? 0) + units);
+    // A day that lacks units gives to the next one alone, and one that has too many takes from the one before.
+    late.set(row, -units);
+    late.set(next, units);
   }
   return late;
 }

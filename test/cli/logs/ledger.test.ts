@@ -60,6 +60,28 @@ describe("the window of keys in a ledger", () => {
   });
 });
 
+describe("the window of an operation in a ledger", () => {
+  it("has its requests, HEAD as GET, and none of another operation", () => {
+    const limit = { window: "minute", limit: 9, part: { id: "GET /v1/pets", name: "listPets" } };
+    const operation = { method: "GET", template: "/v1/pets", limits: { windows: [limit] } };
+    const routes = { operations: [operation] };
+    const environments = [{ name: "production", routes, services: [] }];
+    const windows = [{ window: "listPets.minute", used: 0, from: FROM, to: FROM + 60_000 }];
+    const counts = [{ ...ACME, plan: "free", created: null, at: AT, windows }];
+    const ledger = new Ledger(counts, environments as never);
+    for (const [method, route, charged] of [
+      ["GET", "/v1/pets", 1],
+      ["HEAD", "/v1/pets", 2],
+      ["POST", "/v1/pets", 4],
+      ["GET", "/v1/pets/{petId}", 8],
+    ] as const) {
+      const line = { env: "production", account: "acme", method, route, charged, time: AT };
+      ledger.request({ ...line, decidedAt: FROM } as unknown as LoggedRequest);
+    }
+    assert.equal(ledger.of("production", "acme")?.windows.get("listPets.minute")?.charged, 3);
+  });
+});
+
 describe("lost settlements in a ledger", () => {
   it("are of the day that they name, and of none where that is no day", () => {
     const lost = (day: unknown): LoggedEvent => ({

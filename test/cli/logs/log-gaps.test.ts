@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { LogGaps } from "../../../src/cli/logs/log-gaps.ts";
+import type { Calendar } from "../../../src/core/quota/calendar.ts";
+import type { LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 
 /** The changes that a log may tell, and the words in which `audit` and `plans try` name them. */
 const CHANGES: readonly (readonly [Record<string, unknown> & { msg: string }, RegExp])[] = [
@@ -27,5 +29,21 @@ describe("a log in which something changed", () => {
     for (const msg of ["serving", "constructor", "toString"]) gaps.event({ msg });
     gaps.event({ msg: "event", kind: "quota" });
     assert.deepEqual(gaps.describe("day"), []);
+  });
+});
+
+describe("a log that begins inside the longest window", () => {
+  it("lacks what was charged before it, in the earliest month of the accounts", () => {
+    const gaps = new LogGaps();
+    const time = Date.UTC(2026, 9, 7);
+    gaps.request({ time, decidedAt: time } as unknown as LoggedRequest);
+    const since = (...calendars: Calendar[]) => {
+      return /its month at (\S+)/.exec(gaps.describe("month", calendars).join())?.[1];
+    };
+    const [early, late] = [15, 3].map((day) => [{ day, fromMs: 0 }] as const);
+    assert.equal(since(), "2026-10-01");
+    assert.equal(since(late as Calendar), "2026-10-01");
+    assert.equal(since(late as Calendar, early as Calendar), "2026-09-15");
+    assert.deepEqual(gaps.describe("day"), [], "it begins with its day");
   });
 });

@@ -49,10 +49,14 @@ function inputsOf(
   span.line(NOON - 40 * DAY_MS);
   span.line(NOON + 2 * DAY_MS);
   for (const line of lines) ledger.request(lineOf(line));
-  for (const event of events) ledger.event(event);
+  const incidents = new Incidents();
+  for (const event of events) {
+    ledger.event(event);
+    incidents.event(event);
+  }
   return {
     config: { plans: new Map(), historyMs: 400 * DAY_MS },
-    ...{ ledger, span, incidents: new Incidents(), alive: 1 },
+    ...{ ledger, span, incidents, alive: 1 },
     ...{ openBefore: open, openAfter: open },
   };
 }
@@ -150,6 +154,14 @@ describe("the audit of a meter's window", () => {
     const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 } }];
     assert.equal(judgeWindow(6500, { lines, open })[0], "explained");
     assert.equal(judgeWindow(6501, { lines, open })[0], "drift");
+    assert.equal(judgeWindow(2000, { lines: [], open })[0], "explained", "no line has the meter");
+    assert.equal(judgeWindow(2001, { lines: [], open })[0], "drift");
+  });
+
+  it("excuses all that it lacks where charges were lost, as their lines tell no units of meters", () => {
+    const events = [{ msg: "charges_lost", units: 1, time: NOON }];
+    assert.equal(judgeWindow(1, { lines, events })[0], "explained");
+    assert.equal(judgeWindow(4501, { lines, events })[0], "drift");
   });
 
   it("explains a reset while answers were under way, and settlements that were lost", () => {

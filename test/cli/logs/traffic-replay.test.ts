@@ -110,6 +110,7 @@ describe("traffic that is tried again", () => {
       { ...limited, code: "store_unavailable" },
       { ...limited, code: undefined },
       { ...limited, windows: own("key.day") },
+      { ...limited, windows: [...own("key.day"), ["minute", 8, 9, 1]] },
       { ...limited, windows: [...own("key.day"), ...own("minute")] },
       { ...limited, windows: own("minute"), by: "local" },
       { plan: "gone" },
@@ -119,11 +120,47 @@ describe("traffic that is tried again", () => {
     assert.deepEqual(replay.left(), [
       "1 request was answered store_unavailable",
       "1 request was answered at once",
-      "1 request was refused by a limit of one key, which is not tried",
+      "2 requests were refused by a limit of one key, which is not tried",
       "1 request was refused by a gateway's share, and tried all the same",
       "2 requests were not tried, since plan gone has no windows for them",
     ]);
     assert.deepEqual([replay.requests, replay.accounts, replay.longest], [3, 1, "day"]);
+  });
+
+  it("takes a line of an older version for decided when its request began", async () => {
+    const config = await configOf("{ minute: 1, day: 1000 }", "bans: off");
+    const ended = (atMs: number, durationMs: number) => {
+      return { ...line(0, "acme", "GET"), time: START_MS + atMs, durationMs, decidedAt: undefined };
+    };
+    const limited = (second: LoggedRequest) => replayed(config, [ended(500, 0), second]).length;
+    assert.deepEqual([limited(ended(60_500, 1_000)), limited(ended(60_500, 400))], [1, 0]);
+  });
+
+  it("names the plan that an account was on last", async () => {
+    const config = await configOf("{ minute: 1, day: 1000 }", "bans: off");
+    const lines = ["free", "free", "pro"].map((plan, n) => ({ ...line(n, "acme", "GET"), plan }));
+    const [found] = replayed(config, lines);
+    assert.deepEqual([found?.plan, found?.limited], ["pro", 1]);
+  });
+
+  it("counts the months of an account from its own anchor, and those of the others from the first", async () => {
+    const config = await configOf("{ month: 1 }", "bans: off");
+    const anchored = { calendar: [{ day: 15, fromMs: 0 }] };
+    const accounts = ["plain", "anchored"].map((id) => ({
+      ...{ id, environment: "production", plan: "free", limits: [], meta: {}, createdMs: 0 },
+      ...(id === "anchored" && anchored),
+    }));
+    const replay = new TrafficReplay({
+      ...{ plans: config, environments: config.environments, accounts },
+    });
+    for (const id of ["plain", "anchored"]) {
+      for (const day of [0, 19]) replay.add(line(day * 86_400, id, "GET"));
+    }
+    assert.deepEqual(
+      [...replay.tried()].map(({ account, limited }) => [account, limited]),
+      [["plain", 1]],
+    );
+    assert.deepEqual(replay.calendars, [anchored.calendar]);
   });
 
   it("names five accounts that are on another plan now, and how many more there are", async () => {
