@@ -119,6 +119,8 @@ class MeteredConnection {
     this.#aheadBytes -= piece.length;
     if (this.#aheadBytes < AHEAD_BYTES_MAX && this.#socket.isPaused()) this.#socket.resume();
     this.#parse.call(this.#socket, piece);
+    // The parser has the socket read on at the end of each request, whatever waits.
+    this.#pauseIfFull();
     if (this.#hasMore) this.#turns.ask(this);
     return true;
   }
@@ -135,7 +137,7 @@ class MeteredConnection {
   readonly #onData = (chunk: Buffer): void => {
     this.#ahead.push(chunk);
     this.#aheadBytes += chunk.length;
-    if (this.#aheadBytes >= AHEAD_BYTES_MAX) this.#socket.pause();
+    this.#pauseIfFull();
     this.#turns.ask(this);
   };
 
@@ -143,6 +145,10 @@ class MeteredConnection {
     this.#ended = true;
     this.#turns.ask(this);
   };
+
+  #pauseIfFull(): void {
+    if (!this.#given && this.#aheadBytes >= AHEAD_BYTES_MAX) this.#socket.pause();
+  }
 
   #finishInput(): void {
     this.#given = true;

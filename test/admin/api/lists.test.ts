@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { pageResponse } from "../../../src/admin/api/pagination.ts";
 import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
 
 const FREE = { environment: "production", plan: "free" };
@@ -120,6 +121,18 @@ describe("a search for accounts", () => {
 });
 
 describe("pages of a list", () => {
+  it("have 1,000 entries unless told, and the last one, though it is full, has no way to a next one", () => {
+    const all = Array.from({ length: 2_000 }, (_, i) => ({ id: `a-${i}` }));
+    const pageOf = (text: string) => {
+      const query = new URLSearchParams(text);
+      const { body, fields } = pageResponse(all, { path: "/api/x", query }, (page) => page);
+      return [JSON.parse(String(body)).length, fields.join(" ")];
+    };
+    const next = 'X-Total-Count 2000 Link </api/x?after=a-999>; rel="next"';
+    assert.deepEqual(pageOf(""), [1_000, next]);
+    assert.deepEqual(pageOf("after=a-999"), [1_000, "X-Total-Count 2000"]);
+  });
+
   it("have every entry once, in order and in reverse, and say how many there are", async () => {
     await using house = await openAdminHouse();
     const made = ["a-1", "a-2", "a-3", "a-4", "a-5"];

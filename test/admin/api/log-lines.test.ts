@@ -33,6 +33,15 @@ describe("what an operator does over the API", () => {
     assert.deepEqual(linesOf(house, "key_changed"), [{ key: id }]);
   });
 
+  it("stands in the log: a ban from the instant of its decision to its end", async () => {
+    const nowMs = Date.UTC(2026, 9, 21, 12, 0, 0, 250);
+    await using house = await startTestGateway({ now: () => nowMs });
+    const { account } = await house.issue();
+    await write(house, "POST", "/api/bans", { id: account, for: "90s" });
+    const [ban] = house.said.filter(({ kind }) => kind === "ban");
+    assert.deepEqual([ban?.decidedAt, ban?.until], [nowMs, Math.ceil((nowMs + 90_000) / 1_000)]);
+  });
+
   it("stands in the log with the records that a command changed through it", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

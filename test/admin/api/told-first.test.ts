@@ -44,6 +44,37 @@ it("the last use of keys and the calls of deprecated operations are told to the 
   assert.equal(house.made.flushes, asked.length, "accounts show neither");
 });
 
+it("the usage by day is told to the store before its first page, and not again for the rest", async () => {
+  await using house = await openAdminHouse();
+  Object.assign(house.config, { historyMs: 30 * 86_400_000 });
+  for (const [query, flushes] of [
+    ["", 1],
+    ["?after=acme+2026-05-01", 1],
+    ["?days=2", 2],
+  ] as const) {
+    assert.equal((await house.ask("GET", `/api/history${query}`)).status, 200);
+    assert.equal(house.made.flushes, flushes, query);
+  }
+});
+
+it("changes of records that are none are refused, and no fault of the gateway", async () => {
+  await using house = await openAdminHouse();
+  const whole = { record: "key", before: null, after: "{}" };
+  for (const change of [
+    ...[null, 7, {}, { ...whole, record: "plan" }, { ...whole, before: undefined }],
+    ...[
+      { ...whole, before: 1 },
+      { ...whole, after: undefined },
+    ],
+  ]) {
+    const got = await house.ask("PATCH", "/api/records", { body: { changes: [change] } });
+    const { code, message } = got.json();
+    assert.deepEqual([got.status, code], [400, "bad_request"], JSON.stringify(change));
+    assert.match(String(message), /"changes" must be a list of \{"record": /);
+  }
+  assert.deepEqual(house.logged, []);
+});
+
 it("a body of one mistake or many names each, and what is expected in its place", async () => {
   await using house = await openAdminHouse();
   for (const [path, body, message] of [

@@ -77,6 +77,7 @@ describe("GET /api/events", () => {
     assert.ok(each(all).every(({ status }) => status === 200));
     const refused = await fetch(`${house.adminUrl}/api/events`);
     assert.equal(refused.status, 503);
+    assert.equal(refused.headers.get("retry-after"), "5");
     assert.equal(((await refused.json()) as { code: string }).code, "too_many_watchers");
     leave.abort();
     await eventually(async () => (await read(`${house.adminUrl}/api/events`, 1)).length > 0);
@@ -112,6 +113,23 @@ describe("the stream", () => {
     await sleep(60);
     assert.ok(readings <= last + 1);
     assert.equal(stream.clientCount, 0);
+  });
+
+  it("keeps a reader that takes what there is now and then, however often it does not", async () => {
+    let ticks = 0;
+    const late = new Watcher();
+    const stream = new EventStream({
+      ...{ everyMs: 2, watchersMax: 1, token: () => "", begin: () => {} },
+      read: async () => {
+        ticks += 1;
+        late.writableNeedDrain = ticks % 10 !== 0;
+        return [{ event: "tick", data: String(ticks) }];
+      },
+    });
+    stream.open({}).stream?.(late as never);
+    await eventually(() => late.destroyed || ticks >= 50);
+    assert.equal(late.destroyed, false);
+    stream.close();
   });
 
   it("cuts a reader that takes nothing, and goes on for the others", async () => {

@@ -37,12 +37,19 @@ async function openHeld(rest: string) {
     got += piece;
   });
   const closed = once(client, "close");
+  closed.catch(() => {});
   client.write(REQUEST + rest);
   const [socket] = (await accepted) as [Socket];
   await eventually(() => assert.ok(held));
   return {
     ...{ client, socket, errors, closed },
     got: () => got,
+    /** Answers the request that is held, and waits until the next one is. */
+    answerOne: async () => {
+      const first = held;
+      first?.();
+      await eventually(() => assert.notEqual(held, first));
+    },
     answer: () => {
       isLet = true;
       held?.();
@@ -62,6 +69,22 @@ it("a connection of which too much waits for an answer is read no further until 
   held.answer();
   await eventually(() => assert.equal(held.got().match(/ 200 OK/g)?.length, REQUESTS));
   assert.equal(held.socket.isPaused(), false);
+});
+
+it("a connection of which too much still waits after an answer is read no further", async () => {
+  const small = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  await using held = await openHeld(small.repeat(10) + REQUEST.repeat(100));
+  await eventually(() => assert.ok(held.socket.isPaused()));
+  for (let i = 0; i < 8; i++) await held.answerOne();
+  assert.ok(held.socket.bytesRead < READ_BYTES_MAX, `${held.socket.bytesRead} bytes`);
+});
+
+it("a client that goes on for more than a MiB after a refusal is cut off", async () => {
+  await using held = await openHeld(`BROKEN\r\n\r\n${"x".repeat(16 * 1_048_576)}`);
+  const cut = once(held.socket, "close");
+  held.answer();
+  await cut;
+  assert.ok(held.socket.bytesRead < 2 * 1_048_576, `${held.socket.bytesRead} bytes`);
 });
 
 it("what a client has sent after a refusal is read to its end, though more waited than may", async () => {

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { API_ROUTES } from "../../../src/admin/api/routes.ts";
+import { findPageFile } from "../../../src/admin/page-files.ts";
 import { each } from "../../support/each.ts";
 import { codeOf, longFunctions } from "../../support/source.ts";
 import { openAdminHouse } from "../admin-house.ts";
@@ -22,6 +23,14 @@ function namedIn(text: string): string[] {
 }
 
 describe("the files of the page", () => {
+  it("are read once, whoever asks, and what is no path of the page is none of them", async () => {
+    const [first, again] = await Promise.all([findPageFile("/"), findPageFile("/")]);
+    assert.ok(first !== undefined && first === again && first === (await findPageFile("/")));
+    for (const path of ["/page", "/page/", "/page/nothing.js", "/page/index.html", "/main.js"]) {
+      assert.equal(await findPageFile(path), undefined, path);
+    }
+  });
+
   it("are served without a token, under a policy that allows this origin alone", async () => {
     await using house = await openAdminHouse();
     const paths = [
