@@ -183,7 +183,7 @@ describe("the numbers of the page", () => {
       }),
     );
     await page.getByLabel("Request id").fill("nobody-sent-this");
-    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Explain" }).click();
     await page.getByText(/^No refusal with this request id/).waitFor();
     assert.deepEqual(complaints, []);
   });

@@ -36,6 +36,8 @@ describe("keys by stdin", () => {
     assert.equal((await keys(made.key, "revoke", "-")).out, `Key ${made.id} is revoked\n`);
     assert.match((await keys(made.key, "find", "-")).out, /state +revoked/);
     assert.equal((await keys("", "find", "-")).status, 64);
+    assert.equal((await keys("no key", "revoke", "-")).status, 64);
+    assert.equal((await keys(KEY, "revoke", "-")).status, 1, "it is not known");
     assert.equal((await keys(made.key, "find", made.id)).status, 64);
   });
 

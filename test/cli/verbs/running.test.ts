@@ -41,6 +41,7 @@ describe("status and reload", () => {
 
     const reloaded = await ask("reload", "--json");
     assert.deepEqual([reloaded.status, jsonOf(reloaded)], [0, { hash: config }]);
+    assert.match((await runVerb(["reload", ...at])).out, /: \w{8} is in force\n$/);
     await gateway.stop();
     const { code, stdout } = await gateway.exited;
     assert.equal(code, 0);
