@@ -232,7 +232,7 @@ class ClusterMap {
         if (listener === next && !this.#closed)
           setTimeout(() => void begin(), REFRESH_PAUSE_MS).unref();
       });
-      subscribeOn(next, channel, subscriber);
+      subscribeOn(next, [channel], subscriber);
     };
     void begin();
     return { restart: () => listener?.disconnect() };

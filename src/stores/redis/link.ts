@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import type { Command, Redis, RedisOptions } from "ioredis";
 import type { HostPort } from "../../core/address.ts";
 import { ShortLivedCommand } from "./short-lived-command.ts";
-import type { StoreFailure } from "./store-failure.ts";
+import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
 
 /** Options of a connection. A link here leaves replies in the shapes of RESP 2. */
 export type LinkOptions = RedisOptions & { replyMapping: "legacy" };
@@ -33,6 +33,8 @@ export type Subscriber = {
   up(): void;
   /** Called when the subscription is lost, until `up`. */
   down(): void;
+  /** Called each time that the server refuses the subscription. It is asked for again. */
+  refused(failure: StoreFailure): void;
 };
 
 /** `code` as in a StoreFailure, if the server said why. */
@@ -92,17 +94,32 @@ export function sendOn(
   return redis.sendCommand(command as unknown as Command) as Promise<unknown>;
 }
 
-/** Subscribes each time the connection is ready. */
-export function subscribeOn(redis: Redis, channel: string, subscriber: Subscriber): void {
+const REFUSED_PAUSE_MS = 1_000;
+
+/**
+ * Subscribes each time the connection is ready. A server that refuses is asked again at a pace: a new
+ * connection would be refused too, many times a second.
+ */
+export function subscribeOn(
+  redis: Redis,
+  channels: readonly string[],
+  subscriber: Subscriber,
+): void {
+  let again: NodeJS.Timeout | undefined;
+  const onRefusal = (error: unknown) => {
+    const failure = toStoreFailure(error);
+    if (failure.code === "unreachable") return redis.disconnect(true);
+    subscriber.refused(failure);
+    again = setTimeout(ask, REFUSED_PAUSE_MS).unref();
+  };
+  const ask = () => void redis.subscribe(...channels).then(() => subscriber.up(), onRefusal);
   redis.on("error", () => undefined);
-  redis.on("close", () => subscriber.down());
-  redis.on("message", (_channel: string, text: string) => subscriber.message(text));
-  redis.on("ready", () => {
-    redis.subscribe(channel).then(
-      () => subscriber.up(),
-      () => redis.disconnect(true),
-    );
+  redis.on("close", () => {
+    clearTimeout(again);
+    subscriber.down();
   });
+  redis.on("message", (_channel: string, text: string) => subscriber.message(text));
+  redis.on("ready", ask);
   redis.connect().catch(() => undefined);
 }
 

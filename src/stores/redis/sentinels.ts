@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
-import { atHost, type LinkOptions, sendOn } from "./link.ts";
+import { atHost, type LinkOptions, sendOn, subscribeOn } from "./link.ts";
 import {
   type StoreFailure,
   toCommandFailure,
@@ -168,14 +168,14 @@ class WatchedSentinel {
       redis.on("error", (error) => {
         this.why = toStoreFailure(error);
       });
-      redis.connect().catch(() => undefined);
     }
+    this.#asked.connect().catch(() => undefined);
     this.#asked.on("ready", () => void this.ask());
     this.#asked.on("close", () => this.#take(undefined));
-    this.#heard.on("ready", () => {
-      this.#heard.subscribe(...EVENTS).catch(() => this.#heard.disconnect(true));
-    });
-    this.#heard.on("message", () => void this.ask());
+    // A Sentinel that cannot be heard is asked all the same.
+    const nothing = () => undefined;
+    const message = () => void this.ask();
+    subscribeOn(this.#heard, EVENTS, { message, up: nothing, down: nothing, refused: nothing });
     this.#askLater();
   }
 

@@ -139,7 +139,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     subscribe: (channel, subscriber) => {
       const listener = open();
       others.push(listener);
-      subscribeOn(listener, channel, subscriber);
+      subscribeOn(listener, [channel], subscriber);
       return { restart: () => listener.disconnect(true) };
     },
     master: async () => (await route?.master()) ?? "",

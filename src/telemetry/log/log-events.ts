@@ -143,6 +143,12 @@ export const LOG_EVENTS = {
     members: ["store", "maxmemoryPolicy"],
     meaning: "Its policy is `noeviction` now",
   },
+  store_right_missing: {
+    level: "error",
+    members: ["store", "why"],
+    meaning:
+      "The user of Redis lacks a [right](../operations.md#rights) by which gateways tell each other of changes; requests are decided",
+  },
   store_eviction_unknown: {
     level: "debug",
     members: ["store", "why"],

@@ -105,6 +105,41 @@ describe("a store with a password", () => {
   });
 });
 
+describe("a store that denies what gateways tell each other by", () => {
+  it("is told by the right, once until it is granted, and is not connected to again and again", async (t) => {
+    const redis = await server(t);
+    const admin = await redis.client();
+    const less = LEAST.filter((rule) => !/subscribe|publish|get$/.test(rule)).concat("+hget");
+    await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
+    const url = `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`;
+    const { store, told } = await opened(t, url);
+    await assert.rejects(store.invalidateEverywhere([account("a")]), /permission/);
+    const missing = () => told.filter(({ message }) => message === "store_right_missing");
+    const named = () =>
+      missing().map(({ details }) => / to ([A-Z]+ \S+),/.exec(String(details?.why))?.[1]);
+    const all = ["GET tg:{0}:version", "PUBLISH tg:events", "SUBSCRIBE tg:events"];
+    await eventually(() => assert.deepEqual(named().toSorted(), all));
+
+    const refusals = async () =>
+      Number(/cmdstat_get:.*rejected_calls=(\d+)/.exec(await admin.info("commandstats"))?.[1]);
+    const connections = async () =>
+      Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))?.[1]);
+    const [refused, connected] = [await refusals(), await connections()];
+    await eventually(async () => assert.ok((await refusals()) >= refused + 2), { everyMs: 100 });
+    assert.equal(await connections(), connected);
+    assert.deepEqual(named().toSorted(), all);
+
+    await admin.call("ACL", "SETUSER", "gate", ...LEAST);
+    await eventually(async () => {
+      assert.deepEqual(await admin.pubsub("NUMSUB", "tg:events"), ["tg:events", 1]);
+    });
+    await store.invalidateEverywhere([account("a")]);
+    await admin.call("ACL", "SETUSER", "gate", "-publish");
+    await assert.rejects(store.invalidateEverywhere([account("a")]), /permission/);
+    assert.deepEqual(named().slice(3), ["PUBLISH tg:events"]);
+  });
+});
+
 describe("a store whose greeting fails", () => {
   async function userWith(t: TestContext, rights: readonly string[]) {
     const redis = await server(t);
@@ -122,6 +157,7 @@ describe("a store whose greeting fails", () => {
     assert.deepEqual(new Set(failures.map(({ code }) => code)), new Set(["NOPERM"]));
     assert.ok(each(failures).every(({ executed }) => executed === "no"));
     assert.match(String(store.health().why), /permission/);
+    assert.deepEqual(Object.keys(store.health()), ["ok", "why"], "as /readyz tells it");
     assert.equal(await admin.dbsize(), 0, "nothing was written to database 0");
   });
 

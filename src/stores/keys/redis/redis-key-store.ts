@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
 import type { Reporter } from "../../../telemetry/log/log.ts";
+import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
@@ -75,7 +76,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #remote: RedisRecords;
   readonly #copy: DiskCopy | undefined;
   readonly #reports: RecordReports;
-  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "watch">;
+  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "report" | "watch">;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #seen: Snapshot | undefined;
   #ready = false;
@@ -142,12 +143,13 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
 
   /** Refreshes until closed: at each message, and at intervals. Never rejects. */
   async #follow(): Promise<void> {
-    this.#subscription = this.#link.subscribe(this.#remote.channel, {
-      // Any client may publish there: a message is only a reason to read the records.
-      message: () => void this.#look(false),
-      up: () => void this.#look(false),
-      down: () => undefined,
-    });
+    const { report, address } = this.#options;
+    const { channel } = this.#remote;
+    // Any client may publish there: a message is only a reason to read the records.
+    const look = () => void this.#look(false);
+    const heard = { message: look, up: look };
+    const tell = deniedReporter(address.shown, report);
+    this.#subscription = this.#link.subscribe(channel, tellingRefused(tell, channel, heard));
     await this.#look(false);
     this.#next();
   }

@@ -1,3 +1,4 @@
+import type { TellDenied } from "../../redis/denied-rights.ts";
 import type { StoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
@@ -24,6 +25,7 @@ export type AccountChangesOptions = {
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
   /** See InvalidationsOptions. */
   readonly probed: (failure: StoreFailure | undefined) => void;
+  readonly tellDenied: TellDenied;
 };
 
 /** Tells all gateways about changes of accounts, and this one about those of the others. */
@@ -33,7 +35,7 @@ export class AccountChanges {
   readonly #pending: PendingEvents;
 
   constructor(options: AccountChangesOptions) {
-    const { shared, prefix, answers, probed } = options;
+    const { shared, prefix, answers, probed, tellDenied } = options;
     this.#options = options;
     this.#pending = new PendingEvents(shared, prefix);
     this.#events = createInvalidations({
@@ -43,6 +45,7 @@ export class AccountChanges {
       forget: (id) => answers.invalidate(id === undefined ? undefined : parseAccountId(id)),
       pending: () => this.#tellPending(),
       probed,
+      tellDenied,
     });
   }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
+import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
@@ -33,6 +34,7 @@ export type InvalidationsOptions = {
   readonly pending: () => void;
   /** Called once a second with the result of a probe: undefined if the store replied. */
   readonly probed: (failure: StoreFailure | undefined) => void;
+  readonly tellDenied: TellDenied;
 };
 
 /** Together a second: a number is read at intervals, and its message comes by another connection. */
@@ -67,7 +69,7 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
     versionKey: `${options.prefix}:{0}:version`,
   };
   const hearing = new InvalidationSubscriber(options, place);
-  const telling = new InvalidationPublisher(options.shared, place);
+  const telling = new InvalidationPublisher(options, place);
   return {
     publish: (id) => telling.send(id),
     publishAll: (ids) => telling.sendAll(ids),
@@ -96,6 +98,7 @@ class InvalidationSubscriber {
   readonly #learn: InvalidationsOptions["learn"];
   readonly #pending: () => void;
   readonly #probed: InvalidationsOptions["probed"];
+  readonly #tellDenied: TellDenied;
   readonly #subscription: { restart(): void };
   #seen: number | undefined;
   #missed: number | undefined;
@@ -103,7 +106,7 @@ class InvalidationSubscriber {
   #closed = false;
 
   constructor(
-    { shared: { link }, forget, learn, pending, probed }: InvalidationsOptions,
+    { shared: { link }, forget, learn, pending, probed, tellDenied }: InvalidationsOptions,
     place: InvalidationChannel,
   ) {
     this.#link = link;
@@ -112,11 +115,10 @@ class InvalidationSubscriber {
     this.#learn = learn;
     this.#pending = pending;
     this.#probed = probed;
-    this.#subscription = link.subscribe(place.channel, {
-      message: (text) => this.#hear(text),
-      up: () => void this.#poll(),
-      down: () => undefined,
-    });
+    this.#tellDenied = tellDenied;
+    const heard = { message: (text: string) => this.#hear(text), up: () => void this.#poll() };
+    const { channel } = place;
+    this.#subscription = link.subscribe(channel, tellingRefused(tellDenied, channel, heard));
     void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
   }
 
@@ -154,7 +156,10 @@ class InvalidationSubscriber {
     try {
       const before = this.#seen;
       const reply = this.#link.send(versionKey, "get", [versionKey]);
-      const version = Number((await withTimeout(reply, POLL_LATE_MS)) ?? 0);
+      const answer = withTimeout(reply, POLL_LATE_MS);
+      const version = Number(
+        (await tellingDenied(this.#tellDenied, `GET ${versionKey}`, answer)) ?? 0,
+      );
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
       this.#probed(undefined);
@@ -197,21 +202,27 @@ class InvalidationSubscriber {
 /** Sends the messages of this gateway to the others. */
 class InvalidationPublisher {
   readonly #shared: QuotaClient;
+  readonly #tellDenied: TellDenied;
   readonly #place: InvalidationChannel;
   readonly #told = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
   readonly #counts = new Map<string, string>();
   #countsPause: NodeJS.Timeout | undefined;
 
-  constructor(shared: QuotaClient, place: InvalidationChannel) {
+  constructor(
+    { shared, tellDenied }: Pick<InvalidationsOptions, "shared" | "tellDenied">,
+    place: InvalidationChannel,
+  ) {
     this.#shared = shared;
+    this.#tellDenied = tellDenied;
     this.#place = place;
   }
 
   async send(what: string): Promise<void> {
     const { channel, origin, versionKey } = this.#place;
     const run = this.#shared.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
-    await withTimeout(run, ADMIN_LATE_MS);
+    const told = withTimeout(run, ADMIN_LATE_MS);
+    await tellingDenied(this.#tellDenied, `PUBLISH ${channel}`, told);
   }
 
   async sendAll(ids: readonly string[]): Promise<void> {

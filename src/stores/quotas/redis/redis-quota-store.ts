@@ -8,6 +8,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
+import { deniedReporter } from "../../redis/denied-rights.ts";
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
@@ -175,6 +176,7 @@ class RedisQuotaStore implements QuotaStore {
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },
+      tellDenied: deniedReporter(address.shown, report),
     });
     this.#tellLoss = lostCountReporter(address.shown, report, answers);
     this.#eviction = watchEviction(link, address.shown, report);
@@ -324,7 +326,8 @@ class RedisQuotaStore implements QuotaStore {
     const known = this.#outage.health() ?? { ok: why === undefined, why: why?.message ?? "" };
     // On a Cluster the fallback knows which part is unreachable. Otherwise the link knows why there
     // is no connection.
-    return known.ok || (!way.ok && !this.#link.clustered) ? way : known;
+    if (!known.ok && (way.ok || this.#link.clustered)) return known;
+    return way.ok ? way : { ok: false, why: way.why };
   }
 
   async close(): Promise<void> {

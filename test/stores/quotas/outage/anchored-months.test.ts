@@ -102,7 +102,7 @@ describe("while the store is unreachable, a month from an anchor", () => {
     const answers = new DecisionCache(() => nowMs);
     const start = (learn: Parameters<typeof createInvalidations>[0]["learn"]): Invalidations => {
       const nothing = () => undefined;
-      const more = { forget: nothing, pending: nothing, probed: nothing };
+      const more = { forget: nothing, pending: nothing, probed: nothing, tellDenied: nothing };
       const events = createInvalidations({ shared, prefix: "told", learn, ...more });
       open.push(events);
       return events;

@@ -43,7 +43,7 @@ function open(prefix: string, how: Behind = {}) {
   const link = behind(connectRedis({ address: server.address }), how, onUp);
   const shared = createQuotaClient(link, prefix, {});
   const events = createInvalidations({
-    ...{ shared, prefix, learn: () => {}, pending: () => {} },
+    ...{ shared, prefix, learn: () => {}, pending: () => {}, tellDenied: () => {} },
     forget: (id) => seen.dropped.push(id),
     probed: () => (seen.read += 1),
   });

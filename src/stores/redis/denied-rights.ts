@@ -1,0 +1,55 @@
+import type { Reporter } from "../../telemetry/log/log.ts";
+import type { Subscriber } from "./link.ts";
+import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
+
+/** Called with what the user may not do, or without a failure once it may. */
+export type TellDenied = (what: string, failure?: StoreFailure) => void;
+
+/**
+ * Reports a right that the user lacks for what gateways tell each other, once until it is granted:
+ * requests are decided without it, so nothing else would show it.
+ */
+export function deniedReporter(shown: string, report: Reporter): TellDenied {
+  const denied = new Set<string>();
+  return (what, failure) => {
+    if (failure === undefined) denied.delete(what);
+    if (failure?.code !== "NOPERM" || denied.has(what)) return;
+    denied.add(what);
+    const why = `the user has no right to ${what}, so gateways learn late of each other's changes: docs/operations.md lists the rights`;
+    report("error", "store_right_missing", { store: shown, why });
+  };
+}
+
+/** Settles as the answer does, and tells whether the user may have it. */
+export async function tellingDenied<T>(
+  tell: TellDenied,
+  what: string,
+  answer: Promise<T>,
+): Promise<T> {
+  try {
+    const reply = await answer;
+    tell(what);
+    return reply;
+  } catch (error) {
+    tell(what, toStoreFailure(error));
+    throw error;
+  }
+}
+
+/** A subscriber that tells whether the user may subscribe. */
+export function tellingRefused(
+  tell: TellDenied,
+  channel: string,
+  { message, up }: Pick<Subscriber, "message" | "up">,
+): Subscriber {
+  const what = `SUBSCRIBE ${channel}`;
+  return {
+    message,
+    up: () => {
+      tell(what);
+      up();
+    },
+    down: () => undefined,
+    refused: (failure) => tell(what, failure),
+  };
+}
