@@ -89,11 +89,15 @@ export function startProgram(
   return { pid: child.pid ?? 0, child, ...watched, ...enders(child, watched.exited) };
 }
 
+/**
+ * A bash whose stdin is a socket, as Node's pipes are, takes itself for a shell of rsh and reads
+ * `~/.bashrc`, unless `SHLVL` says that it runs in another shell.
+ */
 function smallEnv(): Record<string, string> {
   const { PATH = "", HOME = "", TMPDIR, NODE_COMPILE_CACHE } = process.env;
   const optional = { TMPDIR, NODE_COMPILE_CACHE };
   const given = Object.entries(optional).filter(([, value]) => (value ?? "") !== "");
-  return { PATH, HOME, ...(Object.fromEntries(given) as Record<string, string>) };
+  return { PATH, HOME, SHLVL: "1", ...(Object.fromEntries(given) as Record<string, string>) };
 }
 
 type Enders = Pick<RunningProcess, "stop" | "kill" | typeof Symbol.asyncDispose>;
