@@ -86,7 +86,7 @@ const NO_CONNECTION = "no connection";
 export function toCommandFailure(error: unknown, why: StoreFailure | undefined): StoreFailure {
   const failure = toStoreFailure(error);
   if (why === undefined || !failure.message.endsWith(NO_CONNECTION)) return failure;
-  return new StoreFailure(failure.code, why.message, failure.executed);
+  return new StoreFailure(why.code, why.message, failure.executed);
 }
 
 /**

@@ -67,6 +67,11 @@ class StoreFallback implements Fallback {
   });
   /** The buckets that just tripped, while other buckets are probed for the same outage. */
   #tripping: Set<number> | undefined;
+  /**
+   * An outage that began with a lost connection. It is told after the next probe, which knows what
+   * keeps a new one from being made.
+   */
+  #untold: StoreFailure | undefined;
   #beatsMissed = 0;
   #timer: NodeJS.Timeout | undefined;
   #hastened = false;
@@ -157,6 +162,7 @@ class StoreFallback implements Fallback {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+    this.#tellUntold();
     await this.#settlements.finish();
     const settled = this.#breakers.map((breaker) => {
       return breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
@@ -212,7 +218,8 @@ class StoreFallback implements Fallback {
     }
     const going = new Set([bucket]);
     if (!this.#shared.link.clustered) {
-      this.#tellAway(began, going);
+      if (began.code === "unreachable") this.#untold = began;
+      else this.#tellAway(began, going);
       return;
     }
     this.#tripping = going;
@@ -237,6 +244,11 @@ class StoreFallback implements Fallback {
     await Promise.all(open.map(look));
   }
 
+  #tellUntold(): void {
+    if (this.#untold !== undefined) this.#tellAway(this.#untold, new Set([0]));
+    this.#untold = undefined;
+  }
+
   #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
     const { onStoreFailure: mode } = this.#context.policy;
     this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
@@ -258,6 +270,7 @@ class StoreFallback implements Fallback {
     const away = this.#away();
     const beating = away.includes(0) ? undefined : this.#beat();
     const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
+    this.#tellUntold();
     const back = away.filter((_, i) => charged[i] !== undefined);
     if (back.length > 0) {
       const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
@@ -308,7 +321,9 @@ class StoreFallback implements Fallback {
       this.#beatsMissed = 0;
       return await breaker.recover();
     } catch (error) {
-      breaker.updateReason(toStoreFailure(error));
+      const failure = toStoreFailure(error);
+      breaker.updateReason(failure);
+      if (this.#untold !== undefined && failure.code !== "late") this.#untold = failure;
       return undefined;
     }
   }

@@ -117,6 +117,26 @@ describe("a store that is away when the gateway starts", () => {
   });
 });
 
+describe("a store that ends its connections and takes no new one", () => {
+  it("is told with what keeps it from connecting, not with the connection that is gone", async () => {
+    await using house = await openFallback(proxy);
+    await admit(house.store, 1);
+    await redis.config("SET", "requirepass", "other");
+    await redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    try {
+      await eventually(async () => {
+        await admit(house.store, 1);
+        assert.deepEqual(house.changes(), ["store_away"]);
+      });
+      const away = house.told.find(({ message }) => message === "store_away");
+      assert.equal(away?.details?.code, "NOAUTH", String(away?.details?.why));
+    } finally {
+      await redis.config("SET", "requirepass", "");
+    }
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away", "store_back"]));
+  });
+});
+
 describe("what a gateway does meanwhile", () => {
   it("is to admit from shares under `local` alone", async () => {
     await using house = await openFallback(proxy);

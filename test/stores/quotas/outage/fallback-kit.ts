@@ -69,7 +69,8 @@ export async function openFallback(
     gate: gate as Fallback,
     told,
     late,
-    changes: () => told.map(({ message }) => message).filter((each) => each.startsWith("store_")),
+    changes: () =>
+      told.map(({ message }) => message).filter((each) => /^store_(away|back)$/.test(each)),
     [Symbol.asyncDispose]: () => store.close(),
   };
 }
