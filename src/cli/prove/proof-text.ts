@@ -65,7 +65,7 @@ export function proofText(
     return `  ${broken.includes(name) ? bold("BROKEN") : "ok    "}  ${what.padEnd(36)}  ${count}`;
   });
   return `${[
-    `${gateways} ${gateways === 1 ? "gateway" : "gateways"}, store: ${store}, ${requests} requests: ${admitted} admitted, ${refused} refused, ${unanswered} without an answer`,
+    `${gateways} ${gateways === 1 ? "gateway" : "gateways"}, store: ${store}, ${requests} requests: ${admitted} units admitted, ${refused} requests refused, ${unanswered} without an answer`,
     ...(done.length > 0 ? [`Meanwhile ${done.join(" and ")}`] : []),
     ...(untried.length > 0 ? [`Not tried: ${untried.join(", ")}`] : []),
     ...lines,

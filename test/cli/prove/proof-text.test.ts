@@ -43,7 +43,7 @@ describe("the verdict of a proof", () => {
     );
     assert.equal(
       toldOf(change).lines.join("\n"),
-      `1 gateway, store: memory, 30 requests: 20 admitted, 10 refused, 14 without an answer
+      `1 gateway, store: memory, 30 requests: 20 units admitted, 10 requests refused, 14 without an answer
 Meanwhile the store was away for 2.5 s and the store failed over to 10.0.0.2:6379
 Not tried: no gateway was killed
   BROKEN  admitted over a limit                 1 in 4 windows
