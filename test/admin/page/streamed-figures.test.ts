@@ -31,7 +31,7 @@ async function pageOf(section: string, figures: object, hello: object = {}): Pro
   return page;
 }
 
-/** What a gateway told of itself, changed. */
+/** The message of a gateway about itself, changed. */
 function gateway(changes: object): object {
   const [own] = first.figures.gateways as object[];
   return { ...own, ...{ storeMs: 3, differs: [], self: false, why: null }, ...changes };

@@ -55,6 +55,19 @@ describe("the log at a terminal", () => {
     assert.ok(format(event, { env: {} })?.includes(`${ESCAPE}[1mserving`));
   });
 
+  it("has the status of each error in bold, from 400 on", () => {
+    const request = { level: "info", time, msg: "request", method: "GET", path: "/" };
+    for (const [status, isBold] of [
+      [200, false],
+      [399, false],
+      [400, true],
+      [503, true],
+    ] as const) {
+      const line = format({ ...request, status }, { env: {} });
+      assert.equal(line?.includes(`${ESCAPE}[1m${status}`), isBold, line);
+    }
+  });
+
   it("lets nobody move the cursor or turn the text around", () => {
     const why = `a${ESCAPE}[2Jb${String.fromCodePoint(0x202e)}c`;
     assert.match(
