@@ -64,7 +64,7 @@ describe("the log at a terminal", () => {
       [503, true],
     ] as const) {
       const line = format({ ...request, status }, { env: {} });
-      assert.equal(line?.includes(`${ESCAPE}[1m${status}`), isBold, line);
+      assert.equal(line?.includes(`${ESCAPE}[1m${status}`), isBold, line ?? "");
     }
   });
 
