@@ -89,7 +89,7 @@ export async function whyUnreachable(address: RedisAddress): Promise<string | un
   await link.tried;
   const health = link.health();
   await link.close();
-  return health.ok ? undefined : health.why;
+  return health.ok ? undefined : health.failure.message;
 }
 
 /** Has Sentinel or a Cluster replace a healthy master, and waits until that is done. */

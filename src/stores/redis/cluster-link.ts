@@ -13,7 +13,13 @@ import {
   sendOn,
   subscribeOn,
 } from "./link.ts";
-import { redirection, StoreFailure, toStoreFailure, unreachableFailure } from "./store-failure.ts";
+import {
+  NOT_YET,
+  redirection,
+  StoreFailure,
+  toStoreFailure,
+  unreachableFailure,
+} from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
 const REDIRECTIONS_MAX = 5;
@@ -241,7 +247,7 @@ class ClusterMap {
   health(): LinkHealth {
     const lost = this.#owners.find((node) => node?.status !== "ready");
     if (lost === undefined && !this.#owners.includes(undefined)) return { ok: true };
-    return { ok: false, why: this.#why?.message ?? "Redis cannot be reached: not connected yet" };
+    return { ok: false, failure: this.#why ?? unreachableFailure(NOT_YET) };
   }
 
   close(): void {

@@ -37,10 +37,9 @@ export type Subscriber = {
   refused(failure: StoreFailure): void;
 };
 
-/** `code` as in a StoreFailure, if the server said why. */
 export type LinkHealth =
   | { readonly ok: true }
-  | { readonly ok: false; readonly why: string; readonly code?: string };
+  | { readonly ok: false; readonly failure: StoreFailure };
 
 /**
  * The link to Redis: alone, through Sentinel, or a Cluster. Never queues while there is no

@@ -13,7 +13,13 @@ import {
 } from "./link.ts";
 import type { FailoverOutcome } from "./planned-failover.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
-import { type StoreFailure, toCommandFailure, toStoreFailure } from "./store-failure.ts";
+import {
+  NOT_YET,
+  type StoreFailure,
+  toCommandFailure,
+  toStoreFailure,
+  unreachableFailure,
+} from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
@@ -146,11 +152,9 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     split: () => route?.split(),
     health: () => {
       const refusal = route?.refusal(redis);
-      if (refusal !== undefined) return { ok: false, why: refusal.message };
+      if (refusal !== undefined) return { ok: false, failure: refusal };
       if (redis.status === "ready") return { ok: true };
-      const { message = "Redis cannot be reached: not connected yet" } = why ?? {};
-      const { refused } = redis;
-      return { ok: false, why: message, ...(refused && { code: refused.code }) };
+      return { ok: false, failure: why ?? unreachableFailure(NOT_YET) };
     },
     tried,
     close: async () => {

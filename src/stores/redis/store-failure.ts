@@ -78,6 +78,8 @@ export function isInMotion({ code }: StoreFailure): boolean {
 }
 
 const NO_CONNECTION = "no connection";
+/** Why a link is not there before its first attempt has ended. */
+export const NOT_YET = "not connected yet";
 
 /**
  * The failure of a command. If there was no connection for it, that is told by `why` there is none,
@@ -86,7 +88,7 @@ const NO_CONNECTION = "no connection";
 export function toCommandFailure(error: unknown, why: StoreFailure | undefined): StoreFailure {
   const failure = toStoreFailure(error);
   if (why === undefined || !failure.message.endsWith(NO_CONNECTION)) return failure;
-  return new StoreFailure(why.code, why.message, failure.executed);
+  return new StoreFailure(failure.code, why.message, failure.executed);
 }
 
 /**

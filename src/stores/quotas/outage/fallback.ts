@@ -2,7 +2,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
-import { StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
@@ -68,8 +68,8 @@ class StoreFallback implements Fallback {
   /** The buckets that just tripped, while other buckets are probed for the same outage. */
   #tripping: Set<number> | undefined;
   /**
-   * An outage that began with a lost connection. It is told after the next probe, which knows what
-   * keeps a new one from being made.
+   * An outage that began with a lost connection. It is told after the next probe, when the link
+   * knows what keeps a new one from being made.
    */
   #untold: StoreFailure | undefined;
   #beatsMissed = 0;
@@ -206,7 +206,7 @@ class StoreFallback implements Fallback {
     const way = health();
     if (way.ok || this.isAway(0)) void this.#runHeartbeat();
     else if (clustered) void this.#probeAllBuckets().then(() => this.#runHeartbeat());
-    else this.#trip(0, new StoreFailure(way.code ?? "unreachable", way.why, "no"));
+    else this.#trip(0, way.failure);
   }
 
   #trip(bucket: number, failure: StoreFailure): void {
@@ -245,8 +245,11 @@ class StoreFallback implements Fallback {
   }
 
   #tellUntold(): void {
-    if (this.#untold !== undefined) this.#tellAway(this.#untold, new Set([0]));
+    const began = this.#untold;
+    if (began === undefined) return;
     this.#untold = undefined;
+    const way = this.#shared.link.health();
+    this.#tellAway(way.ok ? began : way.failure, new Set([0]));
   }
 
   #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
@@ -321,9 +324,7 @@ class StoreFallback implements Fallback {
       this.#beatsMissed = 0;
       return await breaker.recover();
     } catch (error) {
-      const failure = toStoreFailure(error);
-      breaker.updateReason(failure);
-      if (this.#untold !== undefined && failure.code !== "late") this.#untold = failure;
+      breaker.updateReason(toStoreFailure(error));
       return undefined;
     }
   }

@@ -327,7 +327,7 @@ class RedisQuotaStore implements QuotaStore {
     // On a Cluster the fallback knows which part is unreachable. Otherwise the link knows why there
     // is no connection.
     if (!known.ok && (way.ok || this.#link.clustered)) return known;
-    return way.ok ? way : { ok: false, why: way.why };
+    return way.ok ? way : { ok: false, why: way.failure.message };
   }
 
   async close(): Promise<void> {
