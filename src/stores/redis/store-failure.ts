@@ -99,28 +99,7 @@ export function toStoreFailure(error: unknown): StoreFailure {
   if (error instanceof StoreFailure) return error;
   const { name, message, code } = error as Partial<NodeJS.ErrnoException>;
   const text = String(message);
-  if (name === "ReplyError") {
-    const [word = "ERR"] = text.split(" ", 1);
-    // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
-    const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
-    const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
-    const known = words.find((each) => each in REFUSALS);
-    // Redis may find in the middle of a script that a right is missing, after the script has
-    // charged.
-    const midway = known === "NOPERM" && /\bscript\b/.test(text);
-    if (known === "LATE") {
-      const nowMs = Number(text.split(" ", 2)[1]);
-      return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no", nowMs);
-    }
-    if (known !== undefined) {
-      return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
-    }
-    return new StoreFailure(
-      word,
-      `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`,
-      "unknown",
-    );
-  }
+  if (name === "ReplyError") return toReplyFailure(text);
   if (text.startsWith("Stream isn't writeable")) return unreachableFailure(NO_CONNECTION);
   if (text.includes("Connection is closed"))
     return unreachableFailure("the connection is closed", "unknown");
@@ -128,6 +107,30 @@ export function toStoreFailure(error: unknown): StoreFailure {
     return unreachableFailure("the connection was lost", "unknown");
   if (code !== undefined) return unreachableFailure(code, "unknown");
   return unreachableFailure(text.split("\n", 1)[0] as string, "unknown");
+}
+
+/** The error with which Redis answers, in plain words. */
+export function toReplyFailure(text: string): StoreFailure {
+  const [word = "ERR"] = text.split(" ", 1);
+  // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
+  const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
+  const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
+  const known = words.find((each) => each in REFUSALS);
+  // Redis may find in the middle of a script that a right is missing, after the script has
+  // charged.
+  const midway = known === "NOPERM" && /\bscript\b/.test(text);
+  if (known === "LATE") {
+    const nowMs = Number(text.split(" ", 2)[1]);
+    return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no", nowMs);
+  }
+  if (known !== undefined) {
+    return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
+  }
+  return new StoreFailure(
+    word,
+    `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`,
+    "unknown",
+  );
 }
 
 /** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */

@@ -37,6 +37,7 @@ export class StrictRedis extends Redis {
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
     if (this.status === "connect" && GREETING.has(command.name)) this.#judge(command);
+    if (this.status === "connect" && command.name === "info") allowRefusal(command);
     const reply = super.sendCommand(command, stream);
     if (this.commandQueue.length > 0) this.#silence?.begin(this.stream);
     return reply;
@@ -56,4 +57,16 @@ export class StrictRedis extends Redis {
       this.disconnect(true);
     };
   }
+}
+
+/**
+ * A user without the right to INFO cannot be told whether Redis has loaded its data. ioredis goes on
+ * as if it had, and says so on stderr at each connection; this does so without a word.
+ */
+function allowRefusal(command: Command): void {
+  const { reject } = command;
+  command.reject = (error: Error) => {
+    if (toStoreFailure(error).code === "NOPERM") command.resolve("");
+    else reject(error);
+  };
 }

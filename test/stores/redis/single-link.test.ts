@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it, type TestContext } from "vitest";
+import { describe, it, type TestContext, vi } from "vitest";
 import { each } from "../../support/each.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
@@ -113,7 +113,7 @@ describe("a store that denies what gateways tell each other by", () => {
     await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
     const url = `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`;
     const { store, told } = await opened(t, url);
-    await assert.rejects(store.invalidateEverywhere([account("a")]), /permission/);
+    await store.invalidateEverywhere([account("a")]);
     const missing = () => told.filter(({ message }) => message === "store_right_missing");
     const named = () =>
       missing().map(({ details }) => / to ([A-Z]+ \S+),/.exec(String(details?.why))?.[1]);
@@ -135,9 +135,43 @@ describe("a store that denies what gateways tell each other by", () => {
     });
     await store.invalidateEverywhere([account("a")]);
     await admin.call("ACL", "SETUSER", "gate", "-publish");
-    await assert.rejects(store.invalidateEverywhere([account("a")]), /permission/);
+    await store.invalidateEverywhere([account("a")]);
     assert.deepEqual(named().slice(3), ["PUBLISH tg:events"]);
   });
+});
+
+it("a reset by a user who may not publish is done, told as done, and heard of within a second by the number alone", async (t) => {
+  const redis = await server(t);
+  const admin = await redis.client();
+  const less = LEAST.filter((rule) => rule !== "+publish");
+  await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
+  const url = `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`;
+  const [one, other] = [await opened(t, url), await opened(t, url)];
+  const full = account("full");
+  await spend(one.store, full, perDay(1));
+  // It answers from memory from now on.
+  await eventually(async () =>
+    assert.equal((await spend(other.store, full, perDay(1))).admitted, false),
+  );
+  assert.deepEqual(
+    (await one.store.reset(full)).map(({ units }) => units),
+    [1],
+  );
+  await eventually(async () =>
+    assert.equal((await spend(other.store, full, perDay(1))).admitted, true),
+  );
+});
+
+it("a user without INFO gets a connection, and no word of the client library on stderr", async (t) => {
+  const redis = await server(t);
+  const admin = await redis.client();
+  const less = LEAST.filter((rule) => rule !== "+info");
+  await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
+  const warned = vi.spyOn(console, "warn");
+  t.onTestFinished(() => warned.mockRestore());
+  const { store } = await opened(t, `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`);
+  assert.equal((await spend(store, account("a"), perDay(1))).admitted, true);
+  assert.deepEqual(warned.mock.calls, []);
 });
 
 describe("a store whose greeting fails", () => {

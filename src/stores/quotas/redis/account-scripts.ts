@@ -49,12 +49,16 @@ return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
  */
 export const WRITE_WITHOUT_MEMORY = "redis.call('DEL', KEYS[1] .. '?')";
 
-/** Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text. */
+/**
+ * Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text.
+ * Returns the error of a user who may not publish, or an empty text. The number by itself is enough
+ * for gateways to learn of the event, within a second.
+ */
 export const PUBLISH_SCRIPT = defineScript(`
 ${WRITE_WITHOUT_MEMORY}
 local version = redis.call('INCR', KEYS[1])
-redis.call('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
-return version`);
+local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
+return type(heard) == 'table' and heard.err or ''`);
 
 /**
  * Sets a marker unless another gateway has set it. KEYS: the marker. ARGV: this gateway, and the

@@ -2,7 +2,12 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
-import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import {
+  type StoreFailure,
+  toReplyFailure,
+  toStoreFailure,
+  withTimeout,
+} from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
@@ -221,8 +226,8 @@ class InvalidationPublisher {
   async send(what: string): Promise<void> {
     const { channel, origin, versionKey } = this.#place;
     const run = this.#shared.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
-    const told = withTimeout(run, ADMIN_LATE_MS);
-    await tellingDenied(this.#tellDenied, `PUBLISH ${channel}`, told);
+    const refusal = String(await withTimeout(run, ADMIN_LATE_MS));
+    this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
   }
 
   async sendAll(ids: readonly string[]): Promise<void> {
