@@ -78,6 +78,8 @@ export function isInMotion({ code }: StoreFailure): boolean {
 }
 
 const NO_CONNECTION = "no connection";
+const LOST = "the connection was lost";
+const CLOSED = "the connection is closed";
 /** Why a link is not there before its first attempt has ended. */
 export const NOT_YET = "not connected yet";
 
@@ -91,6 +93,11 @@ export function toCommandFailure(error: unknown, why: StoreFailure | undefined):
   return new StoreFailure(failure.code, why.message, failure.executed);
 }
 
+/** Whether a failure says that a connection is gone, and not what keeps a new one from being made. */
+export function lacksReason({ message }: StoreFailure): boolean {
+  return [NO_CONNECTION, LOST, CLOSED].some((why) => message.endsWith(why));
+}
+
 /**
  * The error of the client library in plain words. ioredis attaches the command's arguments to its
  * errors; they are left out.
@@ -101,10 +108,8 @@ export function toStoreFailure(error: unknown): StoreFailure {
   const text = String(message);
   if (name === "ReplyError") return toReplyFailure(text);
   if (text.startsWith("Stream isn't writeable")) return unreachableFailure(NO_CONNECTION);
-  if (text.includes("Connection is closed"))
-    return unreachableFailure("the connection is closed", "unknown");
-  if (text.includes("max retries per request"))
-    return unreachableFailure("the connection was lost", "unknown");
+  if (text.includes("Connection is closed")) return unreachableFailure(CLOSED, "unknown");
+  if (text.includes("max retries per request")) return unreachableFailure(LOST, "unknown");
   if (code !== undefined) return unreachableFailure(code, "unknown");
   return unreachableFailure(text.split("\n", 1)[0] as string, "unknown");
 }

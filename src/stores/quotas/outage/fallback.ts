@@ -2,7 +2,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
-import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import { lacksReason, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
@@ -218,7 +218,7 @@ class StoreFallback implements Fallback {
     }
     const going = new Set([bucket]);
     if (!this.#shared.link.clustered) {
-      if (began.code === "unreachable") this.#untold = began;
+      if (lacksReason(began)) this.#untold = began;
       else this.#tellAway(began, going);
       return;
     }
