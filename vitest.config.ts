@@ -27,10 +27,10 @@ const OWN = ownProcessFiles(globSync("test/**/*.test.ts", { cwd: import.meta.dir
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
 /**
- * Most tests wait for sockets, timers and processes, so that a processor is busy with three files;
- * with four, all take longer. In CI a test that is not late is worth more than the time.
+ * Most tests wait for sockets, timers and processes, so that a processor is busy with two files;
+ * with three, a run of all takes a fifth longer, as what waits for a processor looks and asks again.
  */
-const FILES_AT_A_TIME = (process.env.CI ? 2 : 3) * availableParallelism();
+const FILES_AT_A_TIME = 2 * availableParallelism();
 /**
  * A few claims about time still fail where the machine stalls for a second. CI tries a test with
  * sockets again after a pause, and the closing lines name it with its first error. Tests without

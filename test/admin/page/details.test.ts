@@ -229,6 +229,23 @@ describe("the page of an account", () => {
     assert.deepEqual(whys, ["the second one", "the first one"]);
   });
 
+  it("says of a ban whose cause nobody knows any more when it ends, and not when it began", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const unknown = { at: null, imposed: null, reason: null, strikes: [] };
+    await page.route("**/api/bans/*", async (route) => {
+      const response = await route.fetch();
+      const ban = { ...unknown, until: Date.now() / 1_000 + 600, offences: 1 };
+      await route.fulfill({ response, json: { ...(await response.json()), ban } });
+    });
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText("What earned it is not remembered: the log has its event.").waitFor();
+    const [row] = await cells(page, "Recent bans");
+    assert.equal(row?.[0], "not remembered");
+    assert.match(row?.[1] ?? "", /^in \d+ min/);
+  });
+
   it("asks for it as long as it is open, and no longer", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

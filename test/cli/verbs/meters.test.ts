@@ -169,21 +169,25 @@ describe("an operator sees of meters", () => {
   it("a meter with the name of a column in a column of its own, which names it a meter's", async () => {
     const units = { hold: HOLD, max: MAX, used: ["header x-used"] };
     await using house = await openAudited({
-      environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { units } }] },
+      environment: {
+        api: null,
+        costs: [{ match: "POST /v1/chat", meters: { units, overage: units } }],
+      },
       config: {
         ...{ history: "400d", bans: "off" },
-        plans: { free: { day: 1000, meters: { units: { day: 100 } } } },
+        plans: { free: { day: 1000, meters: { units: { day: 100 }, overage: { day: 100 } } } },
       },
     });
     const { key, account } = await house.issue();
     for (const told of [7, 8]) await chat(house, key, told);
     await eventually(async () => {
       const csv = (await verb(house, "usage", account, "--days", "1", "--csv")).out.split("\r\n");
-      assert.equal(csv[0], "account,environment,plan,day,admitted,units,refused,meter.units");
-      assert.match(csv[1] ?? "", /,2,2,0,15$/);
+      const columns = "account,environment,plan,day,admitted,units,refused";
+      assert.equal(csv[0], `${columns},meter.units,meter.overage`);
+      assert.match(csv[1] ?? "", /,2,2,0,15,15$/);
     });
     const table = (await verb(house, "usage", account, "--days", "1")).out;
-    assert.match(table, /UNITS +REFUSED +METER\.UNITS\n/);
+    assert.match(table, /UNITS +REFUSED +METER\.UNITS +METER\.OVERAGE\n/);
   });
 
   it("that the lines and the counts agree, and one unit that does not", async () => {
