@@ -120,13 +120,18 @@ describe("a store that denies what gateways tell each other by", () => {
     const all = ["GET tg:{0}:version", "PUBLISH tg:events", "SUBSCRIBE tg:events"];
     await eventually(() => assert.deepEqual(named().toSorted(), all));
 
-    const refusals = async () =>
-      Number(/cmdstat_get:.*rejected_calls=(\d+)/.exec(await admin.info("commandstats"))?.[1]);
+    const refusals = async (command = "get") => {
+      const counted = new RegExp(`cmdstat_${command}:.*rejected_calls=(\\d+)`);
+      return Number(counted.exec(await admin.info("commandstats"))?.[1]);
+    };
     const connections = async () =>
       Number(/total_connections_received:(\d+)/.exec(await admin.info("stats"))?.[1]);
     const [refused, connected] = [await refusals(), await connections()];
+    const asked = await refusals("subscribe");
     await eventually(async () => assert.ok((await refusals()) >= refused + 2), { everyMs: 100 });
     assert.equal(await connections(), connected);
+    const looks = (await refusals()) - refused;
+    assert.ok((await refusals("subscribe")) <= asked + 2 * looks, "a second apart, as the looks");
     assert.deepEqual(named().toSorted(), all);
 
     await admin.call("ACL", "SETUSER", "gate", ...LEAST);
