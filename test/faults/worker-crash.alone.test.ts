@@ -15,10 +15,9 @@ it("2.4 Worker crash: one of three that is killed under load is replaced within 
   await eventually(() => load.outcomes.length > 200);
   const killedMs: number[] = [];
   const replacedMs: number[] = [];
-  // A machine that is busy starts every process slowly: no slower than the first ones is in time too.
-  const serves = crew.gateway.lines().filter(({ msg }) => msg === "worker_serves");
-  const inTimeMs = Math.max(1_000, ...serves.map(({ startedMs }) => 1.5 * Number(startedMs)));
-  while (replacedMs.length < 5 && !((replacedMs.at(-1) ?? inTimeMs) < inTimeMs)) {
+  // A machine that is busy starts every process slowly: what is late is what the start did not take.
+  let inTime = false;
+  while (replacedMs.length < 5 && !inTime) {
     const [victim] = crew.pids() as [number];
     killedMs.push(performance.now());
     process.kill(victim, "SIGKILL");
@@ -26,7 +25,10 @@ it("2.4 Worker crash: one of three that is killed under load is replaced within 
       assert.equal(crew.pids().length, 3);
       assert.ok(!crew.pids().includes(victim));
     });
-    replacedMs.push(performance.now() - (killedMs.at(-1) ?? 0));
+    const tookMs = performance.now() - (killedMs.at(-1) ?? 0);
+    replacedMs.push(tookMs);
+    const served = crew.gateway.lines().findLast(({ msg }) => msg === "worker_serves");
+    inTime = tookMs < Math.max(1_000, Number(served?.startedMs) + 250);
     const soFar = load.outcomes.length;
     await eventually(() => load.outcomes.length > soFar + 200);
   }
@@ -38,6 +40,6 @@ it("2.4 Worker crash: one of three that is killed under load is replaced within 
     assert.ok(killedMs.some((atMs) => endedMs >= atMs && endedMs - atMs < 1_000));
   }
   t.annotate(`replaced in ${replacedMs.map(Math.round)} ms; ${failed.length} were in flight`);
-  assert.ok(Math.min(...replacedMs) < inTimeMs, `replaced in ${replacedMs} ms of ${inTimeMs}`);
+  assert.ok(inTime, `replaced in ${replacedMs} ms`);
   assert.equal(await crew.metric("tollgate_worker_restarts_total"), times);
 });

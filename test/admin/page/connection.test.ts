@@ -48,6 +48,7 @@ describe("a gateway that refuses the stream", () => {
     });
     await stopClock(page);
     await page.goto(`${house.adminUrl}/#/plans`);
+    await eventually(() => assert.equal(asked, 1));
     const waits = async (seconds: number) => {
       const before = asked;
       await page.clock.runFor(seconds * 1_000 - 100);
