@@ -133,3 +133,19 @@ it("a user without the right to SELECT leaves database 0 alone: the store is awa
     await server.close();
   }
 });
+
+it("an operator who asks for what needs a missing right is told so, and not to try again shortly", async () => {
+  const server = await startRedis();
+  try {
+    const admin = await server.client();
+    const rights = "on >s3cret ~tg:* &tg:* +@all -scan".split(" ");
+    await admin.call("ACL", "SETUSER", "tollgate", ...rights);
+    const store = `redis://tollgate:s3cret@127.0.0.1:${server.port}`;
+    await using house = await startTestGateway({ config: { store } });
+    const bans = await house.admin("/api/bans");
+    assert.equal(bans.status, 503);
+    assert.match(await bans.text(), /unavailable: Redis: the user lacks a permission/);
+  } finally {
+    await server.close();
+  }
+});

@@ -11,12 +11,11 @@ export async function storeOr503(
   try {
     return await asked();
   } catch (error) {
-    deps.log.error("store_no_answer", { why: errorMessage(error) });
-    return problemResponse(
-      "store_unavailable",
-      "The rate limit store is unavailable: retry shortly",
-      RETRY_AFTER_1,
-    );
+    const why = errorMessage(error);
+    deps.log.error("store_no_answer", { why });
+    // An operator reads it, who has to know what no retry helps against: a right that is missing.
+    const message = `The rate limit store is unavailable: ${why}`;
+    return problemResponse("store_unavailable", message, RETRY_AFTER_1);
   }
 }
 
