@@ -85,7 +85,6 @@ function safeOptions(url: RedisUrl, tls?: ConnectionOptions): LinkOptions {
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     enableReadyCheck: true,
-    maxLoadingRetryTime: 500,
     connectTimeout: 1_000,
     socketTimeout: 1_000,
     retryStrategy: retryDelay,

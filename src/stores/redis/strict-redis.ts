@@ -2,7 +2,7 @@ import { type Command, Redis } from "ioredis";
 import { DirectConnector } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
 import { SilenceWatch } from "./silence-watch.ts";
-import { StoreFailure, toStoreFailure } from "./store-failure.ts";
+import { StoreFailure, toReplyFailure, toStoreFailure } from "./store-failure.ts";
 
 /** The commands with which a connection begins: login and database. */
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
@@ -37,7 +37,7 @@ export class StrictRedis extends Redis {
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
     if (this.status === "connect" && GREETING.has(command.name)) this.#judge(command);
-    if (this.status === "connect" && command.name === "info") allowRefusal(command);
+    if (this.status === "connect" && command.name === "info") this.#judgeInfo(command);
     const reply = super.sendCommand(command, stream);
     if (this.commandQueue.length > 0) this.#silence?.begin(this.stream);
     return reply;
@@ -57,16 +57,22 @@ export class StrictRedis extends Redis {
       this.disconnect(true);
     };
   }
-}
 
-/**
- * A user without the right to INFO cannot be told whether Redis has loaded its data. ioredis goes on
- * as if it had, and says so on stderr at each connection; this does so without a word.
- */
-function allowRefusal(command: Command): void {
-  const { reject } = command;
-  command.reject = (error: Error) => {
-    if (toStoreFailure(error).code === "NOPERM") command.resolve("");
-    else reject(error);
-  };
+  /**
+   * While Redis loads its data, ioredis asks on without a word, and is neither connected nor not. A
+   * user without the right to INFO cannot be told whether Redis has. ioredis goes on as if it had, and
+   * says so on stderr at each connection; this does so without a word.
+   */
+  #judgeInfo(command: Command): void {
+    const { resolve, reject } = command;
+    command.resolve = (info) => {
+      if (!/^loading:1/m.test(String(info))) return resolve(info);
+      this.#refused = toReplyFailure("LOADING");
+      reject(this.#refused);
+    };
+    command.reject = (error: Error) => {
+      if (toStoreFailure(error).code === "NOPERM") resolve("");
+      else reject(error);
+    };
+  }
 }

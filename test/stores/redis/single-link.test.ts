@@ -285,6 +285,25 @@ describe("a store that is away", () => {
     assert.equal((await spend(store, account("late"), perDay(1))).admitted, true);
   });
 
+  it("as it loads its data does not keep a gateway from starting, is told by LOADING, and comes when it has", async (t) => {
+    const redis = await server(t, ["--enable-debug-command", "yes"]);
+    const admin = await redis.client();
+    await admin.config("SET", "loading-process-events-interval-bytes", "1024");
+    await admin.call("DEBUG", "POPULATE", "2000", "other", "100");
+    await admin.config("SET", "key-load-delay", "20000");
+    const looker = await redis.client();
+    const loaded = admin.call("DEBUG", "RELOAD");
+    await eventually(() => assert.rejects(looker.get("other"), /^ReplyError: LOADING/));
+    const { store, failures } = await opened(t, redis.url);
+    assert.match(String(store.health().why), /it is loading its data/);
+    assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
+    assert.deepEqual([failures[0]?.code, failures[0]?.executed], ["LOADING", "no"]);
+    await assert.rejects(looker.get("other"), /LOADING/, "all of this came before it had loaded");
+    await looker.config("SET", "key-load-delay", "0");
+    await loaded;
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+  });
+
   it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
     const redis = await server(t);
     const { store, failures } = await opened(t, redis.url, { timeoutMs: 50 });
