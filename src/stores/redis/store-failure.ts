@@ -117,6 +117,11 @@ export function toStoreFailure(error: unknown): StoreFailure {
 /** The error with which Redis answers, in plain words. */
 export function toReplyFailure(text: string): StoreFailure {
   const [word = "ERR"] = text.split(" ", 1);
+  const said = `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`;
+  // A command that was renamed, or that this server never had, is as good as denied.
+  if (/\bunknown (redis )?command\b/i.test(said)) {
+    return new StoreFailure("NOPERM", said, text.startsWith("ERR unknown") ? "no" : "unknown");
+  }
   // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
   const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
   const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
@@ -131,11 +136,7 @@ export function toReplyFailure(text: string): StoreFailure {
   if (known !== undefined) {
     return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
   }
-  return new StoreFailure(
-    word,
-    `Redis: ${text.replace(/,? with args beginning.*$/s, "")}`,
-    "unknown",
-  );
+  return new StoreFailure(word, said, "unknown");
 }
 
 /** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */

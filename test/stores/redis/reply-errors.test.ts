@@ -20,6 +20,17 @@ describe("a reply that is an error", () => {
     assert.deepEqual([code, executed], ["NOPERM", "unknown"]);
   });
 
+  it("is NOPERM where Redis does not have the command, with its name and no argument", () => {
+    const args = "with args beginning with: 'the script' '1' ";
+    for (const quoted of ["'evalsha'", "`evalsha`"]) {
+      const { code, executed, message } = reply(`ERR unknown command ${quoted}, ${args}`);
+      assert.deepEqual([code, executed], ["NOPERM", "no"]);
+      assert.equal(message, `Redis: ERR unknown command ${quoted}`);
+    }
+    const midway = reply("ERR Unknown Redis command called from script script: 7b83, on @user:4.");
+    assert.deepEqual([midway.code, midway.executed], ["NOPERM", "unknown"]);
+  });
+
   it("tells the store's now where the store came to the call too late", () => {
     const { code, executed, storeNowMs } = reply("LATE 1784116800000");
     assert.deepEqual([code, executed, storeNowMs], ["LATE", "no", 1_784_116_800_000]);

@@ -167,6 +167,27 @@ it("a reset by a user who may not publish is done, told as done, and heard of wi
   );
 });
 
+it("commands that Redis has no more are told as rights that are missing, and INFO is not needed", async (t) => {
+  const gone = ["info", "get", "publish", "subscribe"];
+  const redis = await server(
+    t,
+    gone.flatMap((command) => ["--rename-command", command, ""]),
+  );
+  const { store, told } = await opened(t, redis.url);
+  assert.equal((await spend(store, account("a"), perDay(1))).admitted, true);
+  await store.invalidateEverywhere([account("a")]).catch(() => undefined);
+  const named = () =>
+    told.map(({ details }) => / to ([A-Z]+.*), or /.exec(String(details?.why))?.[1]).toSorted();
+  await eventually(() =>
+    assert.deepEqual(named(), [
+      "GET tg:{0}:version",
+      "INFO",
+      "PUBLISH tg:events",
+      "SUBSCRIBE tg:events",
+    ]),
+  );
+});
+
 it("a user without INFO gets a connection, and no word of the client library on stderr", async (t) => {
   const redis = await server(t);
   const admin = await redis.client();

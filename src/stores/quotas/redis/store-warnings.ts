@@ -58,7 +58,8 @@ export function watchEviction(
     if (toStoreFailure(error).code !== "NOPERM" || silent) return;
     silent = true;
     answered = true;
-    const why = "the user has no right to INFO, so the eviction policy is not known";
+    const why =
+      "the user has no right to INFO, or Redis has no such command, so the eviction policy is not known";
     report("debug", "store_eviction_unknown", { store: shown, why });
   }
 
