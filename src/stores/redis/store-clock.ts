@@ -1,3 +1,5 @@
+import { StoreFailure } from "./store-failure.ts";
+
 /** How far the two clocks may drift apart: a slewed clock runs up to 0.05 % faster or slower. */
 const DRIFT_PER_MS = 0.000_5;
 /** The most drift that is allowed for, even after a long time without an answer. */
@@ -40,9 +42,12 @@ export class StoreClock {
 
   /**
    * Called when the store said `nowMs`, at some time from `sentMs` to `receivedMs` on
-   * performance.now().
+   * performance.now(). Throws if an answer that was none of Redis has no time.
    */
   learn(sentMs: number, receivedMs: number, nowMs: number): void {
+    if (!Number.isFinite(nowMs)) {
+      throw new StoreFailure("unreadable", "Cannot read the store's answer: no time", "unknown");
+    }
     const driftMs = driftIn(receivedMs - this.#learntMs);
     const [lowestMs, highestMs] = [nowMs - receivedMs, nowMs + 1 - sentMs];
     const lowest = Math.max(lowestMs, this.#lowestMs - driftMs);

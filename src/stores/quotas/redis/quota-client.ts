@@ -145,7 +145,7 @@ class RedisQuotaClient {
     const sentMs = performance.now();
     const key = `${this.#prefix}:{${bucket}}:time`;
     const time = await withTimeout(this.#link.send(key, "time", []), timeoutMs);
-    const [seconds, micros] = time as string[];
+    const [seconds, micros] = String(time).split(",");
     const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
   }

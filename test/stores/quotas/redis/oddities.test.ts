@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { createHeartbeat } from "../../../../src/stores/quotas/outage/heartbeat.ts";
 import { decodeDecisions, parseBan } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
@@ -50,6 +51,18 @@ describe("an answer that is none of the script's", () => {
       assert.ok(outcome !== undefined && "failure" in outcome);
       assert.deepEqual([outcome.failure.code, outcome.failure.executed], ["unreadable", "unknown"]);
       assert.match(outcome.failure.message, /^Cannot read the store's answer: /);
+    }
+  });
+
+  it("is no time of a clock either", async (t) => {
+    const link = connectRedis({ address: server.address });
+    t.onTestFinished(() => link.close());
+    for (const reply of ["OK", [], ["1", "x"], null]) {
+      const shared = createQuotaClient({ ...link, send: async () => reply }, "tg");
+      await assert.rejects(async () => shared.ensureClock(0, 1_000), { code: "unreadable" });
+      const { beat } = createHeartbeat(shared, "tg");
+      await assert.rejects(beat(1_000), reply === null ? TypeError : { code: "unreadable" });
+      assert.equal(shared.knowsClock(0), false);
     }
   });
 
