@@ -6,6 +6,8 @@ import { StoreFailure, toReplyFailure, toStoreFailure } from "./store-failure.ts
 
 /** The commands with which a connection begins: login and database. */
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
+/** A server whose reply goes on for ever is not silent, and no command of the greeting has a deadline. */
+const GREETING_MS_MAX = 2_000;
 
 /**
  * A client that does not use a connection if a step of its greeting failed. ioredis by default goes
@@ -28,6 +30,7 @@ export class StrictRedis extends Redis {
     this.on("ready", () => {
       this.#refused = undefined;
     });
+    this.#boundGreeting();
   }
 
   /** Why there is no connection, if the server refused the last greeting. */
@@ -41,6 +44,15 @@ export class StrictRedis extends Redis {
     const reply = super.sendCommand(command, stream);
     if (this.commandQueue.length > 0) this.#silence?.begin(this.stream);
     return reply;
+  }
+
+  #boundGreeting(): void {
+    let timer: NodeJS.Timeout | undefined;
+    const giveUp = () => this.stream.destroy(new Error("its greeting does not end"));
+    this.on("connect", () => {
+      timer = setTimeout(giveUp, GREETING_MS_MAX).unref();
+    });
+    for (const end of ["ready", "close"]) this.on(end, () => clearTimeout(timer));
   }
 
   /**

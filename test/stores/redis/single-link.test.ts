@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { describe, it, type TestContext, vi } from "vitest";
 import { each } from "../../support/each.ts";
 import { watchStalls } from "../../support/in-time.ts";
@@ -323,6 +325,20 @@ describe("a store that is away", () => {
     await looker.config("SET", "key-load-delay", "0");
     await loaded;
     await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+  });
+
+  it("whose greeting never ends does not keep a gateway from starting", async (t) => {
+    const endless = createServer((socket) => {
+      socket.on("error", () => undefined).write("$4000000000\r\n");
+      const dripping = setInterval(() => socket.write("x"), 20);
+      socket.resume().on("close", () => clearInterval(dripping));
+    });
+    endless.listen(0, "127.0.0.1");
+    await once(endless, "listening");
+    t.onTestFinished(() => void endless.close());
+    const { port } = endless.address() as AddressInfo;
+    const { store } = await opened(t, `redis://127.0.0.1:${port}`);
+    assert.match(String(store.health().why), /its greeting does not end/);
   });
 
   it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
