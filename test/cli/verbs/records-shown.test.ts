@@ -7,8 +7,9 @@ const NOON = Date.UTC(2026, 6, 15, 12);
 describe("records as people read them", () => {
   let folder: Folder;
   let file: string;
+  let nowMs = NOON;
   const said = async (...args: string[]) =>
-    runVerb([...args, "--config", file], { nowMs: NOON, stdin: "" });
+    runVerb([...args, "--config", file], { nowMs, stdin: "" });
   /** The lines of one record: its id, and each name with its value. */
   const shown = async (...args: string[]) => {
     const [id, ...rows] = (await said(...args)).out.trimEnd().split("\n");
@@ -76,7 +77,20 @@ describe("records as people read them", () => {
     );
   });
 
-  it("show the terms of an account, and its months only where they begin on another day than the first", async () => {
+  it("show every key of an account, and of an expired one since when it no longer works", async (t) => {
+    t.onTestFinished(() => {
+      nowMs = NOON;
+    });
+    const short = await create("--account", "several", "--expires", "1h");
+    const long = await create("--account", "several");
+    nowMs += 7_200_000;
+    const table = (await said("keys", "show", "several")).out;
+    assert.deepEqual(table.match(/^k_\S+/gm), [short, long]);
+    const { state } = (await shown("keys", "show", short)) as { state?: string };
+    assert.equal(state, "expired 2026-07-15 13:00:00Z");
+  });
+
+  it("show the terms of an account, and its months only where they begin on another day than the first, or did until now", async () => {
     const key = await create("--account", "shop");
     const terms = { environment: "production", limits: "those of the plan", metadata: "none" };
     const created = "2026-07-15 12:00:00Z";
@@ -100,5 +114,11 @@ describe("records as people read them", () => {
       months: "begin on day 20 from 2026-08-01 00:00:00Z on",
       ...{ metadata: "tenant=42", keys: "none works", created, state: "active" },
     });
+    await create("--account", "back", "--anchor", "20");
+    const months = async () =>
+      ((await shown("accounts", "show", "back")) as { months?: string }).months;
+    assert.equal(await months(), "begin on day 20");
+    await said("accounts", "set", "back", "--anchor", "1");
+    assert.equal(await months(), "begin on day 1 from 2026-07-20 00:00:00Z on");
   });
 });
