@@ -86,7 +86,7 @@ describe("a search for accounts", () => {
     }
   });
 
-  it("refuses what is too long, and an order that is none", async () => {
+  it("refuses what is too long, an order that is none, and no number where one is asked for", async () => {
     await using house = await openAdminHouse();
     const long = (characters: number) => `/api/accounts?q=${"x".repeat(characters)}`;
     assert.equal((await house.ask("GET", long(200))).status, 200);
@@ -101,6 +101,15 @@ describe("a search for accounts", () => {
         [400, "limit must be a whole number from 1 to 10000"],
         limit,
       );
+    }
+    for (const [query, expected] of [
+      ["over=8e1", "over must be a number of percent, such as 80"],
+      ["over=", "over must be a number of percent, such as 80"],
+      ["top=0", "top must be a number of accounts, such as 20"],
+    ] as const) {
+      const got = await house.ask("GET", `/api/usage?${query}`);
+      const { code, message } = got.json<{ code: string; message: string }>();
+      assert.deepEqual([got.status, code, message], [400, "bad_request", expected], query);
     }
   });
 
