@@ -224,6 +224,7 @@ describe("an account", () => {
     const { account: without } = await off.issue();
     const { page: other } = await openTab(browser, `${off.adminUrl}/#/accounts/${without}`);
     await other.getByText(/^There is no usage by day: history is off/).waitFor();
+    assert.equal(await other.getByRole("alert").count(), 0, "nothing has failed");
   });
 });
 
