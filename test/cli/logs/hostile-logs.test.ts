@@ -12,7 +12,7 @@ const REQUEST = {
   ...{ key: "k_1", plan: "free", method: "GET", route: "/v1/pets", path: "/v1/pets", status: 429 },
   ...{ code: "rate_limited", source: "gateway", decision: "refused", charged: 0, forwards: 0 },
   ...{ durationMs: 2, client: "127.0.0.1", decidedAt: 1_790_000_000_000, cost: 1, strikes: 0 },
-  ...{ config: "12345678", windows: [["minute", 60, 60, 1_790_000_040]], by: "store" },
+  ...{ config: "12345678", windows: [["minute", 60, 60, 1_790_000_040]], by: "memory" },
   ...{ why: "x", msg: "request" },
 };
 const BAN = {
@@ -95,7 +95,7 @@ describe("Lines of a log that no gateway wrote", () => {
     const one = join(directory, "one.log");
     await writeFile(one, `${JSON.stringify(REQUEST)}\n`);
     const whole = await runVerb(["explain", "r1", "--log", one]);
-    const decided = "decided 2026-09-21 14:13:20Z (store)";
+    const decided = "decided 2026-09-21 14:13:20Z (memory)";
     const first = `429 rate_limited  GET /v1/pets of account a_1, plan free, ${decided}\n`;
     assert.ok(whole.out.startsWith(first), whole.out);
     for (const line of variants(REQUEST)) {
