@@ -99,10 +99,10 @@ function windowBalance(
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
         ...fewerByChanges(sum, ofPlan),
-        ...(isChanged ? [{ from: 0, to: sum.charged + sum.atEdge, why: change }] : []),
-        ...(keys === undefined ? [] : [{ from: 0, to: sum.charged + sum.atEdge, why: KEY_CHANGE }]),
+        ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
+        ...(keys === undefined ? [] : [{ from: 0, to: sum.charged, why: KEY_CHANGE }]),
         ...(incidents.isAway(period)
-          ? [{ from: 0, to: sum.charged + sum.atEdge, why: "a gateway is away from the store" }]
+          ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }]
           : []),
       ],
     }),
