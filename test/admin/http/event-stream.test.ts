@@ -9,10 +9,10 @@ import { openAdminHouse } from "../admin-house.ts";
 
 type Message = { readonly event: string; readonly data: Record<string, unknown> };
 
-/** Reads a stream until it has so many messages, then leaves. */
-async function read(url: string, wanted: number, headers: Record<string, string> = {}) {
+/** Reads a stream until it has so many messages, then leaves. `then` is called after the second. */
+async function read(url: string, wanted: number, then?: () => Promise<unknown>) {
   const leave = new AbortController();
-  const response = await fetch(url, { signal: leave.signal, headers });
+  const response = await fetch(url, { signal: leave.signal });
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "text/event-stream");
   assert.equal(response.headers.get("cache-control"), "no-store");
@@ -25,6 +25,7 @@ async function read(url: string, wanted: number, headers: Record<string, string>
     for (const one of whole) {
       const [, event = "", data = ""] = /^event: (.*)\ndata: (.*)$/.exec(one) ?? [];
       messages.push({ event, data: JSON.parse(data) });
+      if (messages.length === 2) await then?.();
     }
     if (messages.length >= wanted) break;
   }
@@ -33,12 +34,13 @@ async function read(url: string, wanted: number, headers: Record<string, string>
 }
 
 describe("GET /api/events", () => {
-  it("begins with the routes that there are, and tells figures at once and each second", async () => {
+  it("begins with the routes that there are, and tells figures at once and each second, and an event once", async () => {
     await using house = await startTestGateway();
     const { key } = await house.issue();
     for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
     const startMs = performance.now();
-    const [hello, first, second] = await read(`${house.adminUrl}/api/events`, 3);
+    const messages = await read(`${house.adminUrl}/api/events`, 6, () => house.issue());
+    const [hello, first, second] = messages.filter(({ event }) => event !== "happened");
     assert.equal(hello?.event, "hello");
     assert.ok(((hello?.data.routes ?? []) as string[]).includes("POST /api/keys/:id/revoke"));
     assert.equal(first?.event, "figures");
@@ -52,6 +54,11 @@ describe("GET /api/events", () => {
     ]);
     assert.ok((second?.data.atMs as number) > (first?.data.atMs as number));
     assert.ok(performance.now() - startMs >= 900, "the second comes a second later");
+    const happened = messages.filter(({ event }) => event === "happened");
+    assert.deepEqual(
+      happened.map(({ data }) => data.kind),
+      ["key_issued"],
+    );
   });
 
   it("wants the token, and its own Host and Origin, as all of /api does", async () => {
