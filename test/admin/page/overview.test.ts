@@ -182,6 +182,9 @@ describe("the numbers of the page", () => {
         return [window, shownUsed, shownLimit, exhausted ? "used up" : "open"];
       }),
     );
+    const usedUp = told.windows.filter(({ exhausted }) => exhausted).length;
+    const bad = page.getByRole("region", { name: "Windows", exact: true }).locator(".badge.bad");
+    assert.deepEqual([usedUp, await bad.count()], [1, 1]);
     await page.getByLabel("Request id").fill("nobody-sent-this");
     await page.getByRole("button", { name: "Explain" }).click();
     await page.getByText(/^No refusal with this request id/).waitFor();
