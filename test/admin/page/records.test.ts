@@ -47,7 +47,7 @@ describe("keys and accounts on the page", () => {
     }
   });
 
-  it("an account that is suspended for a time says until when, and why", async () => {
+  it("an account that is suspended for a time says until when, and why, and one with an anchor its day", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
     const how = { for: "119m", reason: "unpaid" };
@@ -61,6 +61,14 @@ describe("keys and accounts on the page", () => {
     await write(house, "POST", `/api/accounts/${account}/suspend`, { reason: "leaked" });
     await page.reload();
     await eventually(async () => assert.match(await textOf(lead), /suspended leaked$/));
+    await page.route(`**/api/accounts/${account}`, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), anchor: 20 } });
+    });
+    await page.reload();
+    await eventually(async () => {
+      assert.match(await textOf(lead), /^free in production, months from day 20 suspended leaked$/);
+    });
   });
 
   it("usage by day has the newest day first", async () => {
