@@ -17,9 +17,10 @@ describe("init", () => {
     const file = join(folder.path, "config", "tollgate.yaml");
     const written = await runVerb(["init", "--upstream", backend.origin, "--config", file]);
     assert.deepEqual([written.status, written.err], [0, ""]);
-    assert.match(written.out, /tollgate keys create --env production --plan free --config/);
+    assert.match(written.out, /^ {2}tollgate keys create --env production --plan free --config/m);
     const checked = await runVerb(["check", file]);
     assert.deepEqual([checked.status, checked.err], [0, ""]);
+    assert.ok(checked.out.startsWith(`${file} is fine: production`), checked.out);
 
     const [listen, admin] = await freePorts(2);
     const text = (await readFile(file, "utf8")).replace("8080", String(listen));
@@ -48,6 +49,9 @@ describe("init", () => {
     );
     const empty = await runVerb(["init", ...plain("empty.yaml")], { answer: "" });
     assert.match(empty.out, /in front of http:\/\/127\.0\.0\.1:3000\n/);
+    const npx = { env: { npm_command: "exec" } };
+    const ofNpx = await runVerb(["init", "--yes", ...plain("npx.yaml")], npx);
+    assert.match(ofNpx.out, /^ {2}npx tollgate start --config/m);
     const yes = await runVerb(["init", "--yes", ...at("yes.yaml")]);
     assert.equal(jsonOf(yes).upstream, "http://127.0.0.1:3000");
     const silent = await runVerb(["init", ...at("silent.yaml")]);
@@ -84,13 +88,17 @@ describe("init", () => {
     const nameless = join(folder.path, "---", "tollgate.yaml");
     assert.equal((await runVerb(["init", "--yes", "--config", nameless])).status, 0);
     assert.equal(await prefixIn(nameless), "key");
+    const long = join(folder.path, "a".repeat(40), "tollgate.yaml");
+    assert.equal((await runVerb(["init", "--yes", "--config", long])).status, 0);
+    assert.equal(await prefixIn(long), "a".repeat(32));
     const asked = join(folder.path, "asked.yaml");
     const typed = await runVerb(["init", "--config", asked], { answer: ["", "zoo"] });
     assert.equal(typed.status, 0);
     assert.equal(await prefixIn(asked), "zoo");
     const wrong = join(folder.path, "wrong.yaml");
-    for (const prefix of ["Acme", "a_b", "$x", 'a"b', "a".repeat(33)]) {
-      const said = await runVerb(["init", "--yes", "--key-prefix", prefix, "--config", wrong]);
+    for (const prefix of ["Acme", "a_b", "$x", `\${x}`, 'a"b', "a".repeat(33)]) {
+      const args = ["init", "--yes", "--key-prefix", prefix, "--config", wrong];
+      const said = await runVerb(args, { env: { x: "acme" } });
       assert.equal(said.status, 64, prefix);
       assert.match(said.err, /^Cannot use ".*" as --key-prefix: [^\n]+\n$/);
       assert.ok(!existsSync(wrong), prefix);
