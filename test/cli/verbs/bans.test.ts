@@ -242,19 +242,15 @@ describe("bans why", () => {
       },
     ];
     await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-    const { status, out, err } = await runVerb([
-      "bans",
-      "why",
-      "acme",
-      "--log",
-      log,
-      "--config",
-      file,
-    ]);
+    const why = (id: string) => runVerb(["bans", "why", id, "--log", log, "--config", file]);
+    const { status, out, err } = await why("acme");
     assert.deepEqual([status, err], [0, ""]);
     assert.match(out, /^ban +2026-11-22 02:00:00Z +until 2026-11-22 03:00:00Z, imposed by hand$/m);
     assert.doesNotMatch(out, /not banned/);
     assert.match(out, /^Account acme \(production\): whether it is banned now is not known$/m);
+    assert.equal((await why("k")).out, out, "by its key");
+    await writeFile(log, `${JSON.stringify(lines[1])}\n`);
+    assert.equal((await why("acme")).out, out, "from its event alone");
   });
 
   it("tells the strikes of the present ban alike from each gateway, and says what is not known", async () => {
