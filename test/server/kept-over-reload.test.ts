@@ -118,7 +118,7 @@ it("a ban is over where a reload turns bans off", async () => {
   assert.match(await codes(1), /rate_limited/);
 });
 
-it("a limit is told by the windows of the configuration in force", async () => {
+it("a limit is told by the windows of the configuration in force, and refuses by its limits", async () => {
   const redis = await startRedis();
   try {
     await using receiver = await startWebhookReceiver();
@@ -126,11 +126,14 @@ it("a limit is told by the windows of the configuration in force", async () => {
       return { events: { url: receiver.url, secret: SECRET, quota } };
     };
     await using house = await startTestGateway({
-      config: { store: redis.url, plans: { free: { month: 10 } }, ...events(["minute"]) },
-      keys: { [KEY]: {} },
+      config: {
+        ...{ store: redis.url, keys: "redis", bans: "off" },
+        ...{ plans: { free: { month: 10 } }, ...events(["minute"]) },
+      },
     });
+    const { key } = await house.issue();
     await reload(house, events(["month"]));
-    for (let i = 0; i < 8; i++) assert.equal((await house.ask(KEY)).status, 200);
+    for (let i = 0; i < 8; i++) assert.equal((await house.ask(key)).status, 200);
     await eventually(() => {
       const told = house.said.filter(({ kind }) => kind === "quota");
       assert.deepEqual(
@@ -138,6 +141,20 @@ it("a limit is told by the windows of the configuration in force", async () => {
         [["month", 80, 8]],
       );
     });
+    const ask = async (statuses: readonly number[]) => {
+      for (const status of statuses) assert.equal((await house.ask(key)).status, status);
+    };
+    await ask([200, 200, 429, 429]);
+    await reload(house, { plans: { free: { month: 11 } } });
+    await ask([200, 429, 429]);
+    await reload(house, { plans: { free: { month: 9 } } });
+    await ask([429]);
+    await house.started.stop();
+    const client = await redis.client();
+    const left = String(await client.call("CLIENT", "LIST"))
+      .trim()
+      .split("\n");
+    assert.equal(left.length, 1, `connections beside the test's own: ${left}`);
   } finally {
     await redis.close();
   }

@@ -276,7 +276,6 @@ export class RunningGateway implements GatewayHandle {
     this.#options.log.setLevel(config.log.level);
     this.#webhook.reconfigure(config.events);
     this.#usageEvents?.reconfigure();
-    this.#stores.quotas.invalidate();
     this.#stores.counting.configured(config, this.#now());
     this.#reloadFailed = undefined;
   }

@@ -166,7 +166,7 @@ export interface QuotaDecider {
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 
   /**
-   * Drops the cached decisions of one account. Without a name, after a change of keys or plans, drops
+   * Drops the cached decisions of one account. Without a name, after a change of keys or accounts, drops
    * the cached refusals of all accounts: their counts still bound what is admitted during an outage.
    */
   invalidate(name?: AccountRef): void;
