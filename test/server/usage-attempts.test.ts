@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { it, onTestFinished, vi } from "vitest";
 import { DAY_MS } from "../../src/core/quota/days.ts";
 import { openBlackHole } from "../support/black-hole.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { startUsageReceiver } from "../support/usage-receiver.ts";
-import { Billing } from "./billing.ts";
+import { SECRET } from "../support/webhook-receiver.ts";
+import { Billing, START } from "./billing.ts";
 
 /** The pauses of senders, from now on to the end of the test. */
 function watchPauses(): readonly number[] {
@@ -175,4 +182,55 @@ it("a day is told as acknowledged only once the store has marked it, and else it
   isAway = false;
   await eventually(() => assert.equal(billing.lines("usage").length, 1));
   assert.deepEqual(receiver.units(), billing.charged);
+});
+
+it("days of an account whose part of the store is away are sent as soon as it is back", async () => {
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver });
+  const store = await billing.openStore();
+  const { usageMarks } = store;
+  let [looks, isAway] = [0, true];
+  const marks: typeof usageMarks = {
+    read: async (names) => {
+      looks += 1;
+      const all = await usageMarks.read(names);
+      return all.map((mark, i) => (isAway && names[i]?.account === "beta" ? undefined : mark));
+    },
+    claim: (lifeMs) => usageMarks.claim(lifeMs),
+    release: () => usageMarks.release(),
+    raise: (raised) => usageMarks.raise(raised),
+  };
+  Object.assign(store, { usageMarks: marks });
+  for (const account of billing.accounts) await billing.charge(store, account, 3);
+  billing.nowMs += DAY_MS;
+  billing.send(store);
+  await eventually(() => assert.deepEqual(receiver.units(), { acme: 3 }));
+  const before = looks;
+  await eventually(() => assert.ok(looks > before, "it looks for the rest"));
+  isAway = false;
+  await eventually(() => assert.deepEqual(receiver.units(), billing.charged));
+});
+
+it("a gateway that has stopped leaves no usage message under way", async () => {
+  let nowMs = START;
+  const [asked, cut] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const receiver = createServer((request) => {
+    request.socket.on("close", () => cut.resolve("cut"));
+    asked.resolve();
+  }).listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  const { port } = receiver.address() as AddressInfo;
+  const events = { url: `http://127.0.0.1:${port}`, secret: SECRET, kinds: ["usage"] };
+  await using house = await startTestGateway({
+    config: { history: "400d", events },
+    keys: { [KEY]: {} },
+    now: () => nowMs,
+  });
+  assert.equal((await house.ask(KEY)).status, 200);
+  nowMs += DAY_MS;
+  await asked.promise;
+  await house.started.stop();
+  // An answer may take ten seconds.
+  assert.equal(await Promise.race([cut.promise, delay(5_000, "goes on")]), "cut");
+  receiver.close();
 });
