@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it, onTestFinished } from "vitest";
 import { runVerb } from "../../cli/kit.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
@@ -76,13 +79,17 @@ describe("a gateway of several processes", () => {
     assert.equal(refused.length, outcomes.filter(({ status }) => status === 503).length);
   });
 
-  it("ends with its port in use, in one line that names port and setting", async () => {
+  it("ends with its port in use, in one line that names port and setting, and leaves no file", async () => {
     await using taken = await startTestUpstream();
     await using folder = await openFolder(redis, taken.origin);
     const listen = new URL(taken.origin).host;
     await folder.write({ listen });
-    const { code, stderr } = await runTollgate(["start", "--config", folder.file]);
+    const temporary = await mkdtemp(join(tmpdir(), "tollgate-left-"));
+    onTestFinished(() => rm(temporary, { recursive: true }));
+    const env = { TMPDIR: temporary, NODE_COMPILE_CACHE: "" };
+    const { code, stderr } = await runTollgate(["start", "--config", folder.file], { env });
     assert.equal(code, 1);
+    assert.deepEqual(await readdir(temporary), []);
     assert.equal(
       stderr,
       `Cannot listen on ${listen} (environments.production.listen): the port is in use by another process. Stop that process or change environments.production.listen\n`,
