@@ -39,6 +39,8 @@ export type Collector = AsyncDisposable & {
   readonly bodies: readonly string[];
   /** Requests under way at this moment. */
   readonly underWay: () => number;
+  /** Connections that were ever made to it. */
+  readonly connections: () => number;
   mood: Mood;
   /** Takes so long for each request. */
   slowMs: number;
@@ -49,7 +51,7 @@ export async function openCollector(port = 0): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   const points: ReceivedPoint[] = [];
   const bodies: string[] = [];
-  let underWay = 0;
+  let [underWay, connections] = [0, 0];
   const answer = (request: IncomingMessage, response: ServerResponse, body: string) => {
     if (collector.mood === "hang") return;
     if (collector.mood === "refuse") return response.writeHead(400).end();
@@ -74,6 +76,11 @@ export async function openCollector(port = 0): Promise<Collector> {
       if (!request.socket.destroyed) answer(request, response, body);
     });
   });
+  server.on("connection", () => {
+    connections += 1;
+  });
+  // The sender decides how long a connection is kept.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", () => resolve()));
   const collector: Collector = {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -81,6 +88,7 @@ export async function openCollector(port = 0): Promise<Collector> {
     points,
     bodies,
     underWay: () => underWay,
+    connections: () => connections,
     mood: "well",
     slowMs: 0,
     async [Symbol.asyncDispose]() {

@@ -67,12 +67,14 @@ it("a collector that never answers holds up an end as long as it may, and its sp
   collector.mood = "hang";
   const exporter = openOtlpExporter(settingsOf(collector), SOURCE, () => {});
   exporter.tracing.begin([]).end(LINE, FACTS);
+  await eventually(() => assert.equal(collector.underWay(), 1));
   const startMs = performance.now();
   await exporter.close(50);
   const tookMs = performance.now() - startMs;
   assert.ok(tookMs > 45 && tookMs < 5_000, `${tookMs} ms`);
   assert.equal(exporter.dropped(), 1);
-  await eventually(() => assert.equal(collector.underWay(), 0));
+  // Sooner than the ten seconds that a batch may take.
+  await eventually(() => assert.equal(collector.underWay(), 0), { withinMs: 5_000 });
 });
 
 it("a collector that takes nothing is told once, and once that it takes again", async () => {
@@ -99,6 +101,7 @@ it("a collector that takes nothing is told once, and once that it takes again", 
   collector.mood = "well";
   tracing?.begin([]).end(LINE, FACTS);
   await eventually(() => assert.deepEqual(lines, [unsent, sent]));
+  assert.equal(collector.connections(), 1, "three batches over one connection");
   await telemetry.close(1_000);
   assert.equal(telemetry.tracing, undefined);
 });
