@@ -106,6 +106,16 @@ it("a collector that takes nothing is told once, and once that it takes again", 
   assert.equal(telemetry.tracing, undefined);
 });
 
+it("a span that is held when a reload turns telemetry off is sent, to a collector that takes its time", async () => {
+  await using collector = await openCollector();
+  collector.slowMs = 50;
+  const telemetry = new Telemetry(createLog({ write: () => {} }, "info"));
+  await telemetry.configure(settingsOf(collector), SOURCE);
+  telemetry.tracing?.begin([]).end(LINE, FACTS);
+  await telemetry.configure(undefined, SOURCE);
+  await eventually(() => assert.equal(collector.spans.length, 1));
+});
+
 it("a collector at https is spoken to over TLS from the first byte on", async () => {
   const first = Promise.withResolvers<Buffer>();
   const server = createServer((socket) => {
