@@ -114,6 +114,7 @@ it("a span that is held when a reload turns telemetry off is sent, to a collecto
   telemetry.tracing?.begin([]).end(LINE, FACTS);
   await telemetry.configure(undefined, SOURCE);
   await eventually(() => assert.equal(collector.spans.length, 1));
+  assert.equal(telemetry.dropped, 0, "it was not given up before");
 });
 
 it("a collector at https is spoken to over TLS from the first byte on", async () => {

@@ -204,7 +204,7 @@ describe("a worker", () => {
     assert.deepEqual(await worker.recall({ open: true }, 60_000), {});
   });
 
-  it("applies a configuration once it serves, and what it answers is the answer", async () => {
+  it("applies a configuration once it serves, and what it answers within five seconds is the answer", async () => {
     await using one = started();
     const reload = one.worker.reload({ hash: "new" } as unknown as Config);
     await one.told(1);
@@ -217,6 +217,15 @@ describe("a worker", () => {
     const [, , { id: other } = {}] = await one.told(3);
     one.run(`send({ recalled: {}, id: ${other} })`);
     await assert.rejects(strange, /^Error: it answered something else$/);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const silent = one.worker.reload(CONFIG);
+      await one.told(4);
+      vi.advanceTimersByTime(5_000);
+      await assert.rejects(silent, /^Error: it did not answer in time$/);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("has closed only when its last line was read, and half a line at its end is lost", async () => {
