@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import { type FileHandle, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
@@ -30,6 +31,20 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
     throw cause;
   }
   await syncDirectory(dirname(target));
+}
+
+/**
+ * The content of a file. Rejects at once if it is a pipe: to open one for reading waits for a writer
+ * in a thread that no signal and no timeout can end.
+ */
+export async function readRegularFile(path: string): Promise<Buffer> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if ((await handle.stat()).isFIFO()) throw new Error("it is a pipe; name a file");
+    return await handle.readFile();
+  } finally {
+    await handle.close();
+  }
 }
 
 /** One step, which never removes a folder; `rm` looks first, and may find another thing than it saw. */

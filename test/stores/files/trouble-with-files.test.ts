@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +11,7 @@ import { fileErrorMessage, replaceFile } from "../../../src/stores/files/replace
 import { openDiskCopy } from "../../../src/stores/keys/file/disk-copy.ts";
 import { encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
 import { openFileKeyStore } from "../../../src/stores/keys/file/file-key-store.ts";
+import { readLastUsedFile } from "../../../src/stores/quotas/memory/memory-activity.ts";
 import { readState } from "../../../src/stores/quotas/memory/state-file.ts";
 import { eventually } from "../../support/poll.ts";
 import { record, withAccounts } from "../keys/record.ts";
@@ -80,6 +82,22 @@ describe("trouble with a file", () => {
 
   it("of the state file is told where it cannot be read", async () => {
     await assert.rejects(readState(folder), /^Error: Cannot read the state file .*EISDIR/);
+  });
+
+  it("of a pipe in the place of a file is told at once, though nothing ever writes to it", async () => {
+    const path = join(folder, "pipe");
+    execFileSync("mkfifo", [path]);
+    const report = () => {};
+    const opened = [
+      () => openFileKeyStore({ path, watch: true, report }),
+      () => openDiskCopy(path, report),
+      () => readState(path),
+      () => readLastUsedFile(join(folder, "pipe.json"), []),
+    ];
+    execFileSync("mkfifo", [join(folder, "pipe.notes.json")]);
+    for (const open of opened) {
+      await assert.rejects(open, /^Error: Cannot read the .*pipe.*: it is a pipe; name a file$/);
+    }
   });
 
   it("of the copy of keys is told once while another process keeps it locked, and then no more", async () => {

@@ -1,10 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { damagedFileError } from "../../files/damaged-file.ts";
 import { takeLock } from "../../files/file-lock.ts";
-import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 
 /** The last copy on disk of records that live in Redis. */
@@ -90,7 +89,7 @@ async function writeOne(file: string, records: Records, lockWaitMs: number): Pro
 async function read(file: string): Promise<Records | undefined> {
   let text: string;
   try {
-    text = await readFile(file, "utf8");
+    text = (await readRegularFile(file)).toString();
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });

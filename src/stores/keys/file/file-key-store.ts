@@ -1,9 +1,9 @@
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
 import { takeLock } from "../../files/file-lock.ts";
-import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
 import {
   type KeyStore,
   NO_TROUBLES,
@@ -76,7 +76,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const { path, watch } = this.#options;
     if (!watch) return;
     if (this.damageLines.length > 0) {
-      const text = await readFile(path, "utf8");
+      const text = (await readRegularFile(path)).toString();
       throw damagedFileError(
         path,
         text,
@@ -175,7 +175,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     if (seen.identity === this.#seen.identity) return;
     if (seen.identity === this.#refused?.identity) throw this.#refused.error;
     if (!seen.exists) throw new Error(`Cannot find the keys file ${path} any more: put it back`);
-    const bytes = await readFile(path).catch((cause: unknown) => {
+    const bytes = await readRegularFile(path).catch((cause: unknown) => {
       throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });
     let reading: Awaited<ReturnType<typeof decodeKeyFile>>;

@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import {
   type DeprecatedCall,
@@ -6,7 +5,7 @@ import {
   type DeprecatedOperation,
 } from "../../../telemetry/history/deprecated-calls.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
-import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
+import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
 import type { ActivityStore, KeyUse, RefusalCount } from "../activity-store.ts";
 import type { AcknowledgedUsage } from "../usage-marks.ts";
 import type { DayCounts } from "./day-counts.ts";
@@ -129,7 +128,7 @@ const NO_NOTES: Read = { used: [], called: [], acknowledged: [] };
 async function readNotes(file: string): Promise<Read> {
   let text: string;
   try {
-    text = await readFile(file, "utf8");
+    text = (await readRegularFile(file)).toString();
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
       return NO_NOTES;

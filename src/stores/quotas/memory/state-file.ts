@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { NAME_PATTERN } from "../../../core/keys/edit-rules.ts";
 import type { Ban } from "../../../core/quota/bans.ts";
 import type { AccountState } from "../../../core/quota/decide.ts";
@@ -7,7 +6,7 @@ import type { WindowCount } from "../../../core/quota/window-count.ts";
 import { CAP_ID, OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
-import { fileErrorMessage } from "../../files/replace-file.ts";
+import { fileErrorMessage, readRegularFile } from "../../files/replace-file.ts";
 import { type AccountRef, isAccountName } from "../account-ref.ts";
 import type { BanCause } from "../quota-store.ts";
 
@@ -58,7 +57,7 @@ function line({ environment, account, state, cause }: SavedAccount): string {
 export async function readState(file: string): Promise<SavedAccount[]> {
   let text: string;
   try {
-    text = await readFile(file, "utf8");
+    text = (await readRegularFile(file)).toString();
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });

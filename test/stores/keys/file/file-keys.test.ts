@@ -113,7 +113,7 @@ describe("The file of keys on disk", () => {
     await add(store, record("k_1"));
     await writeFile(path, "{");
     await eventually(() => assert.equal(store.health().ok, false));
-    const [reads, looks] = [vi.spyOn(files, "readFile"), vi.spyOn(files, "stat")];
+    const [reads, looks] = [vi.spyOn(files, "open"), vi.spyOn(files, "stat")];
     syncBuiltinESMExports();
     const times = (spy: { readonly mock: { readonly calls: readonly unknown[][] } }) =>
       spy.mock.calls.filter(([name]) => name === path).length;
