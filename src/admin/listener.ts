@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { lingerOnClose } from "../base/linger.ts";
 import { errorMessage } from "../base/messages.ts";
 import { createServer } from "../base/node-http.ts";
+import { connectionsWithin } from "../base/open-files.ts";
 import type { Config } from "../config/config.ts";
 import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
@@ -42,8 +43,10 @@ export type AdminLimits = {
   readonly responseTimeoutMs: number;
 };
 
+/** Of the files that the process may open: customers and upstreams need the others. */
+const FILES_SHARE = 0.05;
 const LIMITS: AdminLimits = {
-  connections: 256,
+  connections: connectionsWithin(FILES_SHARE, 256),
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   responseTimeoutMs: 60_000,

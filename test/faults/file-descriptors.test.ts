@@ -83,3 +83,25 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
   );
   assert.equal((await served.running.stop()).code, 0);
 });
+
+test("crowds at another listener and at the admin listener leave a listener its file descriptors", async () => {
+  await using backend = await startTestUpstream();
+  const environment = { listen: "127.0.0.1:0", basePath: "/v1", upstreams: [backend.origin] };
+  const environments = {
+    production: { ...environment, keyTag: "live" },
+    staging: { ...environment, keyTag: "test" },
+  };
+  const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
+  await using served = await spawnGateway({ upstreams: [], under, config: { environments } });
+  const { urls } = await served.running.line(({ msg }) => msg === "serving");
+  const ports = [(urls as Record<string, string>).staging ?? "", served.adminUrl];
+  const crowds = await Promise.all(ports.map((url) => openCrowd(Number(new URL(url).port))));
+  for (const crowd of crowds) await eventually(() => crowd.some((socket) => socket.closed));
+  const answers = [];
+  for (let i = 0; i < CLIENTS; i++) answers.push(await sendRequest(served.port, { key: KEY }));
+  for (const { status } of each(answers)) assert.equal(status, 200);
+  assert.equal(await served.counted(), CLIENTS);
+  const limited = served.said.find(({ msg }) => msg === "connections_limited");
+  assert.equal(limited?.connections, Math.floor((0.8 * FILES) / Object.keys(environments).length));
+  for (const socket of crowds.flat()) socket.destroy();
+});

@@ -29,6 +29,9 @@ import { errorResponseTo, refusalCodeFor } from "./parser-error.ts";
 import { serverLimits, tableLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
+/** The environments of a listener, and how many listeners share the open files of the process. */
+type Served = { readonly serves: readonly Environment[]; readonly listeners: number };
+
 /**
  * Opens a public listener. Rejects with Node's own error if the address is not available, because
  * the caller knows the setting to name. Port 0 takes any free port.
@@ -36,9 +39,9 @@ import { Timeouts } from "./timeouts.ts";
 export async function openListener(
   gateway: GatewayContext,
   address: HostPort,
-  serves: readonly Environment[],
+  served: Served,
 ): Promise<Listener> {
-  const listener = new Listener(gateway, address, serves);
+  const listener = new Listener(gateway, address, served);
   await listener.listen();
   return listener;
 }
@@ -54,19 +57,21 @@ export class Listener implements ServerHandler {
   /** Connections that are still read after a refusal (docs/reference/edge.md#unread-bodies). */
   readonly #lingering = new Set<ServerConnection>();
   #serves: readonly Environment[];
+  #listeners: number;
   limits: ServerHandler["limits"];
   readonly errorResponse = (wrong: RequestError, method: string) => {
     return errorResponseTo(wrong, method, this.#gateway.style.errors);
   };
 
-  constructor(gateway: GatewayContext, address: HostPort, serves: readonly Environment[]) {
+  constructor(gateway: GatewayContext, address: HostPort, { serves, listeners }: Served) {
     this.#gateway = gateway;
     this.#address = address;
     this.#timeouts = new Timeouts(gateway, (nowMs) => this.#onTick(nowMs));
     this.#tunnels = new OpenTunnels(gateway, () => this.#serves);
     this.#serves = serves;
+    this.#listeners = listeners;
     this.limits = serverLimits(serves);
-    this.#connections = new ConnectionTable(tableLimits(serves, gateway), {
+    this.#connections = new ConnectionTable(tableLimits(serves, gateway, listeners), {
       onTurnedAway: (why) => gateway.onTurnedAway?.(why),
       tell: (told) =>
         gateway.log.warn("connections_refused", { listen: formatHostPort(address), ...told }),
@@ -88,7 +93,8 @@ export class Listener implements ServerHandler {
     this.#timeouts.start();
     // Delayed, so that it is logged after the line that says that everything is serving.
     const tell = () => {
-      if (this.#server.listening) warnOfFileLimit(this.#serves, this.#gateway);
+      if (!this.#server.listening) return;
+      warnOfFileLimit(this.#serves, this.#gateway, this.#listeners);
     };
     setTimeout(tell, TELL_LIMIT_MS).unref();
   }
@@ -117,10 +123,11 @@ export class Listener implements ServerHandler {
   /**
    * Replaces the environments, their limits and their certificates for everything that comes later.
    */
-  serve(serves: readonly Environment[]): void {
+  serve({ serves, listeners }: Served): void {
     this.#serves = serves;
+    this.#listeners = listeners;
     this.limits = serverLimits(serves);
-    this.#connections.limits = tableLimits(serves, this.#gateway);
+    this.#connections.limits = tableLimits(serves, this.#gateway, listeners);
     renewCertificate(this.#server, serves);
   }
 

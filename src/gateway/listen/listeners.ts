@@ -117,15 +117,19 @@ export class Listeners {
   }
 
   #tellListeners(): void {
-    for (const { key, serves } of this.#listening) this.#listeners.get(key)?.serve(serves);
+    const listeners = this.#listening.length;
+    for (const { key, serves } of this.#listening) {
+      this.#listeners.get(key)?.serve({ serves, listeners });
+    }
   }
 
   async #open(next: readonly ListenerSpec[]): Promise<void> {
     const opened: string[] = [];
     for (const { key, listen, serves } of next) {
       if (this.#listeners.has(key)) continue;
+      const served = { serves, listeners: next.length };
       try {
-        this.#listeners.set(key, await openListener(this.#gateway, listen, serves));
+        this.#listeners.set(key, await openListener(this.#gateway, listen, served));
         opened.push(key);
       } catch (error) {
         for (const one of opened) await this.#close(one);

@@ -1,10 +1,12 @@
-import { readFileSync } from "node:fs";
+import { connectionsWithin } from "../../base/open-files.ts";
 import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { TableLimits } from "./connection-table.ts";
 
 /** A client that sends this many bytes ahead is not read from until the responses are out. */
 const AHEAD_BYTES_MAX = 65_536;
+/** The rest of the open files is for upstreams, the store, the admin listener, the log and regular files. */
+const FILES_SHARE = 0.8;
 /** How long a client that keeps sending after its refusal is read: in all, and without a byte. */
 const LINGER_MS = 5_000;
 const LINGER_IDLE_MS = 1_000;
@@ -31,14 +33,18 @@ export function serverLimits(serves: readonly Environment[]): ServerLimits {
   };
 }
 
-/** The limits of a listener's connections, from the configuration, open files and memory. */
+/**
+ * The limits of the connections of one of `listeners` listeners, from the configuration, open files
+ * and memory.
+ */
 export function tableLimits(
   serves: readonly Environment[],
   { memory }: Pick<GatewayContext, "memory">,
+  listeners: number,
 ): TableLimits {
   const { connections, connectionsPerAddress, headersTimeoutMs } = loosestLimits(serves);
   return {
-    connectionsMax: memory === "full" ? 0 : connectionsMax(connections),
+    connectionsMax: memory === "full" ? 0 : connectionsMax(connections, listeners),
     perAddressMax: connectionsPerAddress,
     headersTimeoutMs,
   };
@@ -48,34 +54,24 @@ export function tableLimits(
 const told = new WeakSet<GatewayContext>();
 
 /** Warns once if the configuration allows more connections than the open files limit does. */
-export function warnOfFileLimit(serves: readonly Environment[], gateway: GatewayContext): void {
+export function warnOfFileLimit(
+  serves: readonly Environment[],
+  gateway: GatewayContext,
+  listeners: number,
+): void {
   const { connections: wanted } = loosestLimits(serves);
-  const connections = connectionsMax(wanted);
+  const connections = connectionsMax(wanted, listeners);
   if (connections >= wanted || told.has(gateway)) return;
   told.add(gateway);
   const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
   gateway.log.info("connections_limited", { connections, wanted, why });
 }
 
-/** The rest of the open files is for upstreams, the store, the log and regular files. */
-const SHARE = 0.8;
-
-/** The number of files and sockets that this process may open, if the system says (Linux). */
-function readFilesMax(): number | undefined {
-  try {
-    const found = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
-    return found === null ? undefined : Number(found[1]);
-  } catch {
-    return undefined;
-  }
-}
-
-const filesMax = readFilesMax();
-
 /**
- * The connections that a listener may really have, out of those that the configuration allows. If
- * clients took the last descriptor, none would be left for connections to the upstreams.
+ * The connections that one of `listeners` listeners may really have, out of those that the
+ * configuration allows. If clients took the last descriptor, none would be left for connections to
+ * the upstreams.
  */
-function connectionsMax(wanted: number): number {
-  return filesMax === undefined ? wanted : Math.min(wanted, Math.floor(SHARE * filesMax));
+function connectionsMax(wanted: number, listeners: number): number {
+  return connectionsWithin(FILES_SHARE / listeners, wanted);
 }
