@@ -18,6 +18,7 @@ type Told = {
     banned: number;
     bans: number;
     admitted: number;
+    unbanned: number;
   }[];
   missing: string[];
 };
@@ -81,6 +82,11 @@ describe("plans try", () => {
     assert.match(text.out, /^114 requests of 2 accounts, 2026-11-01 00:00:00Z to /);
     assert.match(text.out, new RegExp(`${ids[0]} +production +free +5 +minute`));
 
+    // The accounts are those of the configuration that is named, beside a whole one too.
+    await using folder = await openFolder();
+    const whole = ["plans", "try", await writeConfig(folder), ...asked.slice(3)];
+    assert.deepEqual(jsonOf<Told>(await runVerb([...whole, "--json"])).missing, []);
+
     // Without bans, nobody is banned any more; the rest of the plan is what it was.
     await writeFile(
       plans,
@@ -88,6 +94,9 @@ describe("plans try", () => {
     );
     const [without] = jsonOf<Told>(await runVerb([...asked, "--json"])).accounts;
     assert.deepEqual([without?.banned, without?.bans, without?.limited], [0, 0, 0]);
+    const { admitted = 0, unbanned = 0 } = without ?? {};
+    assert.ok(admitted > 0 && unbanned > 0, JSON.stringify(without));
+    assert.match((await runVerb(asked)).out, new RegExp(` ${admitted + unbanned}$`, "m"));
   });
 
   it("leaves out what a limit of one key refused, and says how many requests", async () => {
@@ -110,18 +119,20 @@ describe("plans try", () => {
     const config = { ...CONFIG, plans: { free: { month: 3 } } };
     await using house = await startTestGateway({ config, now: () => clock.ms });
     const { key, account } = await house.issue({ anchor: 15 });
+    const { key: later } = await house.issue({ anchor: 20 });
+    await (await house.ask(later)).text();
     for (const day of ["2026-11-15", "2026-12-01", "2026-12-14", "2026-12-15"]) {
       clock.ms = Date.parse(day);
       for (let i = 0; i < 2; i++) await (await house.ask(key)).text();
     }
-    await eventually(() => assert.equal(house.lines.length, 8));
+    await eventually(() => assert.equal(house.lines.length, 9));
     assert.equal(house.lines.filter(({ status }) => status === 429).length, 3);
     const logs = await writeLogs(house);
     const asked = ["plans", "try", house.file, "--log", ...logs, "--json"];
     const same = jsonOf<Told>(await runVerb(asked));
-    assert.deepEqual([same.accounts, same.requests], [[], 8]);
+    assert.deepEqual([same.accounts, same.requests], [[], 9]);
     assert.deepEqual(same.missing, [
-      "the log begins at 2026-11-15 00:00:00Z, and its month at 2026-11-01 00:00:00Z: what was charged between them is not in it",
+      "the log begins at 2026-11-15 00:00:00Z, and its month at 2026-10-20 00:00:00Z: what was charged between them is not in it",
     ]);
     const plans = join(house.directory, "new.yaml");
     await writeFile(plans, "plans: { free: { month: 2 } }\n");
