@@ -124,11 +124,12 @@ describe("accounts", () => {
   });
 
   it("set --on moves every account of a plan, also one that is no longer configured", async () => {
-    for (const name of ["a", "b", "c"]) await create("--account", name);
+    for (const count of ["1000", "1000", "3"]) await create("--count", count);
     await create("--account", "other");
     await accounts("set", "other", "--plan", "pro");
     const moved = await accounts("set", "--on", "free", "--plan", "business", "--json");
-    assert.deepEqual(jsonOf(moved), { changed: 3 });
+    assert.deepEqual(jsonOf(moved), { changed: 2_003 });
+    assert.equal(moved.err, "2000 of 2003 accounts\n2003 of 2003 accounts\n");
     assert.equal((await show("other")).plan, "pro");
     const again = await accounts("set", "--on", "free", "--plan", "business");
     assert.deepEqual([again.status, again.out], [0, "0 accounts are changed\n"]);
@@ -158,6 +159,8 @@ describe("accounts", () => {
     const back = ["accounts", "set", "--on", "business", "--plan", "free", "--yes"];
     const sure = await runVerb([...back, "--config", file], { nowMs: NOW_MS, answer: "n" });
     assert.equal(sure.out, "4 accounts are changed\n");
+    const script = await runVerb([...args, "--json"], { nowMs: NOW_MS, answer: "n" });
+    assert.deepEqual(jsonOf(script), { changed: 4 });
   });
 
   it("suspend and resume tell the state, which ends by itself where it was told to", async () => {
@@ -213,6 +216,12 @@ describe("accounts in Redis", () => {
       const wrong = await run("accounts", "reset", "acme", "--window", "fortnight");
       assert.equal(wrong.status, 64);
       assert.match(wrong.err, /Unknown window "fortnight": expected second, minute/);
+      await (await redis.client()).hset("tg:{0}:keys", "k_1", "{");
+      for (const verb of ["accounts", "keys"]) {
+        const damaged = await run(verb, "list");
+        assert.deepEqual([damaged.status, jsonOf<object[]>(damaged).length], [1, 1], verb);
+        assert.match(damaged.err, /^Cannot use k_1 in the hash tg:\{0\}:keys: /);
+      }
     } finally {
       await redis.close();
     }
