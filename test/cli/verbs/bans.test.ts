@@ -247,6 +247,7 @@ describe("bans why", () => {
     assert.deepEqual([status, err], [0, ""]);
     assert.match(out, /^ban +2026-11-22 02:00:00Z +until 2026-11-22 03:00:00Z, imposed by hand$/m);
     assert.doesNotMatch(out, /not banned/);
+    assert.equal(out.split("Missing: ").length, 2, out);
     assert.match(out, /^Account acme \(production\): whether it is banned now is not known$/m);
     assert.equal((await why("k")).out, out, "by its key");
     await writeFile(log, `${JSON.stringify(lines[1])}\n`);
