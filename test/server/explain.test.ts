@@ -86,12 +86,15 @@ describe("explain", () => {
     const url = served.adminUrl;
     const file = join(served.directory, "other.yaml");
     await writeFile(file, (await import("../cli/kit.ts")).configText());
-    const unknown = await runVerb(["explain", id, "--admin", url, "--config", file]);
-    assert.equal(unknown.status, 1);
-    assert.match(
-      unknown.err,
-      /admin is off.*\nhttp:\/\/127\.0\.0\.1:\d+: No refusal with this request id/,
-    );
+    const admins = ["--admin", url, "--admin", url];
+    for (const [strange, why] of [
+      [id, "No refusal with this request id"],
+      ["../keys", "There is nothing here"],
+    ] as const) {
+      const unknown = await runVerb(["explain", strange, ...admins, "--config", file]);
+      assert.equal(unknown.status, 1);
+      assert.match(unknown.err, new RegExp(`admin is off.*\\n${url}: ${why}.*\\n$`));
+    }
     const log = join(served.directory, "gateway.log");
     await writeFile(log, served.running.stdout());
     const inLog = await runVerb(["explain", id, "--log", log]);
