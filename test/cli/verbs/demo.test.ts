@@ -176,6 +176,7 @@ describe("npm start", () => {
     await using demo = startTollgate(["demo", "--config", file], { env });
     await demo.line(({ msg }) => msg === "serving");
     assert.equal((await demo.stop()).stderr, "");
+    assert.match(await readFile(join(folder.path, "data/state.json"), "utf8"), /^\{/);
   });
 });
 
