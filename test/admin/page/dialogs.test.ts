@@ -22,6 +22,7 @@ describe("A dialog", () => {
     await page.getByRole("button", { name: "Create", exact: true }).click();
     const shown = page.getByRole("textbox", { name: "The key" });
     await shown.waitFor();
+    assert.equal(await page.locator("dialog:modal").count(), 1, "the rest cannot be reached");
     // Browsers let a page refuse to close only so many times.
     for (let i = 0; i < 8; i++) await page.keyboard.press("Escape");
     assert.equal(await shown.isVisible(), true);
