@@ -198,5 +198,19 @@ describe("the overview, of figures that are rare", () => {
       await plot.hover({ position: { x: Math.max(1, share * width), y: 40 } });
       await eventually(async () => assert.equal(await textOf(shown), rate));
     }
+    await page.mouse.down();
+    await plot.hover({ position: { x: width / 2, y: 60 } });
+    const selected = page.locator(".u-select").first();
+    assert.equal(await selected.evaluate((one) => one.clientWidth), 0, "nothing is selected");
+    await page.setViewportSize({ width: 500, height: 860 });
+    const widths = () =>
+      page.locator(".canvas, .canvas .u-wrap").evaluateAll((all) => {
+        return all.map((one) => one.clientWidth);
+      });
+    await eventually(async () => {
+      const [canvas = 0, drawn] = await widths();
+      assert.ok(canvas < 500);
+      assert.equal(drawn, canvas);
+    });
   });
 });
