@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -10,6 +10,18 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
+
+/** The ten accounts nearest to a limit have a place of their own: an error there leaves the plans. */
+async function nearestApart(page: Page): Promise<void> {
+  await page.route("**/api/usage?*", (route) => route.abort());
+  await page.getByRole("link", { name: "Plans" }).click();
+  await page.getByText("The gateway does not answer").waitFor();
+  await page.getByRole("region", { name: "Plans", exact: true }).waitFor();
+  await page.unroute("**/api/usage?*");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("region", { name: "Nearest to a limit", exact: true }).waitFor();
+  assert.equal((await cells(page, "Nearest to a limit")).length, 10);
+}
 
 describe("the callers of what goes away", () => {
   it("are those of the API, those with most requests first, and no more than fifty of an operation", async () => {
@@ -48,6 +60,8 @@ describe("the callers of what goes away", () => {
     );
     const [requests] = (await cells(page, "Deprecated operations")).map((row) => row[3]);
     await eventually(() => assert.equal(requests, "56"));
+
+    await nearestApart(page);
     assert.deepEqual(complaints, []);
   });
 });
