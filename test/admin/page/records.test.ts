@@ -212,5 +212,12 @@ describe("the overview, of figures that are rare", () => {
       assert.ok(canvas < 500);
       assert.equal(drawn, canvas);
     });
+
+    // A table is not drawn again for the same figures, which come with each stream: the keyboard stays in it.
+    await page.getByRole("link", { name: "Plans" }).click();
+    const plans = page.getByRole("region", { name: "Plans", exact: true });
+    const first = await plans.elementHandle();
+    for (let i = 0; i < 2; i++) await page.waitForRequest("**/api/events");
+    assert.equal(await first?.evaluate((one) => one.isConnected), true);
   });
 });
