@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -166,15 +166,24 @@ describe("npm start", () => {
     assert.match(demo.stdout(), /Demo keys/, "every port is free again");
   });
 
-  it("is on the embedded store whatever REDIS_URL says", async () => {
+  it("is on the embedded store whatever REDIS_URL says, with pets on this machine and most keys for production", async () => {
     await using folder = await openFolder();
     const [port = 0, ...upstreams] = await freePorts(3);
     const [productionUpstream = 0, stagingUpstream = 0] = upstreams;
     const store = `$${"{REDIS_URL:-memory}"}`;
     const file = await writeConfig(folder, { store, productionUpstream, stagingUpstream });
     const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
+    // Production is not the first here, and staging has a backend on another machine.
+    const text = (await readFile(file, "utf8"))
+      .replace(/( {2}production:\n(?: {4}.*\n)+)( {2}staging:\n(?: {4}.*\n)+)/, "$2$1")
+      .replace(`127.0.0.1:${stagingUpstream}`, "192.0.2.1:9");
+    await writeFile(file, text);
     await using demo = startTollgate(["demo", "--config", file], { env });
     await demo.line(({ msg }) => msg === "serving");
+    const keys = demo.stdout().match(/^(?:production|staging), \w+/gm);
+    const plans = ["free", "pro", "business", "enterprise"].map((plan) => `production, ${plan}`);
+    assert.deepEqual(keys, ["staging, free", ...plans]);
+    assert.equal((await childrenOf(demo.pid)).length, 1);
     assert.equal((await demo.stop()).stderr, "");
     assert.match(await readFile(join(folder.path, "data/state.json"), "utf8"), /^\{/);
   });
