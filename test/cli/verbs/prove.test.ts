@@ -73,6 +73,8 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
   it("refuses numbers and faults that it does not know, and names those it does", async () => {
     for (const [args, message] of [
       [["--gateways", "0"], /^Cannot use --gateways "0": it must be a whole number from 1 to 16/],
+      [["--gateways", "17"], /^Cannot use --gateways "17": it must be a whole number/],
+      [["--seconds", "86401"], /^Cannot use --seconds "86401": it must be a whole number/],
       [
         ["--seconds", "2"],
         /^Cannot use --seconds "2": it must be a whole number of seconds from 3/,
@@ -85,7 +87,10 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
         ["--redis", "localhost"],
         /^Cannot use --redis: write memory, redis:\/\/HOST:PORT, redis\+s/,
       ],
-      [["--redis", "memory"], /^Cannot use --redis: the memory of one process is no Redis/],
+      [
+        ["--gateways", "16", "--seconds", "86400", "--redis", "memory"],
+        /^Cannot use --redis: the memory of one process is no Redis/,
+      ],
     ] as const) {
       const { status, err, out } = await runVerb(["prove", ...args]);
       assert.deepEqual([status, out], [64, ""]);
