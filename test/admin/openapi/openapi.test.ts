@@ -318,7 +318,12 @@ async function changes(judge: Judge, { id, key, account, other }: Issued): Promi
   await judge.ask(200, "POST /api/accounts/{id}/resume", { id: account });
   await judge.ask(409, "POST /api/accounts/{id}/resume", { id: account });
   await judge.ask(200, "POST /api/accounts/{id}/reset", { id: account });
-  await judge.ask(200, "PATCH /api/keys/{id}", { id, body: { expires: "never", from: ["::/0"] } });
+  const endless = { expires: "never", from: ["::/0"] };
+  const { expires } = await judge.ask<{ expires: unknown }>(200, "PATCH /api/keys/{id}", {
+    id,
+    body: endless,
+  });
+  assert.equal(expires, null);
   await judge.ask(200, "POST /api/keys/find", { body: { key } });
   await judge.ask(200, "POST /api/keys/refresh");
   await judge.ask(200, "GET /api/records");
