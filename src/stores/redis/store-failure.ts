@@ -123,7 +123,9 @@ export function toReplyFailure(text: string): StoreFailure {
     return new StoreFailure("NOPERM", said, text.startsWith("ERR unknown") ? "no" : "unknown");
   }
   // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
-  const denied = text.startsWith("ERR The user executing the script can't") ? ["NOPERM"] : [];
+  // From 7.2 on, and in Valkey, a right that a script lacks is an "ACL failure".
+  const isDenied = /The user executing the script can't|ACL failure in script/.test(text);
+  const denied = isDenied ? ["NOPERM"] : [];
   const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
   const known = words.find((each) => each in REFUSALS);
   // Redis may find in the middle of a script that a right is missing, after the script has
