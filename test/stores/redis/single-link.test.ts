@@ -105,6 +105,24 @@ describe("a store with a password", () => {
     assert.match(failures[0]?.message ?? "", /permission/);
     assert.deepEqual(await admin.keys("tg:*production*"), []);
   });
+
+  it("neither loses a count nor denies a ban when its user may not read bans", async (t) => {
+    const redis = await server(t);
+    const admin = await redis.client();
+    await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...LEAST);
+    const { store } = await opened(t, `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`);
+    await spend(store, account("acl"), perDay(9));
+    const times = { lengthMs: 60_000, keptMs: 60_000 };
+    const ban = { ...times, window: "day", plan: "free", reason: "" } as const;
+    await store.ban(account("acl"), ban);
+    const key = String(await admin.keys("tg:{*}:production:acl"));
+    const before = await admin.hgetall(key);
+    assert.equal(Object.keys(before).length, 2);
+    await admin.call("ACL", "SETUSER", "gate", "-hget");
+    await assert.rejects(store.ban(account("acl"), ban), /permission/);
+    await assert.rejects(store.liftBan(account("acl")), /permission/);
+    assert.deepEqual(await admin.hgetall(key), before);
+  });
 });
 
 describe("a store that denies what gateways tell each other by", () => {

@@ -50,6 +50,14 @@ local function is_moving(hash)
   return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) ~= nil
 end
 
+-- Whether a reply is the error of a key of another type. Raises any other error: with a right that
+-- the user lacks the key is whole.
+local function has_other_type(reply)
+  if type(reply) ~= 'table' or not reply.err then return false end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err) end
+  return true
+end
+
 -- The text of a cap or a meter; nil if there is none. The second value is true if its key had another
 -- type and was deleted. The third is true if the slot is moving and the hash is not here: what it
 -- counts may be on the other node, and a second hash here would begin at 0.
@@ -60,8 +68,7 @@ local function read_apart(key, field)
     return text or nil, false, not text and call('HLEN', hash) == 0 and is_moving(hash)
   end
   if is_moving(hash) then return nil, false, true end
-  if not string.find(text.err, 'WRONGTYPE', 1, true) then error(text.err) end
-  call('DEL', hash)
+  if has_other_type(text) then call('DEL', hash) end
   return nil, true, false
 end
 

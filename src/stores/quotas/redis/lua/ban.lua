@@ -14,7 +14,7 @@ if late then return late end
 local key, length, field = KEYS[1], ARGV[2], ARGV[3]
 local ends = now + tonumber(length)
 local ban = pcall('HGET', key, 'b')
-if type(ban) == 'table' then call('DEL', key) end
+if has_other_type(ban) then call('DEL', key) end
 local offences = type(ban) == 'string' and match(ban, ' (%d+)$') or '0'
 call('HSET', key, 'b', format('%.0f %s %s %s', ends, length, field, offences))
 call('HDEL', key, 'k')

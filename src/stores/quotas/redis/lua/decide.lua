@@ -107,8 +107,7 @@ local function decider()
   -- The hash by field; nil if the key has another type, and then it is deleted.
   local function read(key)
     local all = pcall('HGETALL', key)
-    if all.err then
-      if not string.find(all.err, 'WRONGTYPE', 1, true) then error(all.err) end
+    if has_other_type(all) then
       call('DEL', key)
       return nil
     end

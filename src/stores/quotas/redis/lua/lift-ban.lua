@@ -9,7 +9,7 @@ local now, late = clock(ARGV[1])
 if late then return late end
 
 local ban = pcall('HGET', KEYS[1], 'b')
-local ends = type(ban) == 'string' and tonumber(match(ban, '^(%d+) '))
+local ends = not has_other_type(ban) and ban and tonumber(match(ban, '^(%d+) '))
 if not ends or ends <= now then return 0 end
 call('HDEL', KEYS[1], 'b', 'k')
 pcall('DEL', cause_key(KEYS[1]))
