@@ -1,4 +1,4 @@
-import { StoreFailure } from "./store-failure.ts";
+import { unreadableFailure } from "./store-failure.ts";
 
 /** How far the two clocks may drift apart: a slewed clock runs up to 0.05 % faster or slower. */
 const DRIFT_PER_MS = 0.000_5;
@@ -46,7 +46,7 @@ export class StoreClock {
    */
   learn(sentMs: number, receivedMs: number, nowMs: number): void {
     if (!Number.isFinite(nowMs)) {
-      throw new StoreFailure("unreadable", "Cannot read the store's answer: no time", "unknown");
+      throw unreadableFailure("no time");
     }
     const driftMs = driftIn(receivedMs - this.#learntMs);
     const [lowestMs, highestMs] = [nowMs - receivedMs, nowMs + 1 - sentMs];

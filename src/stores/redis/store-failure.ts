@@ -141,6 +141,22 @@ export function toReplyFailure(text: string): StoreFailure {
   return new StoreFailure(word, said, "unknown");
 }
 
+/** The answer, which has to be a list. Throws if it is none, as that of a server that is not Redis. */
+export function replyList(reply: unknown): readonly unknown[] {
+  if (Array.isArray(reply)) return reply;
+  throw unreadableFailure("it is no list");
+}
+
+/** The answer, which has to be a number. Throws if it is none. */
+export function replyNumber(reply: unknown): number {
+  if (Number.isFinite(reply)) return reply as number;
+  throw unreadableFailure("it is no number");
+}
+
+export function unreadableFailure(why: string): StoreFailure {
+  return new StoreFailure("unreadable", `Cannot read the store's answer: ${why}`, "unknown");
+}
+
 /** The redirection that a reply asks for: MOVED and ASK name a slot and an address. */
 export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string } | undefined {
   const text = String((error as Error | undefined)?.message ?? "");

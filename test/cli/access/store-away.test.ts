@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
@@ -55,6 +57,45 @@ describe("verbs whose store is away", () => {
     const said = await runVerb(["usage", id, "--config", unread, "--json"]);
     assert.deepEqual([said.status, said.out], [1, ""]);
     assert.match(said.err, /^Cannot ask .*: Cannot read the keys file .*\(EISDIR\)\n$/);
+  });
+
+  it("and answers each call in the same two letters, say that the answer cannot be read", async (t) => {
+    const server = createServer((socket) => {
+      // A client sends an array of strings: each command begins with one star.
+      socket
+        .on("error", () => undefined)
+        .on("data", (sent) => {
+          socket.write("+OK\r\n".repeat(String(sent).match(/^\*/gm)?.length ?? 0));
+        });
+    });
+    t.onTestFinished(() => void server.close());
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const store = `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await using own = await openFolder();
+    const odd = await writeConfig(own, { store });
+    const made = ["--env", "production", "--plan", "free", "--account", "acme", "--config", odd];
+    assert.equal((await runVerb(["keys", "create", ...made])).status, 0);
+    const why = `Cannot ask the store ${store}: Cannot read the store's answer: it is no`;
+    for (const verb of [
+      "bans list",
+      "bans add --for 1h acme",
+      "bans lift acme",
+      "accounts reset acme",
+    ]) {
+      const { status, out, err } = await runVerb([...verb.split(" "), "--config", odd]);
+      assert.deepEqual(
+        [status, out, err.replace(/(list|number)\n$/, "")],
+        [1, "", `${why} `],
+        verb,
+      );
+    }
+    const keys = await writeConfig(own, { store, keys: "redis" });
+    const { status, err } = await runVerb(["keys", "list", "--config", keys]);
+    assert.equal(status, 1);
+    assert.match(
+      err,
+      /^Cannot read the keys in redis:\S+: Cannot read the store's answer: it is no list/,
+    );
   });
 
   it("and takes connections, but answers nothing, end with 1 and say so", async () => {

@@ -1,5 +1,5 @@
 import type { Link } from "../../redis/link.ts";
-import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { replyList, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 
 const LATE_MS = 2_000;
 /** The whole set may be tens of megabytes. */
@@ -51,7 +51,7 @@ export class RecordHash {
   }
 
   async some(names: readonly string[]): Promise<readonly (string | null)[]> {
-    return (await this.#ask("hmget", names)) as (string | null)[];
+    return replyList(await this.#ask("hmget", names)) as (string | null)[];
   }
 
   async all(pieces: ReadPace): Promise<HashFields> {
@@ -85,7 +85,7 @@ export class RecordHash {
     let cursor = "0";
     do {
       const reply = await this.#ask("hscan", [cursor, "COUNT", piece]);
-      const [next, flat] = reply as [string, readonly string[]];
+      const [next, flat] = replyList(reply) as [string, readonly string[]];
       for (let i = 0; i < flat.length; i += 2) found.set(flat[i] as string, flat[i + 1] as string);
       cursor = next;
     } while (cursor !== "0");

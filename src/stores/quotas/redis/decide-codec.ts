@@ -2,6 +2,7 @@ import { type Ban, type BanPolicy, banLength } from "../../../core/quota/bans.ts
 import { type Calendar, calendarText } from "../../../core/quota/calendar.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
+import { replyList } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { decideScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
@@ -121,8 +122,7 @@ export function decodeDecisions(
   asks: readonly KeyedRequest[],
   reply: unknown,
 ): (QuotaDecision | undefined)[] {
-  if (!Array.isArray(reply)) throw new TypeError("Cannot read the store's answer: it is no list");
-  const reader = new Reader(reply);
+  const reader = new Reader(replyList(reply));
   return asks.map(({ ask }) => readVerdict(reader, ask));
 }
 

@@ -1,6 +1,6 @@
 import { errorMessage } from "../../../base/messages.ts";
 import type { Link, RedisNode } from "../../redis/link.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
+import { replyList, withTimeout } from "../../redis/store-failure.ts";
 import type { AccountBan, OnMissing } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
 
@@ -46,7 +46,7 @@ async function* bansOn(
   let cursor = "0";
   do {
     const args = [cursor, "MATCH", pattern, "COUNT", PAGE, "TYPE", "hash"];
-    const [next, keys] = (await send(node, "scan", args)) as [string, string[]];
+    const [next, keys] = replyList(await send(node, "scan", args)) as [string, string[]];
     yield* await bansOf(link, prefix, keys, nowMs);
     cursor = next;
   } while (cursor !== "0");
@@ -73,7 +73,7 @@ function split(key: string, prefix: string): string[] {
 }
 
 async function timeOf(node: RedisNode): Promise<number> {
-  const [seconds, micros] = (await send(node, "time", [])) as [string, string];
+  const [seconds, micros] = replyList(await send(node, "time", [])) as [string, string];
   return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
 }
 

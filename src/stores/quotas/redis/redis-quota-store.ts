@@ -12,7 +12,12 @@ import { deniedReporter } from "../../redis/denied-rights.ts";
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
-import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import {
+  replyList,
+  replyNumber,
+  type StoreFailure,
+  withTimeout,
+} from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
 import type { LostCount } from "../batch/cached-decision.ts";
@@ -220,7 +225,7 @@ class RedisQuotaStore implements QuotaStore {
     const { lengthMs, window, keptMs, plan, reason } = imposed;
     const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
     const run = this.#shared.runOn(BAN_SCRIPT, [this.#shared.keyOf(name)], args);
-    const reply = (await withTimeout(run, ADMIN_LATE_MS)) as string[];
+    const reply = replyList(await withTimeout(run, ADMIN_LATE_MS));
     const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
     const told = { untilMs, offences, window, plan, reason };
     await this.#changes.tellEverywhere({ name, atMs, imposed: told });
@@ -235,7 +240,7 @@ class RedisQuotaStore implements QuotaStore {
 
   async liftBan(name: AccountRef): Promise<boolean> {
     const run = this.#shared.runOn(LIFT_BAN_SCRIPT, [this.#shared.keyOf(name)], []);
-    const atMs = Number(await withTimeout(run, ADMIN_LATE_MS));
+    const atMs = replyNumber(await withTimeout(run, ADMIN_LATE_MS));
     if (atMs === 0) return false;
     await this.#changes.tellEverywhere({ name, atMs, imposed: undefined });
     return true;
@@ -250,7 +255,7 @@ class RedisQuotaStore implements QuotaStore {
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
     const run = this.#shared.runOn(RESET_SCRIPT, [this.#shared.keyOf(name)], fields, giveUpMs);
-    const [atMs, ...reply] = (await withTimeout(run, ADMIN_LATE_MS)) as string[];
+    const [atMs, ...reply] = replyList(await withTimeout(run, ADMIN_LATE_MS));
     const windows: ResetWindow[] = [];
     for (let i = 0; i < reply.length; i += 2) {
       const counter = fieldCounter(reply[i] as string);
