@@ -59,6 +59,25 @@ describe("verbs whose store is away", () => {
     assert.match(said.err, /^Cannot ask .*: Cannot read the keys file .*\(EISDIR\)\n$/);
   });
 
+  it("and is full or a replica, name it when they change keys, and change none", async () => {
+    const admin = await redis.client({ password: PASSWORD });
+    const before = await admin.hgetall("tg:{0}:keys");
+    const refused = async (why: string) => {
+      for (const args of [...verbs().slice(0, 1), ["keys", "revoke", id]]) {
+        const { status, out, err } = await runVerb([...args, "--config", file]);
+        const line = `Cannot change the keys in redis://:***@127.0.0.1:${redis.port}: Redis: ${why}\n`;
+        assert.deepEqual([status, out, err], [1, "", line]);
+      }
+    };
+    await admin.config("SET", "maxmemory", "1");
+    await refused("it is out of memory: raise maxmemory");
+    await admin.config("SET", "maxmemory", "0");
+    await admin.replicaof("127.0.0.1", redis.port);
+    await refused("it is a read-only replica");
+    await admin.replicaof("NO", "ONE");
+    assert.deepEqual(await admin.hgetall("tg:{0}:keys"), before);
+  });
+
   it("and answers each call in the same two letters, say that the answer cannot be read", async (t) => {
     const server = createServer((socket) => {
       // A client sends an array of strings: each command begins with one star.

@@ -4,6 +4,7 @@ import type { Reporter } from "../../../telemetry/log/log.ts";
 import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
+import { StoreFailure } from "../../redis/store-failure.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
 import {
   type KeyStore,
@@ -131,6 +132,15 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
   refresh(): Promise<void> {
     return this.queue.run(() => this.#refresh());
+  }
+
+  override change<T>(edit: RecordEdit<T>): Promise<T> {
+    return super.change(edit).catch((error) => {
+      if (!(error instanceof StoreFailure)) throw error;
+      const { code, message, executed } = error;
+      const place = this.#options.address.shown;
+      throw new StoreFailure(code, `Cannot change the keys in ${place}: ${message}`, executed);
+    });
   }
 
   async close(): Promise<void> {
