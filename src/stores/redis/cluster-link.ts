@@ -14,9 +14,11 @@ import {
   subscribeOn,
 } from "./link.ts";
 import {
+  NODE_SILENT,
   NOT_YET,
   redirection,
   StoreFailure,
+  toCommandFailure,
   toStoreFailure,
   unreachableFailure,
 } from "./store-failure.ts";
@@ -45,7 +47,9 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
         const send: RedisNode["send"] = async (name, args) => {
           const node = map.owner(part.buckets[0] as number);
           if (node === undefined) throw map.unowned("a part of the cluster has no owner");
-          return sendOn(node, name, args).catch((error) => Promise.reject(toStoreFailure(error)));
+          return sendOn(node, name, args).catch((error) => {
+            return Promise.reject(toCommandFailure(error, map.whyNot(node)));
+          });
         };
         return { part, send };
       });
@@ -78,7 +82,7 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
       if (asking) sendOn(node, "asking", []).catch(() => undefined);
       return await sendOn(node, name, args);
     } catch (error) {
-      const failure = toStoreFailure(error);
+      const failure = toCommandFailure(error, map.whyNot(node));
       const to = redirection(error);
       if (to === undefined || redirections >= REDIRECTIONS_MAX) {
         if (failure.code === "unreachable" || failure.code === "CLUSTERDOWN") map.refreshSoon();
@@ -96,6 +100,8 @@ class ClusterMap {
   readonly #seeds: readonly HostPort[];
   readonly #options: LinkOptions;
   readonly #nodes = new Map<string, Redis>();
+  /** What keeps each node from being connected to, where an attempt has said it. */
+  readonly #reasons = new WeakMap<Redis, StoreFailure>();
   readonly #owners: (Redis | undefined)[] = Array.from({ length: BUCKET_COUNT }, () => undefined);
   readonly #listeners: Redis[] = [];
   #refreshing: Promise<void> | undefined;
@@ -110,6 +116,11 @@ class ClusterMap {
 
   owner(bucket: number): Redis | undefined {
     return this.#owners[bucket];
+  }
+
+  /** See toCommandFailure. */
+  whyNot(node: Redis): StoreFailure | undefined {
+    return this.#reasons.get(node);
   }
 
   /**
@@ -156,10 +167,13 @@ class ClusterMap {
     const key = formatHostPort(address);
     let node = this.#nodes.get(key);
     if (node === undefined) {
-      node = new StrictRedis(atHost(this.#options, address));
+      const made = new StrictRedis(atHost(this.#options, address));
+      node = made;
       node.on("error", (error) => {
-        this.#why = toStoreFailure(error);
+        this.#why = made.refused ?? toStoreFailure(error);
+        this.#reasons.set(made, this.#why);
       });
+      node.on("ready", () => this.#reasons.delete(made));
       node.on("close", () => this.refreshSoon());
       this.#nodes.set(key, node);
       node.connect().catch(() => undefined);
@@ -247,7 +261,8 @@ class ClusterMap {
   health(): LinkHealth {
     const lost = this.#owners.find((node) => node?.status !== "ready");
     if (lost === undefined && !this.#owners.includes(undefined)) return { ok: true };
-    return { ok: false, failure: this.#why ?? unreachableFailure(NOT_YET) };
+    const why = (lost && this.#reasons.get(lost)) ?? this.#why;
+    return { ok: false, failure: why ?? unreachableFailure(NOT_YET) };
   }
 
   close(): void {
@@ -272,7 +287,7 @@ function whenReady(node: Redis): Promise<void> {
       node.off("ready", settle).off("close", settle).off("end", settle);
       WAITING.delete(node);
       if (node.status === "ready") resolve();
-      else reject(unreachableFailure("a node of the cluster does not answer"));
+      else reject(unreachableFailure(NODE_SILENT));
     };
     node.on("ready", settle).on("close", settle).on("end", settle);
   });

@@ -80,6 +80,8 @@ export function isInMotion({ code }: StoreFailure): boolean {
 const NO_CONNECTION = "no connection";
 const LOST = "the connection was lost";
 const CLOSED = "the connection is closed";
+/** Why there is no connection to a node of a Cluster, as far as the end of an attempt says it. */
+export const NODE_SILENT = "a node of the cluster does not answer";
 /** Why a link is not there before its first attempt has ended. */
 export const NOT_YET = "not connected yet";
 
@@ -89,7 +91,8 @@ export const NOT_YET = "not connected yet";
  */
 export function toCommandFailure(error: unknown, why: StoreFailure | undefined): StoreFailure {
   const failure = toStoreFailure(error);
-  if (why === undefined || !failure.message.endsWith(NO_CONNECTION)) return failure;
+  const isUnconnected = [NO_CONNECTION, NODE_SILENT].some((end) => failure.message.endsWith(end));
+  if (why === undefined || !isUnconnected) return failure;
   return new StoreFailure(failure.code, why.message, failure.executed);
 }
 

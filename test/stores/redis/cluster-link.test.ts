@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
+import { bucketSlot } from "../../../src/stores/redis/hash-slots.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { each } from "../../support/each.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
@@ -44,6 +45,21 @@ describe("Redis Cluster", () => {
     const { store } = await open({ ...cluster.address, url });
     t.onTestFinished(() => store.close());
     assert.deepEqual(store.health(), { ok: true });
+  });
+
+  it("says what keeps it from one node, while another tells it who owns the slots", async (t) => {
+    const { store, failures } = await open(cluster.address);
+    t.onTestFinished(() => store.close());
+    const [name = ""] = namesOf([0], 1, "shut");
+    const node = cluster.clients[cluster.ownerOf(bucketSlot(0))];
+    assert.ok(node);
+    t.onTestFinished(async () => void (await node.config("SET", "requirepass", "")));
+    await node.config("SET", "requirepass", "secret");
+    await node.call("AUTH", "secret");
+    await node.call("CLIENT", "KILL", "TYPE", "normal");
+    await eventually(() => assert.match(store.health().why ?? "", /asks for a password/));
+    await store.charge(account(name), perDay(3));
+    assert.match(failures.at(-1)?.message ?? "", /asks for a password \(bucket 0 at \S+\)$/);
   });
 
   it("lists and lifts bans of every node, and tells the other gateways", async (t) => {
