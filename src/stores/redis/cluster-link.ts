@@ -100,7 +100,7 @@ class ClusterMap {
   readonly #seeds: readonly HostPort[];
   readonly #options: LinkOptions;
   readonly #nodes = new Map<string, Redis>();
-  /** What keeps each node from being connected to, where an attempt has said it. */
+  /** The reason why a node cannot be connected to, where an attempt has said it. */
   readonly #reasons = new WeakMap<Redis, StoreFailure>();
   readonly #owners: (Redis | undefined)[] = Array.from({ length: BUCKET_COUNT }, () => undefined);
   readonly #listeners: Redis[] = [];
