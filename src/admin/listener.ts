@@ -43,7 +43,7 @@ export type AdminLimits = {
   readonly responseTimeoutMs: number;
 };
 
-/** Of the files that the process may open: customers and upstreams need the others. */
+/** The share of the files that the process may open. Customers and upstreams need the others. */
 const FILES_SHARE = 0.05;
 const LIMITS: AdminLimits = {
   connections: connectionsWithin(FILES_SHARE, 256),

@@ -2,23 +2,30 @@ import type { Socket } from "node:net";
 
 const LOOK_MS = 100;
 
+type Bounds = { readonly silenceMs: number; readonly replyMs: number };
+
 /**
  * Ends a connection on which nothing is read for `silenceMs`, or up to 100 ms longer, while commands
- * wait for replies. It counts looks, with the sockets read between two of them, so a process that
+ * wait for replies, and one whose first waiting command stays the first for `replyMs`, whatever is
+ * read: a reply of a wrong length takes those behind it for its own. It counts looks, with the sockets read between two of them, so a process that
  * stood still finds the replies that came meanwhile. A timer for each command would cost more than
  * all of this (docs/decisions/hot-path.md).
  */
 export class SilenceWatch {
-  readonly #looksMax: number;
-  readonly #isWaiting: () => boolean;
+  readonly #silentLooksMax: number;
+  readonly #sameLooksMax: number;
+  readonly #firstWaiting: () => object | undefined;
   #socket: Socket | undefined;
   #timer: NodeJS.Timeout | undefined;
   #bytesRead = 0;
   #silentLooks = 0;
+  #first: object | undefined;
+  #sameLooks = 0;
 
-  constructor(silenceMs: number, isWaiting: () => boolean) {
-    this.#looksMax = Math.ceil(silenceMs / LOOK_MS);
-    this.#isWaiting = isWaiting;
+  constructor({ silenceMs, replyMs }: Bounds, firstWaiting: () => object | undefined) {
+    this.#silentLooksMax = Math.ceil(silenceMs / LOOK_MS);
+    this.#sameLooksMax = Math.ceil(replyMs / LOOK_MS);
+    this.#firstWaiting = firstWaiting;
   }
 
   /** Called when a command was sent on the connection. */
@@ -34,9 +41,13 @@ export class SilenceWatch {
   #look(socket: Socket): void {
     const isSilent = socket.bytesRead === this.#bytesRead;
     this.#bytesRead = socket.bytesRead;
-    const isWaiting = this.#isWaiting();
+    const first = this.#firstWaiting();
+    const isWaiting = first !== undefined;
     this.#silentLooks = isSilent && isWaiting ? this.#silentLooks + 1 : 0;
-    const isStuck = this.#silentLooks > this.#looksMax;
+    this.#sameLooks = isWaiting && first === this.#first ? this.#sameLooks + 1 : 0;
+    this.#first = first;
+    const isStuck =
+      this.#silentLooks > this.#silentLooksMax || this.#sameLooks > this.#sameLooksMax;
     if (socket.destroyed || isStuck || (isSilent && !isWaiting)) this.#end();
     if (isStuck) socket.destroy(new Error("it does not reply"));
   }
@@ -45,5 +56,7 @@ export class SilenceWatch {
     clearInterval(this.#timer);
     this.#timer = undefined;
     this.#socket = undefined;
+    this.#first = undefined;
+    this.#sameLooks = 0;
   }
 }

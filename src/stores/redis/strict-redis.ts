@@ -8,6 +8,8 @@ import { StoreFailure, toReplyFailure, toStoreFailure } from "./store-failure.ts
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
 /** A server whose reply goes on for ever is not silent, and no command of the greeting has a deadline. */
 const GREETING_MS_MAX = 2_000;
+/** Longer than any command may take: the longest reads all keys, in ten seconds at most. */
+const REPLY_MS_MAX = 12_000;
 
 /**
  * A client that does not use a connection if a step of its greeting failed. ioredis by default goes
@@ -21,7 +23,8 @@ export class StrictRedis extends Redis {
     const isDirect = options.tls === undefined && options.Connector === undefined;
     super(isDirect ? { ...options, Connector: DirectConnector } : options);
     if (socketTimeout !== undefined) {
-      this.#silence = new SilenceWatch(socketTimeout, () => this.commandQueue.length > 0);
+      const bounds = { silenceMs: socketTimeout, replyMs: REPLY_MS_MAX };
+      this.#silence = new SilenceWatch(bounds, () => this.commandQueue.peekFront());
     }
     this.on("error", (error: NodeJS.ErrnoException) => {
       // The server can no longer even be reached.

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { TestContext } from "vitest";
 import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
@@ -15,6 +16,7 @@ import {
 import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
 import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+import { startRedis } from "../../../support/redis/redis.ts";
 
 export function perDay(limit: number, bans: BanPolicy | undefined = DEFAULT_BANS): QuotaRequest {
   return { limits: [{ window: "day", limit }], bans, requests: 1 };
@@ -71,4 +73,18 @@ export async function spend(
   const answer: ChargeResult | StoreUnavailable = await store.charge(name, ask);
   assert.ok("verdict" in answer, "the store gave no answer");
   return answer;
+}
+
+/** A Redis for one test. */
+export async function startServer(t: TestContext, args: readonly string[] = []) {
+  const redis = await startRedis({ args });
+  t.onTestFinished(() => redis.close());
+  return redis;
+}
+
+/** A store on it, for one test. */
+export async function openFor(t: TestContext, url: string, more: Parameters<typeof open>[1] = {}) {
+  const all = await open({ kind: "redis", url, shown: "redis://…" }, more);
+  t.onTestFinished(() => all.store.close());
+  return all;
 }

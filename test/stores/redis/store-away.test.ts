@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { describe, it } from "vitest";
+import { watchStalls } from "../../support/in-time.ts";
+import { eventually } from "../../support/poll.ts";
+import { freePort, startRedis } from "../../support/redis/redis.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
+import { account, openFor, perDay, spend, startServer } from "../quotas/redis/redis-kit.ts";
+
+describe("a store that is away", () => {
+  it("does not keep a gateway from starting, and is found when it comes", async (t) => {
+    const port = await freePort();
+    const startedMs = performance.now();
+    const url = `redis://127.0.0.1:${port}`;
+    const { value, stalledMs } = await watchStalls(() => openFor(t, url));
+    const { store } = value;
+    const tookMs = performance.now() - startedMs;
+    assert.ok(tookMs < 1_500 + stalledMs, `${tookMs} ms, ${stalledMs} stalled`);
+    assert.equal(store.health().ok, false);
+    assert.deepEqual(await store.charge(account("late"), perDay(1)), { unavailable: true });
+    const redis = await startRedis({ port });
+    t.onTestFinished(() => redis.close());
+    await eventually(() => store.health().ok);
+    assert.equal((await spend(store, account("late"), perDay(1))).admitted, true);
+  });
+
+  it("as it loads its data does not keep a gateway from starting, is told by LOADING, and comes when it has", async (t) => {
+    const redis = await startServer(t, ["--enable-debug-command", "yes"]);
+    const admin = await redis.client();
+    await admin.config("SET", "loading-process-events-interval-bytes", "1024");
+    await admin.call("DEBUG", "POPULATE", "2000", "other", "100");
+    await admin.config("SET", "key-load-delay", "20000");
+    const looker = await redis.client();
+    const loaded = admin.call("DEBUG", "RELOAD");
+    await eventually(() => assert.rejects(looker.get("other"), /^ReplyError: LOADING/));
+    const { store, failures } = await openFor(t, redis.url);
+    assert.match(String(store.health().why), /it is loading its data/);
+    assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
+    assert.deepEqual([failures[0]?.code, failures[0]?.executed], ["LOADING", "no"]);
+    await assert.rejects(looker.get("other"), /LOADING/, "all of this came before it had loaded");
+    await looker.config("SET", "key-load-delay", "0");
+    await loaded;
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+  });
+
+  it("whose greeting never ends does not keep a gateway from starting", async (t) => {
+    const endless = createServer((socket) => {
+      socket.on("error", () => undefined).write("$4000000000\r\n");
+      const dripping = setInterval(() => socket.write("x"), 20);
+      socket.resume().on("close", () => clearInterval(dripping));
+    });
+    endless.listen(0, "127.0.0.1");
+    await once(endless, "listening");
+    t.onTestFinished(() => void endless.close());
+    const { port } = endless.address() as AddressInfo;
+    const { store } = await openFor(t, `redis://127.0.0.1:${port}`);
+    assert.match(String(store.health().why), /its greeting does not end/);
+  });
+
+  it("and takes what it is sent without a word is late after 50 ms, not before", async (t) => {
+    const redis = await startServer(t);
+    const { store, failures } = await openFor(t, redis.url, { timeoutMs: 50 });
+    // A machine that stalls has a call run after its deadline, which is no answer either.
+    await eventually(async () => {
+      assert.equal((await spend(store, account("warm"), perDay(99))).by, "store");
+    });
+    const before = failures.length;
+    redis.stop();
+    const startedMs = performance.now();
+    const { value, stalledMs } = await watchStalls(() => store.charge(account("slow"), perDay(9)));
+    const tookMs = performance.now() - startedMs;
+    redis.cont();
+    assert.deepEqual(value, { unavailable: true });
+    // Timers of Node count in whole milliseconds of a clock that is read once in a turn.
+    assert.ok(tookMs >= 49 && tookMs < 500 + stalledMs, `${tookMs} ms, ${stalledMs} stalled`);
+    assert.deepEqual(
+      failures.slice(before).map(({ code, executed }) => [code, executed]),
+      [["late", "unknown"]],
+    );
+  });
+
+  it("is not taken to be away when only the event loop of the gateway stalls", async (t) => {
+    const redis = await startServer(t);
+    // Redis on a busy machine answers within this, and the event loop stands still for longer.
+    const timeoutMs = 400;
+    const { store, failures } = await openFor(t, redis.url, { timeoutMs });
+    await spend(store, account("warm"), perDay(999));
+    const held = new Int32Array(new SharedArrayBuffer(4));
+    for (let i = 0; i < 5; i++) {
+      const answer = spend(store, account("stall"), perDay(999));
+      // The call is on its way; the answer comes while nothing here can read it.
+      await new Promise((resolve) => setImmediate(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+      Atomics.wait(held, 0, 0, 1.4 * timeoutMs);
+      assert.equal((await answer).admitted, true);
+    }
+    assert.deepEqual(failures, []);
+  });
+
+  it("is never sent anything twice when the connection breaks before the answer", async (t) => {
+    const redis = await startServer(t);
+    await using proxy = await openTcpProxy(redis);
+    const { store, failures } = await openFor(t, `redis://127.0.0.1:${proxy.port}`);
+    await spend(store, account("once"), perDay(99));
+    proxy.behave({ cutAfterBytes: 0 });
+    assert.deepEqual(await store.charge(account("once"), perDay(99)), { unavailable: true });
+    proxy.behave({});
+    assert.equal(failures[0]?.executed, "unknown");
+    await eventually(() => store.health().ok);
+    const { verdict } = await spend(store, account("once"), perDay(99));
+    assert.equal(verdict.windows[0]?.used, 3);
+  });
+});
