@@ -18,6 +18,9 @@ export type EventStreamOptions = {
   readonly read: () => Promise<readonly StreamedEvent[]>;
 };
 
+/** `missed` is the number of events that a reader missed in a row. */
+type Watcher = { missed: number; readonly token: string };
+
 /**
  * One stream of server-sent events for all readers (docs/reference/admin.md#events). Each event is
  * read and encoded once for all of them. While there are no readers it has no timer and reads
@@ -25,12 +28,9 @@ export type EventStreamOptions = {
  */
 export class EventStream {
   readonly #source: EventStreamOptions;
-  /** The readers, each with the number of events that it missed in a row. */
-  readonly #watchers = new Map<ServerResponse, number>();
+  readonly #watchers = new Map<ServerResponse, Watcher>();
   #timer: NodeJS.Timeout | undefined;
   #reading = false;
-  /** The token of the first current reader. */
-  #token = "";
   #closed = false;
 
   constructor(source: EventStreamOptions) {
@@ -61,13 +61,16 @@ export class EventStream {
   /** Ends every stream. No stream can be opened after it. */
   close(): void {
     this.#closed = true;
-    this.#endAll();
+    this.#end(() => true);
   }
 
-  #endAll(): void {
-    for (const response of this.#watchers.keys()) response.end();
-    this.#watchers.clear();
-    this.#rest();
+  #end(isOver: (watcher: Watcher) => boolean): void {
+    for (const [response, watcher] of this.#watchers) {
+      if (!isOver(watcher)) continue;
+      response.end();
+      this.#watchers.delete(response);
+    }
+    if (this.#watchers.size === 0) this.#rest();
   }
 
   #add(response: ServerResponse): void {
@@ -75,14 +78,13 @@ export class EventStream {
       response.end();
       return;
     }
-    this.#watchers.set(response, 0);
+    this.#watchers.set(response, { missed: 0, token: this.#source.token() });
     response.once("close", () => {
       this.#watchers.delete(response);
       if (this.#watchers.size === 0) this.#rest();
     });
     if (this.#timer === undefined) {
       this.#source.begin();
-      this.#token = this.#source.token();
       this.#timer = setInterval(() => void this.#tell(), this.#source.everyMs);
     }
     void this.#tell();
@@ -95,26 +97,27 @@ export class EventStream {
 
   /** Skips a turn if the last read is still in progress. */
   async #tell(): Promise<void> {
-    if (this.#source.token() !== this.#token) this.#endAll();
+    const token = this.#source.token();
+    this.#end((watcher) => watcher.token !== token);
     if (this.#reading || this.#watchers.size === 0) return;
     this.#reading = true;
     try {
       const text = (await this.#source.read()).map(textOf).join("");
-      for (const [response, missed] of this.#watchers) this.#write(response, missed, text);
+      for (const [response, watcher] of this.#watchers) write(response, watcher, text);
     } finally {
       this.#reading = false;
     }
   }
+}
 
-  #write(response: ServerResponse, missed: number, text: string): void {
-    if (!response.writableNeedDrain) {
-      this.#watchers.set(response, 0);
-      response.write(text);
-    } else if (missed >= MISSED_MAX) {
-      response.destroy();
-    } else {
-      this.#watchers.set(response, missed + 1);
-    }
+function write(response: ServerResponse, watcher: Watcher, text: string): void {
+  if (!response.writableNeedDrain) {
+    watcher.missed = 0;
+    response.write(text);
+  } else if (watcher.missed >= MISSED_MAX) {
+    response.destroy();
+  } else {
+    watcher.missed += 1;
   }
 }
 

@@ -59,8 +59,8 @@ describe("a reload with another admin token", () => {
     await eventually(() => assert.match(stream.text, /event: figures/));
     await house.rewrite(adminOf(NEW));
     assert.equal(await asked(house, OLD, { method: "POST", body: "{}" }), 200);
-    await eventually(() => assert.equal(stream.ended, true));
     const again = await openStream(house, NEW);
+    await eventually(() => assert.equal(stream.ended, true));
     await eventually(() => assert.ok(again.text.split("event: figures").length > 3));
     assert.equal(again.ended, false);
     again.close();
