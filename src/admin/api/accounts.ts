@@ -37,7 +37,7 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
     text === null || text.trim() === ""
       ? among
       : await searchAccounts(among, { keys: records.keys, text, nowMs: deps.now() });
-  const taken = takePage(chosen, { path: "/api/accounts", query });
+  const taken = takePage(chosen, { path: "/api/accounts", query }, records.accounts);
   if (!taken.ok) return taken.answer;
   const { page, answer } = taken.value;
   return answer(await reportsOf(deps, records, page));

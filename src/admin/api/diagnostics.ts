@@ -49,9 +49,8 @@ export async function listDeprecations({ deps, query }: ApiRequest): Promise<Adm
   const named = found.map((one) => {
     return { id: `${one.environment} ${one.method} ${one.route}`, one };
   });
-  return pageResponse(named, { path: "/api/deprecations", query }, (page) =>
-    page.map(({ one }) => one),
-  );
+  const tell = (page: readonly (typeof named)[number][]) => page.map(({ one }) => one);
+  return pageResponse(named, { path: "/api/deprecations", query }, tell, named);
 }
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */

@@ -4,7 +4,7 @@ import { gatewayReports } from "../../telemetry/gateway-status.ts";
 import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
 import { openApiDocument, type RouteSpec } from "../openapi/document.ts";
 import type { ApiRequest } from "./api-request.ts";
-import { pageResponse } from "./pagination.ts";
+import { pageResponse, rankedId } from "./pagination.ts";
 import { storeOr503 } from "./reachable-store.ts";
 import { parseEmptyBody } from "./request-bodies.ts";
 
@@ -32,7 +32,7 @@ export function openEventStream({ deps }: ApiRequest, rows: readonly RouteSpec[]
 export function listGateways({ deps, query }: ApiRequest): Promise<AdminResponse> {
   return storeOr503(deps, async () => {
     const reports = gatewayReports(await deps.quotas.gateways.list(), deps.name);
-    const named = reports.map((report) => ({ id: report.name, report }));
+    const named = reports.map((report) => ({ id: rankedId(0, report.name), report }));
     const listing = { path: "/api/gateways", query };
     return pageResponse(named, listing, (page) => page.map(({ report }) => report));
   });

@@ -1,3 +1,4 @@
+import { findById } from "../../core/keys/record-index.ts";
 import { findUsageSubject } from "../../core/keys/usage-reports.ts";
 import {
   type DayReport,
@@ -14,7 +15,7 @@ import {
   unknownIdResponse,
 } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
-import { parsePageLimit, withNextLink } from "./pagination.ts";
+import { noPlaceResponse, parsePageLimit, withNextLink } from "./pagination.ts";
 import { fromReachableStore } from "./reachable-store.ts";
 
 /**
@@ -35,11 +36,14 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
       ? undefined
       : findUsageSubject(records, given("account") as string);
   if (given("account") !== undefined && holder === undefined) return unknownIdResponse();
+  const after = readAfter(given("after"));
+  const isPlace = after !== undefined && findById(records.accounts, after.account) !== undefined;
+  if (given("after") !== undefined && !isPlace) return noPlaceResponse();
   const filter = {
     environment: given("env"),
     plan: given("plan"),
     account: holder?.account,
-    after: readAfter(given("after")),
+    after,
     includedOf: monthlyIncluded(period, deps.config()),
   };
   return fromReachableStore(deps, async (onMissing) => {

@@ -20,7 +20,7 @@ export async function listKeys({ deps, query }: ApiRequest): Promise<AdminRespon
   const account = query.get("account");
   const chosen =
     account === null ? records.keys : records.keys.filter((key) => key.account === account);
-  const taken = takePage(chosen, { path: "/api/keys", query });
+  const taken = takePage(chosen, { path: "/api/keys", query }, records.keys);
   if (!taken.ok) return taken.answer;
   return taken.value.answer(await used(deps, taken.value.page, records));
 }

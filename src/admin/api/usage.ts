@@ -1,8 +1,19 @@
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
-import { bansReport, findUsageSubject, type UsageReport } from "../../core/keys/usage-reports.ts";
+import {
+  bansReport,
+  findUsageSubject,
+  sortBans,
+  type UsageReport,
+} from "../../core/keys/usage-reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
-import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
+import {
+  readAllCounts,
+  readCounts,
+  readUsage,
+  shareOf,
+  usageOf,
+} from "../../stores/queries/read-usage.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import {
   type AdminResponse,
@@ -11,16 +22,19 @@ import {
   unknownIdResponse,
 } from "../http/response.ts";
 import type { ApiDeps, ApiRequest } from "./api-request.ts";
-import { pageResponse } from "./pagination.ts";
+import { pageResponse, rankedId } from "./pagination.ts";
 import { fromReachableStore, storeOr503 } from "./reachable-store.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
 
 /** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
   return fromReachableStore(deps, async (onMissing) => {
-    const bans = bansReport(await deps.quotas.bans(onMissing));
-    const named = bans.map((ban) => ({ id: `${ban.environment} ${ban.account}`, ban }));
-    return pageResponse(named, { path: "/api/bans", query }, (page) => page.map(({ ban }) => ban));
+    const named = sortBans(await deps.quotas.bans(onMissing)).map((one) => {
+      return { id: rankedId(-one.ban.untilMs, `${one.account} ${one.environment}`), one };
+    });
+    return pageResponse(named, { path: "/api/bans", query }, (page) =>
+      bansReport(page.map(({ one }) => one)),
+    );
   });
 }
 
@@ -47,7 +61,9 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
   return fromReachableStore(deps, async (onMissing) => {
     const { accounts } = deps.keys.records();
     const reports = await readUsage(deps.quotas, accounts, deps.config(), filter, onMissing);
-    const named = reports.map((report) => ({ id: report.account, report }));
+    const named = reports.map((report) => {
+      return { id: rankedId(-shareOf(report), report.account), report };
+    });
     return pageResponse(named, { path: "/api/usage", query }, (page) =>
       page.map(({ report }) => report),
     );
@@ -60,9 +76,8 @@ export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResp
     const records = deps.keys.records();
     const reports = await readAllCounts(deps.quotas, deps.config(), records, onMissing);
     const named = reports.map((report) => ({ id: report.account, report }));
-    return pageResponse(named, { path: "/api/counts", query }, (page) =>
-      page.map(({ report }) => report),
-    );
+    const tell = (page: readonly (typeof named)[number][]) => page.map(({ report }) => report);
+    return pageResponse(named, { path: "/api/counts", query }, tell, records.accounts);
   });
 }
 

@@ -6,7 +6,7 @@ import { arrayOf, type Schema, schemaRef } from "./schema.ts";
 /** Parameters of the query that any route may take. */
 const QUERY = {
   limit: ["So many entries at most", { type: "integer", minimum: 1, maximum: 10_000 }],
-  after: ["Begin behind the entry with this id: use the address in Link", { type: "string" }],
+  after: ["Begin after this place: use the address in Link", { type: "string" }],
   env: ["Of this environment alone", { type: "string" }],
   plan: ["Of this plan alone", { type: "string" }],
   over: ["Accounts that used at least this percentage of a limit", { type: "number", minimum: 0 }],

@@ -192,9 +192,14 @@ export type ResetReport = {
 
 /** Bans in force; the one that ends last comes first. */
 export function bansReport(bans: readonly AccountBan[]): BanReport[] {
-  return [...bans]
-    .sort((a, b) => b.ban.untilMs - a.ban.untilMs || (a.account < b.account ? -1 : 1))
-    .map(({ account, environment, ban }) => {
-      return { account, environment, until: roundUpToSeconds(ban.untilMs), offences: ban.offences };
-    });
+  return sortBans(bans).map(({ account, environment, ban }) => {
+    return { account, environment, until: roundUpToSeconds(ban.untilMs), offences: ban.offences };
+  });
+}
+
+export function sortBans(bans: readonly AccountBan[]): AccountBan[] {
+  const nameOf = ({ account, environment }: AccountBan) => `${account} ${environment}`;
+  return [...bans].sort(
+    (a, b) => b.ban.untilMs - a.ban.untilMs || (nameOf(a) < nameOf(b) ? -1 : 1),
+  );
 }

@@ -96,8 +96,6 @@ export async function* readHistory(
   const chosen = accounts.filter(
     (one) => (environment ?? one.environment) === one.environment && (account ?? one.id) === one.id,
   );
-  // If the account no longer exists the list starts from the beginning, so that no rows are left
-  // out unnoticed.
   const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);

@@ -130,7 +130,7 @@ export async function readUsage(
 }
 
 /** The used part of the limit, for the window that is used most. */
-function shareOf({ windows }: UsageReport): number {
+export function shareOf({ windows }: UsageReport): number {
   return Math.max(0, ...windows.map(({ used, limit }) => used / limit));
 }
 

@@ -13,7 +13,11 @@ async function issue(house: AdminHouse, wanted: Readonly<Record<string, unknown>
 }
 
 /** The accounts of a list by its links, page after page, and what each page said of the number of all. */
-async function followed(house: AdminHouse, path: string) {
+async function followed(
+  house: AdminHouse,
+  path: string,
+  afterPage: (last: string) => Promise<unknown> = async () => undefined,
+) {
   const found: string[] = [];
   const totals = new Set<string>();
   for (let next: string | undefined = path; next !== undefined; ) {
@@ -21,6 +25,7 @@ async function followed(house: AdminHouse, path: string) {
     assert.equal(got.status, 200, got.text);
     found.push(...got.json<Named[]>().map(({ account }) => account));
     totals.add(String(got.fields["x-total-count"]));
+    await afterPage(found.at(-1) ?? "");
     next = /^<([^>]*)>; rel="next"$/.exec(String(got.fields.link))?.[1];
   }
   return { found, totals: [...totals] };
@@ -134,12 +139,56 @@ describe("pages of a list", () => {
     const all = Array.from({ length: 2_000 }, (_, i) => ({ id: `a-${i}` }));
     const pageOf = (text: string) => {
       const query = new URLSearchParams(text);
-      const { body, fields } = pageResponse(all, { path: "/api/x", query }, (page) => page);
+      const { body, fields } = pageResponse(all, { path: "/api/x", query }, (page) => page, all);
       return [JSON.parse(String(body)).length, fields.join(" ")];
     };
     const next = 'X-Total-Count 2000 Link </api/x?after=a-999>; rel="next"';
     assert.deepEqual(pageOf(""), [1_000, next]);
     assert.deepEqual(pageOf("after=a-999"), [1_000, "X-Total-Count 2000"]);
+  });
+
+  it("have every other entry once when their last one leaves the list, or moves to its front", async () => {
+    await using house = await openAdminHouse();
+    const made = ["a-1", "a-2", "a-3", "a-4", "a-5", "a-6"];
+    for (const [i, account] of made.entries()) {
+      await issue(house, { account });
+      await house.ask("POST", "/api/bans", { body: { id: account, for: `${9 - i}h` } });
+    }
+    const pro = { body: { plan: "pro" } };
+    const onPro = (id: string) => house.ask("PATCH", `/api/accounts/${id}`, pro);
+    const free = { body: { plan: "free" } };
+    const onFree = (id: string) => house.ask("PATCH", `/api/accounts/${id}`, free);
+    const lift = (id: string) => house.ask("DELETE", `/api/bans/${id}`, { body: {} });
+    const longer = (id: string) => house.ask("POST", "/api/bans", { body: { id, for: "12h" } });
+    for (const [path, change, expected] of [
+      ["/api/accounts?limit=2&plan=free", onPro, made],
+      ["/api/accounts?limit=2&plan=pro&order=newest", onFree, ["a-6", "a-4", "a-2"]],
+      ["/api/bans?limit=2", longer, made],
+      ["/api/bans?limit=2", lift, ["a-2", "a-4", "a-6", "a-1", "a-3", "a-5"]],
+    ] as const) {
+      const { found } = await followed(house, path, change);
+      assert.deepEqual(found, expected, path);
+    }
+  });
+
+  it("refuse an `after` that is no place, and do not begin again", async () => {
+    await using house = await openAdminHouse();
+    Object.assign(house.config, { historyMs: 30 * 86_400_000 });
+    await issue(house, { account: "a-1" });
+    for (const path of [
+      ...["/api/history?after=a-1", "/api/history?after=none+2026-05-01"],
+      ...["/api/keys?after=k_none", "/api/accounts?order=newest&after=", "/api/counts?after=x"],
+      ...[
+        "/api/bans?after=a-1",
+        "/api/bans?after=x+a-1",
+        "/api/usage?after=+",
+        "/api/usage?after=0",
+      ],
+    ]) {
+      const got = await house.ask("GET", path);
+      assert.deepEqual([got.status, got.json().code], [400, "bad_request"], path);
+      assert.match(got.text, /after must be a place/, path);
+    }
   });
 
   it("have every entry once, in order and in reverse, and say how many there are", async () => {

@@ -47,6 +47,7 @@ it("the last use of keys and the calls of deprecated operations are told to the 
 it("the usage by day is told to the store before its first page, and not again for the rest", async () => {
   await using house = await openAdminHouse();
   Object.assign(house.config, { historyMs: 30 * 86_400_000 });
+  await house.ask("POST", "/api/keys", { body: { ...FREE, account: "acme" } });
   for (const [query, flushes] of [
     ["", 1],
     ["?after=acme+2026-05-01", 1],
