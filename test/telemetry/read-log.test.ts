@@ -85,6 +85,41 @@ describe("a log read again", () => {
     assert.deepEqual([read, damaged, firstDamage], [requests, 1, `${file}:${requests + 1}`]);
   });
 
+  it("is told once, however many files of a rotation hold its lines, whole or cut", async () => {
+    await using folder = await openFolder();
+    const line = (id: string) => JSON.stringify({ ...REQUEST, id });
+    const text = [
+      '{"level":"info","time":1,"msg":"draining"}',
+      ...["r1", "r2", "r3", "r4"].map(line),
+      "",
+    ].join("\n");
+    const write = async (name: string, content: string | Buffer) => {
+      await writeFile(join(folder.path, name), content);
+      return join(folder.path, name);
+    };
+    const whole = await write("gateway.log", text);
+    const length = line("r4").length;
+    const copied = await write("gateway.log.1", text.slice(0, -1.5 * length));
+    const ended = await write("gateway.log.2", text.slice(0, -length - 2));
+    const packed = await write("gateway.log.1.gz", gzipSync(text));
+    const next = await write("gateway.log.3", `${line("r5")}\n`);
+    for (const files of [
+      [whole, next, copied, ended, packed],
+      [copied, packed, next, whole, copied],
+      [ended, whole, ended, next],
+      [whole, whole, next],
+    ]) {
+      const ids: string[] = [];
+      const events: string[] = [];
+      await readLogs(files, {
+        request: ({ id }) => ids.push(id),
+        event: ({ msg }) => events.push(msg),
+      });
+      assert.deepEqual(ids.sort(), ["r1", "r2", "r3", "r4", "r5"], files.join());
+      assert.deepEqual(events, ["draining"]);
+    }
+  });
+
   it("that is not there is said before anything is told", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "there.log");
@@ -116,13 +151,16 @@ describe("a log read again", () => {
 
   it("of a million lines is read within a bounded memory", async () => {
     await using folder = await openFolder();
-    const file = join(folder.path, "long.log.gz");
     const line = `${JSON.stringify(REQUEST)}\n`;
-    await writeFile(file, gzipSync(line.repeat(100_000), { level: 1 }));
+    const rest = gzipSync(line.repeat(99_999), { level: 1 });
+    const files = Array.from({ length: 10 }, (_, i) => join(folder.path, `long.${i}.log.gz`));
+    for (const [i, file] of files.entries()) {
+      const first = gzipSync(line.replace('"id":"r1"', `"id":"first-${i}"`));
+      await writeFile(file, Buffer.concat([first, rest]));
+    }
     const before = process.memoryUsage().rss;
     let most = 0;
     let requests = 0;
-    const files = Array.from({ length: 10 }, () => file);
     await readLogs(files, {
       request: () => {
         requests += 1;

@@ -32,8 +32,10 @@ export type LogSummary = {
 const LINE_CHARACTERS_MAX = 1024 ** 2;
 
 /**
- * Reads logs from first to last, compressed by gzip or not, line by line. Holds no more than one
- * piece of one file at a time. If a file cannot be read, rejects before it has reported any line.
+ * Reads logs from first to last, compressed by gzip or not, line by line. Files that begin with the
+ * same request are copies of one log, as a rotation makes them: their lines are reported once.
+ * Holds no more than one piece of one file at a time. If a file cannot be read, rejects before it
+ * has reported any line.
  */
 export async function readLogs(
   files: readonly string[],
@@ -47,6 +49,7 @@ export async function readLogs(
       handles.push(handle);
       bytesAll += (await handle.stat()).size;
     }
+    const reads = new Map<string, number>();
     const tally = { lines: 0, requests: 0, damaged: 0, firstDamage: undefined };
     let bytes = 0;
     const advance = (more: number) => {
@@ -55,7 +58,10 @@ export async function readLogs(
     };
     for (const [i, file] of files.entries()) {
       const handle = handles[i] as FileHandle;
-      await readOne(file, handle, { listener, tally, advance });
+      const id = await firstRequestOf(handle);
+      const known = reads.get(id ?? "") ?? 0;
+      const lines = await readOne(file, handle, { listener, tally, advance, known });
+      if (id !== undefined) reads.set(id, Math.max(known, lines));
     }
     return tally;
   } finally {
@@ -89,39 +95,77 @@ type Reading = {
   readonly listener: LogListener;
   readonly tally: Tally;
   readonly advance: (bytes: number) => void;
+  /** The first lines of the file that a copy of it has told. */
+  readonly known: number;
 };
 
+/** Returns the number of lines up to the last that is whole. */
 async function readOne(
   file: string,
   handle: FileHandle,
-  { listener, tally, advance }: Reading,
-): Promise<void> {
+  { listener, tally, advance, known }: Reading,
+): Promise<number> {
   let line = 0;
-  const take = (text: string) => {
+  let whole = 0;
+  const take = (text: string, isEnded: boolean) => {
     line += 1;
-    if (text === "") return;
+    if (isEnded) whole = line;
+    if (text === "" || line <= known) return undefined;
     tally.lines += 1;
     const told = text.length <= LINE_CHARACTERS_MAX ? tell(text, listener) : "damaged";
     if (told === "request") tally.requests += 1;
-    if (told !== "damaged") return;
+    if (told !== "damaged") {
+      whole = line;
+      return undefined;
+    }
     tally.damaged += 1;
     tally.firstDamage ??= `${file}:${line}`;
+    return undefined;
   };
   let isGzip = false;
   try {
-    const magic = await handle.read(Buffer.alloc(2), 0, 2, 0);
-    isGzip = magic.bytesRead === 2 && magic.buffer.readUInt16BE() === 0x1f8b;
-    const raw = handle.createReadStream({ start: 0, autoClose: false });
-    const counted = raw.pipe(countingBytes(advance));
-    const read = isGzip ? createGunzip() : counted;
-    raw.on("error", (error) => read.destroy(error));
-    await eachLine(isGzip ? counted.pipe(read) : read, take);
+    isGzip = await isCompressed(handle);
+    await eachLine(contentOf(handle, isGzip, advance), take);
   } catch (error) {
     // The rest of a compressed file cannot be read if a part of it is broken or missing.
     if (!isGzip) throw new Error(`Cannot read the log ${file}: the system says ${codeOf(error)}`);
     tally.damaged += 1;
     tally.firstDamage ??= `${file}:${line + 1}`;
   }
+  return whole;
+}
+
+/** The id of the first request; undefined if there is none that can be read. */
+async function firstRequestOf(handle: FileHandle): Promise<string | undefined> {
+  let id: string | undefined;
+  const take = (text: string) => {
+    tell(text, { request: (line) => (id = line.id) });
+    return id !== undefined;
+  };
+  try {
+    const content = contentOf(handle, await isCompressed(handle), () => {});
+    await eachLine(content, take);
+  } catch {
+    // The file is told when it is read.
+  }
+  return id;
+}
+
+async function isCompressed(handle: FileHandle): Promise<boolean> {
+  const magic = await handle.read(Buffer.alloc(2), 0, 2, 0);
+  return magic.bytesRead === 2 && magic.buffer.readUInt16BE() === 0x1f8b;
+}
+
+function contentOf(
+  handle: FileHandle,
+  isGzip: boolean,
+  advance: (bytes: number) => void,
+): Readable {
+  const raw = handle.createReadStream({ start: 0, autoClose: false });
+  const counted = raw.pipe(countingBytes(advance));
+  const read = isGzip ? createGunzip() : counted;
+  raw.on("error", (error) => read.destroy(error));
+  return isGzip ? counted.pipe(read) : read;
 }
 
 function countingBytes(advance: (bytes: number) => void): Transform {
@@ -134,22 +178,25 @@ function countingBytes(advance: (bytes: number) => void): Transform {
 }
 
 /**
- * Calls `take` for each line. A line that is far too long is passed once, cut, so that it counts as
- * one.
+ * Calls `take` for each line until it returns true. A line that is far too long is passed once, cut,
+ * so that it counts as one. Only the last one may lack its end.
  */
-async function eachLine(stream: Readable, take: (line: string) => void): Promise<void> {
+async function eachLine(
+  stream: Readable,
+  take: (line: string, isEnded: boolean) => boolean | undefined,
+): Promise<void> {
   stream.setEncoding("utf8");
   let rest = "";
   for await (const piece of stream as AsyncIterable<string>) {
     let from = 0;
     for (let end = piece.indexOf("\n"); end !== -1; end = piece.indexOf("\n", from)) {
-      take(rest + piece.slice(from, end));
+      if (take(rest + piece.slice(from, end), true)) return;
       rest = "";
       from = end + 1;
     }
     if (rest.length <= LINE_CHARACTERS_MAX) rest += piece.slice(from);
   }
-  if (rest !== "") take(rest);
+  if (rest !== "") take(rest, false);
 }
 
 function tell(text: string, { request, event }: LogListener): "request" | "event" | "damaged" {

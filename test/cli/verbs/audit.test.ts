@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
@@ -43,6 +43,8 @@ describe("audit", () => {
     assert.equal(status, 1);
     const day = told.drift.find(({ window }) => window === "day");
     assert.deepEqual([day?.account, day?.drift], [one.account, 2]);
+    await appendFile(log, await readFile(log));
+    // A log that is named twice counts once.
     const twice = await runVerb(["audit", "--log", log, log, "--config", house.file]);
     assert.equal(twice.status, 1);
     assert.match(twice.out, new RegExp(`${one.account} +production +day +6 +5 +0 +0 +-1\n`));
