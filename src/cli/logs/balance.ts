@@ -110,6 +110,12 @@ export function fewerByChanges(
   if (configs.size > 1 && last !== undefined && last.units < charged + atEdge) {
     const why = "the configuration was changed, and only what came after it is counted";
     found.push({ from: last.units - atEdge, to: last.units, why });
+    const all = charged + atEdge;
+    for (const [name, { units }] of configs) {
+      if (configs.get(name) === last) continue;
+      const without = `the configuration was changed, and nothing is counted under ${name}`;
+      found.push({ from: all - units - atEdge, to: all - units, why: without });
+    }
   }
   return found;
 }

@@ -110,4 +110,18 @@ describe("the verdict on one period", () => {
       [...["explained 0", "drift -4", "drift -5"]],
     );
   });
+
+  it("is explained by one configuration among others under which nothing was counted, to the unit", () => {
+    const configs = new Map([
+      ["on", { units: 5, lastMs: 1 }],
+      ["off", { units: 3, lastMs: 2 }],
+      ["on again", { units: 2, lastMs: 3 }],
+    ]);
+    const sum = { ...newSum(), charged: 10, configs };
+    const fewer = fewerByChanges(sum, () => true);
+    assert.deepEqual(
+      [2, 5, 7, 8, 9].map((n) => verdict(n, { sum, fewer })),
+      [...["explained 0", "explained 0", "explained 0", "drift -2", "drift -1"]],
+    );
+  });
 });
