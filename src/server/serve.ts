@@ -4,7 +4,7 @@ import { formatMistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
-import { growYoungGenerationAtOnce, keepCompiledCode } from "./process/compiled-code.ts";
+import { setUpHeap } from "./process/compiled-code.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
@@ -51,8 +51,6 @@ export type ServeOptions = {
  * (docs/reference/edge.md#drain).
  */
 export async function serve(serving: ServeOptions, surroundings: ProcessContext): Promise<number> {
-  keepCompiledCode(surroundings.process.v8);
-  growYoungGenerationAtOnce();
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
     return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
@@ -133,6 +131,7 @@ class Service {
     try {
       await this.#watch.setFiles(this.#first.files);
       this.#started = await startGateway(this.#first.config, options);
+      setUpHeap(process.v8);
     } catch (error) {
       this.#watch.close();
       throw error;

@@ -39,10 +39,30 @@ function read(path: string): string {
  */
 const EVERY_BYTES = 8 * 1024 * 1024;
 
-setFlagsFromString("--expose-gc");
 type Collection = { readonly type: "minor" | "major"; readonly flavor?: "last-resort" };
-const gc = runInNewContext("gc") as (options: Collection) => void;
+type Collector = (options: Collection) => void;
+let collector: Collector | undefined;
 let bytes = 0;
+
+/**
+ * The collector is made at its first use, and the setting that shows it is taken back: V8 accepts
+ * stored code only under the settings that it was compiled under, so every module that is loaded
+ * under another setting would be compiled again.
+ */
+function gc(options: Collection): void {
+  collector ??= makeCollector();
+  collector(options);
+}
+
+function makeCollector(): Collector {
+  if (globalThis.gc !== undefined) return globalThis.gc as Collector;
+  setFlagsFromString("--expose-gc");
+  try {
+    return runInNewContext("gc") as Collector;
+  } finally {
+    setFlagsFromString("--no-expose-gc");
+  }
+}
 
 /**
  * Counts the bytes of forwarded bodies and regularly collects the young generation. A piece that is

@@ -40,6 +40,16 @@ export function growYoungGenerationAtOnce(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
 }
 
+/**
+ * Both settings, for a process that has started. V8 accepts stored code only under the settings that
+ * it was compiled under. If they were set before the start, the gateway and the commands would
+ * refuse each other's code for the modules that come later, compile it again, and overwrite it.
+ */
+export function setUpHeap(v8: string): void {
+  keepCompiledCode(v8);
+  growYoungGenerationAtOnce();
+}
+
 const PREFIX = "tollgate-compiled-";
 const VARIABLE = "NODE_COMPILE_CACHE";
 

@@ -3,11 +3,7 @@ import type { Config, LoadResult } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import { createLog, type Log, type LogEvent } from "../../telemetry/log/log.ts";
-import {
-  growYoungGenerationAtOnce,
-  keepCompiledCode,
-  removeCompileCache,
-} from "../process/compiled-code.ts";
+import { removeCompileCache, setUpHeap } from "../process/compiled-code.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
 import { GATEWAY_ID } from "../process/identity.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
@@ -38,8 +34,6 @@ const LAST_LINES_MS = 500;
  * Runs one process of several: everything except the admin listener, as the supervisor commands.
  */
 export async function runWorker(surroundings: ProcessContext): Promise<number> {
-  keepCompiledCode(surroundings.process.v8);
-  growYoungGenerationAtOnce();
   const channel = openChannel();
   if (channel === undefined) {
     return fail(surroundings, EXIT_USAGE, "The verb worker is for the gateway itself: use start");
@@ -121,6 +115,7 @@ class Service {
       await this.#channel.send({ cannot: error instanceof Error ? error.message : String(error) });
       return this.#leave(EXIT_FAILURE);
     }
+    setUpHeap(this.#surroundings.process.v8);
     // Writes the cache for processes that start later, because a killed process would write none.
     flushCompileCache();
     await this.#tell();

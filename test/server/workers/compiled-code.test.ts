@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, it } from "vitest";
+import { runTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { openCrew } from "./kit.ts";
@@ -72,15 +73,22 @@ describe("Compiled code of several processes", () => {
 
   it("lies where NODE_COMPILE_CACHE says, and stays there", async () => {
     const given = join(root, "given");
-    const gateway = await crew(given);
+    await using gateway = await crew(given);
     const [version = ""] = await readdir(given);
     const pids = gateway.pids();
     assert.deepEqual(await readdir(temporary), [], "no other folder");
-    await gateway[Symbol.asyncDispose]();
+    await gateway.gateway.stop();
     assert.deepEqual(await leftOf(pids), []);
     const files = await readdir(join(given, version), { withFileTypes: true });
     assert.ok(files.length > 100);
     const folders = files.filter((file) => file.isDirectory());
     assert.deepEqual([await readdir(given), folders], [[version], []], "one folder for all");
+
+    const env = { NODE_COMPILE_CACHE: given, NODE_DEBUG_NATIVE: "COMPILE_CACHE" };
+    const { stderr } = await runTollgate(["check", "--config", gateway.file], { env });
+    const told = stderr.split("\n").filter((line) => line.includes("V8 code cache for"));
+    assert.ok(told.length > 100);
+    const refused = told.filter((line) => line.includes("was rejected"));
+    assert.deepEqual(refused, [], "a command uses the code that the gateway compiled");
   });
 });
