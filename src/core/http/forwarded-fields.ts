@@ -112,11 +112,26 @@ function isOurs(name: string): boolean {
   return name.startsWith("x-consumer-") || name.startsWith("x-ratelimit-");
 }
 
+/** The characters of a name other than letters, digits and "-". */
+const ODD = /[^a-z0-9-]/g;
+
+/**
+ * Whether a backend may read a name with such characters as another name that is not forwarded. A
+ * CGI variable has "_" for "-" and, from PHP and some servers, for every other such character.
+ */
+function isMisread(name: string, keyHeaders: readonly string[]): boolean {
+  if (name.search(ODD) === -1) return false;
+  if (name.includes("_")) return true;
+  const read = name.replace(ODD, "-");
+  if (isOurs(read) || read.startsWith("x-forwarded-") || FROM_PROXIES.has(read)) return true;
+  return HOP_BY_HOP.has(read) || NOT_FORWARDED.has(read) || keyHeaders.includes(read);
+}
+
 /**
  * The fields of the request to the backend, as a flat list. The client's fields come first, without
- * the fields of the connection, those that a client may not set, and names with "_" (which other
- * software reads as "-"). The gateway's fields follow, so that a nomination can never remove them.
- * The client library writes the framing from the body.
+ * the fields of the connection, those that a client may not set, and those that a backend may read
+ * as one of these. The gateway's fields follow, so that a nomination can never remove them. The
+ * client library writes the framing from the body.
  */
 export function upstreamRequestFields(head: RequestHead, identity: ForwardedIdentity): string[] {
   const { names, rawHeaders } = head;
@@ -135,8 +150,8 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
     const name = names[i] as string;
     const value = rawHeaders[2 * i + 1] as string;
     if (HOP_BY_HOP.has(name) || (nominates && dropped.has(name))) continue;
-    if (name.includes("_") || isOurs(name)) continue;
-    if (identity.keyHeaders.includes(name)) continue;
+    if (isOurs(name) || identity.keyHeaders.includes(name)) continue;
+    if (isMisread(name, identity.keyHeaders)) continue;
     if (identity.readsAnswer && name === "accept-encoding") continue;
     if (NOT_FORWARDED.has(name)) {
       if (name === "traceparent") traceparents.push(value);

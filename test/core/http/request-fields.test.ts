@@ -72,6 +72,15 @@ describe("The fields of a request to the backend", () => {
     assert.deepEqual(forwarded(alike), [...alike, ...ours()]);
   });
 
+  it("have no name that a CGI variable makes one of a key's, or of a trusted proxy's", () => {
+    const identity = { ...IDENTITY, keyHeaders: ["x-api-key"], peerIsTrusted: true };
+    const kept = ["X.Api.Keys", "a", "X.Forwarded", "b"];
+    const dropped = ["X.Api.Key", "c", "X.Forwarded.Port", "d", "True.Client-IP", "e", "T.E", "f"];
+    assert.deepEqual(forwarded([...dropped, "T+E", "g", ...kept, "Te.", "h"], identity), [
+      ...["T.E", "f", "T+E", "g", ...kept, "Te.", "h", ...ours()],
+    ]);
+  });
+
   const connection = [
     ...["Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "TE", "Trailer"],
     ...["Proxy-Authorization", "Transfer-Encoding", "Upgrade", "HTTP2-Settings", "Close"],

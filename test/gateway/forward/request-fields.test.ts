@@ -84,6 +84,18 @@ test("names with _ are dropped: others read them as -", async () => {
   assert.deepEqual(values(seen, "x-a"), ["kept"]);
 });
 
+test("a name that PHP or a CGI server reads as one of ours is dropped, and no other odd name is", async () => {
+  const dropped = [
+    ...["X.Consumer.Id", "X-Consumer-Meta.Tenant", "X-Consumer.Scopes", "x~consumer~plan"],
+    ...["X.Forwarded.For", "X-Real.IP", "X.Original.URL", "X-HTTP-Method.Override", "X.Request.Id"],
+    ...["Proxy.Authorization", "X-RateLimit.Limit", "X!Consumer'Anything"],
+  ];
+  const kept = ["X.Trace", "X-Consumer", "X~Consumers-Id", "Real.IP"];
+  const seen = await sent([...dropped, ...kept].map((name) => [name, "theirs"] as const));
+  const theirs = seen.rawHeaders.filter((_, i) => seen.rawHeaders[i + 1] === "theirs");
+  assert.deepEqual(theirs, kept);
+});
+
 test("Authorization and the client's copies of our fields are not forwarded", async () => {
   const seen = await sent([
     ["X-Consumer-Id", "root"],
