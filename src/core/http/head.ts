@@ -65,7 +65,8 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
   const fields = readFields(raw.rawHeaders);
   if (!fields.ok) return fields;
   if (version !== "1.1" && version !== "1.0") return refuse("http_version", version);
-  if (method === "CONNECT" || method === "TRACE") return refuse("method_not_allowed");
+  if (method === "CONNECT") return refuse("method_not_allowed");
+  if (method === "TRACE") return refuseTrace(raw);
   if (!isMethod(method)) return refuse("not_implemented", "unknown method");
 
   const { single, names } = fields.value;
@@ -147,6 +148,14 @@ const FRAMING_REFUSALS = {
 function checkFraming({ framing }: RawRequestHead): Result<number | "chunked"> {
   if (typeof framing === "number" || framing === "chunked") return accept(framing);
   return FRAMING_REFUSALS[framing];
+}
+
+/** RFC 9110 9.3.8: a client sends no body with TRACE. */
+function refuseTrace(raw: RawRequestHead): Result<never> {
+  const framing = checkFraming(raw);
+  if (!framing.ok) return framing;
+  if (framing.value !== 0) return refuse("bad_request", "a body on TRACE");
+  return refuse("method_not_allowed");
 }
 
 export function hasBody({ framing }: Pick<RequestHead, "framing">): boolean {

@@ -96,6 +96,15 @@ describe("A head", () => {
     });
   }
 
+  it("of TRACE has no body, as that of GET", () => {
+    const framed = (framing: RawRequestHead["framing"]) =>
+      told(judge([], { method: "TRACE", framing }));
+    assert.equal(framed(0), "method_not_allowed");
+    assert.equal(framed(1), "bad_request: a body on TRACE");
+    assert.equal(framed("chunked"), "bad_request: a body on TRACE");
+    assert.equal(framed("coding"), "not_implemented: transfer coding");
+  });
+
   it("asks for 100-continue in any case, or for nothing; what HTTP/1.0 expects is nothing", () => {
     assert.equal(told(judge(["Expect", "100-continue"])), "ok");
     for (const value of ["", "100-continued", "x100-continue", "200-ok", "100-continue, a"]) {
