@@ -24,6 +24,7 @@ async function runVerb(): Promise<number> {
   const { run } = await import("./cli/run.ts");
   process.stderr.on("error", () => {});
   let written = Promise.resolve();
+  let failure: Error | undefined;
   const status = await run(
     process.argv.slice(2),
     {
@@ -32,7 +33,9 @@ async function runVerb(): Promise<number> {
       isErrTty: isatty(2),
       now: Date.now,
       out: (text) => {
-        written = writeOut(text);
+        written = writeOut(text).then((error) => {
+          failure ??= error;
+        });
       },
       err: (text) => process.stderr.write(text),
       readIn: async () => {
@@ -47,7 +50,7 @@ async function runVerb(): Promise<number> {
     version,
   );
   await written;
-  return status;
+  return failure === undefined ? status : await unwritten(failure, status);
 }
 
 async function askLine(question: string): Promise<string> {
@@ -61,15 +64,25 @@ async function askLine(question: string): Promise<string> {
 }
 
 /**
- * Resolves when the text has been written. A pipe takes it in pieces, and an exit before the last
- * piece would lose it. If the reader ends early (`tollgate keys list | head -1`), that is no
- * failure of Tollgate.
+ * Resolves when the text has been written, with the error if it could not be. A pipe takes it in
+ * pieces, and an exit before the last piece would lose it.
  */
-function writeOut(text: string): Promise<void> {
+function writeOut(text: string): Promise<Error | undefined> {
   if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
   return new Promise((resolve) => {
-    process.stdout.write(text, () => resolve());
+    process.stdout.write(text, (error) => resolve(error ?? undefined));
   });
+}
+
+/**
+ * The exit status if the output was not written: a new key or a backup would be lost in silence.
+ * If the reader ends early (`tollgate keys list | head -1`), that is no failure of Tollgate.
+ */
+async function unwritten(failure: Error, status: number): Promise<number> {
+  if ("code" in failure && failure.code === "EPIPE") return status;
+  const { fileErrorMessage } = await import("./stores/files/replace-file.ts");
+  process.stderr.write(`Cannot write to stdout: ${fileErrorMessage(failure)}\n`);
+  return status === 0 ? 1 : status;
 }
 
 function door(): ProcessControl {
