@@ -21,7 +21,7 @@ if (satisfiesEngines(process.version, engines.node)) {
 
 /** The modules are imported only here, because an old Node might not even load them. */
 async function runVerb(): Promise<number> {
-  const { run } = await import("./cli/run.ts");
+  const { run, statusUnwritten } = await import("./cli/run.ts");
   process.stderr.on("error", () => {});
   let written = Promise.resolve();
   let failure: Error | undefined;
@@ -50,7 +50,8 @@ async function runVerb(): Promise<number> {
     version,
   );
   await written;
-  return failure === undefined ? status : await unwritten(failure, status);
+  if (failure === undefined) return status;
+  return statusUnwritten(failure, { status, err: (text) => process.stderr.write(text) });
 }
 
 async function askLine(question: string): Promise<string> {
@@ -72,17 +73,6 @@ function writeOut(text: string): Promise<Error | undefined> {
   return new Promise((resolve) => {
     process.stdout.write(text, (error) => resolve(error ?? undefined));
   });
-}
-
-/**
- * The exit status if the output was not written: a new key or a backup would be lost in silence.
- * If the reader ends early (`tollgate keys list | head -1`), that is no failure of Tollgate.
- */
-async function unwritten(failure: Error, status: number): Promise<number> {
-  if ("code" in failure && failure.code === "EPIPE") return status;
-  const { fileErrorMessage } = await import("./stores/files/replace-file.ts");
-  process.stderr.write(`Cannot write to stdout: ${fileErrorMessage(failure)}\n`);
-  return status === 0 ? 1 : status;
 }
 
 function door(): ProcessControl {

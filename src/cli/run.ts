@@ -100,3 +100,18 @@ function say(terminal: Terminal, text: string): number {
   terminal.out(text);
   return EXIT_OK;
 }
+
+/**
+ * The exit status if the output of a verb could not be written: a backup or a new key is lost. If
+ * the reader ends early (`tollgate keys list | head -1`), that is no failure of Tollgate.
+ */
+export function statusUnwritten(
+  failure: Error,
+  { status, err }: Pick<Terminal, "err"> & { readonly status: number },
+): number {
+  const code = "code" in failure ? failure.code : undefined;
+  if (code === "EPIPE") return status;
+  const why = code === "ENOSPC" ? "the disk is full (ENOSPC)" : failure.message;
+  err(`Cannot write to stdout: ${why}\n`);
+  return status === EXIT_OK ? EXIT_FAILURE : status;
+}
