@@ -161,7 +161,8 @@ export interface QuotaDecider {
 
   /**
    * The account according to earlier answers, in the windows of `limits` or in all known windows;
-   * undefined if there are none. Costs nothing and changes nothing.
+   * undefined if there are none. With `limits` a change of keys or accounts outdates no answer,
+   * because its counts stay valid. Costs nothing and changes nothing.
    */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 

@@ -83,6 +83,7 @@ describe("An account", () => {
     assert.equal(refused.status, 403);
     assert.equal(((await refused.json()) as { code: string }).code, "account_suspended");
     assert.equal(limitOf(refused), "60");
+    assert.equal(refused.headers.get("X-RateLimit-Remaining"), "59", "what it has used is known");
     assert.equal(house.backend.seen.length, seen);
     await eventually(() => {
       const line = house.lines.findLast(({ code }) => code === "account_suspended");

@@ -186,6 +186,8 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       await spend(store, name, MINUTE_2_DAY_5);
       store.invalidate();
       assert.equal(store.lastKnown(name), undefined);
+      const counts = store.lastKnown(name, MINUTE_2_DAY_5)?.windows ?? [];
+      assert.deepEqual(usedIn(counts), [2, 2], "counts stay as they are, whatever keys change");
       assert.deepEqual(await used(store, name, MINUTE_2_DAY_5), [2, 2]);
     });
 

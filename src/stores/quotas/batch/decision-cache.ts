@@ -94,9 +94,11 @@ export class DecisionCache {
 
   /**
    * The account in the windows of `limits`, or in all known windows; undefined if there are none.
+   * With `limits` an outdated answer serves too: its counts stay valid.
    */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
-    const known = this.get(accountId(name));
+    const id = accountId(name);
+    const known = limits === undefined ? this.get(id) : this.#mapOf(id).get(id);
     return known && decisionAfter(known, this.#sinceReceived(known), limits);
   }
 

@@ -209,7 +209,8 @@ class MemoryStore implements QuotaStore {
    */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(name);
-    if (entry === undefined || entry.era !== this.#era || this.#policy === "unknown") return;
+    if (entry === undefined || this.#policy === "unknown") return;
+    if (limits === undefined && entry.era !== this.#era) return;
     const ask = { limits: limits ?? entry.limits, bans: this.#policy, requests: 0 };
     return decide(entry, ask, this.#now()).verdict;
   }
