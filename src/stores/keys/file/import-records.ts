@@ -306,13 +306,15 @@ const KEY_FILE = /^\s*\{\s*"version"\s*:\s*\d+\s*,\s*(?:"id"\s*:\s*"[^"]*"\s*,\s
 
 /**
  * The lines to import: those of an export, or the records of a whole key file or of a copy of one.
+ * The text may begin with a byte order mark, as files from Windows do.
  * Rejects with DamagedFileError if a key file or its copy is damaged.
  */
 export async function readLines(
   file: string,
-  text: string,
+  marked: string,
   nowMs: number,
 ): Promise<readonly ImportLine[]> {
+  const text = marked.replace(/^\uFEFF/, "");
   if (!KEY_FILE.test(text)) return linesOf(file, text);
   const { records, damaged: broken } = await decodeKeyFile(file, text, { nowMs });
   const mistakes = broken.flatMap((each) => each.mistakes);
