@@ -2,7 +2,11 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
-import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const CREATE = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+const SOON = /^[^\n]+: it takes effect within a second\n$/;
 
 describe("the running gateway", () => {
   it("is told to read the records after a change, and not after a look at them", async () => {
@@ -32,5 +36,37 @@ describe("the running gateway", () => {
     } finally {
       server.close();
     }
+  });
+
+  it("that does not take the token of a command is not asked, and the command says when it works", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const token = "${TOLLGATE_ADMIN_TOKEN:-}";
+    const file = await writeConfig(folder, { admin, token });
+    const env = { TOLLGATE_ADMIN_TOKEN: "a-token-of-the-service-and-not-of-the-shell" };
+    await using gateway = startTollgate(["start", "--config", file], { env });
+    await gateway.line(({ msg }) => msg === "serving");
+    const none = await runVerb([...CREATE, "--config", file]);
+    assert.equal(none.status, 0);
+    assert.match(none.err, SOON);
+    assert.match(jsonOf<{ key: string }>(none).key, /_live_/);
+    const right = await runVerb([...CREATE, "--config", file], { env });
+    assert.deepEqual([right.status, right.err], [0, ""]);
+  });
+
+  it("that has no admin listener cannot be asked, and the command says when it works", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, { admin: "off" });
+    const made = await runVerb([...CREATE, "--config", file]);
+    assert.equal(made.status, 0);
+    assert.match(made.err, SOON);
+    assert.equal((await runVerb(["keys", "list", "--config", file])).err, "");
+  });
+
+  it("that is not there is waited for by no command, and not spoken of", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    assert.equal((await runVerb([...CREATE, "--config", file])).err, "");
   });
 });
