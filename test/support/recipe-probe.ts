@@ -30,10 +30,10 @@ async function differences(): Promise<number> {
   const ask = { limits: [{ window: FORTNIGHT, limit: 3 }], bans: undefined, requests: 1 };
   for (let i = 0; i < 1_000; i++) {
     const keyed = [{ key: "t:{0}:recipe", ask }];
-    const reply = await redis.call("evalsha", DECIDE_SCRIPT.sha, ...encodeDecide(keyed, nowMs));
+    const reply = await redis.call("evalsha", DECIDE_SCRIPT.sha, ...encodeDecide(keyed, nowMs, i));
     const decided = decide(account, ask, nowMs);
     account = decided.account;
-    const [told] = decodeDecisions(keyed, reply);
+    const [told] = decodeDecisions(keyed, reply, i);
     if (JSON.stringify(told) !== JSON.stringify(decided.verdict)) differs += 1;
     const edgeMs = windowEnd(FORTNIGHT, windowStart(FORTNIGHT, nowMs));
     nowMs = i % 3 === 2 ? edgeMs - 1 : i % 5 === 4 ? edgeMs : nowMs + 1;

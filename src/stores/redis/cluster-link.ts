@@ -9,10 +9,12 @@ import {
   type LinkOptions,
   type RedisArgument,
   type RedisNode,
+  type ReplyReader,
   type Subscriber,
   sendOn,
   subscribeOn,
 } from "./link.ts";
+import { sendProven } from "./proven-reply.ts";
 import {
   NODE_SILENT,
   NOT_YET,
@@ -40,14 +42,14 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
   const tried = map.refresh().then(() => map.connected());
   return {
     clustered: true,
-    send: (key, name, args) => send(map, keyBucket(key), name, args),
+    send: (key, ...command) => send(map, keyBucket(key), ...command),
     masters: async () => {
       await map.refresh();
       return map.parts().map((part): RedisNode => {
         const send: RedisNode["send"] = async (name, args) => {
           const node = map.owner(part.buckets[0] as number);
           if (node === undefined) throw map.unowned("a part of the cluster has no owner");
-          return sendOn(node, name, args).catch((error) => {
+          return sendProven(node, name, args).catch((error) => {
             return Promise.reject(toCommandFailure(error, map.whyNot(node)));
           });
         };
@@ -66,7 +68,13 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
   };
 }
 
-async function send(map: ClusterMap, bucket: number, name: string, args: readonly RedisArgument[]) {
+async function send(
+  map: ClusterMap,
+  bucket: number,
+  name: string,
+  args: readonly RedisArgument[],
+  read?: ReplyReader,
+) {
   let node = map.owner(bucket);
   let asking = false;
   for (let redirections = 0; ; redirections++) {
@@ -80,7 +88,7 @@ async function send(map: ClusterMap, bucket: number, name: string, args: readonl
       if (CONNECTING.has(node.status)) await whenReady(node);
       // On one connection, in one tick, so that no other command comes between the two.
       if (asking) sendOn(node, "asking", []).catch(() => undefined);
-      return await sendOn(node, name, args);
+      return await sendProven(node, name, args, read);
     } catch (error) {
       const failure = toCommandFailure(error, map.whyNot(node));
       const to = redirection(error);
@@ -202,7 +210,7 @@ class ClusterMap {
     for (const node of [...known, ...this.#seeds.map((seed) => this.#node(seed))]) {
       try {
         if (node.status !== "ready") await whenReady(node);
-        this.#adopt(await sendOn(node, "cluster", ["slots"]), node);
+        this.#adopt(await sendProven(node, "cluster", ["slots"]), node);
         return;
       } catch (error) {
         // The error event of a node that cannot be connected to has told the reason.

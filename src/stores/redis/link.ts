@@ -16,6 +16,9 @@ export function atHost(options: LinkOptions, { host, port }: HostPort): LinkOpti
 
 export type RedisArgument = string | number;
 
+/** Turns a reply into a value. Throws if the reply is not the one of its command. */
+export type ReplyReader = (reply: unknown) => unknown;
+
 /** Some buckets of a Cluster, and the node that owns them, as `host:port`. */
 export type ClusterPart = { readonly node: string; readonly buckets: readonly number[] };
 
@@ -51,9 +54,14 @@ export type Link = {
   readonly clustered: boolean;
   /**
    * Sends a command to the node that owns the key, `prefix:{bucket}:...`, following MOVED and ASK.
-   * Rejects with StoreFailure.
+   * Rejects with StoreFailure, also if the reply is not the one of this command (sendProven).
    */
-  send(key: string, name: string, args: readonly RedisArgument[]): Promise<unknown>;
+  send(
+    key: string,
+    name: string,
+    args: readonly RedisArgument[],
+    read?: ReplyReader,
+  ): Promise<unknown>;
   /** Every node that takes writes, including nodes that cannot be reached. */
   masters(): Promise<readonly RedisNode[]>;
   /** The part of a Cluster that has a bucket; undefined without a Cluster. */
@@ -135,9 +143,9 @@ export class CountedLink implements Link {
     this.tried = link.tried;
   }
 
-  send: Link["send"] = (key, name, args) => {
+  send: Link["send"] = (key, name, args, read) => {
     this.sent += 1;
-    return this.#link.send(key, name, args);
+    return this.#link.send(key, name, args, read);
   };
   masters: Link["masters"] = () => this.#link.masters();
   partOf: Link["partOf"] = (bucket) => this.#link.partOf(bucket);

@@ -1,12 +1,35 @@
-import { createHash } from "node:crypto";
-import type { Link, RedisArgument } from "./link.ts";
-import { toStoreFailure } from "./store-failure.ts";
+import { createHash, randomUUID } from "node:crypto";
+import type { Link, RedisArgument, ReplyReader } from "./link.ts";
+import { replyList, toStoreFailure, unreadableFailure } from "./store-failure.ts";
 
 /** A script and the hash by which EVALSHA calls it. */
-export type Script = { readonly text: string; readonly sha: string };
+export type Script = {
+  readonly text: string;
+  readonly sha: string;
+  /** Whether the reply repeats the last argument, by which the caller knows it. */
+  readonly isTagged: boolean;
+};
 
+/** Gateways have tags of their own: a proxy may mix up their replies. */
+const ORIGIN = randomUUID().slice(0, 8);
+let tagsUsed = 0;
+
+/** A script whose replies are checked by `read` of runScript. */
 export function defineScript(text: string): Script {
-  return { text, sha: createHash("sha1").update(text).digest("hex") };
+  const sha = createHash("sha1").update(text).digest("hex");
+  return { text, sha, isTagged: false };
+}
+
+/** A script whose replies carry a tag of their call. An error that it returns carries none. */
+export function defineTaggedScript(text: string): Script {
+  const whole = `local tag = table.remove(ARGV)
+local function answer()
+${text}
+end
+local reply = answer()
+if type(reply) == 'table' and reply.err then return reply end
+return { tag, reply or false }`;
+  return { ...defineScript(whole), isTagged: true };
 }
 
 /** NOSCRIPT means that nothing was executed. After SCRIPT FLUSH the whole text is sent, once. */
@@ -15,11 +38,21 @@ export async function runScript(
   script: Script,
   key: string,
   args: readonly RedisArgument[],
+  read?: ReplyReader,
 ) {
+  const tag = `${ORIGIN}${++tagsUsed}`;
+  const given = script.isTagged ? [...args, tag] : args;
+  const readOwn = script.isTagged ? (reply: unknown) => readTagged(reply, tag) : read;
   try {
-    return await link.send(key, "evalsha", [script.sha, ...args]);
+    return await link.send(key, "evalsha", [script.sha, ...given], readOwn);
   } catch (error) {
     if (toStoreFailure(error).code !== "NOSCRIPT") throw error;
-    return link.send(key, "eval", [script.text, ...args]);
+    return link.send(key, "eval", [script.text, ...given], readOwn);
   }
+}
+
+function readTagged(reply: unknown, tag: string): unknown {
+  const [told, answer] = replyList(reply);
+  if (told !== tag) throw unreadableFailure("it is that of another call");
+  return answer;
 }

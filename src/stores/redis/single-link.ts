@@ -8,10 +8,11 @@ import {
   type Link,
   type LinkOptions,
   type RedisArgument,
-  sendOn,
+  type ReplyReader,
   subscribeOn,
 } from "./link.ts";
 import type { FailoverOutcome } from "./planned-failover.ts";
+import { sendProven } from "./proven-reply.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
 import {
   NOT_YET,
@@ -128,16 +129,16 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
       why ??= toStoreFailure(error);
     },
   );
-  const send = (name: string, args: readonly RedisArgument[]) => {
+  const send = (name: string, args: readonly RedisArgument[], read?: ReplyReader) => {
     const refusal = route?.refusal(redis);
     if (refusal !== undefined) return Promise.reject(refusal);
-    return sendOn(redis, name, args).catch((error) => {
+    return sendProven(redis, name, args, read).catch((error) => {
       return Promise.reject(toCommandFailure(error, why));
     });
   };
   return {
     clustered: false,
-    send: (_key, name, args) => send(name, args),
+    send: (_key, name, args, read) => send(name, args, read),
     masters: async () => [{ send }],
     partOf: () => undefined,
     nodeOf: () => redis,

@@ -114,7 +114,9 @@ export function toStoreFailure(error: unknown): StoreFailure {
   if (text.includes("Connection is closed")) return unreachableFailure(CLOSED, "unknown");
   if (text.includes("max retries per request")) return unreachableFailure(LOST, "unknown");
   if (code !== undefined) return unreachableFailure(code, "unknown");
-  return unreachableFailure(text.split("\n", 1)[0] as string, "unknown");
+  // The client library asks to be told of replies that it cannot read, which are no mistake of its own.
+  const [said = ""] = text.replace(". Please report this.", "").split("\n", 1);
+  return unreachableFailure(said, "unknown");
 }
 
 /** The error with which Redis answers, in plain words. */

@@ -3,6 +3,7 @@ import { DirectConnector } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
 import { SilenceWatch } from "./silence-watch.ts";
 import { StoreFailure, toReplyFailure, toStoreFailure } from "./store-failure.ts";
+import { guardReplies } from "./unasked-replies.ts";
 
 /** The commands with which a connection begins: login and database. */
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
@@ -34,6 +35,7 @@ export class StrictRedis extends Redis {
       this.#refused = undefined;
     });
     this.#boundGreeting();
+    guardReplies(this);
   }
 
   /** Why there is no connection, if the server refused the last greeting. */

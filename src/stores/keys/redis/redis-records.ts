@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
-import { defineScript, runScript } from "../../redis/script.ts";
+import { defineTaggedScript, runScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { RecordChanges } from "../records/record-changes.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
@@ -32,7 +32,7 @@ const TRIES_MAX = 5;
  * ARGV: that version, the next one, the channel, the log of changes, the number of fields to
  * delete, those fields, then name and value of each field to write.
  */
-const PUT = defineScript(`
+const PUT = defineTaggedScript(`
 local stored = redis.call('HGET', KEYS[1], '${VERSION_FIELD}') or ''
 if stored ~= ARGV[1] then return 0 end
 local gone = tonumber(ARGV[5])
@@ -43,7 +43,7 @@ redis.call('PUBLISH', ARGV[3], ARGV[2])
 return 1`);
 
 /** The id of the records. ARGV: one to set if there is none, or "" to set none. */
-const ID = defineScript(`
+const ID = defineTaggedScript(`
 local id = redis.call('HGET', KEYS[1], 'id')
 if not id and ARGV[1] ~= '' then
   redis.call('HSET', KEYS[1], 'id', ARGV[1])

@@ -127,7 +127,8 @@ export class CircuitBreaker {
       return false;
     }
     // The server behind the next connection may be a different one with a different clock.
-    if (failure.code === "unreachable") this.#context.shared.clockOf(this.#bucket).forget();
+    if (failure.code === "unreachable" || failure.code === "unreadable")
+      this.#context.shared.clockOf(this.#bucket).forget();
     if (!this.#isAbsent && !this.isTripped) this.#begin(failure);
     this.#failuresInRow += 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;

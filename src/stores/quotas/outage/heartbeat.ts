@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { defineScript, runScript } from "../../redis/script.ts";
+import { defineTaggedScript, runScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 
@@ -19,7 +19,7 @@ const ACCOUNTS_FORM = 1;
  * missing too), and then the name of each other one with its instant. The first write is one that
  * needs memory: after any other write Redis does not stop a script for lack of memory.
  */
-const BEAT = defineScript(`
+const BEAT = defineTaggedScript(`
 local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
 if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
 local time = redis.call('TIME')

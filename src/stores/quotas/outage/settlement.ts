@@ -1,6 +1,12 @@
 import { closesMs } from "../../../core/quota/days.ts";
 import { windowEnd } from "../../../core/quota/windows.ts";
-import { isInMotion, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import {
+  isInMotion,
+  replyList,
+  replyNumber,
+  toStoreFailure,
+  withTimeout,
+} from "../../redis/store-failure.ts";
 import { isAddressAccount } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
@@ -226,9 +232,9 @@ export async function chargeLate(
 ): Promise<LateCharged> {
   const keys = owed.map(({ name }) => keyOf(name));
   const args = [historyMs, ...owed.map(debtText)];
-  const reply = (await runOn(LATE_CHARGE, keys, args, giveUpMs)) as number[];
+  const reply = replyList(await runOn(LATE_CHARGE, keys, args, giveUpMs));
   let at = 0;
-  const next = () => reply[at++] as number;
+  const next = () => replyNumber(reply[at++]);
   const nowMs = next();
   const accounts = owed.map(({ windows }) => ({
     lostOfDay: next(),

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
-import { defineScript, type Script } from "../../redis/script.ts";
+import { defineScript, defineTaggedScript, type Script } from "../../redis/script.ts";
 import { WINDOWS_IN_LUA } from "./window-fields.ts";
 
 /**
  * A script made of the named files of lua/, after the parts that every script of accounts shares.
  */
 export function accountScript(...files: readonly string[]): Script {
-  return defineScript(
+  return defineTaggedScript(
     [WINDOWS_IN_LUA, ...["time", "day", "window", "account", ...files].map(textOf)].join("\n"),
   );
 }
@@ -37,7 +37,7 @@ export const BAN_SCRIPT = accountScript("ban-cause", "ban");
 export const LIFT_BAN_SCRIPT = accountScript("ban-cause", "lift-ban");
 
 /** KEYS: the gateways by their last heartbeat. Returns how many beat in the last 5 s. */
-export const COUNT_GATEWAYS_SCRIPT = defineScript(`
+export const COUNT_GATEWAYS_SCRIPT = defineTaggedScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
@@ -54,7 +54,7 @@ export const WRITE_WITHOUT_MEMORY = "redis.call('DEL', KEYS[1] .. '?')";
  * Returns the error of a user who may not publish, or an empty text. The number by itself is enough
  * for gateways to learn of the event, within a second.
  */
-export const PUBLISH_SCRIPT = defineScript(`
+export const PUBLISH_SCRIPT = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
 local version = redis.call('INCR', KEYS[1])
 local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
@@ -64,7 +64,7 @@ return type(heard) == 'table' and heard.err or ''`);
  * Sets a marker unless another gateway has set it. KEYS: the marker. ARGV: this gateway, and the
  * life in ms. Returns 1 if the marker is this gateway's.
  */
-export const MARK_SCRIPT = defineScript(`
+export const MARK_SCRIPT = defineTaggedScript(`
 local by = redis.call('HGET', KEYS[1], 'by')
 if by then return by == ARGV[1] and 1 or 0 end
 redis.call('HSET', KEYS[1], 'by', ARGV[1])

@@ -2,7 +2,7 @@ import { type Ban, type BanPolicy, banLength } from "../../../core/quota/bans.ts
 import { type Calendar, calendarText } from "../../../core/quota/calendar.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
-import { replyList } from "../../redis/store-failure.ts";
+import { replyList, unreadableFailure } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { decideScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
@@ -86,12 +86,14 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
 }
 
 /**
- * The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. Accounts of
- * several buckets (`areApart`) are no keys of the command, which Redis would refuse.
+ * The arguments of EVALSHA or EVAL after the script: the number of keys, the keys, ARGV. The reply shows
+ * by `tag` that it is the one of this call. Accounts of several buckets (`areApart`) are no keys of the
+ * command, which Redis would refuse.
  */
 export function encodeDecide(
   asks: readonly KeyedRequest[],
   clockMs: number,
+  tag: number,
   areApart = false,
 ): (string | number)[] {
   const { terms, lengths } = policyText(asks[0]?.ask.bans);
@@ -110,32 +112,41 @@ export function encodeDecide(
     asked.push(ask.strikesOnly ? -counted : counted);
   }
   const texts = indexes.keys();
-  if (areApart) return [0, clockMs, terms, lengths, indexes.size, ...texts, ...asked, ...keys];
-  return keys.concat(clockMs, terms, lengths, indexes.size, ...texts, asked);
+  if (areApart) return [0, clockMs, terms, lengths, tag, indexes.size, ...texts, ...asked, ...keys];
+  return keys.concat(clockMs, terms, lengths, tag, indexes.size, ...texts, asked);
 }
 
 /**
  * Rebuilds each decision from the reply of decide.lua; undefined for an account of which nothing was
- * done, because some of it is not on that node. Throws if the reply is malformed.
+ * done, because some of it is not on that node. Throws if the reply is not the one of the call that had
+ * this tag, or not as it was sent.
  */
 export function decodeDecisions(
   asks: readonly KeyedRequest[],
   reply: unknown,
+  tag: number,
 ): (QuotaDecision | undefined)[] {
-  const reader = new Reader(replyList(reply));
-  return asks.map(({ ask }) => readVerdict(reader, ask));
+  const reader = new Reader(replyList(reply), tag);
+  const verdicts = asks.map(({ ask }) => readVerdict(reader, ask));
+  reader.end();
+  return verdicts;
 }
 
 class Reader {
   readonly #reply: readonly unknown[];
   readonly nowMs: number;
   #at = 0;
+  /** The tag and all numbers so far, added in the order in which the script adds them. */
+  #sum: number;
+  readonly #toldSum: unknown;
   /** The ends of the current windows, computed once for all accounts of the call. */
   readonly #ends = new Map<string, number>();
 
-  constructor(reply: readonly unknown[]) {
+  constructor(reply: readonly unknown[], tag: number) {
     this.#reply = reply;
+    this.#sum = tag;
     this.nowMs = this.next();
+    this.#toldSum = reply[this.#at++];
   }
 
   endOf(limit: Limit): number {
@@ -151,8 +162,15 @@ class Reader {
 
   next(): number {
     const value = this.#reply[this.#at++];
-    if (typeof value === "number") return value;
-    throw new TypeError(`Cannot read the store's answer: no number at position ${this.#at}`);
+    if (typeof value !== "number") throw unreadableFailure(`no number at position ${this.#at}`);
+    this.#sum += value;
+    return value;
+  }
+
+  /** Throws if the reply is longer, belongs to another call or has a number that was not sent. */
+  end(): void {
+    if (this.#at === this.#reply.length && this.#sum === this.#toldSum) return;
+    throw unreadableFailure("it is not the one of this call");
   }
 
   nextText(): string {
@@ -207,7 +225,7 @@ function readBan(reader: Reader): Ban {
   const [untilMs, lengthMs] = [reader.next(), reader.next()];
   const field = reader.nextText();
   const ban = banOf(field, untilMs, lengthMs, reader.next());
-  if (ban === undefined) throw new TypeError(`Cannot read the store's answer: no window ${field}`);
+  if (ban === undefined) throw unreadableFailure(`no window ${field}`);
   return ban;
 }
 

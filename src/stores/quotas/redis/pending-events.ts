@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { DAY_MS } from "../../../core/quota/days.ts";
 import { WINDOW_ROWS } from "../../../core/quota/windows.ts";
-import { defineScript } from "../../redis/script.ts";
+import { defineTaggedScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import { accountId, parseAccountId } from "../account-ref.ts";
 import type { AdminEvent, BanEvent, ResetWindow } from "../quota-store.ts";
@@ -20,7 +20,7 @@ const RECORDS_MAX = 10_000;
  * KEYS: the records. ARGV: a name for this one, its text, how long all are kept, the most that are
  * kept.
  */
-const KEEP = defineScript(`
+const KEEP = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
 if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -28,7 +28,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);
 
 /** KEYS: the records. Returns all of them and removes them. */
-const TAKE = defineScript(`
+const TAKE = defineTaggedScript(`
 local all = redis.call('HGETALL', KEYS[1])
 if all[1] then redis.call('DEL', KEYS[1]) end
 return all`);

@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import type { QuotaDecision } from "../../../core/quota/decide.ts";
 import { BUCKET_COUNT, keyBucket } from "../../redis/hash-slots.ts";
 import type { Link, RedisArgument } from "../../redis/link.ts";
@@ -18,6 +19,8 @@ import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from 
 
 /** How long the requests of a bucket are sent one by one after its slot was found to be moving. */
 const MOTION_MS = 200;
+/** So far below 2^53 that a tag stays exact when the numbers of a reply are added to it. */
+const TAG_FROM_MAX = 2 ** 47;
 
 /**
  * The quota side of Redis, without timeouts: reports the outcome of every request, however late,
@@ -122,6 +125,8 @@ class RedisQuotaClient {
   readonly #motion = new Map<number, number>();
   /** By bucket: until when, on performance.now(), its calls carry no other bucket. */
   readonly #alone = new Map<number, number>();
+  /** The tag of the last call that decides. Gateways begin at numbers of their own. */
+  #tag = randomInt(TAG_FROM_MAX);
   /** When each unanswered decision was requested, on performance.now(): a few at most. */
   readonly unansweredMs: number[] = [];
   historyMs: number | undefined;
@@ -255,14 +260,16 @@ class RedisQuotaClient {
     const all = asks.map((ask) => this.#keyed(ask));
     const { key } = all[0] as KeyedRequest;
     let sentMs = 0;
-    const reply = await this.#timed(buckets, giveUpMs, () => {
+    const verdicts = (await this.#timed(buckets, giveUpMs, () => {
       sentMs = performance.now();
       const clockMs = this.#clockArgument(buckets, giveUpMs);
-      const args = encodeDecide(all, clockMs, buckets.length > 1);
-      return runScript(this.#link, DECIDE_SCRIPT, key, args);
-    });
+      this.#tag += 1;
+      const tag = this.#tag;
+      const args = encodeDecide(all, clockMs, tag, buckets.length > 1);
+      const read = (reply: unknown) => decodeDecisions(all, reply, tag);
+      return runScript(this.#link, DECIDE_SCRIPT, key, args, read);
+    })) as (QuotaDecision | undefined)[];
     const receivedMs = performance.now();
-    const verdicts = decodeDecisions(all, reply);
     const told = verdicts.find((verdict) => verdict !== undefined);
     if (told !== undefined && this.#clock === undefined) {
       for (const bucket of buckets) this.clockOf(bucket).learn(sentMs, receivedMs, told.nowMs);

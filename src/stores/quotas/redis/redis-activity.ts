@@ -6,7 +6,7 @@ import {
   type DeprecatedCall,
   type DeprecatedOperation,
 } from "../../../telemetry/history/deprecated-calls.ts";
-import { defineScript } from "../../redis/script.ts";
+import { defineTaggedScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { ActivityStore, KeyUse, RefusalCount } from "../activity-store.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
@@ -23,7 +23,7 @@ const KEPT_MS = 400 * DAY_MS;
 const REFUSED = accountScript("history", "refused");
 
 /** KEYS: a hash of days by the id of a key. ARGV: its life in ms, then id and day of each. */
-const USED = defineScript(`
+const USED = defineTaggedScript(`
 for i = 2, #ARGV, 2 do
   local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
   if tonumber(ARGV[i + 1]) > known then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
@@ -35,7 +35,7 @@ return 1`);
  * KEYS: a hash by account, "requests last". ARGV: its life in ms, the most accounts, then account,
  * requests and last of each. Returns requests and last of each, 0 for an account beyond the most.
  */
-const CALLED = defineScript(`
+const CALLED = defineTaggedScript(`
 local out = {}
 for i = 3, #ARGV, 3 do
   local text = redis.call('HGET', KEYS[1], ARGV[i])

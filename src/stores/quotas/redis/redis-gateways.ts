@@ -1,5 +1,5 @@
 import type { GatewayNews } from "../../../telemetry/gateway-status.ts";
-import { defineScript } from "../../redis/script.ts";
+import { defineTaggedScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import type { GatewayDirectory } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
@@ -14,7 +14,7 @@ const KEPT_MS = 600_000;
  * messages are kept. A new name drops the messages that are older. Without a new name their number
  * does not grow.
  */
-const ANNOUNCE = defineScript(`
+const ANNOUNCE = defineTaggedScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2]) == 1 then
@@ -28,7 +28,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);
 
 /** KEYS: the same hash. Returns the store's now, and the names with their messages. */
-const LIST = defineScript(`
+const LIST = defineTaggedScript(`
 local time = redis.call('TIME')
 return { time[1] * 1000 + math.floor(time[2] / 1000), redis.call('HGETALL', KEYS[1]) }`);
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { DAY_MS, lastClosedDay } from "../../../core/quota/days.ts";
-import { defineScript } from "../../redis/script.ts";
+import { defineTaggedScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { AcknowledgedUsage, UsageMark, UsageMarks } from "../usage-marks.ts";
@@ -17,7 +17,7 @@ const SPARE_MS = 62 * DAY_MS;
 const READ = accountScript("usage-marks");
 
 /** KEYS: a hash of days by account. ARGV: its life in ms, then account and day of each. */
-const RAISE = defineScript(`
+const RAISE = defineTaggedScript(`
 for i = 2, #ARGV, 2 do
   local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or nil)
   if not known or tonumber(ARGV[i + 1]) > known then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
@@ -26,7 +26,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1`);
 
 /** KEYS: the claim. ARGV: this gateway, and the life in ms. Returns 1 if the claim is this gateway's. */
-const CLAIM = defineScript(`
+const CLAIM = defineTaggedScript(`
 local by = redis.call('HGET', KEYS[1], 'by')
 if by and by ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'by', ARGV[1])
@@ -34,7 +34,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1`);
 
 /** KEYS: the claim. ARGV: this gateway. */
-const RELEASE = defineScript(`
+const RELEASE = defineTaggedScript(`
 if redis.call('HGET', KEYS[1], 'by') == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1`);
 

@@ -44,8 +44,8 @@ it("requests of one anchor are merged into one call, and of different ones are n
   assert.ok(!canMerge(asking(6), { ...asking(6), limits: other }));
   assert.ok(!canMerge(asking(6), { ...asking(6), limits: [{ window: "month", limit: 6 }] }));
   const asks = [asking(6), { ...asking(6), limits: twin }].map((ask, i) => ({ key: `k${i}`, ask }));
-  // Keys, clock, policy, lengths, the number of plans.
-  assert.equal(encodeDecide(asks, 0)[1 + 2 + 3], 1, "both share the windows of one plan");
+  // Keys, clock, policy, lengths, tag, the number of plans.
+  assert.equal(encodeDecide(asks, 0, 7)[1 + 2 + 4], 1, "both share the windows of one plan");
 });
 
 describe("while the store is unreachable, a month from an anchor", () => {

@@ -15,8 +15,8 @@ afterAll(() => server.close());
 /** Notes when each heartbeat of a gateway goes out, on performance.now(), and tells of each answer. */
 function watched(sentMs: number[], prefix: string, onAnswer: () => unknown = () => {}) {
   return ({ link, ...shared }: QuotaClient): QuotaClient => {
-    const send: typeof link.send = (key, name, args) => {
-      const reply = link.send(key, name, args);
+    const send: typeof link.send = (key, name, args, read) => {
+      const reply = link.send(key, name, args, read);
       if (key === `${prefix}:{0}:gateways` && name === "evalsha") {
         sentMs.push(performance.now());
         void reply.then(onAnswer, onAnswer);

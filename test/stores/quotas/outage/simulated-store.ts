@@ -130,9 +130,15 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
     clustered: false,
     tried: Promise.resolve(),
     health: () => ({ ok: true }) as const,
-    send: (_key: string, _name: string, args: readonly unknown[]) => {
-      const [id, alive, settledMs] = args.slice(-3);
-      return store.call(way, () => store.beat(String(id), alive === 1, Number(settledMs)));
+    send: async (
+      _key: string,
+      _name: string,
+      args: readonly unknown[],
+      read: (reply: unknown) => unknown,
+    ) => {
+      const [id, alive, settledMs, tag] = args.slice(-4);
+      const beat = () => store.beat(String(id), alive === 1, Number(settledMs));
+      return read([tag, await store.call(way, beat)]);
     },
   };
   return {

@@ -239,7 +239,7 @@ export async function play(
     expected.push({ at: pipeline.length, asks, verdicts });
     // Now as keys of the command, now as the accounts of a node of a Cluster.
     const areApart = expected.length % 2 === 0;
-    pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs, areApart));
+    pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs, 7, areApart));
   }
   const capHashes = keys.flatMap((key) =>
     [0, 1, "m"].map((i) => `${key.replace(":{", ":c{")}:${i}`),
@@ -249,7 +249,7 @@ export async function play(
   for (const { at, asks, verdicts } of expected) {
     const [error, reply] = replies[at] ?? [];
     assert.ifError(error ?? null);
-    assert.deepEqual(decodeDecisions(asks, reply), verdicts);
+    assert.deepEqual(decodeDecisions(asks, reply, 7), verdicts);
   }
   await days.verify(redis);
 }

@@ -47,7 +47,7 @@ describe("decide.lua", () => {
     }
     const pipeline = redis.pipeline();
     for (const day of days) {
-      const argv = encodeDecide(asks, day.getTime());
+      const argv = encodeDecide(asks, day.getTime(), 7);
       pipeline
         .call("evalsha", DECIDE_SCRIPT.sha, ...argv)
         .hget("t:{0}:e:month", "M")
@@ -59,7 +59,7 @@ describe("decide.lua", () => {
       assert.ifError(error ?? null);
       const [year, month] = [day.getUTCFullYear(), day.getUTCMonth()];
       const startMs = Number(String(replies[3 * i + 1]?.[1]).split(" ")[0]);
-      const resetMs = decodeDecisions(asks, reply)[0]?.windows[0]?.resetMs;
+      const resetMs = decodeDecisions(asks, reply, 7)[0]?.windows[0]?.resetMs;
       assert.deepEqual(
         [startMs, resetMs],
         [Date.UTC(year, month), Date.UTC(year, month + 1)],

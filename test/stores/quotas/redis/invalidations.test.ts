@@ -17,8 +17,8 @@ type Behind = { readonly messagesMs?: number; readonly numbersMs?: number };
 
 function behind(link: Link, { messagesMs = 0, numbersMs = 0 }: Behind, onUp: () => void): Link {
   const late: Pick<Link, "send" | "subscribe"> = {
-    send: async (key, name, args) => {
-      const reply = await link.send(key, name, args);
+    send: async (key, name, args, read) => {
+      const reply = await link.send(key, name, args, read);
       if (name === "get") await sleep(numbersMs);
       return reply;
     },

@@ -46,7 +46,8 @@ describe("an answer that is none of the script's", () => {
     const link = connectRedis({ address: server.address });
     t.onTestFinished(() => link.close());
     for (const reply of ["OK", [], [1, "x"], null]) {
-      const shared = createQuotaClient({ ...link, send: async () => reply }, "tg");
+      const send: typeof link.send = async (_key, _name, _args, read) => read?.(reply);
+      const shared = createQuotaClient({ ...link, send }, "tg");
       const [outcome] = await shared.decide([{ name: account("a"), ask }]);
       assert.ok(outcome !== undefined && "failure" in outcome);
       assert.deepEqual([outcome.failure.code, outcome.failure.executed], ["unreadable", "unknown"]);
@@ -68,8 +69,8 @@ describe("an answer that is none of the script's", () => {
 
   it("is named by the place where it stops making sense", () => {
     const asks = [{ key: "k", ask }];
-    assert.throws(() => decodeDecisions(asks, "OK"), /it is no list/);
-    assert.throws(() => decodeDecisions(asks, [1, 1]), /no number at position 3/);
+    assert.throws(() => decodeDecisions(asks, "OK", 7), /it is no list/);
+    assert.throws(() => decodeDecisions(asks, [1, 8, 1], 7), /no number at position 4/);
   });
 
   it("is no ban where the field of a ban is damaged", () => {

@@ -168,7 +168,7 @@ describe("an account in Redis", () => {
     const stored = await redis.hgetall(key);
     await redis.call("ACL", "SETUSER", "blind", "on", ">secret", "allkeys", "+@all", "-hgetall");
     const blind = await server.client({ username: "blind", password: "secret" });
-    const ask = encodeDecide([{ key, ask: perDay(1) }], -1);
+    const ask = encodeDecide([{ key, ask: perDay(1) }], -1, 7);
     await assert.rejects(
       blind.call("eval", DECIDE_SCRIPT.text, ...ask),
       /permission|can't run|NOPERM/,

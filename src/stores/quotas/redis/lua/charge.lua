@@ -19,12 +19,12 @@ local function lifetime(plan)
   return last - now + SPARE
 end
 
--- Returns false if nothing was done.
+-- Returns the sum of what it tells, or false if nothing was done.
 local function charge(key, requests, plan)
   if plan.apart then return false end
   local fields, rooms, count, kept = plan.fields, plan.rooms, plan.count, plan.kept
   local starts, texts, running = plan.starts, plan.texts, plan.running
-  local units = requests * plan.cost
+  local units, total = requests * plan.cost, requests
   local stored = pcall('HMGET', key, unpack(fields, 1, count))
   if stored.err then return false end
   local held, fresh = count, false
@@ -49,6 +49,7 @@ local function charge(key, requests, plan)
     end
     charged = charged + units
     if charged > rooms[i] then return false end
+    total = total + charged
     counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. ' ' .. charged .. ' 0'
   end
   if call('HLEN', key) ~= held then return false end
@@ -74,7 +75,7 @@ local function charge(key, requests, plan)
   for i = 1, count do out[n + 1 + i] = counts[i] end
   n = n + count + 2
   out[n] = 0
-  return true
+  return total
 end
 
 -- Accounts of several buckets of one node are no KEYS. Redis judges keys that a script names by itself
@@ -105,11 +106,16 @@ for i = 1, #keys do
   if is_here and not is_here(key) then
     n = at
     out[at] = -1
-  elseif grants and units > 0 and charge(key, units, plan) then
-    out[at] = units
+    sum = sum - 1
   else
-    if not decide then decide, remember = careful() end
-    decide(key, units, plan, grants)
+    local told = grants and units > 0 and charge(key, units, plan)
+    if told then
+      out[at], sum = units, sum + told
+    else
+      if not decide then decide, remember = careful() end
+      decide(key, units, plan, grants)
+    end
   end
 end
+out[2] = sum
 return out

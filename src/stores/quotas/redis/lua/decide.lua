@@ -8,7 +8,8 @@
 -- ARGV 1  the clock, see time.lua
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
---      4  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
+--      4  the tag of the call, a number
+--      5  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
 --         if the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
 --         history.lua, which precedes this too; plans.lua reads them; a limit is "100", or "100-20" if 20 units of it are
 --         kept for other gateways; "100*7" or "100-20*7" is that of a meter, which takes 7 units for
@@ -17,7 +18,8 @@
 --         units were refused already, and may only be strikes
 --         then, of a call without KEYS, the keys: accounts of several buckets that one node of a
 --         Cluster has, those of a bucket in a row; see charge.lua
--- Returns now, then for each key: -1 for one of which nothing was done, because its bucket, or the hash of
+-- Returns now, then the sum of the tag and of all other numbers of the reply, by which the caller knows
+-- the reply of this call, whole; then for each key: -1 for one of which nothing was done, because its bucket, or the hash of
 -- its caps or meters, is not here; otherwise granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
@@ -67,6 +69,7 @@ local function decider()
   local function tell(value)
     n = n + 1
     out[n] = value
+    if type(value) == 'number' then sum = sum + value end
   end
 
   -- The earliest instant of the next strike: strictly after the grace of the window, and spaced.

@@ -9,8 +9,8 @@ if late then return late end
 -- once an account has needed them.
 -- Tables have room for four windows from the beginning, because growing costs more than filling.
 local plans = {}
-for i = 1, tonumber(ARGV[4]) do
-  local text = ARGV[4 + i]
+for i = 1, tonumber(ARGV[5]) do
+  local text = ARGV[5 + i]
   local cost, kept, name, at = match(text, '^(%d+)h?(%d*)p?(%S*) ()')
   local days, behind = match(text, '^!(%S+) ()', at)
   local calendar = days and read_calendar(days)
@@ -42,5 +42,7 @@ for i = 1, tonumber(ARGV[4]) do
     cost = tonumber(cost), kept = kept ~= '' and kept, name = name,
   }
 end
-local first_ask = 4 + #plans
-local out, n = { now }, 1
+local first_ask = 5 + #plans
+-- The sum of the tag and of all numbers of the reply, see decide.lua, is its second number in the end.
+local sum = tonumber(ARGV[4]) + now
+local out, n = { now, sum }, 2

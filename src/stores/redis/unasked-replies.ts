@@ -1,0 +1,45 @@
+import type { Redis } from "ioredis";
+import handler from "ioredis/built/DataHandler.js";
+
+/** The part of the client library that gives each reply to the command that waits longest. */
+type ReplyReader = {
+  readonly redis: Redis;
+  dispatch(give: () => void): void;
+  shiftCommand(reply: unknown): unknown;
+};
+
+/** The clients whose connection ends with a reply that no command waits for. */
+const guarded = new WeakSet<Redis>();
+const reader = handler.default.prototype as unknown as ReplyReader;
+const { dispatch, shiftCommand } = reader;
+
+/**
+ * ioredis goes on after a reply that no command waits for, though the next one may be unasked too, and
+ * then each command gets the reply of another. And a reply of a shape that it does not expect there,
+ * such as a null, ends the process.
+ */
+export function guardReplies(redis: Redis): void {
+  guarded.add(redis);
+}
+
+reader.dispatch = function guardedDispatch(this: ReplyReader, give) {
+  if (!guarded.has(this.redis)) return dispatch.call(this, give);
+  try {
+    give();
+  } catch {
+    endConnection(this.redis);
+  }
+};
+
+reader.shiftCommand = function guardedShift(this: ReplyReader, reply) {
+  if (!guarded.has(this.redis) || this.redis.commandQueue.length > 0) {
+    return shiftCommand.call(this, reply);
+  }
+  endConnection(this.redis);
+  return null;
+};
+
+/** Ends a connection on which replies do not belong to the commands. The next one begins in step. */
+export function endConnection(redis: Redis): void {
+  redis.stream.destroy(new Error("its replies do not belong to the commands"));
+}
