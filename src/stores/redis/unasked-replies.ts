@@ -35,11 +35,15 @@ reader.shiftCommand = function guardedShift(this: ReplyReader, reply) {
   if (!guarded.has(this.redis) || this.redis.commandQueue.length > 0) {
     return shiftCommand.call(this, reply);
   }
-  endConnection(this.redis);
+  // A server that takes no more clients says so unasked.
+  endConnection(this.redis, reply instanceof Error ? reply : undefined);
   return null;
 };
 
 /** Ends a connection on which replies do not belong to the commands. The next one begins in step. */
-export function endConnection(redis: Redis): void {
-  redis.stream.destroy(new Error("its replies do not belong to the commands"));
+export function endConnection(
+  redis: Redis,
+  why = new Error("its replies do not belong to the commands"),
+): void {
+  redis.stream.destroy(why);
 }

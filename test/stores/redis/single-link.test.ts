@@ -109,6 +109,25 @@ describe("a store with a password", () => {
   });
 });
 
+it("a ban, its end and a reset by a user who may not DEL are told as done, which they are", async (t) => {
+  const redis = await startServer(t);
+  const admin = await redis.client();
+  const less = LEAST.filter((rule) => rule !== "+del");
+  await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less, "+zcard", "+zadd");
+  const { store } = await openFor(t, `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`);
+  const acme = account("acme");
+  await spend(store, acme, perDay(9));
+  const times = { lengthMs: 60_000, keptMs: 60_000 };
+  await store.ban(acme, { ...times, window: "day", plan: "free", reason: "" });
+  assert.equal((await store.bans()).length, 1);
+  assert.equal(await store.liftBan(acme), true);
+  assert.deepEqual(await store.bans(), []);
+  assert.deepEqual(
+    (await store.reset(acme)).map(({ units }) => units),
+    [1],
+  );
+});
+
 describe("a store that denies what gateways tell each other by", () => {
   it("is told by the right, once until it is granted, and is not connected to again and again", async (t) => {
     const redis = await startServer(t);

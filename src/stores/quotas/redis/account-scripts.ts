@@ -47,7 +47,7 @@ return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
  * takes memory, and lets one go on that has written. A change that was made must still be reported:
  * an audit takes a reset that no log has for a drift.
  */
-export const WRITE_WITHOUT_MEMORY = "redis.call('DEL', KEYS[1] .. '?')";
+export const WRITE_WITHOUT_MEMORY = "redis.pcall('DEL', KEYS[1] .. '?')";
 
 /**
  * Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text.
