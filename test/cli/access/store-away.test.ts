@@ -112,10 +112,7 @@ describe("verbs whose store is away", () => {
     const keys = await writeConfig(own, { store, keys: "redis" });
     const { status, err } = await runVerb(["keys", "list", "--config", keys]);
     assert.equal(status, 1);
-    assert.match(
-      err,
-      /^Cannot read the keys in redis:\S+: Cannot read the store's answer: it is /,
-    );
+    assert.match(err, /^Cannot read the keys in redis:\S+: Cannot read the store's answer: it is /);
   });
 
   it("and takes connections, but answers nothing, end with 1 and say so", async () => {
