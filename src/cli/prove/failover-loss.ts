@@ -1,11 +1,9 @@
-import type { PromiseChecker } from "./checker.ts";
+import type { FailoverOutcome } from "../../stores/open-stores.ts";
 import type { SentRequest } from "./promises.ts";
 import { OPERATIONS } from "./workload.ts";
 
 /** A gateway follows a new master within this time, and replication is no further behind. */
 const UNREPLICATED_MS = 1_000;
-
-type Load = Pick<PromiseChecker, "take" | "deniedAfterWaiting">;
 
 /**
  * Tells the most units that a failover may lose: those that were admitted in its busiest second. The
@@ -16,9 +14,12 @@ export class FailoverLoss {
   #units = 0;
   #most = 0;
 
-  /** The most units since the last call of `begin`, and in the second before it. */
-  get most(): number {
-    return this.#most;
+  /**
+   * The most units that this failover may have lost, since `begin` and in the second before it. One
+   * of a Cluster that is planned waits for its replica, and loses none.
+   */
+  mostOf(failover: FailoverOutcome | null, store: string | undefined): number {
+    return failover?.ok === true && store === "sentinel" ? this.#most : 0;
   }
 
   /** Called when the failover begins; in Unix milliseconds. */
@@ -27,18 +28,8 @@ export class FailoverLoss {
     this.#most = this.#units;
   }
 
-  /** A judge of the load that passes all of it on to `judge`. */
-  beside(judge: Load): Load {
-    return {
-      take: (shot) => {
-        judge.take(shot);
-        this.#take(shot);
-      },
-      deniedAfterWaiting: (account, seconds) => judge.deniedAfterWaiting(account, seconds),
-    };
-  }
-
-  #take({ operation, endedMs, answer }: SentRequest): void {
+  /** Called with each request of the load. */
+  take({ operation, endedMs, answer }: SentRequest): void {
     if (answer?.status !== 200) return;
     const units = OPERATIONS[operation as keyof typeof OPERATIONS].cost;
     this.#lastSecond.push({ atMs: endedMs, units });

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DayReport } from "../../stores/queries/read-history.ts";
-import type { PromiseChecker } from "./checker.ts";
 import type { LogLine } from "./processes.ts";
 import type { SentRequest } from "./promises.ts";
 import { METER } from "./workload.ts";
@@ -36,18 +35,8 @@ export type MeterComparison = {
 export class MeterChecker {
   readonly #accounts = new Map<string, Seen>();
 
-  /** A judge of the load that passes all of it on to `judge`. */
-  beside(judge: PromiseChecker): Pick<PromiseChecker, "take" | "deniedAfterWaiting"> {
-    return {
-      take: (shot) => {
-        judge.take(shot);
-        this.#take(shot);
-      },
-      deniedAfterWaiting: (account, seconds) => judge.deniedAfterWaiting(account, seconds),
-    };
-  }
-
-  #take({ account, operation, endedMs, answer }: SentRequest): void {
+  /** Called with each request of the load. */
+  take({ account, operation, endedMs, answer }: SentRequest): void {
     if (operation !== METER.operation) return;
     const seen = this.#of(account);
     if (answer === undefined) seen.open += 1;

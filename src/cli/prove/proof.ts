@@ -15,6 +15,7 @@ import { excuseFailover } from "./excuse-failover.ts";
 import { FailoverLoss } from "./failover-loss.ts";
 import { issueKeys, type ProofClient } from "./issue-keys.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
+import { judgeAll } from "./load-judge.ts";
 import { MeterChecker } from "./meter-checker.ts";
 import { OutageTracker } from "./outage-tracker.ts";
 import {
@@ -27,7 +28,7 @@ import {
 } from "./processes.ts";
 import type { CheckReport, TimeSpan } from "./promises.ts";
 import { delayAnswers, type StoreProxy, startStoreProxy } from "./store-proxy.ts";
-import { apiText, configText, METER, OPERATIONS, PLANS, type PlantedFault } from "./workload.ts";
+import { apiText, configText, OPERATIONS, PLANS, type PlantedFault } from "./workload.ts";
 
 export type ProveOptions = {
   readonly gateways: number;
@@ -151,18 +152,16 @@ class Trial {
     });
     const { storeAwayMs, killed, failover } = await this.#loadAll(judge, clients);
     tell("Comparing the charges with the store");
-    const isLossy = failover?.ok === true && this.#wanted.redis?.kind === "sentinel";
-    const mostLost = isLossy ? this.#failoverLoss.most : 0;
-    const charges = excuseFailover(await this.#compareCharges(judge, clients), mostLost);
-    const metersOff = await this.#compareMeters(witness, clients, mostLost);
+    const charges = await this.#compareCharges(judge, clients);
+    const metersOff = await this.#compareMeters(witness, clients);
+    const mostLost = this.#failoverLoss.mostOf(failover, this.#wanted.redis?.kind);
     const seen = witness.seen();
     return {
       ...judge.report(this.#away.spans),
       away: this.#away.spans.map(({ fromMs, toMs }) => {
         return { fromMs, toMs: Math.min(toMs, Date.now()) };
       }),
-      ...charges,
-      metersOff,
+      ...excuseFailover({ ...charges, metersOff }, mostLost),
       gateways: count,
       store: this.#store === undefined ? "memory" : "redis",
       forwarded: seen.requests,
@@ -232,7 +231,7 @@ class Trial {
     const isRetryAfterLess = fault === "retry-after";
     const origins = () => alive.map(({ url }) => url);
     const load = new LoadGenerator({
-      judge: this.#failoverLoss.beside(this.#meters.beside(judge)),
+      judge: judgeAll({ promises: judge, meters: this.#meters, failoverLoss: this.#failoverLoss }),
       origins,
       isRetryAfterLess,
     });
@@ -316,16 +315,10 @@ class Trial {
     return compareCharges({ adminUrl, accounts, judge, uncertain: () => this.#uncertain, waitMs });
   }
 
-  /** Counts that a failover lost are `mostLost` units of the plan at most. */
-  async #compareMeters(
-    { usedBy }: CountingProxy,
-    clients: readonly LoadClient[],
-    mostLost: number,
-  ): Promise<number> {
+  #compareMeters({ usedBy }: CountingProxy, clients: readonly LoadClient[]): Promise<number> {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
     const accounts = clients.map(({ account }) => account);
-    const off = await this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
-    return Math.max(0, off - mostLost * METER.max);
+    return this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
   }
 }
 

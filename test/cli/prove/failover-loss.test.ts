@@ -1,29 +1,29 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { excuseFailover } from "../../../src/cli/prove/excuse-failover.ts";
 import { FailoverLoss } from "../../../src/cli/prove/failover-loss.ts";
+import { judgeAll } from "../../../src/cli/prove/load-judge.ts";
 import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 
-const judge = { take: () => {}, deniedAfterWaiting: () => {} };
+/** A failover that was done. */
+const DONE = { ok: true, master: "127.0.0.1:2" } as const;
+
+function shot(endedMs: number, operation: string, status = 200): SentRequest {
+  return { account: "a", operation, sentMs: endedMs, endedMs, answer: { status } } as SentRequest;
+}
 
 /** The most that is lost of these units; the failover begins at 10,000 ms. */
 function mostOf(admitted: readonly (readonly [atMs: number, operation: string])[], status = 200) {
   const loss = new FailoverLoss();
-  const load = loss.beside(judge);
   let hasBegun = false;
   for (const [endedMs, operation] of admitted) {
     if (endedMs >= 10_000 && !hasBegun) {
       loss.begin(10_000);
       hasBegun = true;
     }
-    load.take({
-      account: "a",
-      operation,
-      sentMs: endedMs,
-      endedMs,
-      answer: { status },
-    } as SentRequest);
+    loss.take(shot(endedMs, operation, status));
   }
-  return loss.most;
+  return loss.mostOf(DONE, "sentinel");
 }
 
 describe("the most that a failover loses", () => {
@@ -59,5 +59,49 @@ describe("the most that a failover loses", () => {
 
   it("has nothing that was refused", () => {
     assert.equal(mostOf([[11_000, "dear"]], 429), 0);
+  });
+
+  it("is nothing on a Cluster, where a planned one waits for its replica, and where there was none", () => {
+    const loss = new FailoverLoss();
+    loss.take(shot(11_000, "dear"));
+    assert.equal(loss.mostOf(DONE, "sentinel"), 4);
+    assert.equal(loss.mostOf(DONE, "cluster"), 0);
+    assert.equal(loss.mostOf({ ok: false, why: "no replica" }, "sentinel"), 0);
+    assert.equal(loss.mostOf(null, undefined), 0);
+  });
+});
+
+describe("units that a failover may have lost", () => {
+  const none = { chargesLost: 0, historyLost: 0, metersOff: 0 };
+
+  it("are named as its own, and those beyond them stay lost", () => {
+    assert.deepEqual(excuseFailover({ chargesLost: 5, historyLost: 2, metersOff: 700 }, 4), {
+      ...{ chargesLost: 1, historyLost: 0, failoverLost: 4 },
+      // Each unit of the plan held at most 120 of the meter.
+      metersOff: 220,
+    });
+    const fewer = excuseFailover({ chargesLost: 1, historyLost: 3, metersOff: 480 }, 4);
+    assert.deepEqual(fewer, { ...none, failoverLost: 3 });
+    assert.deepEqual(excuseFailover({ ...none, historyLost: 1 }, 0).historyLost, 1);
+  });
+});
+
+describe("the judge of a load", () => {
+  it("tells each of those that it stands for of every request, and of a wait that was in vain", () => {
+    const told: string[] = [];
+    const judge = (name: string) => ({
+      take: ({ endedMs }: SentRequest) => void told.push(`${name} ${endedMs}`),
+      deniedAfterWaiting: (account: string, seconds: number) => {
+        told.push(`${name} ${account} ${seconds}`);
+      },
+    });
+    const all = judgeAll({
+      promises: judge("promises"),
+      meters: judge("meters"),
+      failoverLoss: judge("loss"),
+    });
+    all.take(shot(7, "pets"));
+    all.deniedAfterWaiting("a", 3);
+    assert.deepEqual(told, ["promises 7", "meters 7", "loss 7", "promises a 3"]);
   });
 });

@@ -1,0 +1,19 @@
+import type { FailoverLoss } from "./failover-loss.ts";
+import type { LoadOptions } from "./load-generator.ts";
+import type { MeterChecker } from "./meter-checker.ts";
+
+type Judges = {
+  readonly promises: LoadOptions["judge"];
+  readonly meters: Pick<MeterChecker, "take">;
+  readonly failoverLoss: Pick<FailoverLoss, "take">;
+};
+
+/** One judge of the load, by which each of these learns of every request. */
+export function judgeAll({ promises, meters, failoverLoss }: Judges): LoadOptions["judge"] {
+  return {
+    take: (shot) => {
+      for (const judge of [promises, meters, failoverLoss]) judge.take(shot);
+    },
+    deniedAfterWaiting: (account, seconds) => promises.deniedAfterWaiting(account, seconds),
+  };
+}
