@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import type { Config } from "../../config/config.ts";
-import { isLoopback } from "../../core/address.ts";
+import { formatHostPort, isLoopback } from "../../core/address.ts";
 import type { PetsMessage } from "../../server/process/process-context.ts";
 import type { Terminal } from "../framework/terminal.ts";
 
@@ -29,7 +29,9 @@ export async function startDemoPets(config: Config, terminal: Terminal): Promise
         if (url.protocol !== "http:" || !isLoopback({ host, port: 0 })) continue;
         const setting = `environments.${environment.name}.upstreams[${index}]`;
         const data = join(dirname(config.stateFile), `pets-${environment.name}.db`);
-        children.push(new Child({ listen: url.host || upstream, data, setting }, terminal));
+        // The URL leaves the usual port out.
+        const listen = formatHostPort({ host, port: Number(url.port || 80) });
+        children.push(new Child({ listen, data, setting }, terminal));
       }
     }
     await Promise.all(children.map((child) => child.ready));

@@ -173,10 +173,13 @@ describe("npm start", () => {
     const store = `$${"{REDIS_URL:-memory}"}`;
     const file = await writeConfig(folder, { store, productionUpstream, stagingUpstream });
     const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
-    // Production is not the first here, and staging has a backend on another machine.
+    // Production is not the first here, and staging has its backends on another machine or over TLS.
     const text = (await readFile(file, "utf8"))
       .replace(/( {2}production:\n(?: {4}.*\n)+)( {2}staging:\n(?: {4}.*\n)+)/, "$2$1")
-      .replace(`127.0.0.1:${stagingUpstream}`, "192.0.2.1:9");
+      .replace(
+        `"http://127.0.0.1:${stagingUpstream}"`,
+        '"http://192.0.2.1:9", "https://127.0.0.1:9"',
+      );
     await writeFile(file, text);
     await using demo = startTollgate(["demo", "--config", file], { env });
     await demo.line(({ msg }) => msg === "serving");
@@ -189,7 +192,47 @@ describe("npm start", () => {
   });
 });
 
+describe("npm start with an upstream", () => {
+  it("at the usual port of HTTP, or at an address of IPv6, starts its pets there", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const text = await readFile(file, "utf8");
+    const [port = 0] = await freePorts(1);
+    let key: string | undefined;
+    // One of the sixteen million addresses of this machine, at which nothing else listens.
+    const host = `127.${[1, 2, 3].map(() => 1 + Math.floor(Math.random() * 254)).join(".")}`;
+    for (const [upstream, listen] of [
+      [`http://${host}`, `${host}:80`],
+      [`http://[::1]:${port}`, `[::1]:${port}`],
+    ] as const) {
+      await writeFile(file, text.replace(/upstreams: .*/, `upstreams: ["${upstream}"]`));
+      await using demo = startTollgate(["demo", "--config", file]);
+      // Where others than root may not listen there, the message names the same place.
+      await demo.says(/"msg":"serving"|Cannot start the pets/, 60_000);
+      const said = `${demo.stdout()}${demo.stderr()}`;
+      if (said.includes("Cannot start")) assert.ok(said.includes(`pets at ${listen} (`), said);
+      else {
+        const url = /^ *production +(http:\S+)/m.exec(said)?.[1];
+        key ??= /Bearer (pets_live_\w+)/.exec(said)?.[1];
+        const headers = { Authorization: `Bearer ${key}` };
+        assert.equal((await fetch(`${url}/pets`, { headers })).status, 200);
+      }
+    }
+  });
+});
+
 describe("tollgate pets", () => {
+  it("leaves signals to the process that started it over a channel, and ends with the channel", async () => {
+    const args = [MAIN, "pets", "--listen", "127.0.0.1:0"];
+    const pets = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    const [{ listening: url }] = (await once(pets, "message")) as [{ listening: string }];
+    pets.kill("SIGTERM");
+    pets.kill("SIGINT");
+    for (let i = 0; i < 3; i++) assert.equal((await fetch(`${url}/v1/pets`)).status, 200);
+    pets.disconnect();
+    assert.deepEqual(await once(pets, "exit"), [0, null]);
+  });
+
   it("serves until SIGTERM, keeps its animals, and makes the folder of its data", async () => {
     await using folder = await openFolder();
     const data = join(folder.path, "new/pets.db");
