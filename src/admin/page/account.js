@@ -30,7 +30,6 @@ export function accountView({ api, live, id }) {
       if (api.has("GET /api/bans/:id")) await drawWhy({ api, id, why });
     } catch (error) {
       keys = undefined;
-      delete head.dataset.shown;
       fill(content, ...absent(id, error, load));
     }
   };

@@ -69,8 +69,8 @@ export class Api {
       if (used !== "") headers.Authorization = `Bearer ${used}`;
       if (body !== undefined) headers["Content-Type"] = "application/json";
       const content = body === undefined ? undefined : JSON.stringify(body);
-      const options = { method, headers, body: content, signal, cache: "no-store" };
-      const response = await fetch(path, { ...options, credentials: "omit" }).catch((error) => {
+      const options = { method, headers, body: content, signal, credentials: "omit" };
+      const response = await fetch(path, options).catch((error) => {
         if (error.name === "AbortError") throw error;
         throw new Refusal(0, "unreachable", "The gateway does not answer: is it running?");
       });
@@ -102,10 +102,10 @@ function placed({ file, line, column, message }) {
   return `${file}:${line}:${column}: ${message}`;
 }
 
-/** The target of rel="next", within this origin. */
+/** The path of rel="next": a list goes on at this gateway, wherever the target is. */
 function nextLink(header, from) {
   const target = /<([^>]*)>\s*;[^,]*\brel="?next"?/.exec(header ?? "")?.[1];
   if (target === undefined) return undefined;
-  const url = new URL(target, new URL(from, location.origin));
-  return url.origin === location.origin ? url.pathname + url.search : undefined;
+  const { pathname, search } = new URL(target, new URL(from, location.origin));
+  return pathname + search;
 }

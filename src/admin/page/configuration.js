@@ -43,7 +43,7 @@ export function configurationView({ api, live }) {
       heading(
         "Configuration",
         force,
-        button("Reload", () => reload(api, load), "primary"),
+        button("Reload", () => reload(api), "primary"),
       ),
       section("In force", content),
     ),
@@ -51,7 +51,8 @@ export function configurationView({ api, live }) {
   };
 }
 
-async function reload(api, after) {
+/** The figures that follow tell that another configuration is in force. */
+async function reload(api) {
   const done = await ask({
     title: "Reload the configuration?",
     text: "The file is read again. With a mistake in it, the one in force stays.",
@@ -60,7 +61,6 @@ async function reload(api, after) {
   });
   if (done === undefined) return;
   note(`In force: ${done.hash}`);
-  await after();
 }
 
 /** One setting: a scalar on one line, anything deeper as a block that can be opened. */

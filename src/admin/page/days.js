@@ -14,7 +14,7 @@ export async function drawDays({ api, id, days }) {
     return;
   }
   const text = JSON.stringify(rows);
-  if (days.dataset.shown === text && days.firstChild) return;
+  if (days.dataset.shown === text) return;
   days.dataset.shown = text;
   const most = Math.max(1, ...rows.map(({ units }) => units));
   const meters = [...new Set(rows.flatMap((row) => Object.keys(row.meters ?? {})))];

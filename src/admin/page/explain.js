@@ -87,13 +87,11 @@ function windowsTable(windows) {
 
 function facts({ request, status, code, account, environment, plan, key, cost, charged, ...rest }) {
   const { strikes, ban, decidedAt, decidedBy, config } = rest;
-  const link =
-    account !== null &&
-    el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account);
+  const href = `#/accounts/${encodeURIComponent(account)}`;
   const pairs = [
     ["request", el("code", {}, request)],
     ["answer", [status, code].filter((part) => part !== null).join(" ")],
-    ["account", link],
+    ["account", account && el("a", { class: "id", href }, account)],
     ["environment", environment],
     ["plan", plan],
     ["key", key],
@@ -103,9 +101,7 @@ function facts({ request, status, code, account, environment, plan, key, cost, c
     ["decided", decidedAt && el("span", {}, time(decidedAt), decidedBy && ` by the ${decidedBy}`)],
     ["configuration", config && el("code", {}, config)],
   ];
-  const told = pairs.filter(
-    ([, value]) => value !== null && value !== undefined && value !== false,
-  );
+  const told = pairs.filter(([, value]) => value !== null);
   return el(
     "dl",
     { class: "settings" },

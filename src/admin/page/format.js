@@ -60,7 +60,7 @@ export function now() {
 }
 
 /** "in 3 min", "2 d ago", "now". */
-function relative(unixSeconds) {
+export function relative(unixSeconds) {
   const away = Math.round(unixSeconds - now());
   const length = Math.abs(away);
   const [size, unit] = STEPS.find(([step]) => length >= step) ?? [1, "s"];

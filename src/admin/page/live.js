@@ -93,7 +93,7 @@ export class Live {
     const nowMs = performance.now();
     const isSilent = this.state === "live" || this.state.startsWith("No news");
     const silentMs = nowMs - this.#heardAtMs;
-    if (!isSilent || silentMs < SILENT_MS || this.#abort?.signal.aborted) return;
+    if (!isSilent || silentMs < SILENT_MS) return;
     this.#say(`No news for ${Math.floor(silentMs / 1_000)} s`);
     if (nowMs - Math.max(this.#heardAtMs, this.#askedAtMs) > GIVE_UP_MS) this.#attempt?.abort();
   }

@@ -162,14 +162,12 @@ export function downEnvironments({ upstreams }) {
   return [...byName].filter(([, all]) => all.every(({ up }) => !up)).map(([name]) => name);
 }
 
-let shown = "";
-
 function drawChecks(element, figures) {
   const { checks, store, workers, logDropped, config, version } = figures;
   const down = downEnvironments(figures);
   const text = JSON.stringify([checks, store.up, workers, logDropped, config, version, down]);
-  if (text === shown && element.firstChild) return;
-  shown = text;
+  if (element.dataset.shown === text) return;
+  element.dataset.shown = text;
   const rows = Object.entries(checks).map(([name, { ok, why }]) => [
     name,
     badge(ok ? "ok" : "failing", ok ? "good" : "bad"),

@@ -86,7 +86,7 @@ function drawPlans(content, { plans, environments, reports }, figures) {
 /** A table of these accounts, each in its fullest window; the fullest comes first. */
 function nearestTable(reports) {
   const rows = reports.flatMap(({ account, plan, windows }) => {
-    const share = ({ used, limit }) => (limit === 0 ? 0 : used / limit);
+    const share = ({ used, limit }) => used / limit;
     const [fullest] = windows.toSorted((a, b) => share(b) - share(a));
     if (fullest === undefined || fullest.used === 0) return [];
     const percent = `${Math.floor(100 * share(fullest))} %`;

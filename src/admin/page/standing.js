@@ -16,7 +16,7 @@ export async function drawUsage({ api, id, usage, reload }) {
   }
   const { windows, observed = [], strikes, ban } = report;
   const text = JSON.stringify(report);
-  if (usage.dataset.shown === text && usage.firstChild) return;
+  if (usage.dataset.shown === text) return;
   usage.dataset.shown = text;
   fill(
     usage,
@@ -37,7 +37,7 @@ export async function drawUsage({ api, id, usage, reload }) {
 
 function meterOf({ window, limit, used, remaining, reset, included, overage }) {
   const label = `${count(used)} of ${count(limit)} used in this ${window}`;
-  const share = limit === 0 ? 0 : used / limit;
+  const share = used / limit;
   return el(
     "div",
     { class: "meter", "data-window": window },
@@ -49,7 +49,7 @@ function meterOf({ window, limit, used, remaining, reset, included, overage }) {
     ),
     el("meter", {
       min: 0,
-      max: Math.max(1, limit),
+      max: limit,
       value: used,
       "aria-label": label,
       class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
@@ -73,8 +73,8 @@ function watchedOf({ window, limit, used, reset }) {
     ),
     el("meter", {
       min: 0,
-      max: Math.max(1, limit),
-      value: Math.min(used, limit),
+      max: limit,
+      value: used,
       "aria-label": `${count(used)} of an observed limit of ${count(limit)} ${aWindow(window)}`,
     }),
     el("p", { class: "hint" }, "Refuses nothing. Resets ", time(reset)),

@@ -94,6 +94,40 @@ describe("a page that nobody has seen for a minute", () => {
   });
 });
 
+describe("a page that is seen again", () => {
+  it("says that it connects until the gateway answers", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    await page.clock.install();
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await hide(page, true);
+    await page.clock.fastForward(61_000);
+    await page.route("**/api/events", () => {});
+    await hide(page, false);
+    await page.getByText("Connecting", { exact: true }).waitFor();
+  });
+});
+
+describe("the usage of an account", () => {
+  it("is read every two seconds", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    await stopClock(page);
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.locator('[data-window="minute"]').waitFor();
+    await page.getByText(/^There is no usage by day/).waitFor();
+    let reads = 0;
+    page.on("request", (request) => {
+      if (request.url().includes("/api/usage/")) reads += 1;
+    });
+    for (const expected of [1, 2, 3]) {
+      await page.clock.runFor(2_000);
+      await settled(page);
+      assert.equal(reads, expected);
+    }
+  });
+});
+
 describe("an account whose usage cannot be read for a moment", () => {
   it("says so in its place, and shows the windows again once it can", async () => {
     const { account } = await house.issue();

@@ -15,9 +15,14 @@ type Sample = Readonly<Record<string, number | null>>;
 const { samplesOf } = (await import("../../../src/admin/page/samples.js" as string)) as {
   samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
 };
-const { milliseconds, perSecond, limits } = (await import(
+const { milliseconds, perSecond, limits, relative, setClock, guessClock, now } = (await import(
   "../../../src/admin/page/format.js" as string
-)) as Readonly<Record<"milliseconds" | "perSecond" | "limits", (value: unknown) => string>>;
+)) as Readonly<Record<"milliseconds" | "perSecond" | "limits", (value: unknown) => string>> & {
+  relative: (unixSeconds: number) => string;
+  setClock: (gatewayMs: number) => void;
+  guessClock: (date: string | null) => void;
+  now: () => number;
+};
 
 const AT_MS = Date.UTC(2026, 10, 21);
 const START: Reading = {
@@ -96,5 +101,23 @@ describe("numbers for people", () => {
     assert.equal(limits({ "tokens.month": 5 }), "5 tokens a month");
     assert.equal(limits("custom"), "agreed per account");
     assert.equal(limits({ custom: true, concurrent: 2 }), "agreed per account, 2 at once");
+  });
+});
+
+describe("an instant for people", () => {
+  it("is as far from the clock of the gateway as its nearest second, in the greatest unit", () => {
+    setClock(Date.UTC(2030, 0, 1));
+    const from = (seconds: number) => relative(now() + seconds);
+    assert.deepEqual([0.4, -0.4, 0.6, -0.6].map(from), ["now", "now", "in 1 s", "1 s ago"]);
+    assert.deepEqual([59.3, 59.7, -3_599.7].map(from), ["in 59 s", "in 1 min", "1 h ago"]);
+    assert.deepEqual([86_399.7, -2.9 * 86_400].map(from), ["in 1 d", "2 d ago"]);
+  });
+
+  it("keeps to the clock of the figures, which the date of an answer does not change", () => {
+    const gatewayMs = Date.UTC(2030, 0, 1);
+    setClock(gatewayMs);
+    guessClock("Tue, 01 Jan 2019 00:00:00 GMT");
+    guessClock(null);
+    assert.ok(Math.abs(now() - gatewayMs / 1_000) < 60);
   });
 });

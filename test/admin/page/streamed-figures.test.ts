@@ -155,6 +155,121 @@ describe("the configuration", () => {
   });
 });
 
+describe("events", () => {
+  it("tell a quota by its share and its counts, and until when it was what is gone", async () => {
+    const quota = {
+      ...{ number: 2, kind: "quota", time: 0, account: "acme", plan: "pro", env: "production" },
+      ...{ window: "day", percent: 80, used: 8_000, limit: 10_000 },
+    };
+    const sunset = first.figures.atMs / 1_000 - 7_205;
+    const gone = {
+      number: 1,
+      kind: "sunset",
+      time: 0,
+      env: "production",
+      operation: "old",
+      sunset,
+    };
+    const page = await pageOf("events", {}, { happened: [gone, quota] });
+    await eventually(async () => {
+      const rows = (await cells(page, "Events")).map(([, event]) => event?.replace(/\n+/, ": "));
+      assert.deepEqual(rows, [
+        "quota: 80 % of the limit of a day: 8,000 of 10,000 · pro in production",
+        "sunset: operation old · production · gone 2 h ago",
+      ]);
+    });
+  });
+});
+
+describe("the backends", () => {
+  it("say which service of an environment each serves, and which is down", async () => {
+    const of = (backend: object, up: boolean) => ({
+      ...{ environment: "production", origin: "http://10.0.0.7", up },
+      ...backend,
+    });
+    const page = await pageOf("backends", {
+      upstreams: [of({}, true), of({ backend: "/v1/shop" }, false)],
+    });
+    await eventually(async () => {
+      assert.deepEqual(
+        (await cells(page, "Backends")).map(([, serves, state]) => [serves, state]),
+        [
+          ["production", "up"],
+          ["production /v1/shop", "down"],
+        ],
+      );
+    });
+  });
+});
+
+describe("figures that follow each other", () => {
+  /** A section of the page, which gets all of these figures at once. */
+  async function pageAfter(section: string, all: readonly object[]): Promise<Page> {
+    const { page } = await openTab(browser, "about:blank");
+    const figures = all.map((each) => ["figures", { ...first.figures, ...each }] as const);
+    await holdStream(page, [["hello", first.hello], ...figures]);
+    await page.goto(`${house.adminUrl}/#/${section}`);
+    return page;
+  }
+
+  it("are shown where they differ in lost log lines alone", async () => {
+    const page = await pageAfter("", [{ logDropped: 0 }, { logDropped: 4 }]);
+    await page.getByText(/ · 4 log lines dropped · /).waitFor();
+  });
+
+  it("have the bans read again once, however many changes they tell at once", async () => {
+    const bans = [1, 2, 3, 4].map((edition) => ({ bans: { imposed: 0, inForce: 0, edition } }));
+    const { page } = await openTab(browser, "about:blank");
+    let reads = 0;
+    page.on("request", (request) => {
+      if (request.url().includes("/api/bans?")) reads += 1;
+    });
+    await page.clock.install();
+    await holdStream(page, [
+      ["hello", first.hello],
+      ...bans.map((each) => ["figures", { ...first.figures, ...each }] as const),
+    ]);
+    await page.goto(`${house.adminUrl}/#/bans`);
+    await page.getByText("No account is banned.").waitFor();
+    await page.getByText("Ready", { exact: true }).waitFor();
+    assert.equal(reads, 1);
+    await page.clock.runFor(5_000);
+    await page.evaluate("fetch('/livez').then((response) => response.text())");
+    assert.equal(reads, 2);
+  });
+
+  it("leave samples of the last 15 minutes alone, and end a stream that cannot be read", async () => {
+    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    const at = (agoS: number) => ({ ...first.figures, atMs: first.figures.atMs - agoS * 1_000 });
+    const readings = [2_000, 1_990, 905, 895, 10].map(at);
+    const told = [
+      ["hello", { ...first.hello, readings }],
+      ["figures", first.figures],
+    ] as const;
+    const body = told.map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+    const [ages, isCancelled] = await page.evaluate<[number[], boolean]>(`(async () => {
+      const { Live } = await import("/page/live.js");
+      const cancelled = Promise.withResolvers();
+      const bytes = new TextEncoder().encode(${JSON.stringify(`${body.join("")}data: {
+
+`)});
+      const stream = new ReadableStream({
+        start: (controller) => controller.enqueue(bytes),
+        cancel: () => cancelled.resolve(true),
+      });
+      const live = new Live({ routes: new Set(), open: async () => new Response(stream) });
+      void live.run();
+      const isCancelled = await Promise.race([
+        cancelled.promise,
+        new Promise((resolve) => setTimeout(() => resolve(false), 2_000)),
+      ]);
+      const now = live.figures.atMs / 1_000;
+      return [live.samples.map((one) => Math.round(now - one.at)), isCancelled];
+    })()`);
+    assert.deepEqual([ages, isCancelled], [[895, 10, 0], true]);
+  });
+});
+
 describe("before the first figures", () => {
   it("each section that lives on them says that it waits, and the clock is that of the answers", async () => {
     const { account } = await house.issue();

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { cells, openBrowser, openTab } from "./browser.ts";
+
+let browser: Browser;
+let house: TestGateway;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+const AWAY = { status: 503, json: { code: "store_unavailable", message: "The store is away" } };
+
+async function openView(section: string): Promise<Page> {
+  const { page } = await openTab(browser, "about:blank");
+  await page.goto(`${house.adminUrl}/#/${section}`);
+  return page;
+}
+
+/** Where something has failed for a moment, a button asks again; then all is as before. */
+async function failsAndRecovers(page: Page, path: string, label: string): Promise<void> {
+  await page.route(path, (route) => route.fulfill(AWAY));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByRole("alert").getByText("The store is away").waitFor();
+  await page.unroute(path);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("region", { name: label, exact: true }).waitFor();
+}
+
+describe("what could not be read for a moment", () => {
+  it("is read again by its button: the plans, and a list with the same entries as before", async () => {
+    const { account } = await house.issue();
+    const body = JSON.stringify({ id: account, for: "1h" });
+    assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
+    const { page } = await openTab(browser, "about:blank");
+    await page.route("**/api/plans", (route) => route.fulfill(AWAY));
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await page.getByRole("alert").getByText("The store is away").waitFor();
+    await page.unroute("**/api/plans");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("region", { name: "Plans", exact: true }).waitFor();
+    await page.getByRole("link", { name: "Bans" }).click();
+    await page.getByRole("region", { name: "Bans", exact: true }).waitFor();
+    await failsAndRecovers(page, "**/api/bans?*", "Bans");
+  });
+
+  it("comes back by itself where it is asked for now and then, though it is as before", async () => {
+    const { account } = await house.issue();
+    const rows = [{ day: "2026-11-21", units: 5, admitted: 5, refused: 0, plan: "free" }];
+    const { page } = await openTab(browser, "about:blank");
+    await page.clock.install();
+    let isAway = false;
+    await page.route("**/api/history?*", (route) => {
+      return route.fulfill(isAway ? AWAY : { json: rows });
+    });
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    const table = page.getByRole("region", { name: "Usage by day", exact: true });
+    await table.waitFor();
+    isAway = true;
+    await page.clock.runFor(10_000);
+    await page.getByRole("alert").getByText("The store is away").waitFor();
+    isAway = false;
+    await page.clock.runFor(10_000);
+    await table.waitFor();
+  });
+
+  it("is no failure where there is no history of an account: the page says what the gateway says", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    const json = { code: "unknown_id", message: "No key of this account is left" };
+    await page.route("**/api/history?*", (route) => route.fulfill({ status: 404, json }));
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText(json.message).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  it("leaves the answer to a later search as it is", async () => {
+    const page = await openView("accounts");
+    await page.getByRole("region", { name: "Accounts", exact: true }).waitFor();
+    const held = Promise.withResolvers<() => Promise<void>>();
+    await page.route("**/api/accounts?*q=early*", (route) => {
+      held.resolve(() => route.fulfill(AWAY));
+    });
+    await page.getByLabel("Search").fill("early");
+    const fail = await held.promise;
+    await page.getByLabel("Search").fill("nobody");
+    await page.getByText("Nothing fits this search.").waitFor();
+    const answered = page.waitForResponse(/q=early/);
+    await fail();
+    await (await answered).finished();
+    await page.evaluate("fetch('/livez').then((response) => response.text())");
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+});
+
+describe("the search for accounts", () => {
+  it("is sent once for what is typed without a pause, and tells how many of all it has found", async () => {
+    await using own = await startTestGateway();
+    for (const account of ["first-shop", "second-shop", "zoo"]) await own.issue({ account });
+    const { page } = await openTab(browser, "about:blank");
+    await page.clock.install();
+    await page.goto(`${own.adminUrl}/#/accounts`);
+    await page.getByText("3 accounts", { exact: true }).waitFor();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    const searches = () => asked.filter((url) => url.includes("q="));
+    await page.getByLabel("Search").pressSequentially("-shop");
+    await page.clock.runFor(1_000);
+    await page.getByText("2 of 3 accounts", { exact: true }).waitFor();
+    assert.equal(searches().length, 1);
+    await page.getByLabel("Search").fill("first-shop");
+    await page.clock.runFor(1_000);
+    await page.getByText("1 of 3 accounts", { exact: true }).waitFor();
+  });
+});
+
+describe("the accounts nearest to a limit", () => {
+  it("are read by a click alone where there are more than 2,000, and are those that have used something", async () => {
+    await house.issue();
+    for (const [accounts, isAsked] of [
+      [2_000, false],
+      [2_001, true],
+    ] as const) {
+      const { page } = await openTab(browser, "about:blank");
+      let reads = 0;
+      page.on("request", (request) => {
+        if (request.url().includes("/api/usage?")) reads += 1;
+      });
+      const plan = { plan: "free", accounts, environments: { production: accounts } };
+      await page.route("**/api/plans", (route) => route.fulfill({ json: [plan] }));
+      await page.goto(`${house.adminUrl}/#/plans`);
+      const button = page.getByRole("button", { name: "Look at all 2,001 accounts" });
+      if (isAsked) {
+        await button.waitFor();
+        assert.equal(reads, 0);
+        await button.click();
+      }
+      await page.getByText("No account has used anything in a running window.").waitFor();
+    }
+  });
+});
+
+describe("a deprecated operation", () => {
+  it("is that of its environment or service, with its own requests, and may have no date", async () => {
+    const dateless = API.replace('      x-sunset: "2126-01-01"\n', "");
+    const shop = API.replaceAll(/^ {2}(?=\/)/gm, "  /shop");
+    const staging = {
+      ...{ listen: "127.0.0.1:0", keyTag: "test", api: "./dateless.yaml" },
+      upstreams: ["http://127.0.0.1:9"],
+    };
+    const backends = [{ path: "/v1/shop", api: "./shop.yaml", upstreams: ["http://127.0.0.1:9"] }];
+    const production = {
+      ...{ listen: "127.0.0.1:0", keyTag: "live", api: "./api.yaml", basePath: "/v1", backends },
+      upstreams: [house.backend.origin],
+    };
+    await using own = await startTestGateway({
+      config: { environments: { production, staging: { ...staging, basePath: "/v1" } } },
+      files: { "api.yaml": API, "dateless.yaml": dateless, "shop.yaml": shop },
+    });
+    const { key } = await own.issue();
+    for (let i = 0; i < 3; i++) await (await own.ask(key, "/v1/old")).text();
+    const { page } = await openTab(browser, `${own.adminUrl}/#/deprecations`);
+    await eventually(async () => {
+      const rows = await cells(page, "Deprecated operations");
+      const old = rows.filter(([operation]) => operation?.endsWith("/old"));
+      assert.deepEqual(
+        old.map(([operation, environment, sunset, requests]) => {
+          return [operation, environment, sunset?.replace(/[\d,]+/, "N"), requests];
+        }),
+        [
+          ["GET /v1/old", "production", "in N d", "3"],
+          ["GET /v1/shop/old", "production", "in N d", "0"],
+          ["GET /v1/old", "staging", "no date", "0"],
+        ],
+      );
+    });
+  });
+});

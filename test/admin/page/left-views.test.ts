@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab } from "./browser.ts";
+import { firstMessages } from "./live-stream.ts";
+
+let browser: Browser;
+let house: TestGateway;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+/** Counts what listens to the window and its colour scheme, and what watches sizes. */
+const COUNT = `globalThis.held = 0;
+const counts = (prototype, name, by, is = () => true) => {
+  const real = prototype[name];
+  prototype[name] = function (...given) {
+    if (is(this)) held += by;
+    return real.apply(this, given);
+  };
+};
+const isGlobal = (target) => target === window || target instanceof MediaQueryList;
+counts(EventTarget.prototype, "addEventListener", 1, isGlobal);
+counts(EventTarget.prototype, "removeEventListener", -1, isGlobal);
+counts(ResizeObserver.prototype, "observe", 1);
+counts(ResizeObserver.prototype, "disconnect", -1);`;
+
+/** A gateway whose stream ends after each message: its routes, bans and configuration are others then. */
+async function restlessPage(): Promise<{ readonly page: Page; readonly streams: () => number }> {
+  const { hello, figures } = await firstMessages(house);
+  const { page } = await openTab(browser, "about:blank");
+  let streams = 0;
+  await page.route("**/api/events", (route) => {
+    streams += 1;
+    const bans = { imposed: streams, inForce: 1, edition: streams };
+    const config = { hash: `${streams}`.repeat(8), configuredMs: figures.atMs + streams };
+    const told = { ...figures, bans, config, upstreams: [] };
+    const messages = Object.entries({ hello, figures: told }).map(([event, data]) => {
+      return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+    });
+    return route.fulfill({ contentType: "text/event-stream", body: messages.join("") });
+  });
+  return { page, streams: () => streams };
+}
+
+describe("a view that was left", () => {
+  it("asks for nothing any more, whatever changes at the gateway", {
+    timeout: 60_000,
+  }, async () => {
+    const { account } = await house.issue();
+    const { page, streams } = await restlessPage();
+    await page.goto(`${house.adminUrl}/#/bans`);
+    for (const section of [`accounts/${account}`, "plans", "deprecations", "configuration"]) {
+      const before = streams();
+      // Each has been told of a change, and has one of which it knows nothing yet.
+      await eventually(() => assert.ok(streams() > before));
+      await page.evaluate(`location.hash = "#/${section}"`);
+      await page.locator("#main h1, #main .failure").first().waitFor();
+    }
+    await page.evaluate(`location.hash = "#/backends"`);
+    await page.getByText("There is no backend.").waitFor();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    const before = streams();
+    await eventually(() => assert.ok(streams() > before + 3));
+    assert.deepEqual([...new Set(asked)], ["/api/events"]);
+  });
+
+  it("holds nothing of the browser any more: its plots listen to no window", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    await page.addInitScript(COUNT);
+    await page.goto(`${house.adminUrl}/#/backends`);
+    const held: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      await page.getByRole("link", { name: "Overview" }).click();
+      await eventually(async () => assert.equal(await page.locator(".u-over").count(), 4));
+      held.push(await page.evaluate<number>("held"));
+      await page.getByRole("link", { name: "Backends" }).click();
+      await page.getByRole("region", { name: "Backends", exact: true }).waitFor();
+      held.push(await page.evaluate<number>("held"));
+    }
+    const [open = 0, left = 0] = held.slice(2);
+    assert.deepEqual(held.slice(2), [open, left, open, left]);
+    assert.ok(open > left, `${held}`);
+  });
+});

@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { cells, focused, openBrowser, openTab, textOf } from "./browser.ts";
+
+let browser: Browser;
+let house: TestGateway;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+async function openView(section: string, init = ""): Promise<Page> {
+  const { page } = await openTab(browser, "about:blank");
+  await page.addInitScript(init);
+  await page.goto(`${house.adminUrl}/#/${section}`);
+  return page;
+}
+
+describe("a key that is made on the page", () => {
+  it("has the scopes and limits that were typed, without the blanks around them", async () => {
+    const page = await openView("accounts");
+    await page.getByRole("button", { name: "Create a key" }).click();
+    const dialog = page.getByRole("dialog");
+    for (const [label, text] of [
+      ["Name", "  a shop "],
+      ["Account", " typed "],
+      ["Scopes", "orders:read ,, orders:write"],
+      ["Limits of this key", "day = 500"],
+      ["Limits of its own", "minute=7, day=900"],
+    ] as const) {
+      await dialog.getByLabel(label, { exact: true }).fill(text);
+    }
+    await dialog.getByRole("button", { name: "Create", exact: true }).click();
+    await page.getByRole("textbox", { name: "The key" }).waitFor();
+    const [made] = (await (await house.admin("/api/keys?account=typed")).json()) as object[];
+    const { name, scopes, caps, limits } = made as Record<string, object>;
+    assert.deepEqual(
+      { name, scopes, caps, limits },
+      {
+        ...{ name: "a shop", scopes: ["orders:read", "orders:write"] },
+        ...{ caps: { day: 500 }, limits: { minute: 7, day: 900 } },
+      },
+    );
+  });
+
+  it("can be copied where the browser has no clipboard for pages, as over plain HTTP", async () => {
+    const without = "Object.defineProperty(navigator, 'clipboard', { value: undefined });";
+    const page = await openView("accounts", without);
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    const shown = page.getByRole("textbox", { name: "The key" });
+    const key = await shown.inputValue();
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByText("Copied", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    await page.getByLabel("Search").focus();
+    await page.keyboard.press("Control+V");
+    assert.equal(await page.getByLabel("Search").inputValue(), key);
+  });
+
+  it("was not used yet, and the page says no day", async () => {
+    await using own = await startTestGateway();
+    const { account } = await own.issue();
+    const { page } = await openTab(browser, `${own.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("region", { name: "Keys", exact: true }).waitFor();
+    const [key] = await cells(page, "Keys");
+    assert.deepEqual(key?.slice(2, 6).toSpliced(2, 1), ["–", "–", "–"]);
+  });
+});
+
+describe("a dialog", () => {
+  it("no longer shows an error while the next try is under way", async () => {
+    const { account } = await house.issue();
+    const page = await openView(`accounts/${account}`);
+    await page.getByRole("button", { name: "Change limits" }).click();
+    const dialog = page.getByRole("dialog");
+    const send = dialog.getByRole("button", { name: "Change limits" });
+    await page.getByLabel("Limits of its own").fill("day=often");
+    await send.click();
+    const alert = dialog.getByRole("alert");
+    await alert.getByText(/must be an object/).waitFor();
+    const release = Promise.withResolvers<void>();
+    await page.route("**/api/accounts/*", async (route) => {
+      await release.promise;
+      await route.continue();
+    });
+    await page.getByLabel("Limits of its own").fill("day=70");
+    await send.click();
+    await eventually(async () => assert.equal(await dialog.locator(".error").textContent(), ""));
+    assert.equal(await send.isDisabled(), true);
+    release.resolve();
+    await dialog.waitFor({ state: "detached" });
+  });
+
+  it("gives the keyboard to the view, if what opened it is gone", async () => {
+    const { account } = await house.issue();
+    const page = await openView(`accounts/${account}`);
+    await page.getByRole("button", { name: "Revoke" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.getByText("revoked", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Suspend" }).click();
+    await page.evaluate("document.querySelector('.heading').remove()");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(await page.evaluate("document.activeElement.id"), "main");
+  });
+
+  it("tells every reason for which a reload was refused", async () => {
+    await using own = await startTestGateway();
+    const { page } = await openTab(browser, `${own.adminUrl}/#/configuration`);
+    await page.getByText("enterprise").first().waitFor();
+    await own.rewrite({ storePrefix: "other", expectedGateways: 2, workers: 1, keys: "./k.json" });
+    await page.getByRole("button", { name: "Reload" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Reload" }).click();
+    const said = page.getByRole("dialog").getByRole("alert");
+    await eventually(async () => {
+      const text = await textOf(said);
+      assert.ok(text.includes("storePrefix") && text.includes("keys"), text);
+    });
+  });
+});
+
+describe("the page", () => {
+  it("sends no cookie, as other services of this host may have set some", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    const { hostname } = new URL(house.adminUrl);
+    await page.context().addCookies([{ name: "other", value: "1", domain: hostname, path: "/" }]);
+    const asked = page.waitForRequest("**/api/accounts?*");
+    await page.goto(`${house.adminUrl}/#/accounts`);
+    const request = await asked;
+    assert.equal((await request.allHeaders()).cookie, undefined);
+    const cached = await (await request.response())?.headerValue("cache-control");
+    assert.equal(cached, "no-store", "what is shown comes from the gateway, and is kept nowhere");
+  });
+
+  it("begins each section at its top, with the keyboard in it", async () => {
+    const page = await openView("configuration");
+    await page.setViewportSize({ width: 800, height: 300 });
+    await page.getByText("telemetry", { exact: true }).waitFor();
+    await page.evaluate("scrollTo(0, 400)");
+    await eventually(async () => assert.ok((await page.evaluate<number>("scrollY")) > 0));
+    await page.evaluate("location.hash = '#/plans'");
+    await page.getByRole("heading", { level: 1, name: "Plans" }).waitFor();
+    assert.deepEqual(await page.evaluate("[scrollY, document.activeElement.id]"), [0, "main"]);
+  });
+
+  it("takes an address that was typed by hand as it is, though it is no encoding", async () => {
+    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/100%`);
+    await page.getByText("There is no such account.").waitFor();
+    assert.equal(await textOf(page.getByRole("heading", { level: 1 })), "100%");
+    assert.deepEqual(complaints, []);
+  });
+
+  it("explains a request without an account, and of one it asks for an id first", async () => {
+    const answer = await fetch(`${house.url}/v1/pets`);
+    await answer.text();
+    const id = answer.headers.get("x-request-id") ?? "";
+    const page = await openView(`explain/${id}`);
+    await page.locator(".rule").waitFor();
+    const names = await page.locator("dl.settings dt").allInnerTexts();
+    assert.deepEqual(names, ["request", "answer", "environment", "configuration"]);
+    await page.goto(`${house.adminUrl}/#/explain`);
+    await page.getByRole("button", { name: "Explain" }).click();
+    const field = page.getByLabel("Request id");
+    assert.ok(await field.evaluate((one) => (one as unknown as { required: boolean }).required));
+    assert.equal(await focused(page), "Request id");
+  });
+});

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { openBrowser, openTab } from "./browser.ts";
+import { firstMessages, holdStream } from "./live-stream.ts";
+
+let browser: Browser;
+let house: TestGateway;
+let first: Awaited<ReturnType<typeof firstMessages>>;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  first = await firstMessages(house);
+});
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+/** Keeps every text that a plot draws, with its colour, at its canvas. */
+const RECORD = `const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  (this.canvas.drawn ??= []).push([text, this.fillStyle]);
+  return draw.call(this, text, ...where);
+};`;
+
+type Drawn = Readonly<Record<string, readonly (readonly [text: string, colour: string])[]>>;
+
+/** What each plot has drawn since this was asked last, by its title. */
+function drawn(page: Page): Promise<Drawn> {
+  return page.evaluate(`Object.fromEntries([...document.querySelectorAll(".chart")].map((one) => {
+    const canvas = one.querySelector("canvas");
+    const texts = canvas?.drawn ?? [];
+    if (canvas) canvas.drawn = [];
+    return [one.querySelector("figcaption").textContent, texts];
+  }))`);
+}
+
+/** The overview ten seconds after a reading, with ten requests and as many bans in each second. */
+async function openPlots(figures: object = {}): Promise<Page> {
+  const reading = {
+    ...{ ...first.figures, atMs: first.figures.atMs - 10_000, answered: { 200: 0 } },
+    ...{ bans: { imposed: 0, inForce: 0, edition: 0 }, ownAnswers: {} },
+  };
+  const { page } = await openTab(browser, "about:blank", { timezoneId: "UTC" });
+  await page.addInitScript(RECORD);
+  await holdStream(page, [
+    ["hello", { ...first.hello, readings: [reading, { ...reading, atMs: reading.atMs + 5_000 }] }],
+    ["figures", { ...first.figures, answered: { 200: 100 }, ...figures }],
+  ]);
+  await page.goto(`${house.adminUrl}/#/`);
+  return page;
+}
+
+/** The texts of one plot once `wanted` is among them: the instants below it, and the values beside it. */
+async function labels(page: Page, title: string, wanted: string): Promise<[string[], string[]]> {
+  let found: [string[], string[]] = [[], []];
+  await eventually(async () => {
+    const texts = ((await drawn(page))[title] ?? []).map(([text]) => text);
+    const isInstant = (text: string) => text.includes(":");
+    found = [texts.filter(isInstant), texts.filter((text) => !isInstant(text))];
+    assert.ok(found[1].includes(wanted), `${texts}`);
+  });
+  return found;
+}
+
+describe("the axes of a plot", () => {
+  it("have instants with their seconds, over a minute at least", async () => {
+    const page = await openPlots();
+    const [instants] = await labels(page, "Requests per second", "10/s");
+    for (const text of instants) assert.match(text, /^\d\d:\d\d:\d\d$/);
+    const seconds = instants.map((text) => Date.parse(`2026-01-01T${text}Z`) / 1_000);
+    const span = Math.max(...seconds) - Math.min(...seconds);
+    assert.ok(span >= 30 && span <= 60, `${instants}`);
+  });
+
+  it("have the unit of the values", async () => {
+    const page = await openPlots();
+    const [, rates] = await labels(page, "Requests per second", "10/s");
+    for (const text of rates) assert.match(text, /^[\d.]+\/s$/);
+  });
+
+  it("count small numbers of bans by whole ones, each once", async () => {
+    const page = await openPlots({ bans: { imposed: 0, inForce: 1, edition: 1 } });
+    const [, texts] = await labels(page, "Bans in force, and imposed per minute", "1");
+    assert.deepEqual([...new Set(texts)], ["0", "1"]);
+    const zeros = texts.filter((text) => text === "0").length;
+    assert.equal(texts.length, 2 * zeros, "each as often as the other");
+  });
+
+  it("reach ten seconds where an answer took longer than any bound", async () => {
+    const durations = { bounds: [0.01, 0.1, 1], counts: [0, 0, 0, 9], sum: 90 };
+    const before = { ...durations, counts: [0, 0, 0, 0], sum: 0 };
+    first = { ...first, figures: { ...first.figures, durations: before } };
+    const page = await openPlots({ durations });
+    await labels(page, "Time to answer", "10 s");
+  });
+});
+
+describe("a plot", () => {
+  it("has room above its highest value", async () => {
+    const page = await openPlots();
+    const plot = page.locator(".u-over").first();
+    const { width = 0 } = (await plot.boundingBox()) ?? {};
+    await plot.hover({ position: { x: width - 2, y: 40 } });
+    const point = page.locator(".u-cursor-pt").first();
+    await eventually(async () => {
+      const style = (await point.getAttribute("style")) ?? "";
+      const [, top] = /translate\([^,]+, ?([\d.]+)px\)/.exec(style) ?? [];
+      assert.ok(Number(top) > 5, style);
+    });
+  });
+
+  it("is drawn again in the colours of the dark scheme once the machine takes it", async () => {
+    const page = await openPlots();
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.locator(".u-over").first().waitFor();
+    const coloursOf = (found: Drawn) => {
+      return new Set(Object.values(found).flatMap((texts) => texts.map(([, colour]) => colour)));
+    };
+    const light = coloursOf(await drawn(page));
+    assert.equal(light.size, 1);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await eventually(async () => {
+      const dark = coloursOf(await drawn(page));
+      assert.ok(dark.size > 0 && [...light].every((colour) => !dark.has(colour)));
+    });
+  });
+});
