@@ -106,7 +106,7 @@ export function didYouMean(typed: string, known: readonly string[]): string {
   const max = Math.min(DISTANCE_MAX, Math.floor(typed.length / 2));
   let best: { readonly name: string; readonly distance: number } | undefined;
   for (const name of known) {
-    const distance = name.startsWith(typed) && typed.length > 1 ? 1 : edits(typed, name);
+    const distance = name.startsWith(typed) ? 1 : edits(typed, name);
     if (distance <= max && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) {
       best = { name, distance };
     }

@@ -22,7 +22,6 @@ type Style = ReturnType<typeof styleOf>;
 
 /** Formats a JSON line for people; other lines stay as they are. */
 function peopleLine(text: string, style: Style): string {
-  if (!text.startsWith("{")) return text;
   try {
     const line = JSON.parse(text) as Line;
     const time = style.dim(new Date(Number(line.time)).toISOString().slice(11, 19));

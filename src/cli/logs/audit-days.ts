@@ -54,12 +54,12 @@ export async function readDays(
       if (isIn(day)) days.addLogged({ environment, account, day });
     }
   }
-  // Days before the first day of the history are not compared.
-  const reaches = ({ day }: { readonly day: number }) => day >= days.firstDay;
-  const notCompared = days.rows.every(reaches)
-    ? []
-    : [{ window: `days before ${formatDay(days.firstDay)}`, why: "there is no history of them" }];
-  const rows = days.firstDay > to ? [] : days.rows.filter(reaches);
+  // Days before the first day of the history are not compared: all of them if it has none.
+  const { firstDay } = days;
+  const rows = days.rows.filter(({ day }) => day >= firstDay);
+  const before = Number.isFinite(firstDay) ? `days before ${formatDay(firstDay)}` : window;
+  const why = "there is no history of them";
+  const notCompared = rows.length === days.rows.length ? [] : [{ window: before, why }];
   const { matched } = days;
   const isOver = (asked.day ?? range?.to ?? today) < today;
   const isEmpty = isOver && days.rows.length === 0 && matched === 0;

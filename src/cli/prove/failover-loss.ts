@@ -1,4 +1,3 @@
-import type { FailoverOutcome } from "../../stores/open-stores.ts";
 import type { SentRequest } from "./promises.ts";
 import { OPERATIONS } from "./workload.ts";
 
@@ -18,7 +17,7 @@ export class FailoverLoss {
    * The most units that this failover may have lost, since `begin` and in the second before it. One
    * of a Cluster that is planned waits for its replica, and loses none.
    */
-  mostOf(failover: FailoverOutcome | null, store: string | undefined): number {
+  mostOf(failover: { readonly ok: boolean } | null, store: string | undefined): number {
     return failover?.ok === true && store === "sentinel" ? this.#most : 0;
   }
 

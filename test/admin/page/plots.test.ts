@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab } from "./browser.ts";
@@ -27,7 +28,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
 
 type Drawn = Readonly<Record<string, readonly (readonly [text: string, colour: string])[]>>;
 
-/** What each plot has drawn since this was asked last, by its title. */
+/** All that each plot has drawn since this was asked last, by its title. */
 function drawn(page: Page): Promise<Drawn> {
   return page.evaluate(`Object.fromEntries([...document.querySelectorAll(".chart")].map((one) => {
     const canvas = one.querySelector("canvas");
@@ -124,7 +125,7 @@ describe("a plot", () => {
     await page.emulateMedia({ colorScheme: "dark" });
     await eventually(async () => {
       const dark = coloursOf(await drawn(page));
-      assert.ok(dark.size > 0 && [...light].every((colour) => !dark.has(colour)));
+      assert.ok(dark.size > 0 && each([...light]).every((colour) => !dark.has(colour)));
     });
   });
 });

@@ -28,6 +28,16 @@ describe("the curl line of a key", () => {
     assert.match(secure, / "https:\/\/api\.example\.com:8443\/v1\/"$/);
   });
 
+  it("names the usual port of HTTPS, an address of IPv6, and a base path that is all", () => {
+    const hosts = ["api.example.com"];
+    const all = { listen: { host: "::", port: 443 }, hosts, tls: {} };
+    const routes = { basePath: "/", operations: undefined } as const;
+    assert.match(
+      curlLine({ ...ENVIRONMENT, ...all, routes }, "K"),
+      /^curl -i --resolve "api\.example\.com:443:\[::1\]" .* "https:\/\/api\.example\.com:443\/"$/,
+    );
+  });
+
   it("asks for the first operation that is a GET without parameters, and not deprecated", () => {
     const operation = (method: string, template: string, deprecated = false): Operation => ({
       ...{ method, template, operationId: template, segments: parsePattern(template) },

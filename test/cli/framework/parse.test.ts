@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { didYouMean, parseArguments } from "../../../src/cli/framework/parse.ts";
 import { each } from "../../support/each.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -28,6 +29,28 @@ describe("wrong usage", () => {
     assert.doesNotMatch(await refusal("frobnicate"), /did you mean/);
     assert.doesNotMatch(await refusal("start", "--frobnicate"), /did you mean/);
     assert.doesNotMatch(await refusal("xy"), /did you mean/);
+  });
+
+  it("guesses the first of the names that are as near, by letters that differ or change places", () => {
+    const ask = (typed: string, ...known: string[]) => didYouMean(typed, known);
+    assert.equal(ask("lxst", "list", "lost"), ": did you mean list?");
+    assert.equal(ask("ab", "cd"), "", "half of the word is another");
+    assert.equal(ask("abdc", "abcd"), ": did you mean abcd?");
+    assert.equal(ask("badcfe", "abcdef"), "", "three pairs have changed places");
+    assert.equal(ask("l", "list"), "");
+    assert.equal(ask("li", "list"), ": did you mean list?");
+  });
+
+  it("takes the same value twice, and behind an equals sign any value", () => {
+    const options = [{ name: "reason", value: "TEXT", summary: "" }];
+    const verb = { name: "x", usage: "", summary: "", options, args: [], run: async () => 0 };
+    const textOf = (...argv: string[]) => {
+      const parsed = parseArguments(verb, argv);
+      return parsed.ok ? parsed.call.text("reason") : parsed.message;
+    };
+    assert.equal(textOf("--reason", "a", "--reason", "a"), "a");
+    assert.equal(textOf("--reason=--json"), "--json");
+    assert.equal(textOf("--reason", "--json"), "--reason needs a value: --reason TEXT");
   });
 
   it("names all that is missing at once, with the form that it takes", async () => {

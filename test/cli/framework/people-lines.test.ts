@@ -43,8 +43,11 @@ describe("the log at a terminal", () => {
       limits: { a: 1 },
     };
     assert.equal(format(event), '12:00:10 warn: store evicts  store: redis://x  limits: {"a":1}\n');
+    assert.equal(format({ level: "info", time, msg: "serving" }), "12:00:10 serving\n");
     const format_ = prettyLogFormatter(terminal({}));
-    assert.equal(format_?.("\nTollgate is up.\n{broken\n"), "\nTollgate is up.\n{broken\n");
+    for (const text of ["\nTollgate is up.\n{broken\n", "7\n", "null\n", '"x"\n', "{}\n"]) {
+      assert.equal(format_?.(text), text);
+    }
   });
 
   it("has no escapes with NO_COLOR or on a dumb terminal, and some otherwise", () => {

@@ -27,6 +27,13 @@ describe("the progress of long work", () => {
     assert.equal(said.at(-1), `\r${CLEAR}`);
   });
 
+  it("begins with the second, and takes nothing for the beginning of all", () => {
+    const { clock, said, progress } = opened(true);
+    clock.nowMs = 1_000;
+    progress.tell(0, 0);
+    assert.deepEqual(said, [`\rReading: 0 %${CLEAR}`]);
+  });
+
   it("leaves nothing behind where it was short, and says nothing where no terminal is", () => {
     const short = opened(true);
     short.progress.tell(1, 2);

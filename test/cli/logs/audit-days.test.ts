@@ -17,6 +17,8 @@ type Case = {
   /** By days ago, the units of the history, and those of the logs. */
   readonly history?: Readonly<Record<number, number>>;
   readonly logged?: Readonly<Record<number, number>>;
+  /** By days ago, the units of a meter in lines that charged nothing else. */
+  readonly metered?: Readonly<Record<number, number>>;
   readonly account?: string;
   readonly asked?: AskedPeriod;
   readonly keepsHistory?: boolean;
@@ -34,6 +36,12 @@ async function read({ history = {}, logged = {}, account = "acme", asked = {}, .
     const atMs = (TODAY - Number(ago) + 0.5) * DAY_MS;
     const line = { msg: "request", env: name.environment, account, plan: "pro", charged };
     ledger.request({ ...line, time: atMs, decidedAt: atMs } as unknown as LoggedRequest);
+  }
+  for (const [ago, hold] of Object.entries(more.metered ?? {})) {
+    const atMs = (TODAY - Number(ago) + 0.5) * DAY_MS;
+    const line = { msg: "request", env: name.environment, account, charged: 0, time: atMs };
+    const meters = { tokens: { hold } };
+    ledger.request({ ...line, decidedAt: atMs, meters } as unknown as LoggedRequest);
   }
   const span = new LogSpan();
   for (const ago of reach) span.line((TODAY - ago + 0.5) * DAY_MS);
@@ -102,6 +110,20 @@ describe("the days of an audit", () => {
     assert.deepEqual((await read({ history, logged: { ...logged, 3: 1 }, answer })).found, []);
   });
 
+  it("on which a meter alone was charged are compared too", async () => {
+    const metered = await read({ history: { 3: 1 }, logged: { 3: 1 }, metered: { 1: 5 } });
+    assert.deepEqual(metered.found, [[1, 0]]);
+  });
+
+  it("of which the history has none are said not to be compared", async () => {
+    const told = await read({ logged: { 1: 6, 2: 7 } });
+    const why = "there is no history of them";
+    assert.deepEqual(told.notCompared, [{ window: "days that are over", why }]);
+    assert.deepEqual(told.found, []);
+    const asked = await read({ logged: { 1: 6, 2: 7 }, asked: { day: TODAY - 2 } });
+    assert.deepEqual(asked.notCompared, [{ window: day(2), why }]);
+  });
+
   it("before the first one of the history are not compared, and said not to be", async () => {
     const told = await read({ history: { 1: 5 }, logged: { 1: 6, 2: 7 } });
     const why = "there is no history of them";
@@ -127,7 +149,8 @@ describe("the days of an audit", () => {
   it("on which nothing was used are idle where the logs hold all of them, which only one day that was asked for can be", async () => {
     const idle = await read({ asked: { day: TODAY - 2 } });
     assert.deepEqual([idle.isIdle, idle.notCompared], [true, []]);
-    assert.equal((await read({ asked: { month: "2026-10" } })).isIdle, false);
+    const month = await read({ asked: { month: "2026-10" } });
+    assert.deepEqual([month.isIdle, month.notCompared], [false, []], "it is not over");
     assert.equal((await read({ asked: { day: TODAY - 2 }, history: { 2: 1 } })).isIdle, false);
     const matched = { history: { 2: 1 }, logged: { 2: 1 } };
     assert.equal((await read({ asked: { day: TODAY - 2 }, ...matched })).isIdle, false);

@@ -124,4 +124,45 @@ describe("the verdict on one period", () => {
       [...["explained 0", "explained 0", "explained 0", "drift -2", "drift -1"]],
     );
   });
+
+  it("is explained by units of a meter that may differ either way, and no more of them", () => {
+    const unsettled = { units: 2, why: "told as settlement_lost" };
+    assert.deepEqual(
+      [7, 8, 12, 13].map((n) => verdict(n, { unsettled })),
+      [...["drift -3", "explained 0", "explained 0", "drift 3"]],
+    );
+  });
+
+  it("takes what was charged as the store was asked, and what is under way, for either side of a change", () => {
+    const plans = new Map([
+      ["free", 6],
+      ["pro", 4],
+    ]);
+    const sum = { ...newSum(), charged: 8, atEdge: 2, plans };
+    const fewer = fewerByChanges(sum, (plan) => plan === "pro");
+    assert.deepEqual(
+      [1, 2, 4, 5].map((n) => verdict(n, { sum, fewer })),
+      [...["drift -7", "explained 0", "explained 0", "drift -3"]],
+    );
+    const open = { openLeast: 1, openMost: 2 };
+    assert.deepEqual(
+      [2, 3, 6, 7].map((n) => verdict(n, { sum, fewer, ...open })),
+      [...["drift -7", "explained 0", "explained 0", "drift -2"]],
+    );
+    const configs = (...units: readonly number[]) => {
+      return new Map(units.map((each, lastMs) => [`c${lastMs}`, { units: each, lastMs }]));
+    };
+    const of = (n: number, ...units: readonly number[]) => {
+      const changed = { ...newSum(), charged: 8, atEdge: 2, configs: configs(...units) };
+      return verdict(n, { sum: changed, fewer: fewerByChanges(changed, () => true) });
+    };
+    assert.deepEqual(
+      [1, 4].map((n) => of(n, 5, 3, 2)),
+      ["explained 0", "explained 0"],
+    );
+    assert.deepEqual(
+      [6, 7].map((n) => of(n, 1, 9)),
+      ["drift -2", "explained 0"],
+    );
+  });
 });

@@ -24,6 +24,31 @@ describe("incidents in logs", () => {
     assert.equal(incidents.uncertainOf({ ...ACME, environment: "staging" }, HOUR), 0);
   });
 
+  it("are of a period from ten seconds before it until ten after it, as clocks differ", () => {
+    const at = (ms: number) => {
+      const incidents = new Incidents();
+      const accounts = "production:acme 3";
+      incidents.event({ msg: "charges_uncertain", time: NOON + ms, accounts });
+      return incidents.uncertainOf(ACME, HOUR);
+    };
+    assert.deepEqual([-10_001, -10_000].map(at), [0, 3]);
+    assert.deepEqual([HOUR_MS + 9_999, HOUR_MS + 10_000].map(at), [3, 0]);
+  });
+
+  it("add up lost units that are whole numbers", () => {
+    const incidents = new Incidents();
+    for (const units of [3, 4, "5", 0.5, undefined]) {
+      incidents.event({ msg: "charges_lost", time: NOON, units });
+    }
+    assert.equal(incidents.lostIn(HOUR), 7);
+  });
+
+  it("take the latest process for the one that runs, in whatever order the logs come", () => {
+    const incidents = new Incidents();
+    for (const ms of [60_000, 0]) incidents.event({ msg: "serving", time: NOON + ms });
+    assert.equal(incidents.killedIn(HOUR, 1), NOON);
+  });
+
   it("find a process without a last line, unless it still runs", () => {
     const incidents = new Incidents();
     incidents.event({ msg: "serving", time: NOON });
@@ -57,6 +82,8 @@ describe("incidents in logs", () => {
     event("store_away", "b");
     event("store_back", "a");
     assert.equal(incidents.isAway(HOUR), true);
+    const before = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms });
+    assert.deepEqual([before(1), before(2)], [false, true], "it began behind the period, or in it");
     event("store_back", "b");
     assert.equal(incidents.isAway(HOUR), false);
     assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);
@@ -126,6 +153,14 @@ describe("days that are over", () => {
         [5, 0],
       ],
     );
+  });
+
+  it("begin with the first one of any account", () => {
+    const days = new DayBalances({ of: () => undefined });
+    for (const offset of [3, 1, 2]) {
+      days.add([{ ...ACME, account: `a${offset}`, day: formatDay(DAY + offset), units: 1 }]);
+    }
+    assert.equal(days.firstDay, DAY + 1);
   });
 
   it("give units to the next one only where the store came back on that", () => {

@@ -34,6 +34,31 @@ describe("resets in a ledger", () => {
   });
 });
 
+describe("charges in a ledger", () => {
+  const lineAt = (decidedAt: number, config: string) => {
+    const line = { env: "production", account: "acme", charged: 1, config, plan: "free" };
+    return { ...line, time: decidedAt, decidedAt } as unknown as LoggedRequest;
+  };
+
+  it("of the very millisecond in which the store was asked may be counted or not, later ones are not", () => {
+    const windows = [{ window: "day", used: 0, from: FROM, to: FROM + DAY_MS }];
+    const ledger = new Ledger([{ ...ACME, plan: "free", created: null, at: AT, windows }], []);
+    for (const ms of [-1, 0, 0, 1]) ledger.request(lineAt(AT + ms, "c"));
+    const sum = ledger.of("production", "acme")?.windows.get("day");
+    assert.deepEqual([sum?.charged, sum?.atEdge, ledger.charged], [1, 2, 3]);
+  });
+
+  it("are of the same day and configuration in whatever order the logs come", () => {
+    const ledger = new Ledger([], []);
+    ledger.request(lineAt(FROM + DAY_MS, "b"));
+    ledger.request(lineAt(FROM + 9, "a"));
+    ledger.request(lineAt(FROM + 2, "a"));
+    assert.equal(ledger.firstDay, DAY);
+    const configs = ledger.of("production", "acme")?.days.get(DAY)?.configs;
+    assert.deepEqual([...(configs ?? [])], [["a", { units: 2, lastMs: FROM + 9 }]]);
+  });
+});
+
 describe("the window of keys in a ledger", () => {
   it("has what requests of these keys charged, and no part of what their meters did", () => {
     const keys = ["k_1", "k_2"];

@@ -33,6 +33,18 @@ describe("a log in which something changed", () => {
 });
 
 describe("a log that begins inside the longest window", () => {
+  it("by a second at least, from the instant at which its first request was decided", () => {
+    const since = (decidedAt: number | undefined, time: number) => {
+      const gaps = new LogGaps();
+      const atMs = Date.UTC(2026, 9, 7);
+      const decided = decidedAt === undefined ? {} : { decidedAt: atMs + decidedAt };
+      gaps.request({ time: atMs + time, ...decided } as unknown as LoggedRequest);
+      return gaps.describe("day").length;
+    };
+    assert.deepEqual([since(999, 5_000), since(1_000, 5_000)], [0, 1]);
+    assert.deepEqual([since(undefined, 999), since(undefined, 1_000)], [0, 1]);
+  });
+
   it("lacks what was charged before it, in the earliest month of the accounts", () => {
     const gaps = new LogGaps();
     const time = Date.UTC(2026, 9, 7);

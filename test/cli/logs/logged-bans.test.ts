@@ -23,3 +23,14 @@ it("the bans of logs are those of the account in its environment, oldest first, 
   assert.equal(bans.ownerOf("other")?.environment, "production");
   assert.equal(bans.ownerOf("nobody"), undefined);
 });
+
+it("more than 100,000 bans of logs leave the latest of them", () => {
+  const bans = new LoggedBans();
+  for (let i = 0; i <= 100_000; i++) {
+    const ban = { kind: "ban", account: `a${i}`, env: "production", window: "minute" };
+    const ends = { until: AT_S, offences: 1, decidedAt: AT_S * 1_000, strikes: [] };
+    bans.event({ msg: "event", ...ban, ...ends });
+  }
+  const known = [0, 1, 100_000].map((i) => bans.ownerOf(`a${i}`)?.account);
+  assert.deepEqual(known, [undefined, "a1", "a100000"]);
+});

@@ -122,6 +122,27 @@ describe("the audit of a meter's day", () => {
     assert.equal(judgeDay(9000, { lines: [{ tokens, endMs: closesMs - 1 }] })[0], "2 matched");
   });
 
+  it("has a lowering that was dropped as the day had closed on its own day, and finds what was not dropped", () => {
+    const closesMs = (DAY + 1) * DAY_MS + 15 * 60_000;
+    const lines = [{ tokens: { hold: 2000, used: 500 }, endMs: closesMs }];
+    const late = { lines, events: [lost(-1500)] };
+    assert.deepEqual(judgeDay(2000, late).slice(0, 3), [TOKENS_DAY, "explained", 0]);
+    assert.deepEqual(judgeDay(500, late).slice(0, 3), [TOKENS_DAY, "drift", -1500]);
+  });
+
+  it("of which the history has no row is found as well", () => {
+    const { ledger } = inputsOf({ lines: [{ tokens: { hold: 5 } }] }, []);
+    const days = new DayBalances(ledger);
+    for (let i = 0; i < 2; i++) days.addLogged({ ...ACME, day: DAY });
+    assert.deepEqual(
+      days.rows.map(({ meter, counted, sum }) => [meter, counted, sum.charged]),
+      [
+        [undefined, 0, 1],
+        ["tokens", 0, 5],
+      ],
+    );
+  });
+
   it("counts the holds of streams that are still under way", () => {
     const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 } }];
     const one = { lines: [{ tokens: { hold: 2000, used: 10 } }], open };

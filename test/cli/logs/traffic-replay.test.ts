@@ -77,6 +77,11 @@ describe("traffic that is tried again", () => {
       { name: "production", routes: { operations: [operation] }, services: [] },
     ];
     const limited = { ...config, environments: environments as unknown as Config["environments"] };
+    const services = [{ routes: { operations: [operation] } }];
+    const ofService = [{ name: "production", routes: { operations: [] }, services }];
+    const served = { ...config, environments: ofService as unknown as Config["environments"] };
+    const twice = replayed(served, [line(0, "acme", "GET"), line(1, "acme", "GET")]);
+    assert.deepEqual([twice.length, twice[0]?.limited], [1, 1], "of a service");
     for (const methods of [
       ["GET", "GET"],
       ["HEAD", "GET"],
@@ -112,7 +117,10 @@ describe("traffic that is tried again", () => {
       { ...limited, windows: own("key.day") },
       { ...limited, windows: [...own("key.day"), ["minute", 8, 9, 1]] },
       { ...limited, windows: [...own("key.day"), ...own("minute")] },
+      { ...limited, windows: [...own("key.day"), ["minute", 8, 9, 1]], cost: 2 },
       { ...limited, windows: own("minute"), by: "local" },
+      { ...limited, code: "cost_over_limit", windows: [] },
+      limited,
       { plan: "gone" },
       { plan: "gone" },
     ];
@@ -124,7 +132,7 @@ describe("traffic that is tried again", () => {
       "1 request was refused by a gateway's share, and tried all the same",
       "2 requests were not tried, since plan gone has no windows for them",
     ]);
-    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [3, 1, "day"]);
+    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [6, 1, "day"]);
   });
 
   it("takes a line of an older version for decided when its request began", async () => {
