@@ -103,11 +103,9 @@ export class LoadGenerator {
     return new Promise((resolve) => {
       const headers = { Authorization: `Bearer ${key}` };
       const sent = request(url, { agent: this.#agent, headers }, (response) => {
-        response.on("error", () => resolve(undefined)).resume();
-        response.on("close", () => {
-          if (!response.complete) return resolve(undefined);
-          resolve(this.#read(response.statusCode ?? 0, response.headers));
-        });
+        response.on("error", () => resolve(undefined));
+        response.on("end", () => resolve(this.#read(response.statusCode ?? 0, response.headers)));
+        response.resume();
       });
       sent.on("error", (error: Error & { code?: string }) => {
         resolve(error.code === "ECONNREFUSED" ? null : undefined);

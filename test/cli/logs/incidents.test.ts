@@ -82,8 +82,12 @@ describe("incidents in logs", () => {
     event("store_away", "b");
     event("store_back", "a");
     assert.equal(incidents.isAway(HOUR), true);
-    const before = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms });
-    assert.deepEqual([before(1), before(2)], [false, true], "it began behind the period, or in it");
+    const isAwayUntil = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms });
+    assert.deepEqual(
+      [isAwayUntil(1), isAwayUntil(2)],
+      [false, true],
+      "it began behind the period, or in it",
+    );
     event("store_back", "b");
     assert.equal(incidents.isAway(HOUR), false);
     assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);

@@ -83,6 +83,27 @@ describe("when gateways decided without the store", () => {
     assert.deepEqual([away.isOpen, away.spans.map(({ toMs }) => toMs)], [false, [12_000, 11_000]]);
   });
 
+  it("is looked for once more at the end, and a gateway that is gone holds nothing up", async () => {
+    let decided = 0;
+    const server = createServer((_, response) => {
+      response.end(`tollgate_store_unavailable_decisions_total ${decided}\n`);
+    });
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    try {
+      const { port } = server.address() as AddressInfo;
+      const away = new OutageTracker();
+      away.watch({ adminUrl: `http://127.0.0.1:${port}` } as never);
+      away.watch({ adminUrl: "http://127.0.0.1:1" } as never);
+      const stopped = away.stop();
+      decided = 1;
+      await stopped;
+      assert.equal(away.spans.length, 1);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+
   it("is told by the count of such decisions too, where a late call was no event", async () => {
     const counts = { decided: 3 };
     const server = createServer((_, response) => {

@@ -5,7 +5,13 @@ import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 import { compareCharges } from "../../../src/cli/prove/charge-comparison.ts";
 
-type Told = { readonly used: number; readonly days: readonly number[]; readonly status?: number };
+type Told = {
+  readonly used: number;
+  readonly days: readonly number[];
+  readonly status?: number;
+  /** The status of the history. */
+  readonly historyStatus?: number;
+};
 
 /**
  * The comparison of an account of which 10 units were admitted and 2 never answered, with an admin
@@ -15,11 +21,16 @@ async function compareWith(answers: readonly Told[], waitMs: number, uncertain =
   let asked = 0;
   const admin = createServer(({ url = "" }, response) => {
     const isHistory = url.startsWith("/api/history");
-    const { used, days, status = 200 } = answers[Math.min(asked, answers.length - 1)] as Told;
+    const {
+      used,
+      days,
+      status = 200,
+      historyStatus = 200,
+    } = answers[Math.min(asked, answers.length - 1)] as Told;
     if (!isHistory) asked += 1;
     const windows = [{ window: "minute", used: 99 }].concat({ window: "day", used });
     const history = days.map((units) => ({ account: "a_1", units }));
-    if (!isHistory) response.statusCode = status;
+    response.statusCode = isHistory ? historyStatus : status;
     response.end(JSON.stringify(isHistory ? history : { windows }));
   });
   await once(admin.listen(0, "127.0.0.1"), "listening");
@@ -58,6 +69,19 @@ describe("what was admitted, compared with what is counted", () => {
       { used: 10, days: [10] },
     ];
     assert.deepEqual(await compareWith(late, 60_000), NONE);
+    const early = [
+      { used: 13, days: [13] },
+      { used: 12, days: [12] },
+    ];
+    assert.deepEqual(await compareWith(early, 60_000), NONE, "late answers are taken back");
+  });
+
+  it("is not in a history that is off, and was told as uncertain only as far as it is doubled", async () => {
+    const off = await compareWith([{ used: 12, days: [], historyStatus: 409 }], 0, 5);
+    assert.deepEqual(off, { ...NONE, historyLost: 10 });
+    await assert.rejects(compareWith([{ used: 10, days: [], historyStatus: 503 }], 0), {
+      message: "Cannot read the usage by day: 503",
+    });
   });
 
   it("is not known where the usage cannot be read, which says of which account and how", async () => {

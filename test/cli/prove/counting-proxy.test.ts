@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { promisify } from "node:util";
 import { describe, it } from "vitest";
 import { startCountingProxy } from "../../../src/cli/prove/counting-proxy.ts";
 import { METER } from "../../../src/cli/prove/workload.ts";
+import { eventually } from "../../support/poll.ts";
 
 const TYPE = "application/json; charset=utf-8";
 
@@ -15,6 +17,7 @@ async function openProxied(isDoubling = false) {
     asked.push(`${method} ${url}`);
     response.writeHead(201, { "Content-Type": TYPE }).end('{"pets":[]}');
   });
+  pets.keepAliveTimeout = 0;
   await once(pets.listen(0, "127.0.0.1"), "listening");
   const { port } = pets.address() as AddressInfo;
   const proxy = await startCountingProxy(`http://127.0.0.1:${port}`, isDoubling);
@@ -26,7 +29,7 @@ async function openProxied(isDoubling = false) {
     await proxy.close();
     pets.close();
   };
-  return { proxy, asked, ask, [Symbol.asyncDispose]: close };
+  return { proxy, pets, asked, ask, [Symbol.asyncDispose]: close };
 }
 
 describe("the proxy of a proof", () => {
@@ -63,6 +66,26 @@ describe("the proxy of a proof", () => {
     await using house = await openProxied(true);
     for (let i = 0; i < 10; i++) assert.equal((await house.ask(`r${i}`)).status, 201);
     assert.deepEqual(house.proxy.seen(), { requests: 11, twice: 1 });
+  });
+
+  it("with the fault planted it tells an account the units of its meter once", async () => {
+    await using house = await openProxied(true);
+    let told = 0;
+    for (let i = 0; i < 10; i++) {
+      const answer = await house.ask(`m${i}`, METER.operation);
+      told += Number(answer.headers.get(METER.field));
+      await answer.text();
+    }
+    assert.deepEqual([house.proxy.seen().twice, house.proxy.usedBy("a_1")], [1, told]);
+  });
+
+  it("keeps no connection to the pets once it is closed", async () => {
+    await using house = await openProxied();
+    await (await house.ask("one")).text();
+    const connections = promisify(house.pets.getConnections.bind(house.pets));
+    assert.equal(await connections(), 1);
+    await house.proxy.close();
+    await eventually(async () => assert.equal(await connections(), 0));
   });
 
   it("breaks off where the pets are gone, and answers nothing in their name", async () => {

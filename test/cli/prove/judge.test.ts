@@ -63,6 +63,9 @@ describe("the judge of a proof", () => {
     assert.equal(judged.hasSeenEnough, false);
     take(REFUSED, { atMs: 0 });
     assert.equal(judged.hasSeenEnough, true);
+    const refusing = judge();
+    for (let i = 0; i <= 100; i++) refusing.take(REFUSED, { atMs: 0 });
+    assert.equal(refusing.judged.hasSeenEnough, false);
   });
 
   it("finds nothing where the limit is admitted, then refused with the true fields", () => {
@@ -115,6 +118,36 @@ describe("the judge of a proof", () => {
     assert.equal(other.judged.report([]).falseRefusals, 0, "they were sent before it had come");
   });
 
+  it("finds a refusal once, however often it reports", () => {
+    const { judged, take } = judge();
+    for (const answer of [{}, {}, REFUSED]) take(answer);
+    assert.deepEqual(
+      [1, 2].map(() => judged.report([]).falseRefusals),
+      [1, 1],
+    );
+  });
+
+  it("counts a request at the end of a window in both where it cannot know, against neither", () => {
+    const endMs = 49_500;
+    const { judged, take } = judge();
+    for (const answer of [{}, {}, undefined, REFUSED]) {
+      take(answer, { atMs: answer === undefined ? endMs + 200 : endMs + 250 });
+    }
+    assert.equal(
+      judged.report([]).falseRefusals,
+      0,
+      "a gateway that is late has the clock of then",
+    );
+    const other = judge();
+    for (const remaining of [2, 1, 0]) other.take({ remaining }, { atMs: 0 });
+    const few = { window: "few.minute", limit: 2, resetSeconds: END_SECONDS + 60, remaining: 1 };
+    other.take(few, { operation: "few", atMs: endMs - 2 });
+    assert.equal(other.judged.report([]).overLimit, 0);
+    const late = judge();
+    late.take({ ...REFUSED, retryAfterSeconds: 1 }, { atMs: endMs + 150 });
+    assert.equal(late.judged.report([]).untrueHeaders, 0, "nobody waits less than a second");
+  });
+
   it("knows that a request of a higher cost may not fit where one of 1 does", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}]) take(answer);
@@ -158,6 +191,7 @@ describe("the judge of a proof", () => {
     ["the window before", { resetSeconds: END_SECONDS - 60 }],
     ["no reset", { resetSeconds: Number.NaN }],
     ["as much remaining as the limit", { remaining: 3 }],
+    ["less than nothing remaining", { remaining: -1 }],
     ["a Retry-After a second short", { ...REFUSED, retryAfterSeconds: 49 }],
     ["a Retry-After a second long", { ...REFUSED, retryAfterSeconds: 51 }],
     ["no Retry-After", { ...REFUSED, retryAfterSeconds: Number.NaN }],
@@ -254,6 +288,9 @@ describe("the judge of a proof", () => {
     take(ban, { atMs: 0 });
     take({ remaining: 2 }, { atMs: 1_400 });
     assert.deepEqual([judged.report([]).bansIgnored, judged.report([]).untrueHeaders], [0, 0]);
+    take({ remaining: 0 }, { atMs: 1_375 });
+    take({ remaining: 0 }, { atMs: -5 });
+    assert.equal(judged.report([]).bansIgnored, 0, "at its end, and before it was seen");
     take({ remaining: 1 }, { atMs: 1_300 });
     const told = judged.report([]);
     assert.deepEqual([told.bansIgnored, told.bannedRefusals, told.falseRefusals], [1, 1, 0]);

@@ -82,6 +82,23 @@ describe("the load of a proof", () => {
     });
   });
 
+  it("has a polite client that asks no more where it is not told how long to wait", async () => {
+    await using house = await openLoaded((response) => void response.writeHead(429).end());
+    await eventually(() => assert.equal(house.of(POLITE).length, 1));
+    const before = house.of(HEEDLESS).length;
+    await eventually(() => assert.ok(house.of(HEEDLESS).length > before + 40));
+    assert.deepEqual([house.polite.length, house.denied], [1, []]);
+  });
+
+  it("blames nobody where the answer after a wait is neither admitted nor refused by a limit", async () => {
+    await using house = await openLoaded((response, asked) => {
+      if (asked.length === 1) refuse(response, "0");
+      else response.writeHead(503).end();
+    });
+    await eventually(() => assert.ok(house.polite.length > 3));
+    assert.deepEqual(house.denied, []);
+  });
+
   it("has the answer to all that it sent once it has stopped, and leaves no connection", async () => {
     const held: ServerResponse[] = [];
     await using house = await openLoaded((response) => void held.push(response));

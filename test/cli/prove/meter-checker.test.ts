@@ -82,6 +82,31 @@ describe("the judge of the meter of a proof", () => {
     assert.equal(await offKilled(2_001, 100 - METER.max - 1), 1);
   });
 
+  it("judges each account by itself, and waits for settlements that are under way", async () => {
+    const checker = new MeterChecker();
+    const shot = { account: "open", operation: METER.operation, endedMs: 1_000 };
+    checker.take(shot as SentRequest);
+    let asked = 0;
+    const admin = createServer((_, response) => {
+      asked += 1;
+      const day = (account: string, units: number) => ({ account, meters: { tokens: units } });
+      response.end(JSON.stringify([day("open", 100), day("other", asked < 3 ? 90 : 93)]));
+    });
+    await once(admin.listen(0, "127.0.0.1"), "listening");
+    try {
+      const adminUrl = `http://127.0.0.1:${(admin.address() as AddressInfo).port}`;
+      const accounts = ["open", "other"];
+      const common = { adminUrl, accounts };
+      assert.equal(await checker.compare({ ...common, usedBy: () => 100, waitMs: 0 }), 10);
+      const usedBy = (account: string) => (account === "open" ? 100 : 93);
+      assert.equal(await checker.compare({ ...common, usedBy, waitMs: 60_000 }), 0);
+      assert.equal(asked, 3);
+    } finally {
+      admin.close();
+      admin.closeAllConnections();
+    }
+  });
+
   it("excuses units that may have been charged twice, of the meter alone, and none that are missing", async () => {
     const line = uncertain(`proof:${ACCOUNT} 40, proof:${ACCOUNT}#${METER.name} 30`);
     assert.deepEqual([await offBy(130, line), await offBy(131, line)], [0, 1]);

@@ -29,6 +29,11 @@ describe("the verdict of a proof", () => {
     assert.ok(!lines.includes("  a: an example"));
   });
 
+  it("names a single unit that a failover lost", () => {
+    const { lines } = toldOf({ failoverLost: 1 });
+    assert.ok(lines.includes(`  ok      ${"charges lost".padEnd(36)}  0, and 1 by the failover`));
+  });
+
   it("is the last line of a report that has a line for each promise", () => {
     const counts = { overLimit: 1, falseRefusals: 2, untrueHeaders: 3, doubleForwards: 4 };
     const change: Partial<ProofReport> = {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { it } from "vitest";
-import { startStoreProxy } from "../../../src/cli/prove/store-proxy.ts";
+import { delayAnswers, startStoreProxy } from "../../../src/cli/prove/store-proxy.ts";
 import { eventually } from "../../support/poll.ts";
 
 /** Long enough that what follows a reply arrives while that reply is delayed. */
@@ -40,4 +40,75 @@ it("a reply that is delayed is counted, and what follows it comes after it, whol
     await proxy.close();
     store.close();
   }
+});
+
+/** A store that answers nothing, and what it gets over each of its connections. */
+async function openStore(isRepeating = false) {
+  const sockets: Socket[] = [];
+  const got: string[] = [];
+  const store = createServer((socket) => {
+    sockets.push(socket);
+    socket.on("error", () => {}).on("data", (piece) => got.push(String(piece)));
+  });
+  await once(store.listen(0, "127.0.0.1"), "listening");
+  const proxy = await startStoreProxy((store.address() as AddressInfo).port, isRepeating);
+  const open = async () => {
+    const before = sockets.length;
+    const client = connect(proxy.port, "127.0.0.1").setNoDelay(true).resume();
+    await eventually(() => assert.equal(sockets.length, before + 1));
+    return client;
+  };
+  const close = async () => {
+    await proxy.close();
+    store.close();
+  };
+  return { proxy, sockets, got, open, [Symbol.asyncDispose]: close };
+}
+
+it("a connection that ends on one side ends on the other one, and all end with the proxy", async () => {
+  await using house = await openStore();
+  (await house.open()).destroy();
+  await eventually(() => assert.equal(house.sockets[0]?.closed, true));
+  const second = await house.open();
+  house.sockets[1]?.destroy();
+  await once(second, "close");
+  const third = await house.open();
+  await Promise.all([once(third, "close"), house.proxy.close()]);
+  await eventually(() => assert.equal(house.sockets[2]?.closed, true));
+});
+
+it("with the fault planted five decisions are executed twice for each reply that is delayed, and nothing else", async () => {
+  await using house = await openStore(true);
+  const client = await house.open();
+  const times = (text: string) => house.got.join("").split(text).length - 1;
+  const decide = async (text: string) => {
+    client.write(text);
+    // A repeated call comes over a connection of its own, at any time beside the call itself.
+    await eventually(() => assert.ok(times(text) > 0));
+  };
+  const decision = (n: number) => `evalsha ${n} {3}:proof:a_1;`;
+  await decide(decision(0));
+  house.proxy.holdOne(1);
+  await decide("ping;");
+  for (let n = 1; n <= 7; n++) await decide(decision(n));
+  await eventually(() => {
+    const found = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => times(decision(n)));
+    assert.deepEqual(found, [1, 2, 2, 2, 2, 2, 1, 1]);
+  });
+  await decide("end;");
+  assert.deepEqual([times("evalsha"), times("ping;")], [13, 1]);
+});
+
+it("replies are delayed one after the other until the time is over, or the proof is stopped", async () => {
+  await using house = await openStore();
+  const stopping = new AbortController();
+  let pauses = 0;
+  const pause = async () => {
+    pauses += 1;
+    if (pauses === 3) stopping.abort();
+  };
+  await delayAnswers(house.proxy, 60_000, { pause, signal: stopping.signal });
+  assert.equal(pauses, 3);
+  await delayAnswers(house.proxy, 0, { pause, signal: new AbortController().signal });
+  assert.equal(pauses, 3);
 });

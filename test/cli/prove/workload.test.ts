@@ -62,5 +62,9 @@ describe("a gateway of a proof", () => {
       const [used] = paths["/dear"].get["x-meters"][METER.name].used;
       assert.equal(used === `header ${METER.field}`, fault !== "settle", fault);
     }
+    assert.equal(sound.config.limits.drain, "1s", "its end is no part of the proof");
+    const alone = { ...SETTINGS, store: undefined, upstream: "http://127.0.0.1:2" };
+    const { store, storeTimeout } = JSON.parse(configText({ ...alone, fault: "cost" }));
+    assert.deepEqual([store, storeTimeout], ["memory", undefined]);
   });
 });
