@@ -184,6 +184,11 @@ describe("an address without a key", () => {
     const { account } = await house.issue();
     const at = (env: string) => house.admin(`/api/usage/${account}?env=${env}`);
     assert.deepEqual([(await at("production")).status, (await at("staging")).status], [200, 404]);
+    const listed = async (env: string) => {
+      const all = await (await house.admin(`/api/usage?env=${env}`)).json();
+      return (all as UsageReport[]).map((one) => one.account);
+    };
+    assert.deepEqual([await listed("production"), await listed("staging")], [[account], []]);
     const reset = `/api/accounts/${encodeURIComponent(ADDRESS)}/reset`;
     const post = { method: "POST", body: "{}" };
     assert.equal((await house.admin(reset, post)).status, 400);
