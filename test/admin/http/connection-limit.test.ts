@@ -17,7 +17,8 @@ async function openSmall() {
   evictConnections(server, 2);
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
-  const ask = (socket: Socket, path: string) => socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  const ask = (socket: Socket, path: string) =>
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
   const open = async (path?: string) => {
     const socket = connect(port, "127.0.0.1").on("error", () => {});
     await once(socket, "connect");
