@@ -74,6 +74,22 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(judged({ lines, windows: [{ used: 6 }] }), drift(-1));
   });
 
+  it("takes requests under way for what they were before the logs were read, some of which have a line by now", () => {
+    const lines = [["daily", 7] as const];
+    const of = (used: number, before: number, after: number) => {
+      const [found] = judged({ lines, windows: [{ used }], open: [[before, after]] });
+      return found?.slice(1, 3).join(" ");
+    };
+    assert.deepEqual(
+      [7, 8, 10, 11].map((used) => of(used, 3, 1)),
+      [...["drift -1", "explained 0", "explained 0", "drift 1"]],
+    );
+    assert.deepEqual(
+      [7, 8, 9].map((used) => of(used, 1, 3)),
+      [...["drift -1", "explained 0", "drift 1"]],
+    );
+  });
+
   it("leaves out one that nothing was charged to, and tells one that was reset to that", () => {
     assert.deepEqual(judged({ windows: [{ used: 0 }] }), []);
     const windows = [{ window: "day", units: 5 }];

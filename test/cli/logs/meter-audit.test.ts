@@ -194,5 +194,13 @@ describe("the audit of a meter's window", () => {
     assert.equal(judgeWindow(0, { lines, events: [more] })[0], "drift");
     assert.equal(judgeWindow(6000, { lines, events: [lost(-1500)] })[0], "explained");
     assert.equal(judgeWindow(6001, { lines, events: [lost(-1500)] })[0], "drift");
+    for (const day of [DAY - 1, DAY + 1]) {
+      assert.equal(judgeWindow(6000, { lines, events: [lost(-1500, day)] })[0], "drift");
+    }
+    const both = { lines, events: [event, lost(-1500)] };
+    assert.deepEqual(
+      [judgeWindow(5500, both)[0], judgeWindow(5501, both)[0]],
+      ["explained", "drift"],
+    );
   });
 });

@@ -249,6 +249,12 @@ describe("the judge of a proof", () => {
     }
   });
 
+  it("counts each field that is behind where no gateway was without its store", () => {
+    const { judged, take } = judge();
+    for (let i = 0; i < 20; i++) take({ ...REFUSED, retryAfterSeconds: 51 }, { atMs: 0 });
+    assert.equal(judged.report([]).untrueHeaders, 20);
+  });
+
   it("takes a request that was answered 503 for one that may count until its late answer", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}, { status: 503, retryAfterSeconds: 1 }, REFUSED]) take(answer);
