@@ -82,6 +82,15 @@ describe("the axes of a plot", () => {
     for (const text of rates) assert.match(text, /^[\d.]+\/s$/);
   });
 
+  it("have fractions where less than one happens in a second", async () => {
+    const page = await openPlots({ answered: { 200: 2 } });
+    const [, rates] = await labels(page, "Requests per second", "1/s");
+    assert.ok(
+      rates.some((text) => /^0\.\d+\/s$/.test(text)),
+      `${rates}`,
+    );
+  });
+
   it("count small numbers of bans by whole ones, each once", async () => {
     const page = await openPlots({ bans: { imposed: 0, inForce: 1, edition: 1 } });
     const [, texts] = await labels(page, "Bans in force, and imposed per minute", "1");
