@@ -113,6 +113,13 @@ describe("keys", () => {
     assert.deepEqual(jsonOf<{ limits: unknown }>(made).limits, { minute: 500, day: 20_000 });
   });
 
+  it("set takes several scopes away, and adds several, in one call", async () => {
+    const { id } = await create("--scope", "a", "--scope", "b", "--scope", "c");
+    const scopes = [...["--drop-scope", "a", "--drop-scope", "b"], "--scope", "d", "--scope", "e"];
+    const said = await keys("set", id, ...scopes, "--json");
+    assert.deepEqual(jsonOf<{ scopes: unknown }>(said).scopes, ["c", "d", "e"]);
+  });
+
   it("set refuses --from any beside a network with 64, in any order, and changes nothing", async () => {
     const { id } = await create("--from", "10.0.0.0/8");
     for (const from of [
