@@ -123,10 +123,18 @@ describe("keys by stdin", () => {
         runVerb(["keys", ...args, "--config", remote], { stdin: out });
       const dry = jsonOf(await there("import", "-", "--dry-run", "--json"));
       assert.deepEqual(dry, { keys: 2, accounts: 1, known: 0, ended: 0 });
+      assert.equal(
+        (await there("import", "-", "--dry-run")).out,
+        "2 keys and 1 account would be new, 0 keys known already, 0 of them would be ended sooner\n",
+      );
       assert.equal(jsonOf<Told[]>(await there("list", "--json")).length, 0);
       assert.deepEqual(jsonOf(await there("import", "-", "--json")), dry);
       const again = { keys: 0, accounts: 0, known: 2, ended: 0 };
       assert.deepEqual(jsonOf(await there("import", "-", "--json")), again);
+      assert.equal(
+        (await there("import", "-")).out,
+        "0 keys and 0 accounts new, 2 keys known already, 0 of them ended sooner\n",
+      );
       assert.equal((await there("export")).out, out);
       await there("revoke", "acme");
       const back = (await there("export")).out;
