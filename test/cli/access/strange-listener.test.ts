@@ -86,3 +86,14 @@ test("a gateway that has another token says so, and reload says what takes the n
   assert.match(first ?? "", /^The admin token is not right \(admin\.listen, http:/);
   assert.match(second ?? "", /the gateway still has the old one: SIGHUP to the process, or saving/);
 });
+
+test("a gateway that finds mistakes in its configuration has each told at its place", async () => {
+  await using folder = await openFolder();
+  const message = "The old configuration stays in force: the new one has 2 mistakes";
+  const mistakes = [3, 9].map((line) => ({ file: "a.yaml", line, column: 5, message: "Wrong" }));
+  const refusal = JSON.stringify({ code: "config_invalid", message, status: 422, mistakes });
+  await using gateway = await openStranger(refusal, 422);
+  const file = await writeConfig(folder, { admin: gateway.port });
+  const { status, err } = await runVerb(["reload", "--config", file]);
+  assert.deepEqual([status, err], [1, `${message}\na.yaml:3:5: Wrong\na.yaml:9:5: Wrong\n`]);
+});
