@@ -57,7 +57,7 @@ async function openTelling(stage: Stage): Promise<Telling> {
   const pipe = openLogPipe(openSync(join(await stage.folder(), "line.log"), "a"));
   const log = createLog(pipe, "info");
   const counting = createMetricsRecorder();
-  const recall = new RecentRefusals();
+  const recall = new RecentRefusals({ open: () => [], tellStore: async () => {} });
   const notebook = new ActivityRecorder({ notes: NOTHING, keepsDays: () => false, now: Date.now });
   return {
     line: (exchange) => {

@@ -26,7 +26,12 @@ function dashboardOf(house: AdminHouse, over: Partial<DashboardSources> = {}) {
   };
   const dashboard = new Dashboard({
     ...{ watched: { ...UNWATCHED, storeUp: () => true }, counting: createMetricsRecorder() },
-    ...{ quotas, recent, recall: new RecentRefusals(), checks: () => ALL_WELL },
+    ...{
+      quotas,
+      recent,
+      recall: new RecentRefusals({ open: () => [], tellStore: async () => {} }),
+      checks: () => ALL_WELL,
+    },
     ...{ name: "a-gateway", now: () => house.clock.nowMs },
     ...over,
   });

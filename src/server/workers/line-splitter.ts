@@ -28,7 +28,7 @@ export class LineSplitter {
       if (lines.length > 0) this.#pass(lines.toString());
     }
     const rest = chunk.subarray(end);
-    if (rest.length === 0 || this.#giveUp) return;
+    if (this.#giveUp) return;
     this.#half.push(rest);
     this.#halfBytes += rest.length;
     if (this.#halfBytes > LINE_BYTES_MAX) {

@@ -26,7 +26,7 @@ export class StoreAvailability {
       if (this.#away.size === 0) this.#log.error(kind, details);
       this.#away.add(worker);
     } else {
-      this.#accountsCharged += Number(details.accountsCharged ?? 0);
+      this.#accountsCharged += Number(details.accountsCharged);
       this.ended(worker);
     }
   }

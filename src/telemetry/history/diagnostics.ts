@@ -59,7 +59,7 @@ export class RecentRefusals implements Diagnostics {
   readonly calls = new DeprecatedCalls();
   readonly #process: Process;
 
-  constructor(process: Process = { open: () => [], tellStore: async () => {} }) {
+  constructor(process: Process) {
     this.#process = process;
   }
 

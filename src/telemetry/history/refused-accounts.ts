@@ -45,10 +45,9 @@ export class RefusedAccounts {
 
   /** The ten accounts with the most refusals, the most refused first. */
   list(nowMs: number): RefusedAccount[] {
-    const first = Math.floor(nowMs / MINUTE_MS) - MINUTES;
-    const all = this.#minutes.filter(({ number }) => number > first);
+    this.#forgetBefore(Math.floor(nowMs / MINUTE_MS));
     return mostRefused(
-      all.flatMap(({ counts, ofAddresses }) =>
+      this.#minutes.flatMap(({ counts, ofAddresses }) =>
         [...counts, ...ofAddresses].map(([id, requests]) => {
           const colon = id.indexOf(":");
           return { environment: id.slice(0, colon), account: id.slice(colon + 1), requests };
@@ -62,8 +61,14 @@ export class RefusedAccounts {
     const last = this.#minutes.at(-1);
     if (last?.number === number) return last;
     const minute: Minute = { number, counts: new Map(), ofAddresses: new Map() };
-    this.#minutes = [...this.#minutes.filter((one) => one.number > number - MINUTES), minute];
+    this.#forgetBefore(number);
+    this.#minutes.push(minute);
     return minute;
+  }
+
+  /** Keeps the minutes that are of the last 15 in the minute `now`. */
+  #forgetBefore(now: number): void {
+    this.#minutes = this.#minutes.filter(({ number }) => number > now - MINUTES);
   }
 }
 

@@ -79,6 +79,8 @@ describe("several processes as one gateway", () => {
       ...["telemetryDropped", "tunnels"],
     ]);
     assert.deepEqual([upstreams, certificates], [[], []]);
+    const none = Object.entries(joinGauges([])).filter(([, value]) => typeof value === "number");
+    for (const [name, value] of each(none)) assert.equal(value, 0, name);
     const states = (...all: boolean[]) => {
       const told = joinGauges(
         all.map((one) => ({

@@ -102,6 +102,7 @@ test("an upstream is told by its service when it goes out and when it is back, a
   const origin = "http://127.0.0.1:9001";
   const own = { environment: "production", origin, up: true };
   const service = { ...own, backend: "/v1/orders", up: true };
+  const other = { ...own, backend: "/v1/items" };
   const told: unknown[] = [];
   let looks = 0;
   const write = (line: string) => {
@@ -112,7 +113,7 @@ test("an upstream is told by its service when it goes out and when it is back, a
     config: () => ({ environments: [] }) as unknown as Config,
     upstreams: () => {
       looks += 1;
-      return [own, service];
+      return [own, service, other];
     },
     log: createLog({ write }, "info"),
     quotas: { markFirst: async () => true },
