@@ -61,7 +61,6 @@ export type OtlpExporter = {
 const METRICS_MS = 10_000;
 /** The time that a collector has to accept a batch. */
 const ANSWER_MS_MAX = 10_000;
-const SOCKETS_MAX = 4;
 
 /**
  * The entry point to OpenTelemetry, which is loaded only if telemetry is on. It sends spans and
@@ -128,7 +127,7 @@ function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource)
 
 /** One agent for both signals: destroying it ends requests that a collector leaves unanswered. */
 function agentFor({ otlp }: TelemetrySettings): Agent {
-  const options = { keepAlive: true, maxSockets: SOCKETS_MAX };
+  const options = { keepAlive: true };
   return otlp.startsWith("https:") ? new HttpsAgent(options) : new HttpAgent(options);
 }
 
