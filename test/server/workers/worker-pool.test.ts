@@ -221,6 +221,19 @@ it("lines that the pool dropped, being far too long, are counted on when their w
   assert.equal(pool.gauges.logDropped, 1);
 });
 
+it("lines that a worker cannot write are counted", async () => {
+  // Every write to this device fails, as on a disk without space.
+  const full = `import fs from "node:fs"; fs.closeSync(1); fs.openSync("/dev/full", "w");`;
+  const variables = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(full)}` };
+  await using house = await openPool({ variables });
+  const { pool } = house;
+  for (let i = 0; i < 2; i++) await get(`${pool.urls.production}/v1/animals`, "no key");
+  await eventually(async () => {
+    await pool.ask(1_000);
+    assert.ok(pool.gauges.logDropped >= 2, `${pool.gauges.logDropped} lines`);
+  });
+});
+
 it("a worker that is lost is told with its end, and its successor neither counts nor makes the pool well before it serves", async () => {
   await using house = await openPool();
   assert.equal(house.pool.serving, 1);
