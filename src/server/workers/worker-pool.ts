@@ -39,6 +39,12 @@ type Verdict = {
   readonly reasons: readonly string[];
 };
 
+/** The time until a lost worker is replaced, if so many were lost within a minute. */
+export function restartDelayMs(ends: number): number {
+  const over = ends - ENDS_MAX;
+  return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);
+}
+
 export type WorkerPoolOptions = {
   readonly count: number;
   readonly log: Log;
@@ -56,7 +62,6 @@ export class WorkerPool {
   readonly #members = new Set<WorkerProcess>();
   /** The workers that were replaced and have not ended yet. */
   readonly #leaving = new Set<WorkerProcess>();
-  readonly #timers = new Set<NodeJS.Timeout>();
   #opened = false;
   #stopping = false;
   readonly #store: StoreAvailability;
@@ -197,24 +202,20 @@ export class WorkerPool {
   /** Drains all workers. Resolves when they have ended, or were killed at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
-    this.#cancel();
-    const timer = setTimeout(() => this.#killAll(), deadlineMs);
+    setTimeout(() => this.#killAll(), deadlineMs).unref();
     for (const member of this.#members) member.stop();
     await this.#ended();
-    clearTimeout(timer);
   }
 
   /** Has all workers end at once; one that has not after `withinMs` is killed. */
   stopAtOnce(withinMs: number): void {
     this.#stopping = true;
-    this.#cancel();
     for (const member of [...this.#members, ...this.#leaving]) member.stopAtOnce();
     setTimeout(() => this.#killAll(), withinMs).unref();
   }
 
   async kill(): Promise<void> {
     this.#stopping = true;
-    this.#cancel();
     this.#killAll();
     await this.#ended();
   }
@@ -265,16 +266,15 @@ export class WorkerPool {
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;
-    const afterMs = this.#pauseMs();
+    const afterMs = restartDelayMs(this.#recentEnds());
     const { log } = this.#options;
     log.error("worker_lost", { worker: member.number, pid: member.pid, why, afterMs });
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+    setTimeout(() => {
+      if (this.#stopping) return;
       this.#restarts += 1;
       // The loss of the process is reported elsewhere, together with the failed start.
       this.#serve().catch(() => {});
     }, afterMs);
-    this.#timers.add(timer);
   }
 
   /** Starts one worker. Rejects in words if it cannot serve. */
@@ -287,20 +287,10 @@ export class WorkerPool {
     this.#options.log.info("worker_serves", { worker: number, pid, startedMs });
   }
 
-  #pauseMs(): number {
-    const over = this.#recentEnds() - ENDS_MAX;
-    return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);
-  }
-
   #recentEnds(): number {
     const sinceMs = performance.now() - ENDS_WITHIN_MS;
     this.#endsMs = this.#endsMs.filter((ms) => ms > sinceMs);
     return this.#endsMs.length;
-  }
-
-  #cancel(): void {
-    for (const timer of this.#timers) clearTimeout(timer);
-    this.#timers.clear();
   }
 
   #killAll(): void {

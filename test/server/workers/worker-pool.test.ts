@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { queryObjects } from "node:v8";
 import { afterAll, beforeAll, it } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { startGateway } from "../../../src/server/start.ts";
-import { WorkerPool } from "../../../src/server/workers/worker-pool.ts";
+import { restartDelayMs, WorkerPool } from "../../../src/server/workers/worker-pool.ts";
+import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
@@ -171,6 +173,45 @@ it("a configuration at which two workers end is refused, and the third never get
   assert.equal(pool.restarts, 2);
 });
 
+/** A worker that got a SIGUSR2 refuses each configuration. */
+const REFUSES_AT_RELOAD = `process.on("SIGUSR2", () => {
+  const { emit } = process;
+  process.emit = function (name, message) {
+    if (!message?.reload) return emit.apply(this, arguments);
+    const reloaded = { ok: false, mistakes: [], reasons: ["no room"] };
+    return process.send({ reloaded, id: message.id });
+  };
+  process.stdout.write("it will refuse\\n");
+});`;
+
+it("a worker that refuses what another has taken is named, and replaced by one that has it", async () => {
+  const code = `--import data:text/javascript,${encodeURIComponent(REFUSES_AT_RELOAD)}`;
+  await using house = await openPool({ count: 2, variables: { NODE_OPTIONS: code } });
+  const { pool, pids, lines } = house;
+  process.kill(pids[1] as number, "SIGUSR2");
+  await eventually(() => assert.match(lines.join(""), /it will refuse/));
+  const { applied, reasons } = await pool.reload(house.config);
+  assert.equal(applied, true);
+  assert.match(reasons.join(), /^worker \d+: no room$/);
+  await eventually(() => assert.equal(pids.length, 3));
+  await eventually(() => assert.ok(!isAlive(pids[1] as number)));
+  const lost = house.told.find(({ msg }) => msg === "worker_lost");
+  assert.deepEqual([lost?.pid, lost?.why], [pids[1], "it did not take the new configuration"]);
+});
+
+it("a worker that has ended is forgotten", async () => {
+  await using house = await openPool();
+  const held = () => queryObjects(WorkerProcess, { format: "count" });
+  const before = held();
+  await house.killed();
+  await eventually(() => assert.ok(held() <= before, `${held()} of ${before}`));
+});
+
+it("a pause before a lost worker is replaced begins with the sixth in a minute, and ends at 30 s", () => {
+  const delays = [1, 5, 6, 7, 10, 11, 12, 1_000].map((ends) => restartDelayMs(ends) / 1_000);
+  assert.deepEqual(delays, [0, 0, 1, 2, 16, 30, 30, 30]);
+});
+
 it("what a killed worker has counted stays in the sums", async () => {
   const [key = ""] = await issueKeys(redis, 1);
   await using house = await openPool();
@@ -200,11 +241,14 @@ it("units that a killed worker owed to a store that is away are told as lost", a
       await pool.ask(1_000);
       assert.ok(pool.gauges.chargesOwed >= 3, `${pool.gauges.chargesOwed} are owed`);
     });
+    const kinds = () => house.told.flatMap(({ kind }) => (kind === undefined ? [] : [kind]));
+    await eventually(() => assert.deepEqual(kinds(), ["store_away"]));
     const { chargesOwed, chargesLost } = pool.gauges;
     const killed = house.killed();
     redis.cont();
     await killed;
     assert.equal(pool.gauges.chargesLost, chargesLost + chargesOwed);
+    assert.deepEqual(kinds(), ["store_away", "store_back"], "it is away for no other");
   } finally {
     redis.cont();
   }
