@@ -128,14 +128,9 @@ class Service {
       logTrouble: () => this.#pipe.trouble(),
       relay: this.#write,
     };
-    try {
-      await this.#watch.setFiles(this.#first.files);
-      this.#started = await startGateway(this.#first.config, options);
-      setUpHeap(process.v8);
-    } catch (error) {
-      this.#watch.close();
-      throw error;
-    }
+    await this.#watch.setFiles(this.#first.files);
+    this.#started = await startGateway(this.#first.config, options);
+    setUpHeap(process.v8);
     this.#serving.ready?.(this.#started, this.#first.config, this.#write);
     const { urls, adminUrl } = this.#started;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
@@ -149,7 +144,7 @@ class Service {
     if (loaded.ok) this.#last = loaded;
     // A refused configuration may be mended by a save of a file that only it names.
     const files = loaded.ok ? loaded.files : [...this.#last.files, ...loaded.files];
-    await this.#watch.setFiles([...new Set(files)]);
+    await this.#watch.setFiles(files);
     return loaded;
   }
 

@@ -162,7 +162,7 @@ class Service {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     this.#log?.error("unexpected_failure", { name, why: message, stack });
     void this.#channel.send({ failing: message });
-    if (!this.#stopping) void this.#stop(EXIT_FAILURE, CRASH_DRAIN_MS);
+    void this.#stop(EXIT_FAILURE, CRASH_DRAIN_MS);
   }
 
   async #stop(status: number, withinMs = Number.POSITIVE_INFINITY): Promise<void> {
