@@ -129,6 +129,15 @@ describe("an embedded gateway", () => {
     await Promise.all([cut, stopped]);
   });
 
+  it("waits for no delay of its drain when it is told to stop at once", async () => {
+    await using folder = await openFolder();
+    const configFile = await writeConfig(folder, { more: "limits: { drainDelay: 10m }" });
+    const gateway = await start({ configFile });
+    const stopped = gateway.stop();
+    await gateway.stop({ atOnce: true });
+    await stopped;
+  });
+
   it("serves on when the program's log throws", async () => {
     await using folder = await openFolder();
     await using upstream = await startTestUpstream();

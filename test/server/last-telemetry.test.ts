@@ -5,7 +5,7 @@ import { openCollector } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
 
 /** How long the end of a gateway takes whose collector has a batch, and never answers. */
-async function endMs(drain: string): Promise<number> {
+async function endMs(drain: string, atOnce = false): Promise<number> {
   await using collector = await openCollector();
   collector.mood = "hang";
   const telemetry = { otlp: collector.origin, sample: 1 };
@@ -13,7 +13,7 @@ async function endMs(drain: string): Promise<number> {
   await house.ask("no key");
   await eventually(() => assert.ok(collector.underWay() > 0));
   const startMs = performance.now();
-  await house.started.stop();
+  await house.started.stop({ atOnce });
   return performance.now() - startMs;
 }
 
@@ -31,5 +31,10 @@ describe.concurrent("a collector that never answers", () => {
   it("holds up the end for half a second, where nothing of the drain is left", async () => {
     const tookMs = await endMs("1ms");
     assert.ok(tookMs >= 450 && tookMs < 1_400, `${tookMs} ms`);
+  });
+
+  it("does not hold up an end at once", async () => {
+    const tookMs = await endMs("25s", true);
+    assert.ok(tookMs < 1_400, `${tookMs} ms`);
   });
 });

@@ -15,11 +15,7 @@ const held = () => {
 /** Gateways of other tests may go meanwhile. */
 async function isForgotten(before: readonly number[]): Promise<void> {
   await eventually(() => {
-    const now = held();
-    assert.ok(
-      now.every((count, i) => count <= (before[i] as number)),
-      `${now} of ${before}`,
-    );
+    for (const [i, count] of held().entries()) assert.ok(count <= (before[i] as number), `${i}`);
   });
 }
 
