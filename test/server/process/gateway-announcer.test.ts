@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import { GatewayAnnouncer } from "../../../src/server/process/gateway-announcer.ts";
-import { GATEWAY_ID } from "../../../src/server/process/identity.ts";
 import type { GatewayStatus } from "../../../src/telemetry/gateway-status.ts";
 import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
 import { ALL_WELL } from "../../admin/admin-house.ts";
@@ -37,13 +36,4 @@ it("a gateway announces as refusals what it answers itself with 400 and above, o
   assert.equal(started, 1);
   await announcer.close();
   assert.deepEqual(withdrawn, [announcer.name]);
-});
-
-it("gateways of one process have names of their own", () => {
-  const gateways = { announce: async () => {}, withdraw: async () => {} };
-  const options = { gateways, counting: createMetricsRecorder(), checks: () => ALL_WELL };
-  const names = [1, 2].map((now) => new GatewayAnnouncer({ ...options, now: () => now }).name);
-  const [first = "", second = ""] = names.map((name) => name.replace(GATEWAY_ID, ""));
-  assert.notEqual(first, second);
-  assert.match(second, /^-\d+$/);
 });
