@@ -13,7 +13,6 @@ const POLL_MS = 500;
 export type FileWatcher = {
   /** Replaces the set of watched files. */
   setFiles(files: readonly string[]): Promise<void>;
-  close(): void;
 };
 
 /**
@@ -24,37 +23,31 @@ export type FileWatcher = {
 export function watchFiles(onSave: () => void): FileWatcher {
   let files: readonly string[] = [];
   let seen: Prints = new Map();
-  let watchers: FSWatcher[] = [];
+  const watchers: FSWatcher[] = [];
   let looking = false;
-  let closed = false;
 
   async function look(): Promise<void> {
     if (looking) return;
     looking = true;
     let now = await printsOf(files);
     if (differs(now, seen)) {
-      for (let last: Prints = new Map(); differs(now, last) && !closed; ) {
+      for (let last: Prints = new Map(); differs(now, last); ) {
         last = now;
         await sleep(SETTLE_MS, undefined, { ref: false });
         now = await printsOf(files);
       }
       seen = now;
-      if (!closed) onSave();
+      onSave();
     }
     looking = false;
   }
 
-  const poll = setInterval(() => void look(), POLL_MS).unref();
-
-  function unwatch(): void {
-    for (const watcher of watchers) watcher.close();
-    watchers = [];
-  }
+  setInterval(() => void look(), POLL_MS).unref();
 
   return {
     async setFiles(next) {
       if (next.join("\0") === files.join("\0")) return;
-      unwatch();
+      for (const watcher of watchers.splice(0)) watcher.close();
       const prints = await printsOf(next);
       seen = new Map([...prints].map(([file, print]) => [file, seen.get(file) ?? print]));
       files = next;
@@ -71,11 +64,6 @@ export function watchFiles(onSave: () => void): FileWatcher {
           // gone.
         }
       }
-    },
-    close() {
-      closed = true;
-      clearInterval(poll);
-      unwatch();
     },
   };
 }
