@@ -71,6 +71,15 @@ test("reloads are not taken out with the other counts, as the process that order
   assert.equal(counting.tallies.reloads.cell("success").value, 1);
 });
 
+test("what overflowed the table of another process stays in what overflows here", () => {
+  const [worker, watching] = [createMetricsRecorder(), createMetricsRecorder()];
+  for (let i = 0; i < 1_003; i++) worker.tallies.refusals.cell("production", `code${i}`).value += 1;
+  addCounts(watching, takeCounts(worker));
+  const cells = [...watching.tallies.refusals.entries()].map(([, { value }]) => value);
+  assert.equal(cells.length, 1_000);
+  assert.equal(watching.tallies.refusals.overflow().value, 4);
+});
+
 test("a configuration has a count of bans for each environment at once, and a series for each operation that it may", () => {
   const counting = createMetricsRecorder();
   const environments = [

@@ -186,3 +186,31 @@ it("an account keeps its marker for seconds and a key for a day, and a successor
   );
   watcher.stop();
 });
+
+it("keys that are read only after the start are no change", async () => {
+  const key = { account: "a", environment: "production", name: "", scopes: [], createdMs: 1 };
+  let records: unknown = recordsFrom([]);
+  let changed = () => {};
+  const marked: string[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: {
+      ready: false,
+      records: () => records as never,
+      onChange: (heard) => {
+        changed = heard;
+      },
+    },
+    quotas: { markFirst: async (marker) => marked.push(marker) > 0 },
+    log: createLog({ write: () => {} }, "info"),
+  });
+  const read = (...ids: string[]) => {
+    records = { accounts: [], keys: ids.map((id) => ({ ...key, id, digest: id })) };
+    changed();
+  };
+  read("early");
+  for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(marked, []);
+  read("early", "late");
+  await eventually(() => assert.equal(marked.length, 1));
+  watcher.stop();
+});

@@ -42,6 +42,7 @@ export type Change = {
   readonly listen?: string;
   readonly onStoreFailure?: "local" | "deny";
   readonly storeTimeout?: string;
+  readonly keys?: string;
   readonly telemetry?: { readonly otlp: string; readonly sample: number };
   readonly level?: "info" | "warn";
 };
@@ -66,10 +67,11 @@ function configText({ url }: TestRedis, upstream: string, change: Change): strin
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
   // A machine of tests stalls for longer than the 50 ms that a store has by default.
   const { onStoreFailure = "local", storeTimeout = "1s", telemetry, level = "info" } = change;
+  const { keys = "redis" } = change;
   return `store: ${url}
 storeTimeout: ${storeTimeout}
 onStoreFailure: ${onStoreFailure}
-keys: redis
+keys: ${keys}
 stateFile: ./state.json
 workers: ${workers}
 environments:

@@ -63,3 +63,28 @@ it("records that no process can read are told once", async () => {
     await client.rename("tg:{0}:set-aside", "tg:{0}:keys");
   }
 });
+
+/** A process that got a SIGUSR2 can ask nothing about the file of keys any more. */
+const CANNOT_READ = `import fs from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
+process.on("SIGUSR2", () => {
+  const { stat } = fs;
+  fs.stat = async (path, ...more) => {
+    if (String(path).endsWith("keys.json")) throw new Error("EIO");
+    return stat(path, ...more);
+  };
+  syncBuiltinESMExports();
+});`;
+
+it("records that one process alone cannot read are a failed check of the gateway", async () => {
+  const code = `--import data:text/javascript,${encodeURIComponent(CANNOT_READ)}`;
+  const env = { NODE_OPTIONS: code };
+  await using crew = await openCrew(redis, { keys: "./keys.json" }, undefined, { env });
+  assert.deepEqual((await crew.ready()).checks.keys, { ok: true });
+  process.kill(crew.pids()[0] as number, "SIGUSR2");
+  const why = "no usable key records: the log says why";
+  await eventually(async () => {
+    const { status, checks } = await crew.ready();
+    assert.deepEqual([status, checks.keys], [503, { ok: false, why }]);
+  }, WITHIN);
+});
