@@ -70,7 +70,7 @@ export class RecordChangeWatcher {
     const before = this.#records;
     const after = this.#seen.keys.records();
     this.#records = after;
-    if (before === undefined || this.#stopped) return;
+    if (before === undefined) return;
     await eachNews(before, after, (news) => this.#take(news));
     if (!this.#telling) void this.#tell();
   }

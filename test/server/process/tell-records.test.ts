@@ -214,3 +214,37 @@ it("keys that are read only after the start are no change", async () => {
   await eventually(() => assert.equal(marked.length, 1));
   watcher.stop();
 });
+
+it("a change that comes while others are asked about waits its turn, and is asked about once", async () => {
+  let records = recordsFrom([{ id: "a" }, { id: "b" }]);
+  let changed = () => {};
+  const marked: string[] = [];
+  const first = Promise.withResolvers<boolean>();
+  const watcher = new RecordChangeWatcher({
+    keys: {
+      ready: true,
+      records: () => records,
+      onChange: (heard) => {
+        changed = heard;
+      },
+    },
+    quotas: {
+      markFirst: (marker) => (marked.push(marker) === 1 ? first.promise : Promise.resolve(true)),
+    },
+    log: createLog({ write: () => {} }, "info"),
+  });
+  records = recordsFrom([{ id: "a", plan: "pro" }, { id: "b" }]);
+  changed();
+  await eventually(() => assert.equal(marked.length, 1));
+  records = recordsFrom([
+    { id: "a", plan: "pro" },
+    { id: "b", plan: "pro" },
+  ]);
+  changed();
+  for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(marked.length, 1);
+  first.resolve(true);
+  await eventually(() => assert.equal(new Set(marked).size, 2));
+  assert.equal(marked.length, 2);
+  watcher.stop();
+});

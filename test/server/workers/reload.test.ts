@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { freshMetrics } from "../../admin/scrape.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
@@ -86,6 +87,7 @@ describe("a reload of several processes", () => {
     );
     await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
     await allTold(100_000, crew, key);
+    await eventually(() => assert.ok(!isAlive(stuck as number), "its drain is over"));
     assert.equal((await crew.reload()).status, 200);
     const samples = await freshMetrics(crew.adminUrl);
     const reloads = (result: string) =>

@@ -24,6 +24,7 @@ beforeAll(async () => {
 afterAll(() => redis.close());
 
 type Opened = Pick<Change, "drain" | "level"> & {
+  readonly heard?: (line: Readonly<Record<string, unknown>>) => void;
   readonly count?: number;
   readonly upstream?: string;
   readonly variables?: Readonly<Record<string, string>>;
@@ -31,7 +32,8 @@ type Opened = Pick<Change, "drain" | "level"> & {
 
 /** A pool of one worker on a real Redis. `killed` ends the worker and waits for the next one. */
 async function openPool(opened: Opened = {}) {
-  const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...change } = opened;
+  const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
+  const { heard = () => {}, ...change } = rest;
   const folder = await openFolder(redis, upstream);
   await folder.write({ workers: 2, ...change });
   const loaded = await loadConfig(folder.file, {});
@@ -43,6 +45,7 @@ async function openPool(opened: Opened = {}) {
     const { time: _, ...one } = JSON.parse(line) as Record<string, unknown>;
     told.push(one);
     if (one.msg === "worker_serves") pids.push(Number(one.pid));
+    heard(one);
   };
   const pool = new WorkerPool(loaded.config, {
     count,
@@ -201,10 +204,34 @@ it("a worker that refuses what another has taken is named, and replaced by one t
 
 it("a worker that has ended is forgotten", async () => {
   await using house = await openPool();
-  const held = () => queryObjects(WorkerProcess, { format: "count" });
-  const before = held();
+  const isAlone = () => assert.equal(queryObjects(WorkerProcess, { format: "count" }), 1);
+  // Those of other tests go first.
+  await eventually(isAlone);
   await house.killed();
-  await eventually(() => assert.ok(held() <= before, `${held()} of ${before}`));
+  await eventually(isAlone);
+});
+
+it("a pool that ends starts no worker in the place of one that was lost before", async () => {
+  const house = await openPool({
+    heard: ({ msg }) => {
+      if (msg === "worker_lost") void house.pool.kill();
+    },
+  });
+  process.kill(house.pid(), "SIGKILL");
+  await eventually(() => assert.equal(house.told.at(-1)?.msg, "worker_lost"));
+  // The other would start at once.
+  await sleep(100);
+  assert.equal(house.pool.restarts, 0);
+  await house[Symbol.asyncDispose]();
+});
+
+it("a worker that does not end is killed at the deadline of the pool", async () => {
+  await using house = await openPool();
+  process.kill(house.pid(), "SIGSTOP");
+  const stopped = house.pool.stop(500);
+  assert.equal(await Promise.race([stopped, sleep(200, "waits")]), "waits");
+  await eventually(() => assert.ok(!isAlive(house.pid())));
+  await stopped;
 });
 
 it("a pause before a lost worker is replaced begins with the sixth in a minute, and ends at 30 s", () => {
