@@ -101,6 +101,33 @@ describe("a metric", () => {
     ]);
   });
 
+  it("of each request has the table that is named for it", () => {
+    const counting = createMetricsRecorder();
+    const { tallies } = counting;
+    const tables = {
+      http_requests_total: tallies.requests,
+      decisions_total: tallies.decisions,
+      charged_total: tallies.charged,
+      forwards_total: tallies.forwards,
+      auth_failures_total: tallies.failures,
+      refusals_total: tallies.refusals,
+      deprecated_requests_total: tallies.deprecated,
+      observed_refusals_total: tallies.observed,
+      meter_units_total: tallies.meterUnits,
+      config_reloads_total: tallies.reloads,
+    };
+    const names = Object.keys(tables) as (keyof typeof tables)[];
+    for (const [i, name] of names.entries()) {
+      const { labelNames } = tables[name];
+      tables[name].cell(...labelNames).value += i + 1;
+    }
+    const rows = told(UNWATCHED, counting);
+    for (const [i, name] of names.entries()) {
+      const labels = Object.fromEntries(METRICS[name].labels.map((label) => [label, label]));
+      assert.deepEqual(rows[name]?.at(-1), [labels, i + 1]);
+    }
+  });
+
   it("of a count tells the table that is counted in", () => {
     const counting = createMetricsRecorder();
     counting.turnedAway("address");

@@ -15,7 +15,10 @@ it("every line of a refusal that is known from memory has its windows, not the f
   const log = createLog({ write: (line) => told.push(JSON.parse(line).windows) }, "info");
   const [day, month] = [
     [["day", 10, 10, 1_790_000_000]],
-    [["month", 99, 99, 1_790_000_000]],
+    [
+      ["day", 3, 10, 1_790_000_000],
+      ["month", 99, 99, 1_790_000_000],
+    ],
   ] as const;
   const lines = [day, month, day, month];
   for (const windows of lines) log.request({ ...REFUSED, windows, by: "memory" });

@@ -15,6 +15,13 @@ describe("a tally", () => {
     );
   });
 
+  it("tells a label that is empty, or the number 0, as it is", () => {
+    const tally = new MetricVec(["a", "b"], 10, newCounterCell);
+    tally.cell("", 0).value = 2;
+    assert.deepEqual([...tally.entries()], [[{ a: "", b: 0 }, { value: 2 }]]);
+    assert.equal(tally.cell("", 0).value, 2);
+  });
+
   it("has as much room as it may, although what overflowed elsewhere came first", () => {
     const told = (first: (tally: MetricVec<{ value: number }>) => void) => {
       const tally = new MetricVec(["a"], 4, newCounterCell);

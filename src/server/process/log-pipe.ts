@@ -206,7 +206,7 @@ class Pipe implements LogPipe {
    */
   #failed(error: Error, filled: FilledChunk): void {
     const code = "code" in error ? error.code : undefined;
-    const isDisk = this.#blocks && DISK_FAILURES.has(code);
+    const isDisk = DISK_FAILURES.has(code);
     if (isDisk) this.#fullSinceMs ??= performance.now();
     const heldMs = performance.now() - (this.#fullSinceMs ?? performance.now());
     const isSlow = code === "EAGAIN" || code === "EINTR";

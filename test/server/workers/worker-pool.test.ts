@@ -309,6 +309,7 @@ it("a worker that is lost is told with its end, and its successor neither counts
   await using house = await openPool();
   assert.equal(house.pool.serving, 1);
   assert.deepEqual(house.pool.health, { ok: true });
+  assert.equal(house.pool.checks.length, 1, "from the instant on at which it serves");
   let servingMost = 0;
   process.kill(house.pid(), "SIGKILL");
   await eventually(() => assert.equal(house.pool.serving, 0));
