@@ -156,9 +156,7 @@ class MeteredConnection {
   }
 
   #giveUp(): void {
-    if (this.#given) return;
     this.#given = true;
-    this.#ahead.length = 0;
     if (this.#socket.isPaused()) this.#socket.resume();
   }
 }

@@ -20,7 +20,9 @@ async function openHeld(rest: string) {
   const server = createServer();
   let held: (() => void) | undefined;
   let isLet = false;
+  let requests = 0;
   server.on("request", (_request, response) => {
+    requests += 1;
     if (isLet) response.end();
     else held = () => response.end();
   });
@@ -44,6 +46,7 @@ async function openHeld(rest: string) {
   return {
     ...{ client, socket, errors, closed },
     got: () => got,
+    requests: () => requests,
     /** Answers the request that is held, and waits until the next one is. */
     answerOne: async () => {
       const first = held;
@@ -99,4 +102,13 @@ it("what a client has sent after a refusal is read to its end, though more waite
   held.client.end();
   await held.closed;
   assert.deepEqual(held.errors, []);
+});
+
+it("what a client sent ahead before it left is no request any more", async () => {
+  await using held = await openHeld(REQUEST.repeat(3));
+  await eventually(() => assert.equal(held.socket.bytesRead, 4 * REQUEST.length));
+  held.client.resetAndDestroy();
+  await eventually(() => assert.ok(held.socket.closed));
+  for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(held.requests(), 1);
 });
