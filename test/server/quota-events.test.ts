@@ -52,6 +52,7 @@ it("a limit is told once, although units were taken back and it is reached again
   assert.deepEqual(toldOf(8, { loweredFrom: 7 }), [80]);
   assert.deepEqual(toldOf(10, { loweredFrom: 9 }), [100]);
   assert.deepEqual(toldOf(10, { loweredFrom: 10 }), []);
+  assert.deepEqual(toldOf(1, { limit: 1 }), [100], "nothing was taken back");
 });
 
 it("a limit is told of an account whose request the store admitted, and of no other", () => {

@@ -63,6 +63,12 @@ describe("Compiled code of several processes", () => {
     assert.deepEqual([pauses.length, growths.length], [3, 3], "of each process, with the settings");
   });
 
+  it("is kept nowhere where no folder can be made, and the gateway serves", async () => {
+    const env = { TMPDIR: join(root, "missing"), NODE_COMPILE_CACHE: "" };
+    await using gateway = await openCrew(redis, { workers: 2 }, undefined, { env });
+    assert.equal(gateway.pids().length, 2);
+  });
+
   it("goes with its folder when the process that watches is killed", async () => {
     await using gateway = await crew("");
     assert.equal((await readdir(temporary)).length, 1);

@@ -94,9 +94,12 @@ describe.concurrent("requests under way", () => {
       const asked = Array.from({ length: 8 }, () => get(`${crew.url}/v1/animals`, key));
       await eventually(() => assert.equal(crew.backend.seen.length, asked.length));
       const failed = workers === 1 ? [crew.gateway.pid] : crew.pids();
+      const startMs = performance.now();
       for (const pid of failed) process.kill(pid, "SIGUSR2");
       const outcomes = await Promise.all(asked);
       assert.deepEqual([...new Set(outcomes.map(({ status }) => status))], [0]);
+      const tookMs = Math.max(...outcomes.map(({ endedMs }) => endedMs)) - startMs;
+      assert.ok(tookMs > 4_900 && tookMs < 25_000, `${tookMs} ms`);
       await eventually(() => assert.ok(!failed.some(isAlive)));
       const lines = () => crew.gateway.lines().filter(({ msg }) => msg === "request");
       await eventually(() => assert.equal(lines().length, asked.length));

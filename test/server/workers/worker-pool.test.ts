@@ -176,6 +176,19 @@ it("a configuration at which two workers end is refused, and the third never get
   assert.equal(pool.restarts, 2);
 });
 
+it("a level of the log that a reload brings is that of the workers", async () => {
+  await using house = await openPool();
+  const { pool, config } = house;
+  const ask = (path: string) => get(`${pool.urls.production}${path}`, "no key");
+  for (const level of ["warn", "info"] as const) {
+    const { applied } = await pool.reload({ ...config, log: { ...config.log, level } });
+    assert.equal(applied, true);
+    await ask(`/v1/${level}`);
+  }
+  await eventually(() => assert.match(house.lines.join(""), /"path":"\/v1\/info"/));
+  assert.doesNotMatch(house.lines.join(""), /"path":"\/v1\/warn"/);
+});
+
 /** A worker that got a SIGUSR2 refuses each configuration. */
 const REFUSES_AT_RELOAD = `process.on("SIGUSR2", () => {
   const { emit } = process;
