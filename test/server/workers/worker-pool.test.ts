@@ -218,7 +218,7 @@ it("a worker that refuses what another has taken is named, and replaced by one t
 it("a worker that has ended is forgotten", async () => {
   await using house = await openPool();
   const isAlone = () => assert.equal(queryObjects(WorkerProcess, { format: "count" }), 1);
-  // Those of other tests go first.
+  // Objects of earlier tests are collected at some time.
   await eventually(isAlone);
   await house.killed();
   await eventually(isAlone);
