@@ -101,7 +101,7 @@ test("crowds at another listener and at the admin listener leave a listener its 
   for (let i = 0; i < CLIENTS; i++) answers.push(await sendRequest(served.port, { key: KEY }));
   for (const { status } of each(answers)) assert.equal(status, 200);
   assert.equal(await served.counted(), CLIENTS);
-  const limited = served.said.find(({ msg }) => msg === "connections_limited");
-  assert.equal(limited?.connections, Math.floor((0.8 * FILES) / Object.keys(environments).length));
+  const limited = await served.running.line(({ msg }) => msg === "connections_limited");
+  assert.equal(limited.connections, Math.floor((0.8 * FILES) / Object.keys(environments).length));
   for (const socket of crowds.flat()) socket.destroy();
 });

@@ -52,11 +52,11 @@ const REFRESH_MS_MAX = 10_000;
 const IDENTITY_MS_MAX = 5_000;
 
 /**
- * Makes the running gateway read the key records now. Resolves to false if it cannot be asked, does
- * not take the token or does not reply in time: then it reads them by itself within a second.
+ * Makes the running gateway read the key records now. Resolves to false if it is there but does
+ * not take the token, or does not reply in time: then it reads them by itself within a second.
  */
 export async function refreshGateway({ admin }: AdminConfig): Promise<boolean> {
-  if (admin === undefined || admin.listen.port === 0) return false;
+  if (admin === undefined || admin.listen.port === 0) return true;
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
   const { token } = admin;
   return exchange(url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(

@@ -46,7 +46,7 @@ export async function withKeys(
 }
 
 const LATER =
-  "No gateway has said in time that it has read this change: it takes effect within a second";
+  "The gateway has not said in time that it has read this change: it takes effect within a second";
 
 async function openRecords({ config, isRemote }: Reached, terminal: Terminal): Promise<KeyStore> {
   if (isRemote) {
