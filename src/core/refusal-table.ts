@@ -216,7 +216,7 @@ export const REFUSALS = {
     closes: false,
     fields: ["Retry-After"],
     message: "The rate limit store is unavailable: retry shortly",
-    when: "The store is away under `onStoreFailure: deny`, this gateway's [share](store.md#shares) of a limit is used up, or there is no copy of the key records yet",
+    when: "The store is away under `onStoreFailure: deny`, this gateway's share of a limit is used up, or there is no copy of the key records yet",
   },
   plan_missing: {
     status: 503,

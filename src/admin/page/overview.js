@@ -119,15 +119,19 @@ function drawRefused(element, { refused }) {
 }
 
 function tilesOf(figures, sample) {
-  const { answered, ownAnswers, bans, plans } = figures;
+  const { answered, ownAnswers, bans } = figures;
   const sum = (numbers, from = 0) =>
     Object.entries(numbers).reduce((all, [status, value]) => all + (status >= from ? value : 0), 0);
-  const total = (name) => plans.reduce((all, plan) => all + plan[name], 0);
   const since = (value) => `${count(value)} since the start`;
   return [
     tile("requests", "Requests a second", perSecond(sample?.requests), since(sum(answered))),
     tile("refused", "Refused a second", perSecond(sample?.refused), since(sum(ownAnswers, 400))),
-    tile("limited", "Over quota or banned", perSecond(sample?.limited), since(total("refused"))),
+    tile(
+      "limited",
+      "Over quota or banned",
+      perSecond(sample?.limited),
+      since(ownAnswers[429] ?? 0),
+    ),
     tile("failed", "Answered 5xx a second", perSecond(sample?.failed), since(sum(answered, 500))),
     tile(
       "bans",

@@ -59,7 +59,7 @@ describe("the numbers of the page", () => {
       );
       const own = sum("tollgate_http_requests_total", /source="gateway"/);
       assert.equal(numbersIn(await tile(page, "refused")).at(-1), own);
-      const limited = sum("tollgate_decisions_total", /"refused"/);
+      const limited = sum("tollgate_http_requests_total", /code="429",source="gateway"/);
       assert.equal(numbersIn(await tile(page, "limited")).at(-1), limited);
       const charged = sum("tollgate_charged_total");
       assert.deepEqual(numbersIn(await tile(page, "charged")), [

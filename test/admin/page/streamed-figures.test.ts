@@ -71,7 +71,7 @@ describe("the overview", () => {
           ["Refused a second, all 2 gateways", "3/s"],
           ["Requests a second", "75/s", "1,750 since the start"],
           ["Refused a second", "11/s", "110 since the start"],
-          ["Over quota or banned", "6/s", "80 since the start"],
+          ["Over quota or banned", "6/s", "60 since the start"],
           ["Answered 5xx a second", "9/s", "90 since the start"],
           ["Bans in force", "4", "25 imposed since the start"],
           ["In flight", "13", "5 of them tunnels"],

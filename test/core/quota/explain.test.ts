@@ -299,6 +299,12 @@ describe("The rule that decided is told in words", () => {
     assert.equal(ruleOf(by), REFUSALS.store_unavailable.when);
   });
 
+  it("is text for a terminal and the page: no code has a link of the documentation in it", () => {
+    for (const code of Object.keys(REFUSALS)) {
+      assert.doesNotMatch(ruleOf({ code, windows: [] }), /\]\(/, code);
+    }
+  });
+
   it("of a code that this version does not know by its name", () => {
     assert.equal(ruleOf({ code: "of_tomorrow" }), "of_tomorrow");
     assert.equal(ruleOf({ code: "toString", why: "so" }), "toString: so");
