@@ -116,7 +116,7 @@ export function parseRedisUrl(text: string): ParseResult<RedisUrl> {
   const match = REDIS.exec(text);
   if (match === null)
     return {
-      why: "write memory, redis://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
+      why: "write redis://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT",
     };
   const [, scheme, engine, login, authority = "", path = ""] = match;
   const kind = (engine ?? "redis") as RedisUrl["kind"];

@@ -85,7 +85,7 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
       ],
       [
         ["--redis", "localhost"],
-        /^Cannot use --redis: write memory, redis:\/\/HOST:PORT, redis\+s/,
+        /^Cannot use --redis: write redis:\/\/HOST:PORT, redis\+s/,
       ],
       [
         ["--gateways", "16", "--seconds", "86400", "--redis", "memory"],
