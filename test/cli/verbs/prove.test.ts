@@ -83,10 +83,7 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
         ["--break", "all"],
         /^Cannot use --break "all": it must be one of limit, retry-after, forward, late, cost, history, settle/,
       ],
-      [
-        ["--redis", "localhost"],
-        /^Cannot use --redis: write redis:\/\/HOST:PORT, redis\+s/,
-      ],
+      [["--redis", "localhost"], /^Cannot use --redis: write redis:\/\/HOST:PORT, redis\+s/],
       [
         ["--gateways", "16", "--seconds", "86400", "--redis", "memory"],
         /^Cannot use --redis: the memory of one process is no Redis/,
