@@ -45,7 +45,7 @@ export class RecordChangeWatcher {
   #waiting: RecordEvent[] = [];
   readonly #comparing = new SerialQueue();
   #telling = false;
-  #stopped = false;
+  readonly #stopping = new AbortController();
   #dropped = 0;
 
   constructor(seen: RecordChangeSources) {
@@ -63,7 +63,7 @@ export class RecordChangeWatcher {
   }
 
   stop(): void {
-    this.#stopped = true;
+    this.#stopping.abort();
   }
 
   async #compare(): Promise<void> {
@@ -82,7 +82,8 @@ export class RecordChangeWatcher {
 
   async #tell(): Promise<void> {
     this.#telling = true;
-    while (this.#waiting.length > 0 && !this.#stopped) {
+    const { signal } = this.#stopping;
+    while (this.#waiting.length > 0 && !signal.aborted) {
       const some = this.#waiting.slice(0, MARKS_AT_ONCE);
       try {
         const first = await Promise.all(some.map((news) => this.#isFirst(news)));
@@ -92,7 +93,7 @@ export class RecordChangeWatcher {
         }
       } catch {
         // The store is unreachable. The gateway that sets the marker later logs them.
-        await pause(AGAIN_MS, undefined, { ref: false });
+        await pause(AGAIN_MS, undefined, { ref: false, signal }).catch(() => {});
       }
     }
     this.#telling = false;
