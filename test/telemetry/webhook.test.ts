@@ -146,7 +146,8 @@ describe("the pauses of a webhook", () => {
     await using receiver = await startWebhookReceiver();
     receiver.status = 503;
     const settings = { ...all, url: receiver.url };
-    const webhook = new Webhook(settings, Date.now);
+    const told: (string | undefined)[] = [];
+    const webhook = new Webhook(settings, Date.now, (why) => told.push(why));
     webhook.take(event("first"));
     await eventually(() => assert.ok(pausesMs.includes(8_000)));
     webhook.reconfigure(undefined);
@@ -156,6 +157,8 @@ describe("the pauses of a webhook", () => {
     const retries = () => pausesMs.slice(before).filter((ms) => ms !== 100);
     await eventually(() => assert.ok(retries().length >= 2));
     assert.deepEqual(retries().slice(0, 2), [1_000, 2_000]);
+    const why = "the receiver answered 503";
+    assert.deepEqual(told, [why, why], "what is said of it begins again as well");
     webhook.close();
   });
 
@@ -173,6 +176,45 @@ describe("the pauses of a webhook", () => {
     await eventually(() => assert.equal(right.received.length, 1));
     assert.deepEqual([wrong.tries, webhook.dropped], [3, 0]);
     webhook.close();
+  });
+
+  it("are none between messages while more events wait", async () => {
+    await using receiver = await startWebhookReceiver();
+    const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
+    for (let i = 0; i < 250; i++) webhook.take(event(`a_${i}`));
+    await eventually(() => assert.equal(receiver.received.length, 3));
+    assert.deepEqual(pausesMs, [100, 0, 0]);
+    webhook.close();
+  });
+
+  it("end with the webhook, and nothing is sent after", async () => {
+    await using receiver = await startWebhookReceiver();
+    let asked = 0;
+    const webhook = new Webhook({ ...all, url: receiver.url }, () => asked++);
+    webhook.take(event("first"));
+    webhook.close();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    assert.deepEqual([pausesMs, asked], [[100], 0], "no message was made");
+  });
+
+  it("do not follow a message that was on its way at the end, and its failure is not told", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 0;
+    let asked = 0;
+    const told: (string | undefined)[] = [];
+    const settings = { ...all, url: receiver.url };
+    const webhook = new Webhook(
+      settings,
+      () => asked++,
+      (why) => told.push(why),
+    );
+    webhook.take(event("first"));
+    await eventually(() => assert.equal(receiver.tries, 1));
+    webhook.close();
+    const before = asked;
+    receiver.drop();
+    await eventually(() => assert.ok(asked > before, "it has seen the end of the message"));
+    assert.deepEqual([told, pausesMs], [[], [100]]);
   });
 
   it("end with a reload that puts the secret right", async () => {
@@ -196,6 +238,7 @@ describe("the pauses of a webhook", () => {
     const webhook = new Webhook({ ...all, url: gone.url }, Date.now);
     webhook.take(event("first"));
     await eventually(() => assert.equal(gone.tries, 1));
+    webhook.take(event("waits"));
     webhook.reconfigure(undefined);
     webhook.reconfigure({ ...all, url: next.url });
     webhook.take(event("second"));

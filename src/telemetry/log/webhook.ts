@@ -82,7 +82,7 @@ export class Webhook {
 
   take(event: WebhookEvent): void {
     const { kinds = [] } = this.#settings ?? {};
-    if (this.#closed || !(kinds.includes("all") || kinds.includes(event.kind))) return;
+    if (!(kinds.includes("all") || kinds.includes(event.kind))) return;
     if (this.#waiting.length + (this.#message?.events ?? 0) >= HELD_MAX) {
       this.#dropped += 1;
       return;
