@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { it } from "vitest";
+import { it, onTestFinished, vi } from "vitest";
 import { postSigned } from "../../src/telemetry/log/signed-post.ts";
 
 const KEY = Buffer.from("a key of the receiver");
@@ -51,6 +51,7 @@ it("a message is posted as it is, with its id, its second and a signature over b
   assert.deepEqual([id, timestamp], ["msg_1", "1790000000"]);
   const signed = createHmac("sha256", KEY).update(`${id}.${timestamp}.${body}`).digest("base64");
   assert.equal(headers["webhook-signature"], `v1,${signed}`);
+  assert.equal(headers.connection, "close");
 });
 
 it.for([
@@ -116,6 +117,16 @@ it("a receiver may listen on a port that browsers block", async () => {
     request.resume().on("end", () => response.writeHead(204).end());
   }, BLOCKED_PORTS);
   assert.equal(await postSigned(receiver, MESSAGE, 0), undefined);
+});
+
+it("a receiver has ten seconds for its answer", async () => {
+  onTestFinished(() => void vi.restoreAllMocks());
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
+  const spied = vi.spyOn(AbortSignal, "timeout").mockImplementation(() => timeout(20));
+  await using receiver = await openReceiver(() => {});
+  const why = await postSigned(receiver, MESSAGE, 0, new AbortController().signal);
+  assert.equal(why, "the receiver did not answer within 10 s");
+  assert.deepEqual(spied.mock.calls, [[10_000]]);
 });
 
 it("a wait for an answer is cut when it is said", async () => {

@@ -71,7 +71,7 @@ async function post(
     const asked = send(url, { method: "POST", headers, agent: false, signal }, (response) => {
       resolve(response.statusCode as number);
       // The body is of no use, and may have no end.
-      response.on("error", () => {}).destroy();
+      response.destroy();
     });
     asked.once("socket", (socket) => {
       socket.once(isSecure ? "secureConnect" : "connect", () => {
