@@ -56,6 +56,8 @@ describe("the line of a request", () => {
 
   it.for([
     ["an instant after the last of a calendar", { decidedAt: LAST_MS + 1_000 }],
+    ["an instant before the first of a calendar", { decidedAt: -LAST_MS - 1_000 }],
+    ["a time after the last of a calendar", { time: LAST_MS + 1_000 }],
     ["a time that is no whole number", { time: 1.5 }],
     ["a decision that there is not", { decision: "maybe" }],
     ["units below 0", { charged: -1 }],
@@ -99,6 +101,16 @@ describe("the line of a request", () => {
     });
   });
 });
+
+it.for(["\u0000", "\b", "\t", "\n", "\f", "\r", "\u007f", "\u009b", "\u00ad", "\u2028", "\u2029"])(
+  "no line has %j in its text as it was written",
+  (character) => {
+    for (const line of [WHOLE, { msg: "event" }]) {
+      const told = parseLoggedLine(JSON.stringify({ ...line, why: `a${character}b` }));
+      assert.ok(told !== undefined && !String(told.why).includes(character), String(told?.why));
+    }
+  },
+);
 
 it("another line is taken with any members, if its time is an instant or absent", () => {
   const parse = (line: object) => parseLoggedLine(JSON.stringify(line));

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { constants } from "node:buffer";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, open, rm, stat, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, open, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -59,6 +60,16 @@ describe("a log read again", () => {
     assert.deepEqual(tally, { lines: 3, requests: 2, damaged: 1, firstDamage: `${file}:2` });
   });
 
+  it("may have a line that is longer than any text, and the next one is told", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "endless.log");
+    await writeFile(file, "");
+    await truncate(file, constants.MAX_STRING_LENGTH + 1);
+    await appendFile(file, `\n${JSON.stringify(REQUEST)}\n`);
+    const tally = await readLogs([file], { request: () => {} });
+    assert.deepEqual(tally, { lines: 2, requests: 1, damaged: 1, firstDamage: `${file}:1` });
+  });
+
   it("has decided requests only with their cost", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "costs.log");
@@ -83,6 +94,10 @@ describe("a log read again", () => {
     assert.ok(requests > 100 && requests < 5_000, String(requests));
     const { lines: read, damaged, firstDamage } = tally;
     assert.deepEqual([read, damaged, firstDamage], [requests, 1, `${file}:${requests + 1}`]);
+    const words = join(folder.path, "words.log");
+    await writeFile(words, "words");
+    const both = await readLogs([words, file], { request: () => {} });
+    assert.deepEqual([both.damaged, both.firstDamage], [2, `${words}:1`]);
   });
 
   it("is told once, however many files of a rotation hold its lines, whole or cut", async () => {

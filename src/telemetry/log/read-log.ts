@@ -153,7 +153,7 @@ async function firstRequestOf(handle: FileHandle): Promise<string | undefined> {
 
 async function isCompressed(handle: FileHandle): Promise<boolean> {
   const magic = await handle.read(Buffer.alloc(2), 0, 2, 0);
-  return magic.bytesRead === 2 && magic.buffer.readUInt16BE() === 0x1f8b;
+  return magic.buffer.readUInt16BE() === 0x1f8b;
 }
 
 function contentOf(
