@@ -72,7 +72,10 @@ function checkKeys({ ok, lost }: ReadinessInputs["keys"]): ReadinessCheck {
  * Passes if any environment has an upstream left. Upstreams that are down are named in any case.
  */
 function ofAll(upstreams: readonly Upstream[]): ReadinessCheck {
-  return judged(upstreams, upstreams.length === 0 || upstreams.some(({ up }) => up));
+  return judged(
+    upstreams,
+    upstreams.some(({ up }) => up),
+  );
 }
 
 /** Passes if each service of the environment has an upstream left. */

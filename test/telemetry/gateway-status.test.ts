@@ -81,6 +81,7 @@ describe("the list of gateways", () => {
       return [{}, null].map((value) => JSON.stringify({ ...STATUS, [name]: value }));
     });
     odd.push(JSON.stringify({ ...STATUS, state: "asleep" }));
+    odd.push(JSON.stringify(STATUS).replace(`${STATUS.started}`, "1e999"));
     const news = [...bad, ...odd].map((status) => ({ status, ageMs: 0 }));
     assert.deepEqual(gatewayReports(news, "a"), []);
     const [kept] = gatewayReports(

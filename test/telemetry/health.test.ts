@@ -88,7 +88,8 @@ describe("the other checks", () => {
   });
 
   it("fail while it drains, and tell the workers only where there are some", () => {
-    assert.equal(readinessChecks(observed({ draining: true })).draining.ok, false);
+    const { draining } = readinessChecks(observed({ draining: true }));
+    assert.deepEqual(draining, { ok: false, why: "shutting down" });
     assert.equal("workers" in readinessChecks(observed({})), false);
     const workers = { ok: false, why: "none serves" };
     assert.deepEqual(readinessChecks(observed({ workers })).workers, workers);
