@@ -10,6 +10,8 @@ export type ReceivedSpan = {
   readonly name: string;
   readonly kind: "SERVER" | "CLIENT" | "INTERNAL";
   readonly failed: boolean;
+  /** Whether its parent is a span of another process, as the sender says. */
+  readonly hasRemoteParent: boolean;
   readonly attributes: Plain;
   readonly resource: Plain;
 };
@@ -19,6 +21,11 @@ export type ReceivedPoint = {
   readonly metric: string;
   readonly unit: string;
   readonly value: number;
+  /** Of a histogram, else undefined. */
+  readonly sum: number | undefined;
+  readonly bounds: readonly number[] | undefined;
+  /** Whether it only grows, as a counter does. */
+  readonly isCounter: boolean;
   readonly attributes: Plain;
   readonly resource: Plain;
 };
@@ -100,6 +107,8 @@ export async function openCollector(port = 0): Promise<Collector> {
   return collector;
 }
 
+/** In the flags of a span, by the protocol of OpenTelemetry. */
+const REMOTE_PARENT = 0x200;
 const KINDS = { 2: "SERVER", 3: "CLIENT" } as const;
 
 function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
@@ -111,6 +120,7 @@ function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
         parentSpanId: span.parentSpanId === "" ? undefined : span.parentSpanId,
         name: span.name,
         kind: KINDS[span.kind as 2 | 3] ?? "INTERNAL",
+        hasRemoteParent: (Number(span.flags) & REMOTE_PARENT) !== 0,
         failed: (span.status as { code?: number } | undefined)?.code === 2,
         attributes: plain(span.attributes),
         resource: plain((one.resource as Wire).attributes),
@@ -123,13 +133,16 @@ function pointsIn({ resourceMetrics }: Wire): ReceivedPoint[] {
   return each(resourceMetrics).flatMap((one) =>
     each(one.scopeMetrics).flatMap(({ metrics }) =>
       each(metrics).flatMap(({ name, unit, ...metric }) => {
-        const { dataPoints } = Object.values(metric).find(
+        const { dataPoints, isMonotonic } = Object.values(metric).find(
           (value) => typeof value === "object" && "dataPoints" in value,
         ) as unknown as Wire;
         return each(dataPoints).map((point) => ({
           metric: name,
           unit: unit ?? "",
           value: Number(point.asDouble ?? point.asInt ?? point.count),
+          sum: point.sum,
+          bounds: point.explicitBounds,
+          isCounter: isMonotonic === true,
           attributes: plain(point.attributes),
           resource: plain((one.resource as Wire).attributes),
         }));

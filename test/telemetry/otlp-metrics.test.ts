@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { it, onTestFinished, vi } from "vitest";
-import { metricReaders } from "../../src/telemetry/metrics/metric-readers.ts";
+import {
+  metricReaders,
+  type ScalarMetricName,
+} from "../../src/telemetry/metrics/metric-readers.ts";
+import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recorder.ts";
 import { openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
 import { openCollector } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
+
+const ownName = (name: string) => `tollgate.${name.replace(/_total$|_seconds$/, "")}`;
 
 it("a collector is told each counter and gauge that /metrics has a value of", async () => {
   await using collector = await openCollector();
@@ -19,7 +25,13 @@ it("a collector is told each counter and gauge that /metrics has a value of", as
   assert.ok(wanted.length > 25, `${wanted.length} metrics`);
   assert.deepEqual(
     [...new Set(collector.points.map(({ metric }) => metric))].toSorted(),
-    wanted.map(([name]) => `tollgate.${name.replace(/_total$|_seconds$/, "")}`).toSorted(),
+    wanted.map(([name]) => ownName(name)).toSorted(),
+  );
+  const counters = collector.points.flatMap(({ metric, isCounter }) => (isCounter ? [metric] : []));
+  const isCounter = (name: string) => METRICS[name as ScalarMetricName].type === "counter";
+  assert.deepEqual(
+    [...new Set(counters)].toSorted(),
+    wanted.flatMap(([name]) => (isCounter(name) ? [ownName(name)] : [])).toSorted(),
   );
 });
 

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { afterEach, it } from "vitest";
 import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+import { DURATION_BUCKETS } from "../../src/telemetry/metrics/metric-vec.ts";
 import { type OtlpExporter, openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
 import type { AttemptFailure, RequestFacts } from "../../src/telemetry/tracing/tracing.ts";
 import { type Collector, openCollector, type ReceivedSpan } from "../support/otlp-collector.ts";
+import { eventually } from "../support/poll.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const PARENT = "b7ad6b7169203331";
@@ -52,6 +54,7 @@ it("a request joins its client's trace, the backend joins the span of its attemp
   const { servers, clients } = await told();
   assert.deepEqual([servers[0]?.traceId, servers[0]?.parentSpanId], [TRACE, PARENT]);
   assert.equal(clients[0]?.parentSpanId, servers[0]?.spanId);
+  assert.ok(servers[0]?.hasRemoteParent && !clients[0]?.hasRemoteParent);
   assert.deepEqual(forward.fields, {
     traceparent: `00-${TRACE}-${clients[0]?.spanId}-01`,
     tracestate: "a=1,b=2",
@@ -96,6 +99,8 @@ it("each attempt after the first has its number, and the address of an attempt h
   for (const target of ["/v1/pets?token=a", "/v1/sk-0123456789/pets", "/v1/pets"]) {
     span.forward({ ...FORWARDED, target, foreignKeys }).end();
   }
+  const origin = "http://user:secret@10.0.0.2";
+  span.forward({ ...FORWARDED, origin, foreignKeys }).end();
   span.end(LINE, FACTS);
   const { clients } = await told();
   assert.deepEqual(
@@ -107,8 +112,25 @@ it("each attempt after the first has its number, and the address of an attempt h
       ["http://10.0.0.1:81/v1/pets", undefined],
       ["http://10.0.0.1:81/v1/sk-…/pets", 1],
       ["http://10.0.0.1:81/v1/pets", 2],
+      ["http://10.0.0.2/v1/pets", 3],
     ],
   );
+});
+
+it("requests and attempts are timed in seconds, in the buckets of /metrics", async () => {
+  const { begin } = await open();
+  const span = begin([]);
+  const forward = span.forward({ ...FORWARDED, foreignKeys: [] });
+  const startMs = performance.now();
+  await eventually(() => assert.ok(performance.now() - startMs > 100));
+  forward.end();
+  span.end({ ...LINE, durationMs: 250 }, FACTS);
+  const { points } = await told();
+  const find = (side: string) => points.find(({ metric }) => metric.startsWith(`http.${side}`));
+  const [server, client] = [find("server"), find("client")];
+  assert.equal(server?.sum, 0.25);
+  assert.ok(Number(client?.sum) > 0.1 && Number(client?.sum) < 90, `${client?.sum}`);
+  for (const one of [server, client]) assert.deepEqual(one?.bounds, DURATION_BUCKETS);
 });
 
 it.for([
@@ -172,6 +194,12 @@ const ERRORS: readonly [string, Partial<AccessLogEntry>, AttemptFailure | undefi
     ["upstream_unreachable", true, 200],
   ],
   ["an answer whose client left", { status: 200 }, "client_gone", ["client_gone", false, 200]],
+  [
+    "an answer whose upload was too long",
+    { status: 200 },
+    "body_too_large",
+    ["client_gone", false, 200],
+  ],
   ["an attempt that failed before a 400", { status: 400 }, "client_gone", [undefined, false, 400]],
 ];
 

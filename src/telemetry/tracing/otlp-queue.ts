@@ -1,4 +1,3 @@
-import { TraceFlags } from "@opentelemetry/api";
 import {
   BatchSpanProcessor,
   type ReadableSpan,
@@ -40,7 +39,6 @@ export class SpanQueue implements SpanProcessor {
   onStart(): void {}
 
   onEnd(span: ReadableSpan): void {
-    if ((span.spanContext().traceFlags & TraceFlags.SAMPLED) === 0) return;
     if (this.#held >= HELD_MAX) {
       this.#dropped += 1;
       return;
