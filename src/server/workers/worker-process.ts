@@ -55,7 +55,6 @@ export class WorkerProcess {
       this.#onServing = resolve;
       this.#onCannot = reject;
     });
-    this.ready.catch(() => {});
     const starting = setTimeout(() => this.#giveUp("it did not start in time"), START_MS_MAX);
     this.ready.catch(() => {}).finally(() => clearTimeout(starting));
     worker.setMaxListeners(LISTENERS_MAX);
@@ -67,9 +66,6 @@ export class WorkerProcess {
       worker.process.once("close", () => {
         this.#lines.end();
         resolve();
-      });
-      worker.process.once("error", () => {
-        if (worker.process.pid === undefined) resolve();
       });
     });
   }

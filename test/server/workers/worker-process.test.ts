@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import cluster from "node:cluster";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it, vi } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
@@ -14,6 +16,24 @@ const PROGRAM = `process.on("message", (heard) => {
   process.stdout.write(JSON.stringify(heard) + "\\n");
 });
 process.send({ hello: true });`;
+/** Starts a worker with no descriptor left, and writes what it hears of it. */
+const STARVED = `import cluster from "node:cluster";
+import { closeSync, openSync } from "node:fs";
+const { WorkerProcess } = await import(process.argv[2]);
+const heard = [];
+const taken = [];
+try {
+  for (;;) taken.push(openSync("/dev/null"));
+} catch {}
+const lost = (_member, why) => heard.push(why);
+const worker = new WorkerProcess(cluster.fork(), {}, { lost });
+worker.stop();
+await worker.ready.catch(({ message }) => heard.push(message));
+await worker.closed;
+for (const one of taken) closeSync(one);
+process.stdout.write(JSON.stringify([...heard, "closed"]), () => process.exit());
+`;
+const SOURCE = join(import.meta.dirname, "../../../src/server/workers/worker-process.ts");
 const CONFIG = { hash: "abc" } as unknown as Config;
 const URLS = { production: "http://127.0.0.1:1" };
 
@@ -76,12 +96,16 @@ describe("a worker", () => {
     assert.equal(one.worker.number, one.process.id);
   });
 
-  it("that was stopped before it said hello gets no configuration", async () => {
-    await using one = started();
-    one.worker.stop();
-    const told = await one.told(2);
-    assert.deepEqual(told, [{ stop: true }, { stop: true }]);
-  });
+  it.for(["stop", "stopAtOnce"] as const)(
+    "that was told to %s before it said hello gets no configuration",
+    async (how) => {
+      await using one = started();
+      one.worker[how]();
+      const told = await one.told(2);
+      assert.deepEqual(told.flatMap(Object.keys).includes("start"), false);
+      assert.deepEqual(told[1], { stop: true });
+    },
+  );
 
   it("is told to stop, and to stop at once", async () => {
     await using one = started();
@@ -112,6 +136,16 @@ describe("a worker", () => {
     await assert.rejects(one.worker.ready, { message });
     await one.worker.closed;
     assert.deepEqual([one.heard.lost.length, one.worker.pid], [1, undefined]);
+  });
+
+  it("that cannot be started for want of descriptors may be stopped, is lost once, and has closed", async () => {
+    const program = join(folder.path, "starved.ts");
+    await writeFile(program, STARVED);
+    const shell = ["-c", `ulimit -n 128 && exec "$0" "$1" "$2"`, process.execPath, program];
+    const { stdout } = await promisify(execFile)("sh", [...shell, SOURCE]);
+    const [lost, ...others] = JSON.parse(stdout);
+    assert.match(lost, /^spawn .* EMFILE$/);
+    assert.deepEqual(others, [`A worker could not start: ${lost}`, "closed"]);
   });
 
   it("that does not serve within a minute is lost and killed, and one that serves is not", async () => {
