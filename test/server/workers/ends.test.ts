@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
@@ -14,22 +13,9 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
-/** Requests under way, each on a connection of its own, so many that no process has them all. */
-const HELD = 60;
-
 /** Resolves once the log has told of the loss of one of two processes, and of another that serves. */
 async function replacementOf(pid: number, { pids }: Crew): Promise<void> {
   await eventually(() => assert.ok(pids().length === 2 && !pids().includes(pid)));
-}
-
-/** Resolves once a process waits for something to happen, and not for a processor. */
-async function isIdle(pid: number): Promise<void> {
-  let looks = 0;
-  await eventually(() => {
-    const [, state] = /\) (\w) /.exec(readFileSync(`/proc/${pid}/stat`, "latin1")) ?? [];
-    looks = state === "S" ? looks + 1 : 0;
-    assert.ok(looks >= 3, `it is ${state}`);
-  });
 }
 
 describe.concurrent("requests under way", () => {
@@ -64,25 +50,6 @@ describe.concurrent("requests under way", () => {
     await crew.gateway.exited;
     // The system may take a moment for what was killed last.
     await eventually(() => assert.ok(!isAlive(stuck)));
-  });
-
-  it("are cut with their lines by a second signal in a process too that was replaced and goes on", async () => {
-    await using crew = await openCrew(redis, { drain: "10m" }, () => {});
-    const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
-    await eventually(() => assert.equal(crew.backend.seen.length, HELD));
-    const [replaced = 0] = crew.pids();
-    process.kill(replaced, "SIGSTOP");
-    assert.equal((await crew.reload()).status, 500);
-    await replacementOf(replaced, crew);
-    process.kill(replaced, "SIGCONT");
-    // The second signal leaves time to write lines, and not to catch up as well.
-    await isIdle(replaced);
-    process.kill(crew.gateway.pid, "SIGTERM");
-    await crew.gateway.line(({ msg }) => msg === "draining");
-    process.kill(crew.gateway.pid, "SIGINT");
-    await crew.gateway.exited;
-    await Promise.all(asked);
-    assert.equal(crew.gateway.lines().filter(({ msg }) => msg === "request").length, HELD);
   });
 
   it.each([1, 2])(

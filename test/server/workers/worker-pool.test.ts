@@ -3,19 +3,18 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { queryObjects } from "node:v8";
-import { afterAll, beforeAll, it } from "vitest";
+import { afterAll, beforeAll, it, onTestFinished } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
-import { loadConfig } from "../../../src/config/load/load.ts";
 import { startGateway } from "../../../src/server/start.ts";
-import { restartDelayMs, WorkerPool } from "../../../src/server/workers/worker-pool.ts";
+import { restartDelayMs } from "../../../src/server/workers/worker-pool.ts";
 import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
-import { createLog } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { type Change, get, issueKeys, openFolder } from "./kit.ts";
+import { get, issueKeys } from "./kit.ts";
+import { type OpenedPool, openPoolOn } from "./pool.ts";
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -23,58 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
-type Opened = Pick<Change, "drain" | "level"> & {
-  readonly heard?: (line: Readonly<Record<string, unknown>>) => void;
-  readonly count?: number;
-  readonly upstream?: string;
-  readonly variables?: Readonly<Record<string, string>>;
-};
-
-/** A pool of one worker on a real Redis. `killed` ends the worker and waits for the next one. */
-async function openPool(opened: Opened = {}) {
-  const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
-  const { heard = () => {}, ...change } = rest;
-  const folder = await openFolder(redis, upstream);
-  await folder.write({ workers: 2, ...change });
-  const loaded = await loadConfig(folder.file, {});
-  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
-  const pids: number[] = [];
-  const lines: string[] = [];
-  const told: Record<string, unknown>[] = [];
-  const write = (line: string) => {
-    const { time: _, ...one } = JSON.parse(line) as Record<string, unknown>;
-    told.push(one);
-    if (one.msg === "worker_serves") pids.push(Number(one.pid));
-    heard(one);
-  };
-  const pool = new WorkerPool(loaded.config, {
-    count,
-    log: createLog({ write }, "info"),
-    onStatus: () => {},
-    lines: (piece) => lines.push(piece),
-    variables,
-  });
-  await pool.open();
-  return {
-    pool,
-    config: loaded.config,
-    /** The ids of the workers that served, the first of them first. */
-    pids,
-    lines,
-    /** The lines of the pool itself. */
-    told,
-    pid: () => pids.at(-1) as number,
-    killed: async () => {
-      const before = pids.length;
-      process.kill(pids.at(-1) as number, "SIGKILL");
-      await eventually(() => assert.equal(pids.length, before + 1));
-    },
-    [Symbol.asyncDispose]: async () => {
-      await pool.kill();
-      await folder[Symbol.asyncDispose]();
-    },
-  };
-}
+const openPool = (opened?: OpenedPool) => openPoolOn(redis, opened);
 
 function movedTo(config: Config, port: number): Config {
   const environments = config.environments.map((one) => {
@@ -236,6 +184,29 @@ it("a pool that ends starts no worker in the place of one that was lost before",
   await sleep(100);
   assert.equal(house.pool.restarts, 0);
   await house[Symbol.asyncDispose]();
+});
+
+it("a pool that ends at once cuts requests with their lines, in a worker too that was replaced and goes on", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  const backend = await startTestUpstream(() => {});
+  onTestFinished(() => backend.close());
+  await using house = await openPool({ count: 2, drain: "10m", upstream: backend.origin });
+  const { pool, config, pids, lines } = house;
+  const asked = Array.from({ length: 60 }, () => get(`${pool.urls.production}/v1/animals`, key));
+  await eventually(() => assert.equal(backend.seen.length, asked.length));
+  const [replaced = 0] = pids;
+  process.kill(replaced, "SIGSTOP");
+  assert.match(
+    (await pool.reload(config)).reasons.join(),
+    /^worker \d+: it did not answer in time$/,
+  );
+  await eventually(() => assert.equal(pids.length, 3));
+  process.kill(replaced, "SIGCONT");
+  const stopped = pool.stop(30_000);
+  pool.stopAtOnce(30_000);
+  await stopped;
+  await Promise.all(asked);
+  assert.equal(lines.join("").match(/"msg":"request"/g)?.length, asked.length);
 });
 
 it("a worker that does not end is killed at the deadline of the pool", async () => {

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { loadConfig } from "../../../src/config/load/load.ts";
+import { WorkerPool } from "../../../src/server/workers/worker-pool.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
+import { eventually } from "../../support/poll.ts";
+import type { TestRedis } from "../../support/redis/redis.ts";
+import { type Change, openFolder } from "./kit.ts";
+
+export type OpenedPool = Pick<Change, "drain" | "level"> & {
+  readonly heard?: (line: Readonly<Record<string, unknown>>) => void;
+  readonly count?: number;
+  readonly upstream?: string;
+  readonly variables?: Readonly<Record<string, string>>;
+};
+
+/** A pool of workers, by default of one, on a real Redis. `killed` ends the worker and waits for the next one. */
+export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
+  const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
+  const { heard = () => {}, ...change } = rest;
+  const folder = await openFolder(redis, upstream);
+  await folder.write({ workers: 2, ...change });
+  const loaded = await loadConfig(folder.file, {});
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
+  const pids: number[] = [];
+  const lines: string[] = [];
+  const told: Record<string, unknown>[] = [];
+  const write = (line: string) => {
+    const { time: _, ...one } = JSON.parse(line) as Record<string, unknown>;
+    told.push(one);
+    if (one.msg === "worker_serves") pids.push(Number(one.pid));
+    heard(one);
+  };
+  const pool = new WorkerPool(loaded.config, {
+    count,
+    log: createLog({ write }, "info"),
+    onStatus: () => {},
+    lines: (piece) => lines.push(piece),
+    variables,
+  });
+  await pool.open();
+  return {
+    pool,
+    config: loaded.config,
+    /** The ids of the workers that served, the first of them first. */
+    pids,
+    lines,
+    /** The lines of the pool itself. */
+    told,
+    pid: () => pids.at(-1) as number,
+    killed: async () => {
+      const before = pids.length;
+      process.kill(pids.at(-1) as number, "SIGKILL");
+      await eventually(() => assert.equal(pids.length, before + 1));
+    },
+    [Symbol.asyncDispose]: async () => {
+      await pool.kill();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
