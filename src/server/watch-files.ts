@@ -51,12 +51,12 @@ export function watchFiles(onSave: () => void): FileWatcher {
       const prints = await printsOf(next);
       seen = new Map([...prints].map(([file, print]) => [file, seen.get(file) ?? print]));
       files = next;
-      const names = new Set(next.map((file) => basename(file)));
+      const names = new Set<string | null>(next.map((file) => basename(file)));
       for (const folder of new Set(next.map((file) => dirname(file)))) {
         try {
           // A log or a state file in the same folder changes all the time.
           const watcher = watch(folder, { persistent: false }, (_event, name) => {
-            if (name === null || names.has(name)) void look();
+            if (names.has(name)) void look();
           });
           watchers.push(watcher.on("error", () => {}));
         } catch {

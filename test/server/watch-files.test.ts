@@ -1,12 +1,30 @@
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import fs, { type FSWatcher, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { appendFile, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
 import { watchFiles } from "../../src/server/watch-files.ts";
 import { openFolder } from "../cli/kit.ts";
+import { provided } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
+
+const linux = provided(process.platform === "linux", "Linux");
+
+/** How many files and folders the system watches for this process. */
+function watchCount(): number {
+  const folder = "/proc/self/fdinfo";
+  const texts = readdirSync(folder).map((name) => {
+    try {
+      return readFileSync(join(folder, name), "latin1");
+    } catch {
+      // The descriptor of the listing itself is closed by now.
+      return "";
+    }
+  });
+  return texts.join("").match(/^inotify wd:/gm)?.length ?? 0;
+}
 
 describe("watching files", () => {
   async function open() {
@@ -94,5 +112,46 @@ describe("watching files", () => {
     writeFileSync(seen.file, "two");
     await seen.watch.setFiles([seen.file, seen.other]);
     await eventually(() => assert.deepEqual(seen.texts, ["two"]));
+  });
+
+  it("has the system watch nothing for files that it follows no more", linux, async () => {
+    await using seen = await open();
+    await using elsewhere = await openFolder();
+    const before = watchCount();
+    assert.ok(before > 0);
+    await seen.watch.setFiles([join(elsewhere.path, "watched.yaml")]);
+    assert.equal(watchCount(), before);
+  });
+
+  it("goes on where the system breaks off a watch", async () => {
+    const watchers: FSWatcher[] = [];
+    const { watch } = fs;
+    fs.watch = ((...args: Parameters<typeof watch>) => {
+      watchers.push(watch(...args));
+      return watchers.at(-1);
+    }) as typeof watch;
+    syncBuiltinESMExports();
+    onTestFinished(() => {
+      fs.watch = watch;
+      syncBuiltinESMExports();
+    });
+    await using seen = await open();
+    assert.equal(watchers.length, 1);
+    watchers[0]?.emit("error", new Error("EPERM"));
+    watchers[0]?.close();
+    await writeFile(seen.file, "two");
+    await eventually(() => assert.equal(seen.saves(), 1));
+  });
+
+  it("looks twice a second where the system tells of nothing", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    await using seen = await open();
+    const later = join(dirname(seen.file), "later", "watched.yaml");
+    await seen.watch.setFiles([later]);
+    await mkdir(dirname(later));
+    await writeFile(later, "two");
+    vi.advanceTimersByTime(500);
+    await eventually(() => assert.equal(seen.saves(), 1), { withinMs: 10_000 });
   });
 });
