@@ -88,3 +88,14 @@ it("records that one process alone cannot read are a failed check of the gateway
     assert.deepEqual([status, checks.keys], [503, { ok: false, why }]);
   }, WITHIN);
 });
+
+it("records that the store has lost are told with the way back", async () => {
+  const client = await redis.client();
+  await using crew = await openCrew(redis);
+  await client.flushall();
+  await eventually(async () => {
+    const { status, checks } = await crew.ready();
+    assert.equal(status, 503);
+    assert.match(checks.keys?.why ?? "", /1 key and 1 account are gone.* tollgate keys import /);
+  }, WITHIN);
+});
