@@ -77,6 +77,17 @@ it("a collector that never answers holds up an end as long as it may, and its sp
   await eventually(() => assert.equal(collector.underWay(), 0), { withinMs: 5_000 });
 });
 
+it("an end that has nothing to send leaves no timer behind", async () => {
+  await using collector = await openCollector();
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = timers();
+  for (let i = 0; i < 20; i++) {
+    await openOtlpExporter(settingsOf(collector), SOURCE, () => {}).close(600_000);
+  }
+  // Others of this process may come and go meanwhile, and not so many.
+  assert.ok(timers() < before + 10, `${timers()}`);
+});
+
 it("a collector that takes nothing is told once, and once that it takes again", async () => {
   await using collector = await openCollector();
   const lines: unknown[] = [];

@@ -74,7 +74,6 @@ export function openChannel(): SupervisorChannel | undefined {
   return {
     send: (message) =>
       new Promise((resolve) => {
-        if (!worker.isConnected()) return resolve();
         worker.send(message, undefined, undefined, () => resolve());
       }),
     onMessage: (listener) => {

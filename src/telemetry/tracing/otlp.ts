@@ -85,7 +85,6 @@ export function openOtlpExporter(
   const reader = new PeriodicExportingMetricReader({
     exporter: new OTLPMetricExporter(urlFor("v1/metrics")),
     exportIntervalMillis: METRICS_MS,
-    exportTimeoutMillis: METRICS_MS,
   });
   const meters = new MeterProvider({ resource, readers: [reader] });
   const meter = meters.getMeter("tollgate", teller.version);
