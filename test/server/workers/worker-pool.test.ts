@@ -8,6 +8,7 @@ import type { Config } from "../../../src/config/config.ts";
 import { startGateway } from "../../../src/server/start.ts";
 import { restartDelayMs } from "../../../src/server/workers/worker-pool.ts";
 import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { isAlive } from "../../support/is-alive.ts";
