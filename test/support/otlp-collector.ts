@@ -21,7 +21,7 @@ export type ReceivedPoint = {
   readonly metric: string;
   readonly unit: string;
   readonly value: number;
-  /** Of a histogram, else undefined. */
+  /** The sum of a histogram; undefined for any other metric. */
   readonly sum: number | undefined;
   readonly bounds: readonly number[] | undefined;
   /** Whether it only grows, as a counter does. */

@@ -234,7 +234,7 @@ function gatewayOf(
     deprecatedCalls: ({ environment, account }) => notebook.callsOf(environment, account),
     onTurnedAway: (why) => counting.turnedAway(why),
     onWithoutStore: (answer) => {
-      counting.decidedWithoutStore(answer === "unavailable" ? "deny" : inForce().onStoreFailure);
+      counting.decidedWithoutStore(inForce().onStoreFailure);
       if (answer === "share") counting.shareRefused();
     },
     onAnswer: (consumer, answer, cost) => {

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import { afterAll, beforeAll, it, onTestFinished } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/load/load.ts";
 import { startGateway } from "../../../src/server/start.ts";
 import { restartDelayMs } from "../../../src/server/workers/worker-pool.ts";
 import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
@@ -14,7 +15,7 @@ import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { get, issueKeys } from "./kit.ts";
+import { get, issueKeys, openFolder } from "./kit.ts";
 import { type OpenedPool, openPoolOn } from "./pool.ts";
 
 let redis: TestRedis;
