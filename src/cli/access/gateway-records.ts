@@ -1,14 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
-import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
+import type { Records } from "../../core/keys/records.ts";
 import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.ts";
-import {
-  type KeyStore,
-  NO_TROUBLES,
-  type RecordEdit,
-  type RecordsIdentity,
-  type RecordTroubles,
-} from "../../stores/keys/key-store.ts";
+import type { CommandKeys, RecordEdit, RecordsIdentity } from "../../stores/keys/key-store.ts";
 import { fetchAdmin, fetchAdminText } from "./admin-client.ts";
 
 /**
@@ -22,14 +16,13 @@ const PAUSE_MAX_MS = 200;
  * them are fetched once. A change sends only the changed records, and the gateway refuses it unless
  * they are still as they were. Rejects in words if the gateway cannot be asked.
  */
-export async function openGatewayRecords(config: Config, now: () => number): Promise<KeyStore> {
+export async function openGatewayRecords(config: Config, now: () => number): Promise<CommandKeys> {
   const store = new GatewayRecords(config, now);
   await store.refresh();
   return store;
 }
 
-class GatewayRecords implements KeyStore {
-  readonly ready = true;
+class GatewayRecords implements CommandKeys {
   readonly #config: Config;
   readonly #now: () => number;
   readonly #listeners: (() => void)[] = [];
@@ -38,14 +31,6 @@ class GatewayRecords implements KeyStore {
   constructor(config: Config, now: () => number) {
     this.#config = config;
     this.#now = now;
-  }
-
-  find(digest: string): KeyRecord | undefined {
-    return this.#records.keys.find((key) => key.digest === digest);
-  }
-
-  account(id: string): AccountRecord | undefined {
-    return this.#records.accounts.find((account) => account.id === id);
   }
 
   records(): Records {
@@ -84,15 +69,6 @@ class GatewayRecords implements KeyStore {
 
   damage(): readonly string[] {
     return [];
-  }
-
-  health(): { readonly ok: boolean } {
-    return { ok: true };
-  }
-
-  /** The gateway reports lost and damaged records itself. */
-  troubles(): RecordTroubles {
-    return NO_TROUBLES;
   }
 
   async identity(): Promise<RecordsIdentity> {

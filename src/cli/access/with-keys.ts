@@ -4,7 +4,7 @@ import type { EditRefusal, EditResult, KeyContext } from "../../core/keys/edit-r
 import { issuedReport } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, type KeyStore, keyContextOf } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type CommandKeys, keyContextOf } from "../../stores/keys/key-store.ts";
 import { curlLine, originOf } from "../framework/curl.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
@@ -21,7 +21,7 @@ import { type Reached, reachGateway } from "./reach.ts";
 export async function withKeys(
   call: Invocation,
   terminal: Terminal,
-  work: (keys: KeyStore, config: Config, ring: KeyContext) => Promise<number>,
+  work: (keys: CommandKeys, config: Config, ring: KeyContext) => Promise<number>,
 ): Promise<number> {
   const reached = await reachGateway(call, terminal);
   if (typeof reached === "number") return reached;
@@ -48,7 +48,10 @@ export async function withKeys(
 const LATER =
   "The gateway has not said in time that it has read this change: it takes effect within a second";
 
-async function openRecords({ config, isRemote }: Reached, terminal: Terminal): Promise<KeyStore> {
+async function openRecords(
+  { config, isRemote }: Reached,
+  terminal: Terminal,
+): Promise<CommandKeys> {
   if (isRemote) {
     const { openGatewayRecords } = await import("./gateway-records.ts");
     return openGatewayRecords(config, terminal.now);
@@ -62,7 +65,7 @@ async function openRecords({ config, isRemote }: Reached, terminal: Terminal): P
  * its TOLLGATE_DATA is not that of this shell (docs/reference/commands.md#one-set-of-records).
  * Undefined if they are the same, or if no gateway can be reached.
  */
-async function otherRecordsError(keys: KeyStore, config: Config): Promise<string | undefined> {
+async function otherRecordsError(keys: CommandKeys, config: Config): Promise<string | undefined> {
   const running = await gatewayRecordsIdentity(config);
   if (running === undefined || config.admin === undefined) return undefined;
   await keys.refresh();
@@ -96,7 +99,7 @@ export async function readRecords(config: Config, terminal: Terminal): Promise<R
 
 /** Edits the newest records. If the edit is refused, stderr says why. */
 export async function withEdit<T>(
-  keys: KeyStore,
+  keys: CommandKeys,
   terminal: Terminal,
   {
     edit,
@@ -118,7 +121,7 @@ export function failWithRefusal(
 }
 
 /** The exit status of a list: it shows whether records could not be read. */
-export function listExitStatus(keys: KeyStore): number {
+export function listExitStatus(keys: CommandKeys): number {
   return keys.damage().length === 0 ? 0 : EXIT_FAILURE;
 }
 

@@ -8,7 +8,7 @@ import { accountReports } from "../../core/keys/record-reports.ts";
 import { anchorDays } from "../../core/quota/calendar.ts";
 import { dayOf, formatDay } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type CommandKeys } from "../../stores/keys/key-store.ts";
 import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { formatCount } from "../framework/table.ts";
@@ -116,7 +116,7 @@ async function isConfirmed(
  * it continues.
  */
 async function setAllOn(
-  keys: KeyStore,
+  keys: CommandKeys,
   ring: KeyContext,
   { on, change, call, terminal }: All,
 ): Promise<number> {

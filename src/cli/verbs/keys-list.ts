@@ -101,7 +101,8 @@ export const keysFind: Verb = {
     const key = await readKeyFromStdin(call, terminal);
     if (key === undefined) return EXIT_USAGE;
     return withKeys(call, terminal, async (keys, config) => {
-      const record = keys.find(digestKey(key));
+      const digest = digestKey(key);
+      const record = keys.records().keys.find((one) => one.digest === digest);
       if (record === undefined) return fail(terminal, EXIT_FAILURE, "This key is not known here");
       const reports = await withLastUsed([record], keys.records(), { config, terminal });
       return showKey(record, reports, { call, terminal });

@@ -53,6 +53,9 @@ export interface KeyStore {
   close(): Promise<void>;
 }
 
+/** The records as commands use them. */
+export type CommandKeys = Omit<KeyStore, "find" | "account" | "ready" | "health" | "troubles">;
+
 /** Records that cannot be used now, and what happened since the start of this process. */
 export type RecordTroubles = {
   /** Records that are gone from a shared store though no command deleted them. */
@@ -91,7 +94,7 @@ export function keyContextOf(
  * are.
  */
 export function applyKeyEdit<T>(
-  keys: KeyStore,
+  keys: Pick<KeyStore, "change">,
   edit: (records: Records) => EditResult<T>,
 ): Promise<EditResult<T>> {
   return keys.change((records) => {

@@ -59,6 +59,7 @@ describe("a key that is made on the page", () => {
     await page.getByRole("button", { name: "Copy" }).click();
     await page.getByText("Copied", { exact: true }).waitFor();
     await page.getByRole("button", { name: "I have stored it" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     await page.getByLabel("Search").focus();
     await page.keyboard.press("Control+V");
     assert.equal(await page.getByLabel("Search").inputValue(), key);

@@ -69,6 +69,8 @@ async function emergency(running: Running, where: readonly string[], options: Ru
   assert.match(jsonOf<{ key: string }>(made).key, /_live_/);
   assert.match((await run("keys", "list")).out, new RegExp(id));
   assert.equal(await ask(), 200);
+  const found = await runVerb(["keys", "find", "-", ...where], { ...options, stdin: key });
+  assert.match(found.out, new RegExp(`^${id}\\n`), found.err);
   const revoked = await runVerb(["keys", "revoke", "-", ...where], { ...options, stdin: key });
   assert.equal(revoked.status, 0, revoked.err);
   assert.equal(await ask(), 401, "the revoked key is refused when the command ends");

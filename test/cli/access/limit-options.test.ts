@@ -52,8 +52,11 @@ describe("the options of an account", () => {
 
   it("--anchor is a number or a mistake, and nothing where it is not given", () => {
     assert.deepEqual([parseAnchorOption(call()), parseAnchorOption(call("15"))], [undefined, 15]);
-    const told = 'Cannot read --anchor as a day of the month from 1 to 31: the value is "x"';
-    assert.equal(parseAnchorOption(call("x")), told);
+    assert.equal(parseAnchorOption(call("999999999")), 999_999_999);
+    for (const text of ["", "x", "x15", "15x", "-1", "1.5", "1000000000"]) {
+      const told = `Cannot read --anchor as a day of the month from 1 to 31: the value is "${text}"`;
+      assert.equal(parseAnchorOption(call(text)), told);
+    }
   });
 
   it("--meta takes a value with =, an empty one too, and each name once", () => {

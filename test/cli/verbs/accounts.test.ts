@@ -108,6 +108,7 @@ describe("accounts", () => {
       [["--plan", "pro"], /Missing ID, or --on PLAN/],
       [["acme", "--on", "free", "--plan", "pro"], /not both/],
       [["acme"], /Nothing to set/],
+      [["acme", "--plan", "pro", "--dry-run"], /^--dry-run goes with --on PLAN\n/],
       [["acme", "--plan", "gold"], /"gold" as it is unknown: expected free, pro/],
       [["--on", "gold", "--plan", "pro"], /"gold" as it is unknown/],
       [["acme", "--limit", "fortnight=1"], /--limit as WINDOW=NUMBER/],
@@ -177,6 +178,8 @@ describe("accounts", () => {
       (await accounts("show", "acme")).out,
       /suspended until 2030-01-01 02:00:00Z: unpaid/,
     );
+    await accounts("suspend", "acme");
+    assert.match((await accounts("show", "acme")).out, /state +suspended\n/);
     assert.equal(jsonOf<Account>(await accounts("resume", "acme", "--json")).state, "active");
     const twice = await accounts("resume", "acme");
     assert.deepEqual([twice.status, twice.err], [1, "Account acme is not suspended\n"]);
