@@ -79,7 +79,7 @@ async function answerOpen(deps: AnswerDeps, method: string, path: string): Promi
     "/metrics": async () => text(METRICS_CONTENT_TYPE, await deps.metrics()),
   };
   const file = await findPageFile(path);
-  const row = Object.hasOwn(rows, path) ? rows[path] : file ? () => file : readinessOf(deps, path);
+  const row = rows[path] ?? (file ? () => file : readinessOf(deps, path));
   if (row === undefined)
     return problemResponse("not_found", "There is nothing here: see / for what is");
   return method === "GET" || method === "HEAD" ? row() : methodNotAllowed(["GET", "HEAD"]);

@@ -73,12 +73,12 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
  * name is refused. Such a listener always has a token.
  */
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
-  const name = /^(\[[0-9a-f:.]+\]|[^:[\]@/\\?#\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
+  const name = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
   const bare = name.replace(/^\[|\]$/g, "");
-  if (LOOPBACK.has(name) || bare === guarded.host.toLowerCase()) return true;
+  if (LOOPBACK.has(name) || bare === guarded.host) return true;
   if (guarded.hosts.includes(name)) return true;
-  return ANY_ADDRESS.has(guarded.host) && guarded.token !== "" && isIP(bare) !== 0;
+  return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;
 }
 
 /**

@@ -23,12 +23,12 @@ export function handleParserErrors(server: Server): void {
   };
   const isAnswering = (socket: Duplex) => {
     const responses = [...(pending.get(socket) ?? [])];
-    return responses.length > 1 || responses.some(({ headersSent }) => headersSent);
+    return responses.some(({ req, headersSent }) => headersSent || req.complete);
   };
   server.prependListener("request", follow);
   server.prependListener("checkExpectation", follow);
   server.on("clientError", (error: ParserError, socket) => {
-    if (error.code === "ECONNRESET" || socket.destroyed) socket.destroy();
+    if (socket.destroyed) socket.destroy();
     else if (isAnswering(socket) || !socket.writable) discard(socket);
     else endWith(socket, answerTo(error));
   });

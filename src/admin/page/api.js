@@ -94,7 +94,7 @@ export class Api {
 async function refusalOf(response) {
   const told = await response.json().catch(() => ({}));
   const { code = "unknown", message = `The gateway answered ${response.status}` } = told;
-  const more = [...(told.mistakes ?? []).map(placed), ...(told.reasons ?? [])];
+  const more = (told.mistakes ?? []).map(placed);
   return new Refusal(response.status, code, [message, ...more].join("\n"));
 }
 

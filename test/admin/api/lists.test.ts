@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { pageResponse } from "../../../src/admin/api/pagination.ts";
+import { pageResponse, rankedId } from "../../../src/admin/api/pagination.ts";
 import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
 
 const FREE = { environment: "production", plan: "free" };
@@ -145,6 +145,12 @@ describe("pages of a list", () => {
     const next = 'X-Total-Count 2000 Link </api/x?after=a-999>; rel="next"';
     assert.deepEqual(pageOf(""), [1_000, next]);
     assert.deepEqual(pageOf("after=a-999"), [1_000, "X-Total-Count 2000"]);
+  });
+
+  it("end where every entry has left the list that stood behind their last one", () => {
+    const [all, query] = [[{ id: rankedId(1, "a-1") }], new URLSearchParams("after=2 a-2")];
+    const { body, fields } = pageResponse(all, { path: "/api/x", query }, (page) => page);
+    assert.deepEqual([body, fields.join(" ")], ["[]", "X-Total-Count 1"]);
   });
 
   it("have every other entry once when their last one leaves the list, or moves to its front", async () => {

@@ -96,6 +96,18 @@ it("a body of one mistake or many names each, and what is expected in its place"
   assert.equal(String(got.json().message).split("; ").length, 20, "no more than twenty");
 });
 
+it("a ban by hand lasts a millisecond at least and 100 years at most", async () => {
+  await using house = await openAdminHouse();
+  assert.equal((await house.ask("POST", "/api/keys", { body: FREE })).status, 201);
+  for (const length of ["0s", "36526d"]) {
+    const got = await house.ask("POST", "/api/bans", { body: { id: "acme", for: length } });
+    const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
+    assert.deepEqual([got.status, got.json().message], [400, message]);
+  }
+  const most = await house.ask("POST", "/api/bans", { body: { id: "acme", for: "36525d" } });
+  assert.equal(most.status, 201);
+});
+
 it("a ban by hand is of the environment of its account", async () => {
   await using house = await openAdminHouse();
   const staging = { ...FREE, environment: "staging" };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -58,6 +58,36 @@ describe("requests that nobody should send", () => {
     assert.equal(await connections(), 1, "what the client still sends is read for a moment");
     await eventually(async () => assert.equal(await connections(), 0));
     client.destroy();
+  });
+
+  it.for(["this is no HTTP\r\n\r\n", "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n"])(
+    "leave the answer to the request before them as it is: %j",
+    async (broken) => {
+      const held = Promise.withResolvers<ServerResponse>();
+      await using server = createServer((_, response) => held.resolve(response));
+      handleParserErrors(server);
+      const seen = Promise.race([once(server, "clientError"), once(server, "connect")]);
+      await once(server.listen(0, "127.0.0.1"), "listening");
+      const { port } = server.address() as AddressInfo;
+      const got = sendRaw(port, `GET / HTTP/1.1\r\nHost: a\r\n\r\n${broken}`);
+      await seen;
+      (await held.promise).end("held");
+      assert.match((await got).bytes.toString(), /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nheld$/s);
+    },
+  );
+
+  it("have one JSON object as their body, in UTF-8", async () => {
+    await using house = await openAdminHouse();
+    const fields = "Host: localhost\r\nContent-Type: application/json\r\n";
+    const head = `POST /api/reload HTTP/1.1\r\n${fields}Authorization: Bearer ${TOKEN}\r\n`;
+    for (const body of ["[]", "null", "1", '"a"', "{", '{"\xff":1}']) {
+      const bytes = Buffer.from(body, "latin1");
+      const got = await sendRaw(house.port, [
+        `${head}Connection: close\r\nContent-Length: ${bytes.length}\r\n\r\n`,
+        bytes,
+      ]);
+      assert.match(got.bytes.toString(), /400 .*The body must be one JSON object, in UTF-8/s, body);
+    }
   });
 
   it("take a body of 64 KiB and refuse one byte more", async () => {

@@ -65,4 +65,10 @@ describe("a connection more than there may be", () => {
     await house.open("/livez");
     assert.equal(first.destroyed, false);
   });
+
+  it("makes room for itself also where many come at once", async () => {
+    await using house = await openSmall();
+    await Promise.all(Array.from({ length: 20 }, () => house.open()));
+    await eventually(async () => assert.equal(await house.connections(), 2));
+  });
 });

@@ -140,20 +140,77 @@ describe("the stream", () => {
   });
 
   it("cuts a reader that takes nothing, and goes on for the others", async () => {
+    let missed = 0;
+    const [slow, quick] = [new Watcher(), new Watcher()];
     const stream = new EventStream({
       ...{ everyMs: 5, watchersMax: 2, token: () => "", begin: () => {} },
-      read: async () => [{ event: "tick", data: "1" }],
+      read: async () => {
+        if (!slow.destroyed) missed += 1;
+        return [{ event: "tick", data: "1" }];
+      },
     });
-    const [slow, quick] = [new Watcher(), new Watcher()];
     slow.writableNeedDrain = true;
     for (const one of [slow, quick]) stream.open({}).stream?.(one as never);
     await eventually(() => slow.destroyed);
+    assert.equal(missed, 16, "the one that finds it cut, after 15");
     assert.equal(slow.written.length, 1, "hello alone");
     assert.ok(quick.written.length > 10);
     assert.equal(quick.destroyed, false);
     stream.close();
     assert.equal(quick.ended, true);
     assert.equal(stream.open({}).status, 503);
+  });
+
+  it("tells each reader at once, and begins again with the first after a time without any", async () => {
+    let begins = 0;
+    const stream = new EventStream({
+      ...{ everyMs: 3_600_000, watchersMax: 2, token: () => "" },
+      begin: () => {
+        begins += 1;
+      },
+      read: async () => [{ event: "tick", data: String(begins) }],
+    });
+    for (const expected of [1, 2]) {
+      const [first, second] = [new Watcher(), new Watcher()];
+      for (const one of [first, second]) {
+        stream.open({}).stream?.(one as never);
+        await eventually(() => one.written.length === 2);
+      }
+      assert.equal(begins, expected);
+      for (const one of [first, second]) one.leave();
+    }
+  });
+
+  it("reads no second time while a reading takes longer than a turn", async () => {
+    const [slow, held] = [new Watcher(), Promise.withResolvers<[]>()];
+    let [turns, readings] = [0, 0];
+    const stream = new EventStream({
+      ...{ everyMs: 1, watchersMax: 1, begin: () => {} },
+      token: () => {
+        turns += 1;
+        return "";
+      },
+      read: () => {
+        readings += 1;
+        return held.promise;
+      },
+    });
+    stream.open({}).stream?.(slow as never);
+    await eventually(() => turns > 5);
+    assert.equal(readings, 1);
+    held.resolve([]);
+    stream.close();
+  });
+
+  it("ends with its listener for a reader that has its answer and no stream yet", () => {
+    const stream = new EventStream({
+      ...{ everyMs: 3_600_000, watchersMax: 1, token: () => "", begin: () => {} },
+      read: async () => [],
+    });
+    const [late, { stream: start }] = [new Watcher(), stream.open({})];
+    stream.close();
+    start?.(late as never);
+    assert.deepEqual([late.ended, stream.clientCount], [true, 0]);
   });
 });
 

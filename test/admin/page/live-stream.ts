@@ -32,10 +32,16 @@ export async function streamTo(page: Page, messages: Messages): Promise<void> {
   });
 }
 
-/** The same over a stream that stays open, so that the page takes them for news. */
-export async function holdStream(page: Page, messages: Messages): Promise<void> {
+/**
+ * The same over a stream that stays open, so that the page takes them for news. Gives what sends it
+ * further ones.
+ */
+export async function holdStream(page: Page, messages: Messages) {
+  let send: (more: Messages) => void = () => {};
   const server = createServer((_request, response) => {
-    response.writeHead(200, { "Content-Type": "text/event-stream" }).write(textOf(messages));
+    send = (more) => void response.write(textOf(more));
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    send(messages);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {
@@ -44,6 +50,7 @@ export async function holdStream(page: Page, messages: Messages): Promise<void> 
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   await page.route("**/api/events", (route) => route.continue({ url }));
+  return (more: Messages) => send(more);
 }
 
 function textOf(messages: Messages): string {

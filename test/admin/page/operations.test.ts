@@ -123,7 +123,9 @@ describe("a dialog", () => {
     const said = page.getByRole("dialog").getByRole("alert");
     await eventually(async () => {
       const text = await textOf(said);
-      assert.ok(text.includes("storePrefix") && text.includes("keys"), text);
+      for (const name of ["storePrefix", "keys"]) {
+        assert.equal(text.split(`${name} `).length, 2, text);
+      }
     });
   });
 });

@@ -217,25 +217,50 @@ describe("figures that follow each other", () => {
     await page.getByText(/ · 4 log lines dropped · /).waitFor();
   });
 
-  it("have the bans read again once, however many changes they tell at once", async () => {
-    const bans = [1, 2, 3, 4].map((edition) => ({ bans: { imposed: 0, inForce: 0, edition } }));
+  it("have the bans read again once, however many changes they tell at once, and only while they are shown", async () => {
+    const told = (edition: number) => {
+      const [bans, checks] = [
+        { imposed: 0, inForce: 0, edition },
+        { [`no${edition}`]: { ok: false } },
+      ];
+      return ["figures", { ...first.figures, bans, checks }] as const;
+    };
     const { page } = await openTab(browser, "about:blank");
     let reads = 0;
     page.on("request", (request) => {
       if (request.url().includes("/api/bans?")) reads += 1;
     });
     await page.clock.install();
-    await holdStream(page, [
-      ["hello", first.hello],
-      ...bans.map((each) => ["figures", { ...first.figures, ...each }] as const),
-    ]);
+    const send = await holdStream(page, [["hello", first.hello], ...[1, 2, 3, 4].map(told)]);
+    const tell = async (edition: number) => {
+      send([told(edition)]);
+      await page.getByText(`no${edition}`).first().waitFor();
+    };
+    const readsLater = async () => {
+      await page.clock.runFor(2_500);
+      await page.evaluate("fetch('/livez').then((response) => response.text())");
+      return reads;
+    };
     await page.goto(`${house.adminUrl}/#/bans`);
     await page.getByText("No account is banned.").waitFor();
-    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.getByText("no4").waitFor();
     assert.equal(reads, 1);
-    await page.clock.runFor(5_000);
-    await page.evaluate("fetch('/livez').then((response) => response.text())");
-    assert.equal(reads, 2);
+    assert.equal(await readsLater(), 2);
+    await tell(5);
+    assert.equal(await readsLater(), 3);
+    const leave = async () => {
+      await page.evaluate("location.hash = '#/plans'");
+      await page.getByRole("heading", { level: 1, name: "Plans" }).waitFor();
+    };
+    await tell(6);
+    await leave();
+    assert.equal(await readsLater(), 3, "what was about to be read is not");
+    await page.evaluate("location.hash = '#/bans'");
+    await page.getByText("No account is banned.").waitFor();
+    assert.equal(reads, 4);
+    await leave();
+    await tell(7);
+    assert.equal(await readsLater(), 4);
   });
 
   it("leave samples of the last 15 minutes alone, and end a stream that cannot be read", async () => {
