@@ -22,8 +22,8 @@ export type RunVerbOptions = {
   readonly stdin?: string;
   /** Somebody sits there and answers every question so, or each of several in order. */
   readonly answer?: string | readonly string[];
-  /** Is told each question. */
-  readonly onQuestion?: (question: string) => void;
+  /** Is told each question, and may do something before it is answered. */
+  readonly onQuestion?: (question: string) => void | Promise<void>;
 };
 
 /** One verb in this process, with an outside world of its own: for the verbs that end by themselves. */
@@ -59,7 +59,7 @@ export async function runVerb(
       answer === undefined
         ? undefined
         : async (question: string) => {
-            onQuestion(question);
+            await onQuestion(question);
             return answers.shift() ?? String(answer);
           },
     process: NO_PROCESS,

@@ -150,7 +150,7 @@ describe("accounts", () => {
     assert.equal((await show("a")).plan, "free");
     const questions: string[] = [];
     const onQuestion = (question: string) => void questions.push(question);
-    const agreed = await runVerb(args, { nowMs: NOW_MS, answer: "Y", onQuestion });
+    const agreed = await runVerb(args, { nowMs: NOW_MS, answer: " Y ", onQuestion });
     assert.deepEqual([agreed.status, agreed.out], [0, "3 accounts are changed\n"]);
     assert.deepEqual(questions, ["Change 3 accounts on plan free? [y/N]: "]);
     await create("--account", "d");
@@ -162,6 +162,22 @@ describe("accounts", () => {
     assert.equal(sure.out, "4 accounts are changed\n");
     const script = await runVerb([...args, "--json"], { nowMs: NOW_MS, answer: "n" });
     assert.deepEqual(jsonOf(script), { changed: 4 });
+  });
+
+  it("set --on leaves what another command has changed since the question", async () => {
+    const limited = ["--limit", "day=5"];
+    for (const name of ["a", "b"]) await create("--account", name, ...limited);
+    const set = ["accounts", "set", "--on", "free", "--config", file, "--plan"];
+    const answered = (plan: string, ...meanwhile: string[]) => {
+      const onQuestion = async () => void (await accounts("set", ...meanwhile));
+      return runVerb([...set, plan], { nowMs: NOW_MS, answer: "y", onQuestion });
+    };
+    const refused = await answered("enterprise", "b", "--no-limits");
+    assert.deepEqual([refused.status, refused.out], [64, ""]);
+    assert.match(refused.err, /plan enterprise without a limit, .* \(account b\)/);
+    const moved = await answered("business", "b", "--plan", "pro");
+    assert.equal(moved.out, "1 account is changed\n");
+    assert.deepEqual([(await show("a")).plan, (await show("b")).plan], ["business", "pro"]);
   });
 
   it("suspend and resume tell the state, which ends by itself where it was told to", async () => {

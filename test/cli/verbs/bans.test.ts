@@ -296,6 +296,8 @@ describe("bans why", () => {
     assert.equal(cause.length, 1);
     await client.hset(cause[0] ?? "", "c", "1000 1 h of another ban");
     assert.equal(jsonOf<Why>(await runVerb(both)).ban?.imposed, null);
+    const { out } = await runVerb(both.filter((word) => word !== "--json"));
+    assert.match(out, /: banned until [^,]+, how is not known; running strikes: /);
     await client.del(cause);
     const lost = jsonOf<Why>(await runVerb(both));
     assert.equal(lost.ban?.imposed, null);

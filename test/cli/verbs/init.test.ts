@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
-import { startTollgate } from "../../support/gateway/processes.ts";
+import { runTollgate, startTollgate } from "../../support/gateway/processes.ts";
 import { provided } from "../../support/needing.ts";
 import { freePorts, jsonOf, openFolder, runVerb } from "../kit.ts";
 
@@ -40,7 +40,7 @@ describe("init", () => {
     const at = (name: string) => ["--config", join(folder.path, name), "--json"];
     const plain = (name: string) => ["--config", join(folder.path, name)];
     const asked = await runVerb(["init", ...plain("asked.yaml")], {
-      answer: ["http://10.0.0.7:80", "acme"],
+      answer: [" http://10.0.0.7:80 ", " acme "],
     });
     assert.equal(asked.status, 0);
     assert.match(
@@ -54,7 +54,7 @@ describe("init", () => {
     assert.match(ofNpx.out, /^ {2}npx tollgate start --config/m);
     const yes = await runVerb(["init", "--yes", ...at("yes.yaml")]);
     assert.equal(jsonOf(yes).upstream, "http://127.0.0.1:3000");
-    const silent = await runVerb(["init", ...at("silent.yaml")]);
+    const silent = await runVerb(["init", ...at("silent.yaml")], { answer: "http://10.0.0.7:80" });
     assert.equal(silent.status, 64);
     assert.match(silent.err, /^Missing --upstream URL: .*--yes\n$/);
     assert.ok(!existsSync(join(folder.path, "silent.yaml")));
@@ -85,6 +85,10 @@ describe("init", () => {
     const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
     const { key } = jsonOf<{ key: string }>(await runVerb([...create, "--config", named]));
     assert.match(key, /^acme_live_/);
+    const piped = join(folder.path, "Zoo", "tollgate.yaml");
+    const given = ["init", "--upstream", "http://127.0.0.1:80", "--config", piped];
+    assert.equal((await runVerb(given)).status, 0);
+    assert.equal(await prefixIn(piped), "zoo");
     const nameless = join(folder.path, "---", "tollgate.yaml");
     assert.equal((await runVerb(["init", "--yes", "--config", nameless])).status, 0);
     assert.equal(await prefixIn(nameless), "key");
@@ -103,6 +107,21 @@ describe("init", () => {
       assert.match(said.err, /^Cannot use ".*" as --key-prefix: [^\n]+\n$/);
       assert.ok(!existsSync(wrong), prefix);
     }
+  });
+
+  it("writes the file that every verb takes, and so names it to none", async () => {
+    await using folder = await openFolder();
+    const inFolder = (...args: string[]) => runTollgate(args, { cwd: folder.path });
+    const { code, stdout } = await inFolder("init", "--yes");
+    assert.equal(code, 0);
+    assert.match(
+      stdout,
+      /^ {2}tollgate keys create --env production --plan free\n {2}tollgate start\n$/m,
+    );
+    await writeFile(join(folder.path, "plans.yaml"), "plans: { free: { minute: 1 } }\n");
+    await writeFile(join(folder.path, "gateway.log"), "");
+    const tried = await inFolder("plans", "try", "plans.yaml", "--log", "gateway.log");
+    assert.equal(tried.code, 0, tried.stderr);
   });
 
   it("replaces no file, and leaves none behind for a backend that it cannot use", async () => {

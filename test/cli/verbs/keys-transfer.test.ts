@@ -74,6 +74,11 @@ describe("keys by stdin", () => {
     const later = jsonOf<Record<string, unknown>>(await keys("", "show", id, "--json"));
     assert.deepEqual([later.from, later.expires], [[], null]);
     assert.equal((await keys("", "set", id)).status, 64);
+    for (const alone of [["--from", "::1"], ["--cap", "day=5"], ["--no-caps"]]) {
+      assert.equal((await keys("", "set", id, ...alone)).status, 0, alone.join(" "));
+    }
+    const last = jsonOf<Record<string, unknown>>(await keys("", "show", id, "--json"));
+    assert.deepEqual([last.from, last.caps], [["::1"], {}]);
     assert.equal((await keys("", "set", id, "--from", "any", "--from", "::1")).status, 64);
     assert.equal((await keys("", "set", "nobody", "--name", "x")).status, 1);
   });
@@ -107,6 +112,12 @@ describe("keys by stdin", () => {
       [one.id, two.id],
     );
     assert.equal(status, 0);
+  });
+
+  it("are imported from no file that is not there, which is 1", async () => {
+    const { status, out, err } = await keys("", "import", join(folder.path, "none.jsonl"));
+    assert.deepEqual([status, out], [1, ""]);
+    assert.match(err, /^Cannot read .*none\.jsonl: /);
   });
 
   it("go from a file to Redis and back with ids, ends and accounts, and no key", async () => {

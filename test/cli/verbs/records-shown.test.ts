@@ -62,6 +62,7 @@ describe("records as people read them", () => {
       "--name",
       "first",
     );
+    assert.deepEqual(await shown("keys", "show", "plain"), await shown("keys", "show", plain));
     assert.deepEqual(await shown("keys", "show", plain), {
       ...{ id: plain, name: "", plan: "free", environment: "production", account: "plain" },
       ...{ limits: "those of the plan", caps: "none", scopes: "none", from: "anywhere" },
@@ -86,8 +87,11 @@ describe("records as people read them", () => {
     nowMs += 7_200_000;
     const table = (await said("keys", "show", "several")).out;
     assert.deepEqual(table.match(/^k_\S+/gm), [short, long]);
-    const { state } = (await shown("keys", "show", short)) as { state?: string };
-    assert.equal(state, "expired 2026-07-15 13:00:00Z");
+    const stateOf = async (key: string) =>
+      ((await shown("keys", "show", key)) as { state?: string }).state;
+    assert.equal(await stateOf(short), "expired 2026-07-15 13:00:00Z");
+    nowMs = NOON;
+    assert.equal(await stateOf(short), "works until 2026-07-15 13:00:00Z");
   });
 
   it("show the terms of an account, and its months only where they begin on another day than the first, or did until now", async () => {

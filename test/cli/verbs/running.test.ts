@@ -3,6 +3,8 @@ import { appendFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 describe("status and reload", () => {
@@ -47,6 +49,25 @@ describe("status and reload", () => {
     assert.equal(code, 0);
     const last = JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
     assert.deepEqual([last.level, last.msg, typeof last.afterMs], ["info", "stopped", "number"]);
+  });
+
+  it("tell a gateway that is not ready by 1, alone and among all", async () => {
+    const redis = await startRedis();
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin, store: redis.url });
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const ask = (...args: string[]) => runVerb(["status", ...args, "--config", file]);
+    await eventually(async () => assert.equal((await ask("--all")).status, 0));
+    await redis.close();
+    await eventually(async () => {
+      const { status, out } = await ask();
+      assert.match(out, /^Tollgate is not ready\n(?:.*\n)* {2}store +FAILS/);
+      assert.equal(status, 1);
+    });
+    const all = await ask("--all");
+    assert.equal(all.status, 1, all.out);
   });
 
   it("reload says that admin is off, and what else reloads", async () => {

@@ -46,6 +46,7 @@ async function usedUp(store: string): Promise<void> {
   assert.deepEqual(await accounts(), ["often", "seldom", "never"], "nearest to a limit first");
   assert.deepEqual(await accounts("--over", "90%"), ["often"]);
   assert.deepEqual(await accounts("--over", "90.5"), []);
+  assert.deepEqual(await accounts("--over", "100%"), []);
   assert.deepEqual(await accounts("--top", "2"), ["often", "seldom"]);
   assert.deepEqual(await accounts("--plan", "free"), ["often", "never"]);
   assert.deepEqual(await accounts("--env", "staging"), []);
@@ -82,7 +83,9 @@ describe("usage of all accounts", () => {
       [["--env", "nowhere"], /Unknown environment "nowhere": expected production, staging/],
       [["--plan", "none"], /Unknown plan "none": expected free, pro/],
       [["--over", "much"], /Cannot read --over as a percentage such as 80%/],
+      [["--over", "1000"], /Cannot read --over as a percentage such as 80%/],
       [["--top", "0"], /Cannot read --top as a number of accounts/],
+      [["--top", "10000000"], /Cannot read --top as a number of accounts/],
       [["acme", "--top", "3"], /--top chooses among all accounts: leave it out, or the ID/],
     ] as const) {
       const said = await runVerb(["usage", ...args, "--config", file]);

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { type Folder, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const AT_S = Date.UTC(2026, 10, 22, 1) / 1_000;
+const OWN = { account: "acme", env: "production", plan: "free" };
+
+/** A request that was refused, without an account. */
+const REFUSED = {
+  ...{ level: "info", time: AT_S * 1_000, id: "r-1", method: "GET", route: "/v1/pets" },
+  ...{ path: "/v1/pets", status: 401, code: "key_invalid", source: "gateway", decision: "none" },
+  ...{ charged: 0, forwards: 0, durationMs: 1, client: "127.0.0.1", msg: "request" },
+};
+
+/** One that was refused for a ban that ends at `untilS`. */
+const bannedRequest = (id: string, untilS: number) => ({
+  ...{ ...REFUSED, ...OWN, id, key: "k", status: 429, code: "key_banned", decision: "refused" },
+  ...{ decidedAt: AT_S * 1_000, cost: 1, strikes: 0, ban: untilS },
+});
+
+const ban = (atS: number, untilS: number, more: object) => ({
+  ...{ level: "warn", time: atS * 1_000, kind: "ban", ...OWN, window: "day", msg: "event" },
+  ...{ until: untilS, offences: 1, ...more },
+});
+
+describe("what only logs tell", () => {
+  let folder: Folder;
+  const says = async (verb: string, ...lines: readonly object[]) => {
+    const [log, file] = [join(folder.path, "gateway.log"), join(folder.path, "tollgate.yaml")];
+    await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    return runVerb([...verb.split(" "), "--log", log, "--config", file]);
+  };
+
+  beforeAll(async () => {
+    folder = await openFolder();
+    await writeConfig(folder);
+  });
+  afterAll(() => folder[Symbol.asyncDispose]());
+
+  it("of a request without windows and configuration has neither, among those of other requests", async () => {
+    const lines = [REFUSED, { ...REFUSED, id: "r-2", path: "/v1/other" }];
+    const { status, out } = await says("explain r-1", ...lines);
+    assert.equal(status, 0);
+    assert.match(out, /^401 key_invalid {2}GET \/v1\/pets\n[^\n]+\n$/);
+  });
+
+  it("of a ban says whether it was earned, imposed or only observed, also of two that end together", async () => {
+    const [earned, byHand, end] = [AT_S - 60, AT_S - 30, AT_S + 3_600];
+    const strikes = { decidedAt: earned * 1_000, strikes: [earned] };
+    const lines = [ban(earned, end, strikes), ban(byHand, end, { imposed: true, reason: "bot" })];
+    const why = await says(
+      "bans why acme",
+      ...lines,
+      ban(AT_S, end, { ...strikes, observed: true, decidedAt: AT_S * 1_000 }),
+    );
+    assert.deepEqual(why.out.match(/^ban .*$/gm), [
+      "ban     2026-11-22 00:59:00Z  until 2026-11-22 02:00:00Z, by the day limit, offence 1",
+      "ban     2026-11-22 00:59:30Z  until 2026-11-22 02:00:00Z, imposed by hand: bot",
+      "ban     2026-11-22 01:00:00Z  only observed, by the day limit, offence 1",
+    ]);
+    for (const [event, text] of [
+      [lines[0], /the strikes that earned|earned/],
+      [lines[1], /by hand: bot/],
+    ] as const) {
+      const { out } = await says("explain r-3", event ?? {}, bannedRequest("r-3", end));
+      assert.match(out, text);
+    }
+  });
+
+  it("is nothing of an account that no line names, and why the store does not tell either is said", async () => {
+    const { status, out, err } = await says("bans why nobody", REFUSED);
+    assert.deepEqual([status, out], [1, ""]);
+    assert.match(err, /admin\.listen/);
+  });
+
+  it("is asked for one request at a time", async () => {
+    const said = await runVerb(["explain", "r-1", "r-2", "--config", join(folder.path, "no.yaml")]);
+    assert.deepEqual([said.status, said.out], [64, ""]);
+    assert.match(said.err, /^Unexpected argument "r-2"\n/);
+  });
+});
