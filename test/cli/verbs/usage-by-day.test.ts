@@ -3,6 +3,7 @@ import { describe, it } from "vitest";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -133,6 +134,35 @@ describe("usage by day", () => {
     const redis = await startRedis();
     try {
       await used(redis.url);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("is one list, with one head, where so many accounts are read in pieces", async () => {
+    const redis = await startRedis();
+    try {
+      await using house = await startTestGateway({
+        config: { store: redis.url, keys: "redis", history: "400d", admin: "off" },
+      });
+      const named = (...args: string[]) => runVerb([...args, "--config", house.file]);
+      const create = ["--env", "production", "--plan", "free", "--count", "501", "--json"];
+      const made = jsonOf<{ key: string; account: string }[]>(
+        await named("keys", "create", ...create),
+      );
+      const asked = [made[0], made[500]].map((one) => one ?? { key: "", account: "" });
+      for (const { key } of asked) {
+        await eventually(async () => assert.equal((await house.ask(key, "/v1/pets")).status, 200));
+      }
+      await house.started.stop();
+      const accounts = asked.map(({ account }) => account);
+      const rows = jsonOf<DayReport[]>(await named("usage", "--days", "2", "--json"));
+      assert.deepEqual(rows.map(({ account }) => account).toSorted(), accounts.toSorted());
+      const csv = (await named("usage", "--days", "2", "--csv")).out.trimEnd().split("\r\n");
+      assert.deepEqual(
+        csv.map((line) => line.split(",")[0]).toSorted(),
+        [...accounts, "account"].toSorted(),
+      );
     } finally {
       await redis.close();
     }
