@@ -150,12 +150,13 @@ describe("usage by day", () => {
       const made = jsonOf<{ key: string; account: string }[]>(
         await named("keys", "create", ...create),
       );
-      const asked = [made[0], made[500]].map((one) => one ?? { key: "", account: "" });
-      for (const { key } of asked) {
+      const keys = new Map(made.map(({ account, key }) => [account, key]));
+      const listed = jsonOf<{ account: string }[]>(await named("accounts", "list", "--json"));
+      const accounts = [listed[0], listed.at(-1)].map((one) => one?.account ?? "");
+      for (const key of accounts.map((account) => keys.get(account) ?? "")) {
         await eventually(async () => assert.equal((await house.ask(key, "/v1/pets")).status, 200));
       }
       await house.started.stop();
-      const accounts = asked.map(({ account }) => account);
       const rows = jsonOf<DayReport[]>(await named("usage", "--days", "2", "--json"));
       assert.deepEqual(rows.map(({ account }) => account).toSorted(), accounts.toSorted());
       const csv = (await named("usage", "--days", "2", "--csv")).out.trimEnd().split("\r\n");
