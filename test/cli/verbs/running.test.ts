@@ -60,6 +60,12 @@ describe("status and reload", () => {
     await gateway.line(({ msg }) => msg === "serving");
     const ask = (...args: string[]) => runVerb(["status", ...args, "--config", file]);
     await eventually(async () => assert.equal((await ask("--all")).status, 0));
+    const client = await redis.client();
+    await eventually(async () => {
+      await client.del("tg:{0}:status");
+      const { status, out } = await ask("--all", "--json");
+      assert.deepEqual([status, out], [1, "[]\n"], "a list of none is not well");
+    });
     await redis.close();
     await eventually(async () => {
       const { status, out } = await ask();
