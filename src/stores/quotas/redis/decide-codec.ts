@@ -132,11 +132,14 @@ export function decodeDecisions(
   return verdicts;
 }
 
+/** Sums are modulo this, as in decide.lua, because larger ones would not be exact. */
+const SUM_BELOW = 2 ** 52;
+
 class Reader {
   readonly #reply: readonly unknown[];
   readonly nowMs: number;
   #at = 0;
-  /** The tag and all numbers so far, added in the order in which the script adds them. */
+  /** The tag and all numbers so far. */
   #sum: number;
   readonly #toldSum: unknown;
   /** The ends of the current windows, computed once for all accounts of the call. */
@@ -163,13 +166,15 @@ class Reader {
   next(): number {
     const value = this.#reply[this.#at++];
     if (typeof value !== "number") throw unreadableFailure(`no number at position ${this.#at}`);
-    this.#sum += value;
+    const sum = this.#sum + value;
+    this.#sum = sum < SUM_BELOW ? sum : (this.#sum + (value % SUM_BELOW)) % SUM_BELOW;
     return value;
   }
 
   /** Throws if the reply is longer, belongs to another call or has a number that was not sent. */
   end(): void {
-    if (this.#at === this.#reply.length && this.#sum === this.#toldSum) return;
+    const sum = (this.#sum + SUM_BELOW) % SUM_BELOW;
+    if (this.#at === this.#reply.length && sum === this.#toldSum) return;
     throw unreadableFailure("it is not the one of this call");
   }
 

@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it, type TestContext } from "vitest";
+import { type Limit, WINDOW_ROWS } from "../../../../src/core/quota/windows.ts";
 import { createHeartbeat } from "../../../../src/stores/quotas/outage/heartbeat.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { decodeDecisions, parseBan } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
 import { watchEviction } from "../../../../src/stores/quotas/redis/store-warnings.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { eventually } from "../../../support/poll.ts";
 import { freePort } from "../../../support/redis/redis.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
@@ -36,6 +40,66 @@ describe("a Redis whose clock begins in 1970", () => {
     assert.deepEqual([await used(), await used()], [1, 2]);
     nowMs = 4 * 86_400_000;
     assert.equal(await used(), 1, "the next week");
+  });
+});
+
+describe("an answer whose numbers add up to more than a number holds exactly", () => {
+  async function clientFor(t: TestContext) {
+    const link = connectRedis({ address: server.address });
+    t.onTestFinished(() => link.close());
+    await link.tried;
+    return createQuotaClient(link, "tg");
+  }
+
+  it("is believed where one account has the largest count that is read, and a larger one is damage", async (t) => {
+    const shared = await clientFor(t);
+    const dayMs = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+    const most = 2 ** 52;
+    for (const counts of [
+      [most],
+      [most - 1, 0, 0],
+      [most, 3, most - 2],
+      [2 ** 53 - 1],
+      [most + 1],
+    ]) {
+      for (const observed of [undefined, true] as const) {
+        const names = counts.map((count, i) => account(`${observed}-${count}-${i}`));
+        for (const [i, name] of names.entries()) {
+          await redis.hset(accountKey("tg", name), "d", `${dayMs} ${counts[i]} 0`);
+        }
+        const limits = observed
+          ? [{ window: "day", limit: Number.MAX_SAFE_INTEGER, observed } as const]
+          : perDay(1e12).limits;
+        const asks = names.map((name) => ({ name, ask: { limits, bans: undefined, requests: 3 } }));
+        const outcomes = await shared.decide(asks);
+        const used = outcomes.map((one) => ("failure" in one ? one.failure : one.windows[0]?.used));
+        const room = (count: number) => Math.max(0, (observed ? most : 1e12) - count);
+        const expected = counts.map((count) => {
+          return count > most ? 3 : count + Math.min(3, room(count));
+        });
+        assert.deepEqual(used, expected, String(counts));
+      }
+    }
+  });
+
+  it("is believed of as many accounts, limits and strikes as go in a call", async (t) => {
+    const shared = await clientFor(t);
+    const lengths = WINDOW_ROWS.map(({ name }) => name);
+    const ofOperations = Array.from({ length: 70 }, (_, i): Limit => {
+      const part = { id: String(1 + Math.floor(i / 7)), name: "one" };
+      return { window: lengths[i % 7] ?? "day", limit: 1e12, part };
+    });
+    const limits: Limit[] = [{ window: "hour", limit: 1 }, ...ofOperations];
+    const bans = { ...DEFAULT_BANS, graceMs: 1, strikes: 1_000 };
+    for (const each of [42, 48, 49, 50, 63, 70]) {
+      const ask = { limits: limits.slice(0, each), bans, requests: 3 };
+      const asks = Array.from({ length: 256 }, (_, i) => ({ name: account(`${each}-${i}`), ask }));
+      for (let calls = 0; calls < 3; calls++) {
+        const failed = (await shared.decide(asks)).filter((outcome) => "failure" in outcome);
+        assert.deepEqual(failed, [], `${each} limits`);
+        await sleep(3);
+      }
+    }
   });
 });
 

@@ -19,7 +19,7 @@ local function lifetime(plan)
   return last - now + SPARE
 end
 
--- Returns the sum of what it tells, or false if nothing was done.
+-- Returns the sum of what it tells, modulo EXACT, or false if nothing was done.
 local function charge(key, requests, plan)
   if plan.apart then return false end
   local fields, rooms, count, kept = plan.fields, plan.rooms, plan.count, plan.kept
@@ -49,7 +49,7 @@ local function charge(key, requests, plan)
     end
     charged = charged + units
     if charged > rooms[i] then return false end
-    total = total + charged
+    total = (total + charged) % EXACT
     counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. ' ' .. charged .. ' 0'
   end
   if call('HLEN', key) ~= held then return false end
@@ -106,11 +106,11 @@ for i = 1, #keys do
   if is_here and not is_here(key) then
     n = at
     out[at] = -1
-    sum = sum - 1
+    sum = (sum + EXACT - 1) % EXACT
   else
     local told = grants and units > 0 and charge(key, units, plan)
     if told then
-      out[at], sum = units, sum + told
+      out[at], sum = units, (sum + told) % EXACT
     else
       if not decide then decide, remember = careful() end
       decide(key, units, plan, grants)

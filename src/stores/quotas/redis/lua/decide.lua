@@ -18,8 +18,8 @@
 --         units were refused already, and may only be strikes
 --         then, of a call without KEYS, the keys: accounts of several buckets that one node of a
 --         Cluster has, those of a bucket in a row; see charge.lua
--- Returns now, then the sum of the tag and of all other numbers of the reply, by which the caller knows
--- the reply of this call, whole; then for each key: -1 for one of which nothing was done, because its bucket, or the hash of
+-- Returns now, then the sum of the tag and of all other numbers of the reply, modulo 2^52, by which the
+-- caller knows the reply of this call, whole; then for each key: -1 for one of which nothing was done, because its bucket, or the hash of
 -- its caps or meters, is not here; otherwise granted, the count of each window, and 0 when all else is as for
 -- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
 -- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
@@ -69,7 +69,7 @@ local function decider()
   local function tell(value)
     n = n + 1
     out[n] = value
-    if type(value) == 'number' then sum = sum + value end
+    if type(value) == 'number' then sum = (sum + value % EXACT) % EXACT end
   end
 
   -- The earliest instant of the next strike: strictly after the grace of the window, and spaced.

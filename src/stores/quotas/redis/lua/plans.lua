@@ -23,7 +23,7 @@ for i = 1, tonumber(ARGV[5]) do
     field, limit, rest, at = match(text, '^(%S+) (%d+)(%S*) ?()', at)
     if not field then break end
     count = count + 1
-    fields[count], limits[count] = field, tonumber(limit)
+    fields[count], limits[count] = field, min(tonumber(limit), EXACT)
     if rest ~= '' then
       local reserved, hold = match(rest, '^-?(%d*)%*?(%d*)$')
       if reserved ~= '' and rooms == limits then rooms = { unpack(limits, 1, count) } end

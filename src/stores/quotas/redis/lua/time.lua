@@ -3,7 +3,9 @@
 -- Follows the rows of all windows, row_of and WINDOW_FIELD, which window-fields.ts writes, and precedes
 -- window.lua.
 
-local EXACT = 9007199254740992
+-- A larger number is damage. Two of these add up exactly, and the client library reads integers exactly
+-- only up to a few less than 2^53.
+local EXACT = 4503599627370496
 local DAY = 86400000
 -- Hashes are kept this long after the last instant that matters, so that a small step of the clock
 -- loses nothing.
