@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { atHost, type LinkOptions, sendOn, subscribeOn } from "./link.ts";
@@ -6,8 +7,10 @@ import {
   toCommandFailure,
   toStoreFailure,
   unreachableFailure,
+  unreadableFailure,
   withTimeout,
 } from "./store-failure.ts";
+import { endConnection, guardReplies } from "./unasked-replies.ts";
 
 /** The last answer of one Sentinel, each address as `host:port`. */
 export type SentinelAnswer = {
@@ -165,6 +168,7 @@ class WatchedSentinel {
     this.#asked = new Redis(options);
     this.#heard = new Redis(options);
     for (const redis of [this.#asked, this.#heard]) {
+      guardReplies(redis);
       redis.on("error", (error) => {
         this.why = toStoreFailure(error);
       });
@@ -201,12 +205,21 @@ class WatchedSentinel {
       await new Promise((resolve) => this.#asked.once("ready", resolve).once("close", resolve));
     }
     const ask = (what: string) => sendOn(this.#asked, "sentinel", [what, this.#name]);
+    const word = randomUUID();
     // On one connection, one after the other, so that the replicas are not older than the master.
-    const [master, replicas] = await Promise.all([
+    const [master, replicas, told] = await Promise.all([
       ask("get-master-addr-by-name"),
       // A user of the Sentinel may lack the right to ask. The end of a failover is noticed anyway.
       ask("replicas").catch((error) => (error.name === "ReplyError" ? [] : Promise.reject(error))),
+      // Shows that these are not the replies of other commands (docs/reference/store.md#replies).
+      sendOn(this.#asked, "ping", [word]).catch((error) =>
+        error.name === "ReplyError" ? word : Promise.reject(error),
+      ),
     ]);
+    if (told !== word) {
+      endConnection(this.#asked);
+      throw unreadableFailure("it is that of another command");
+    }
     if (!Array.isArray(master)) {
       throw unreachableFailure(`a Sentinel knows no master ${this.#name}`);
     }

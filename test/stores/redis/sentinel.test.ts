@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { afterAll, beforeAll, describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
+import { type Garble, openReplyProxy } from "../../support/wire/reply-proxy.ts";
 import { account, open, perDay } from "../quotas/redis/redis-kit.ts";
 
 const CLIENTS = 16;
@@ -94,4 +95,46 @@ describe("Redis behind Sentinel", () => {
     assert.ok(counted > 0);
     for (const { message } of failures) assert.ok(!message.includes(password), message);
   });
+});
+
+describe("a reply of a Sentinel that is not the one of its command", () => {
+  const asks = (what: string) => (name: string, args: readonly string[]) =>
+    name === "sentinel" && args[0] === what;
+  const isMaster = asks("get-master-addr-by-name");
+  const isReplicas = asks("replicas");
+  const isBoth = (name: string) => name === "sentinel";
+  const NULL = Buffer.from("$-1\r\n");
+  let group: Awaited<ReturnType<typeof startSentinel>>;
+  beforeAll(async () => {
+    group = await startSentinel(undefined, undefined, { allLive: true });
+  });
+  afterAll(() => group.close());
+  for (const [what, isMeant, replies, times] of [
+    ["one more before the master", isMaster, (reply: Buffer) => [NULL, reply], 1],
+    ["one more behind the replicas", isReplicas, (reply: Buffer) => [reply, NULL], 1],
+    ["the master twice", isMaster, (reply: Buffer) => [reply, reply], 1],
+    ["the master lost", isMaster, () => [], 1],
+    ["the replicas lost", isReplicas, () => [], 1],
+    ["both lost", isBoth, () => [], 2],
+  ] as const) {
+    it(`ends that connection, and the Sentinel is asked on another: ${what}`, async (t) => {
+      await using proxy = await openReplyProxy(group.sentinel);
+      const url = `redis+sentinel://127.0.0.1:${proxy.port}/main`;
+      const link = connectRedis({ address: { kind: "sentinel", url, shown: url } });
+      t.onTestFinished(() => link.close());
+      await link.tried;
+      const before = proxy.accepted();
+      let left: number = times;
+      const garble: Garble = ({ name, args }, reply) => {
+        if (left === 0 || !isMeant(name, args)) return undefined;
+        left -= 1;
+        return replies(reply);
+      };
+      proxy.behave(garble);
+      await eventually(() => assert.equal(proxy.accepted(), before + 1));
+      assert.equal(left, 0);
+      await eventually(() => assert.equal(link.split(), undefined));
+      assert.equal(proxy.accepted(), before + 1);
+    });
+  }
 });
