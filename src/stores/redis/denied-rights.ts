@@ -15,7 +15,7 @@ export function deniedReporter(shown: string, report: Reporter): TellDenied {
     if (failure === undefined) denied.delete(what);
     if (failure?.code !== "NOPERM" || denied.has(what)) return;
     denied.add(what);
-    const why = `the user has no right to ${what}, or Redis has no such command, so gateways learn late of each other's changes: docs/operations.md lists the rights`;
+    const why = `the user has no right to ${what}, or Redis has no such command, so gateways learn late of each other's changes, or of those that commands make: docs/operations.md lists the rights`;
     report("error", "store_right_missing", { store: shown, why });
   };
 }

@@ -147,7 +147,7 @@ export const LOG_EVENTS = {
     level: "error",
     members: ["store", "why"],
     meaning:
-      "The user of Redis lacks a [right](../operations.md#rights) by which gateways tell each other of changes; requests are decided",
+      "The user of Redis lacks a [right](../operations.md#rights) by which gateways learn of changes that others and commands make; requests are decided",
   },
   store_eviction_unknown: {
     level: "debug",

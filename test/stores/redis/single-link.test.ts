@@ -129,6 +129,30 @@ it("a ban, its end and a reset by a user who may not DEL are told as done, which
 });
 
 describe("a store that denies what gateways tell each other by", () => {
+  it("is told by the right to take what a command did, which waits until it is granted", async (t) => {
+    const redis = await startServer(t);
+    const admin = await redis.client();
+    const less = LEAST.filter((rule) => rule !== "+del");
+    await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
+    const url = `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`;
+    const taken: string[] = [];
+    const { told } = await openFor(t, url, {
+      onAdminEvent: ({ name }) => taken.push(name.account),
+    });
+    const command = await openFor(t, redis.url);
+    await spend(command.store, account("a"), perDay(9));
+    await command.store.reset(account("a"));
+    const missing = () => told.filter(({ message }) => message === "store_right_missing");
+    await eventually(() => assert.equal(missing().length, 1));
+    assert.match(String(missing()[0]?.details?.why), /no right to DEL tg:\{0\}:resets, /);
+    assert.deepEqual(taken, []);
+    await admin.call("ACL", "SETUSER", "gate", "+del");
+    await command.store.liftBan(account("a"));
+    await command.store.reset(account("a"));
+    await eventually(() => assert.deepEqual([...new Set(taken)], ["a"]));
+    assert.equal(missing().length, 1);
+  });
+
   it("is told by the right, once until it is granted, and is not connected to again and again", async (t) => {
     const redis = await startServer(t);
     const admin = await redis.client();

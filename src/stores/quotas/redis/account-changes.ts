@@ -1,4 +1,4 @@
-import type { TellDenied } from "../../redis/denied-rights.ts";
+import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import type { StoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
@@ -86,9 +86,10 @@ export class AccountChanges {
 
   /** Reports the changes that wait in the store. If they cannot be read now, they keep waiting. */
   #tellPending(): void {
-    const { onAdminEvent } = this.#options;
+    const { onAdminEvent, prefix, tellDenied } = this.#options;
     if (onAdminEvent === undefined) return;
     const tell = (events: readonly AdminEvent[]) => events.forEach(onAdminEvent);
-    this.#pending.take().then(tell, () => undefined);
+    const what = `DEL ${prefix}:{${EVENTS_BUCKET}}:resets`;
+    tellingDenied(tellDenied, what, this.#pending.take()).then(tell, () => undefined);
   }
 }
