@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { test } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
-import { sendRequest } from "../support/wire/client.ts";
+import { openClient, sendRequest } from "../support/wire/client.ts";
 
 test("a request within the longest drain of another environment is answered, not hung up without a line", async () => {
   await using backend = await startTestUpstream(async (_seen, response) => {
@@ -61,6 +62,30 @@ test("a request that the end of the drain cuts is told so in its line, and is no
     served.lines.map(({ why }) => why),
     ["the gateway is going away"],
   );
+});
+
+test("an answer that the end of the drain cuts never looks complete to an HTTP/1.0 client", async () => {
+  await using backend = await startTestUpstream((_seen, response) => {
+    response.writeHead(200, { "Content-Type": "text/plain" }).write("begun");
+  });
+  const environment = {
+    listen: "127.0.0.1:0",
+    basePath: "/v1",
+    keyTag: "live",
+    upstreams: [backend.origin],
+    limits: { drain: "100ms" },
+  };
+  const config = { environments: { production: environment } };
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  await using client = await openClient(served.port);
+  const failed = once(client.socket, "error");
+  const ended = once(client.socket, "end").then(() => ["a plain end is the end of the body"]);
+  const data = once(client.socket, "data");
+  client.write(`GET /v1/pets HTTP/1.0\r\nHost: gw.test\r\nAuthorization: Bearer ${KEY}\r\n\r\n`);
+  await data;
+  served.running.child.kill("SIGTERM");
+  assert.match(String(await Promise.race([failed, ended])), /ECONNRESET/);
+  assert.equal((await served.running.exited).code, 0);
 });
 
 test("a gateway that drains reloads no more", async () => {

@@ -237,8 +237,14 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   /** Cuts a client that stopped reading (docs/reference/edge.md#slow-readers). */
   cutStalledReader(): void {
     this.#stalled = true;
-    this.explain("the client stopped reading");
-    this.socket.destroy();
+    this.cut("the client stopped reading");
+  }
+
+  /** Ends the connection so that a client that has a part of the response does not take it for whole. */
+  cut(why: string): void {
+    this.explain(why);
+    if (this.response.headWritten) this.response.cut();
+    else this.socket.destroy();
   }
 
   /**

@@ -70,10 +70,7 @@ export class Timeouts {
 
   /** Destroys the connections of all exchanges in progress, because the gateway ends. */
   cut(): void {
-    for (const exchange of this.#exchanges.slice()) {
-      exchange.explain("the gateway is going away");
-      exchange.socket.destroy();
-    }
+    for (const exchange of this.#exchanges.slice()) exchange.cut("the gateway is going away");
   }
 
   /** Resolves when no exchange is in progress, or after `deadlineMs`. */

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { it } from "vitest";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
@@ -32,6 +33,23 @@ it("a client that takes nothing of answers that are all written is cut after idl
   );
   assert.ok(house.lines.length < REQUESTS, "what came behind it is nobody's request any more");
   await house.law({ connectionsFailed: true });
+});
+
+it("an answer of which an HTTP/1.0 client read a part never looks complete when the client is cut", async () => {
+  await using house = await startTestGateway({ environment: { limits: { idleTimeout: "700ms" } } });
+  house.backend.answer((_seen, response) => {
+    response.write(LONG);
+    response.end();
+  });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  const failed = once(client.socket, "error");
+  client.socket.pause();
+  client.write(`GET /v1/pets HTTP/1.0\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+  await eventually(() => assert.equal(house.lines[0]?.why, STOPPED), { withinMs: 60_000 });
+  const ended = once(client.socket, "end").then(() => ["a plain end is the end of the body"]);
+  client.socket.resume();
+  assert.match(String(await Promise.race([failed, ended])), /ECONNRESET/);
 });
 
 it("forty clients that stop reading eject no backend, leave /readyz at 200 and are cut with 499", async () => {
