@@ -142,6 +142,7 @@ export class Listener implements ServerHandler {
     if (this.#server.listening) this.#server.close();
     await this.#timeouts.idle(deadlineMs);
     if (this.#tunnels.size > 0) {
+      this.#timeouts.cut(({ arrival }) => arrival.upgrade === undefined);
       this.#tunnels.closeAll(1001, "the gateway is going away");
       await this.#timeouts.idle(FAREWELL_MS);
     }

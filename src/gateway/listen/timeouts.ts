@@ -68,9 +68,9 @@ export class Timeouts {
     if (this.#exchanges.length === 0) this.#whenIdle?.();
   }
 
-  /** Destroys the connections of all exchanges in progress, because the gateway ends. */
-  cut(): void {
-    for (const exchange of this.#exchanges.slice()) exchange.cut("the gateway is going away");
+  /** Destroys the connections of these exchanges in progress, because the gateway ends. */
+  cut(isCut: (exchange: Exchange) => boolean = () => true): void {
+    for (const exchange of this.#exchanges.filter(isCut)) exchange.cut("the gateway is going away");
   }
 
   /** Resolves when no exchange is in progress, or after `deadlineMs`. */

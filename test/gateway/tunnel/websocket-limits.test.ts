@@ -165,6 +165,28 @@ test("tunnels stay open during the drain and are closed with 1001 within 5 s of 
   assert.equal(house.lines.filter(({ status }) => status === 101).length, 1);
 });
 
+test("a request does not outlast the deadline of the drain because a tunnel takes its leave", async () => {
+  const { house } = await houseWith({}, { environment: { limits: { drain: "500ms" } } });
+  await using _house = house;
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  await client.ask({ key, fields: handshakeOf() });
+  await using other = await openClient(house.port);
+  other.write(
+    `POST /v1/feed HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\nContent-Length: 5\r\n\r\n`,
+  );
+  await eventually(async () => {
+    const metrics = await (await house.admin("/metrics")).text();
+    assert.match(metrics, /^tollgate_http_requests_in_flight 2$/m);
+  });
+  await house.started.stop();
+  // The client never answers the close of its tunnel, which is cut a second later.
+  assert.deepEqual(
+    house.lines.map(({ status }) => status),
+    [499, 101],
+  );
+});
+
 test("a tunnel whose client never answers the close is gone a second after it", async () => {
   const { house } = await houseWith({ tunnelIdle: "200ms" });
   await using _house = house;
