@@ -3,8 +3,14 @@ import { test } from "vitest";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
-import { errorOf, openClient, sendRequest, untilRefused } from "../support/wire/client.ts";
-import { onlyValue } from "../support/wire/response.ts";
+import {
+  errorOf,
+  openClient,
+  requestBytes,
+  sendRequest,
+  untilRefused,
+} from "../support/wire/client.ts";
+import { onlyValue, valuesOf } from "../support/wire/response.ts";
 
 test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the listener stays open, answers carry Connection: close", async () => {
   await using house = await startTestGateway({
@@ -51,6 +57,58 @@ test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes late
   await stopped;
   const charged = house.lines.map(({ status, charged }) => `${status}: ${charged}`);
   assert.deepEqual(new Set(charged), new Set(["200: 1", "503: 0"]));
+});
+
+test("2.4 SIGTERM in flight: drain, closed: requests sent ahead are served in their order, one that is sent later is 503 draining", async () => {
+  await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
+  const { key } = await house.issue();
+  const waiting: (() => void)[] = [];
+  house.backend.answer((_seen, response) => {
+    waiting.push(() => void response.end("late"));
+  });
+  await using client = await openClient(house.port);
+  client.write(Buffer.concat([requestBytes({ key }), requestBytes({ key })]));
+  await eventually(() => waiting.length === 1);
+  const stopped = house.started.stop();
+  await untilRefused(house.port);
+  client.write(requestBytes({ key }));
+  waiting[0]?.();
+  await eventually(() => waiting.length === 2);
+  waiting[1]?.();
+  const answers = await client.responses(["GET", "GET", "GET"]);
+  const told = answers.map((answer) => [answer.status, valuesOf(answer, "Connection")]);
+  assert.deepEqual(told, [
+    [200, []],
+    [200, []],
+    [503, ["close"]],
+  ]);
+  assert.equal(await client.ended, "closed");
+  await stopped;
+  const charged = house.lines.map(({ status, charged }) => `${status}: ${charged}`);
+  assert.deepEqual(charged, ["200: 1", "200: 1", "503: 0"]);
+  assert.equal(house.backend.seen.length, 2);
+});
+
+test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the connection", async () => {
+  await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
+  const { key } = await house.issue();
+  let answerNow = () => {};
+  house.backend.answer((seen, response) => {
+    if (seen.target === "/v1/pets") answerNow = () => void response.end("late");
+    else response.end("soon");
+  });
+  await using client = await openClient(house.port);
+  const paths = ["/v1/pets", "/v1/pets/1", "/v1/none"];
+  client.write(Buffer.concat(paths.map((path) => requestBytes({ key, path }))));
+  await eventually(() => house.backend.seen.length === 1);
+  const stopped = house.started.stop();
+  await untilRefused(house.port);
+  answerNow();
+  const answers = await client.responses(["GET", "GET", "GET"]);
+  const told = answers.map((answer) => valuesOf(answer, "Connection"));
+  assert.deepEqual(told, [[], [], ["close"]]);
+  await stopped;
+  assert.equal(house.lines.length, 3);
 });
 
 test("2.4 SIGTERM in flight: at the deadline what still runs is cut", async () => {

@@ -132,6 +132,11 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     return true;
   }
 
+  /** Whether the client has sent nothing ahead behind this request. */
+  get isLast(): boolean {
+    return this.connection.bytesAhead === 0;
+  }
+
   /** Serves nothing more on this connection. */
   closeAfter(): void {
     this.response.closesConnection = true;

@@ -259,7 +259,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const { gateway, exchange, backend } = this.#admitted;
     const { response, request } = exchange;
     this.#told = readAnswerHead(exchange, { status, rawHeaders }, backend.limits.meteredBytes);
-    if (gateway.draining !== "no" || !request.complete) exchange.closeAfter();
+    if (!request.complete || (gateway.draining !== "no" && exchange.isLast)) exchange.closeAfter();
     const theirs = clientResponseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     const promisedBytes = typeof framing === "number" ? framing : -1;
     exchange.startResponse(promisedBytes, gateway.elapsed());

@@ -30,7 +30,7 @@ export type OpenConnection = {
   readonly group: string;
   readonly openedMs: number;
   /** Undefined during a TLS handshake, which must end within `headersTimeout`. */
-  http: Pick<ServerConnection, "usedMs" | "inUse" | "tick"> | undefined;
+  http: Pick<ServerConnection, "usedMs" | "inUse" | "keepAhead" | "tick"> | undefined;
 };
 
 const TELL_EVERY_MS = 60_000;
@@ -94,6 +94,11 @@ export class ConnectionTable {
       else if (nowMs - openedMs >= headersTimeoutMs) socket.destroy();
     }
     this.#tell(nowMs);
+  }
+
+  /** Requests that clients have sent ahead by now are served, though later ones are refused. */
+  keepAhead(): void {
+    for (const { http } of this.#open) http?.keepAhead();
   }
 
   destroyAll(): void {

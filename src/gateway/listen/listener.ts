@@ -140,6 +140,7 @@ export class Listener implements ServerHandler {
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#server.listening) this.#server.close();
+    this.#connections.keepAhead();
     await this.#timeouts.idle(deadlineMs);
     if (this.#tunnels.size > 0) {
       this.#timeouts.cut(({ arrival }) => arrival.upgrade === undefined);

@@ -73,16 +73,22 @@ export class Timeouts {
     for (const exchange of this.#exchanges.filter(isCut)) exchange.cut("the gateway is going away");
   }
 
-  /** Resolves when no exchange is in progress, or after `deadlineMs`. */
+  /**
+   * Resolves when no exchange is in progress, or after `deadlineMs`. The end of one may begin the
+   * next one, which the client had sent ahead.
+   */
   async idle(deadlineMs: number): Promise<void> {
-    if (this.#exchanges.length === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, deadlineMs);
-      this.#whenIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      this.#whenIdle?.();
+    }, deadlineMs);
+    while (this.#exchanges.length > 0 && !isLate) {
+      await new Promise<void>((resolve) => {
+        this.#whenIdle = resolve;
+      });
+    }
+    clearTimeout(timer);
   }
 
   #onTick(): void {

@@ -51,7 +51,7 @@ function judge(
   serves: readonly Environment[],
   exchange: Exchange,
 ): Result<RoutedRequest> {
-  if (gateway.draining === "closed") return refuse("draining");
+  if (gateway.draining === "closed" && !exchange.connection.isKept) return refuse("draining");
   const { request, arrival } = exchange;
   const judged = validateHead(request, loosestLimits(serves));
   if (!judged.ok) return judged;

@@ -201,7 +201,8 @@ function challenge({ code, scope }: Refusal): string | undefined {
  * (docs/reference/edge.md#unread-bodies).
  */
 function mustClose(gateway: GatewayContext, exchange: Exchange, code: RefusalCode): boolean {
-  if (gateway.draining !== "no" || exchange.broken !== undefined || closesAfter(code)) return true;
+  if (exchange.broken !== undefined || closesAfter(code)) return true;
+  if (gateway.draining !== "no" && exchange.isLast) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
   return head.expectsContinue || head.framing === "chunked" || head.framing > DISCARD_BYTES_MAX;

@@ -68,6 +68,8 @@ export class ServerConnection {
   readonly #heads: RequestHeadParser;
   readonly #body = new BodyParser();
   readonly #ahead = new AheadBuffer();
+  /** The bytes of `keepAhead` that are not parsed yet. */
+  #keptBytes = 0;
   #reading: Reading = READING.connected;
   /** The writing side: the current response with its request. It keeps its own state. */
   #writing: ResponseWriter | undefined;
@@ -120,6 +122,16 @@ export class ServerConnection {
    */
   get bytesAhead(): number {
     return this.#ahead.length;
+  }
+
+  /** Tells the requests in the bytes that are ahead now from those that arrive later. */
+  keepAhead(): void {
+    this.#keptBytes = this.#ahead.length;
+  }
+
+  /** Whether the request that is being parsed began in the bytes of `keepAhead`. */
+  get isKept(): boolean {
+    return this.#keptBytes > 0;
   }
 
   /** Ends the connection if it is idle, so that no response is lost. */
@@ -196,9 +208,11 @@ export class ServerConnection {
     if (this.#isParsing || !this.#reads) return;
     let isParsed = true;
     while (isParsed && this.#reads) {
+      const { length } = this.#ahead;
       const part = this.#ahead.take();
       if (part === undefined) break;
       isParsed = this.#parse(part.bytes, part.from, part.to, true);
+      this.#keptBytes = Math.max(0, this.#keptBytes - (length - this.#ahead.length));
     }
     if (this.#reads) this.#holdBack();
   };

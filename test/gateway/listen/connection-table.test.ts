@@ -33,7 +33,7 @@ class Bench {
   serve(usedMs: number, inUse = false): OpenConnection {
     const connection = this.take();
     assert.ok(connection !== undefined);
-    connection.http = { usedMs, inUse, tick: () => {} };
+    connection.http = { usedMs, inUse, keepAhead: () => {}, tick: () => {} };
     return connection;
   }
 
