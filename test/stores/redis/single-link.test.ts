@@ -224,7 +224,7 @@ it("commands that Redis has no more are told as rights that are missing, and INF
   assert.equal((await spend(store, account("a"), perDay(1))).admitted, true);
   await store.invalidateEverywhere([account("a")]).catch(() => undefined);
   const named = () =>
-    told.map(({ details }) => / to ([A-Z]+.*), or /.exec(String(details?.why))?.[1]).toSorted();
+    told.map(({ details }) => / to ([A-Z]+.*?), or /.exec(String(details?.why))?.[1]).toSorted();
   await eventually(() =>
     assert.deepEqual(named(), [
       "GET tg:{0}:version",
