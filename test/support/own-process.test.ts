@@ -11,6 +11,7 @@ const LINES: readonly [line: string, needs: boolean][] = [
   ['process.once("SIGHUP", note);', true],
   ['process.env.NODE_ENV = "production";', true],
   ["const stalls = monitorEventLoopDelay();", true],
+  ["queryObjects(Gateway);", true],
   ["new PerformanceObserver(note);", true],
   ['vi.spyOn(Date, "now");', true],
   ["vi.useFakeTimers();", true],

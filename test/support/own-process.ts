@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { codeOf } from "./source.ts";
 
 /**
- * Calls by which a test measures its own process or changes it: memory, processor time, handles,
- * stalls, signals, environment and folder. Other files must not run in that process.
+ * Calls by which a test measures its own process or changes it: memory, objects, processor time,
+ * handles, stalls, signals, environment and folder. Other files must not run in that process.
  */
 const OF_THE_PROCESS =
-  /\bprocess\.(?:memoryUsage|cpuUsage|resourceUsage|getActiveResourcesInfo|on\(|once\(|chdir|umask|exit\()|\bprocess\.env\.\w+ =[^=]|\b(?:monitorEventLoopDelay|eventLoopUtilization|PerformanceObserver|setGlobalDispatcher|setFlagsFromString|createHook)\b|\bvi\.(?:spyOn|mock|useFakeTimers|stubEnv|stubGlobal)\(/;
+  /\bprocess\.(?:memoryUsage|cpuUsage|resourceUsage|getActiveResourcesInfo|on\(|once\(|chdir|umask|exit\()|\bprocess\.env\.\w+ =[^=]|\b(?:monitorEventLoopDelay|eventLoopUtilization|PerformanceObserver|setGlobalDispatcher|setFlagsFromString|createHook|queryObjects)\b|\bvi\.(?:spyOn|mock|useFakeTimers|stubEnv|stubGlobal)\(/;
 /** It is read by its path; whether there is one says nothing of the process. */
 const OWN_FILES = /(?<!existsSync\(["'`])\/proc\/self\//;
 
