@@ -56,7 +56,10 @@ describe("by keyboard alone", () => {
     await confirm(page, "I have stored it");
     await closed(page);
     assert.equal((await house.ask(key)).status, 200);
-    assert.ok(!(await page.content()).includes(key), "the key is nowhere on the page any more");
+    // A dialog that is closed is taken away in the next turn.
+    await eventually(async () => {
+      assert.ok(!(await page.content()).includes(key), "the key is nowhere on the page any more");
+    });
 
     const [issued] = await read<{ id: string; account: string; plan: string }[]>(
       house,
