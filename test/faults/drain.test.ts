@@ -89,7 +89,7 @@ test("2.4 SIGTERM in flight: drain, closed: requests sent ahead are served in th
   assert.equal(house.backend.seen.length, 2);
 });
 
-test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the connection", async () => {
+test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the connection, and no refusal before it", async () => {
   await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
   const { key } = await house.issue();
   let answerNow = () => {};
@@ -98,15 +98,19 @@ test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the conn
     else response.end("soon");
   });
   await using client = await openClient(house.port);
-  const paths = ["/v1/pets", "/v1/pets/1", "/v1/none"];
-  client.write(Buffer.concat(paths.map((path) => requestBytes({ key, path }))));
+  const requests = [{ key }, {}, { key, path: "/v1/pets/1" }];
+  client.write(Buffer.concat(requests.map(requestBytes)));
   await eventually(() => house.backend.seen.length === 1);
   const stopped = house.started.stop();
   await untilRefused(house.port);
   answerNow();
   const answers = await client.responses(["GET", "GET", "GET"]);
-  const told = answers.map((answer) => valuesOf(answer, "Connection"));
-  assert.deepEqual(told, [[], [], ["close"]]);
+  const told = answers.map((answer) => [answer.status, valuesOf(answer, "Connection")]);
+  assert.deepEqual(told, [
+    [200, []],
+    [401, []],
+    [200, ["close"]],
+  ]);
   await stopped;
   assert.equal(house.lines.length, 3);
 });
