@@ -51,8 +51,8 @@ test(`${GUESSES} well-formed keys that nobody has cost Redis no command`, async 
   const cost = (await decisions()) - before;
   const seconds = (performance.now() - startMs) / 1_000;
   t.annotate(`${sent} guesses in ${seconds.toFixed(1)} s, ${cost} commands`);
-  // Some reads run by themselves, more of them where a machine that stalls makes Redis look away.
-  assert.ok(cost <= sent / 20, `${cost} commands for ${sent} guesses`);
+  // Some reads run by themselves, and more of them the longer a busy machine takes.
+  assert.ok(cost <= sent / 20 + 4 * seconds, `${cost} commands for ${sent} guesses`);
 });
 
 test("a good key of the same address is neither refused nor closed for it", async () => {
