@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake } from "../../config/file/mistake.ts";
 import type { MeterBound } from "../../config/queries/meter-bounds.ts";
-import { EXIT_CONFIG, EXIT_OK } from "../../server/process/process-context.ts";
+import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { readRecords } from "../access/with-keys.ts";
 import { configFileOf } from "../framework/config-file.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -26,6 +26,11 @@ export const check: Verb = {
   async run(call, terminal) {
     const { loadConfig } = await import("../../config/load/load.ts");
     const file = call.args[0] ?? configFileOf(call);
+    const other = call.text("config") ?? file;
+    if (other !== file) {
+      const message = `Cannot check two files: ${file} and --config ${other}; leave one`;
+      return fail(terminal, EXIT_USAGE, message);
+    }
     const loaded = await loadConfig(file, terminal.env);
     const mistakes = loaded.ok ? [] : loaded.mistakes;
     const scopes =

@@ -15,6 +15,16 @@ describe("check", () => {
     assert.deepEqual(jsonOf({ out }), { ok: true, mistakes: [], warnings: [] });
   });
 
+  it("refuses two files with 64, as it checked one and passed over --config", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const other = join(folder.path, "other.yaml");
+    const two = await runVerb(["check", file, "--config", other]);
+    assert.deepEqual([two.status, two.out], [64, ""]);
+    assert.equal(two.err, `Cannot check two files: ${file} and --config ${other}; leave one\n`);
+    assert.equal((await runVerb(["check", file, "--config", file])).status, 0, "one file, twice");
+  });
+
   it("prints by how much each window of a meter can be passed", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "tollgate.yaml");
