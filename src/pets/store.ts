@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, statSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  statSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Page } from "./page.ts";
@@ -36,19 +44,38 @@ const SCHEMA = `
  */
 export function openPets(file: string | undefined, seed: readonly NewPet[]): PetStore {
   if (file === undefined) return storeOver(prepare(new DatabaseSync(":memory:"), seed));
-  try {
-    // The path is absolute, because SQLite does not read "file:…" and ":memory:" as paths.
-    const path = resolve(file);
+  // The path is absolute, because SQLite does not read "file:…" and ":memory:" as paths.
+  const path = resolve(file);
+  attempt(path, "name a file that this user may write, in a folder that it may write to", () => {
     makeFolder(dirname(path));
-    if (existsSync(path)) inspect(path);
+    requireWritable(path);
+  });
+  return attempt(path, "restore the file, move it away, or name another", () => {
+    inspect(path);
     return storeOver(prepare(new DatabaseSync(path), seed));
+  });
+}
+
+function attempt<T>(path: string, advice: string, action: () => T): T {
+  try {
+    return action();
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(
-      `Cannot keep pets in ${file}: ${why}. Restore the file, move it away, or name another`,
-      { cause },
-    );
+    throw new Error(`Cannot keep pets in ${path}: ${why}; ${advice}`, { cause });
   }
+}
+
+/**
+ * Throws a reason that people understand, because SQLite says "disk I/O error" of a folder, and
+ * waits for the other end of a pipe without an end.
+ */
+function requireWritable(path: string): void {
+  const existing = statSync(path, { throwIfNoEntry: false });
+  if (existing?.isDirectory()) throw new Error("it is a folder");
+  if (existing !== undefined && !existing.isFile()) throw new Error("it is no regular file");
+  // SQLite writes its log beside the file.
+  accessSync(dirname(path), constants.W_OK);
+  closeSync(openSync(path, "a"));
 }
 
 /**

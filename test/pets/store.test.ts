@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import {
   copyFileSync,
   existsSync,
@@ -162,16 +162,27 @@ test("the folder of the data may be made by two processes at once, as those of t
   assert.deepEqual(made, ["made", "made"]);
 });
 
-test("an empty file is a new database; a directory or a path through a file is refused", async (t) => {
+test("an empty file is a new database; what can hold no file is refused at once, and why", async (t) => {
   const folder = directory(t);
   const dataFile = join(folder, "pets.db");
   writeFileSync(dataFile, "");
   await fill(dataFile, 1);
-  for (const path of [folder, join(dataFile, "pets.db")]) {
-    await assert.rejects(
-      startPets({ host: "127.0.0.1", port: 0, dataFile: path }),
-      (error: Error) => error.message.startsWith(`Cannot keep pets in ${path}: `),
-    );
+  const pipe = join(folder, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  const refused: [string, RegExp][] = [
+    [folder, /it is a folder/],
+    [join(dataFile, "pets.db"), /ENOTDIR: not a directory/],
+    [join(dataFile, "new", "pets.db"), /ENOTDIR: not a directory/],
+    ["/proc/pets.db", /ENOENT: no such file or directory|EACCES: permission denied/],
+    [pipe, /it is no regular file/],
+    ["/dev/null", /it is no regular file/],
+  ];
+  for (const [path, why] of refused) {
+    await assert.rejects(startPets({ host: "127.0.0.1", port: 0, dataFile: path }), {
+      message: new RegExp(
+        `^Cannot keep pets in ${path}: ${why.source}.*; name a file that this user may write, in a`,
+      ),
+    });
   }
 });
 

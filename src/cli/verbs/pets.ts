@@ -61,9 +61,12 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
     await running.stop();
     return EXIT_OK;
   } catch (error) {
-    const message = `Cannot serve pets at ${formatHostPort(wanted)} (--listen): ${whyUnserved(error)}`;
     parent?.tell({ failed: whyUnserved(error) });
-    return parent === undefined ? fail(terminal, EXIT_FAILURE, message) : EXIT_FAILURE;
+    if (parent !== undefined) return EXIT_FAILURE;
+    // Only the system's own error is one of the address.
+    const isOfAddress = error instanceof Error && "code" in error;
+    const what = isOfAddress ? `Cannot serve pets at ${formatHostPort(wanted)} (--listen): ` : "";
+    return fail(terminal, EXIT_FAILURE, `${what}${whyUnserved(error)}`);
   }
 }
 
