@@ -1,5 +1,5 @@
 import { findKeys } from "../../core/keys/find-records.ts";
-import { digestKey, maskKeys } from "../../core/keys/key.ts";
+import { digestKey } from "../../core/keys/key.ts";
 import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
@@ -130,7 +130,7 @@ function keyTable(
   const rows = keys.map((key, i) => {
     const { id, name, plan, environment, account, lastUsed } = reports[i] as KeyReport;
     const state = stateText(key, terminal.now());
-    return [id, maskKeys(name), plan, environment, account, lastUsedText(lastUsed), state];
+    return [id, name, plan, environment, account, lastUsedText(lastUsed), state];
   });
   return formatTable(terminal, names, rows);
 }

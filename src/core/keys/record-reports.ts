@@ -1,6 +1,7 @@
 import { anchorDays } from "../quota/calendar.ts";
 import { formatDay } from "../quota/days.ts";
 import type { IssuedKey } from "./edit-keys.ts";
+import { maskKeys } from "./key.ts";
 import { findById, isIndexed } from "./record-index.ts";
 import {
   type AccountRecord,
@@ -38,7 +39,7 @@ export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport 
   const { id, name, environment, scopes, from } = record;
   return {
     id,
-    name,
+    name: maskKeys(name),
     plan: account.plan,
     environment,
     account: record.account,
@@ -125,7 +126,7 @@ export function accountReports(
     const of = held.get(key.account);
     if (of === undefined) continue;
     if (isWorking(key, nowMs)) of.working.push(key.id);
-    if (key.name !== "" && of.names.size < NAMES_MAX) of.names.add(key.name);
+    if (key.name !== "" && of.names.size < NAMES_MAX) of.names.add(maskKeys(key.name));
   }
   return accounts.map((account) => {
     const { id, environment, plan, meta, suspended, createdMs } = account;
@@ -145,7 +146,7 @@ export function accountReports(
         : {
             since: Math.floor(suspended.sinceMs / 1000),
             until: secondsOrNull(suspended.untilMs),
-            reason: suspended.reason,
+            reason: maskKeys(suspended.reason),
           },
       created: Math.floor(createdMs / 1000),
       keys: held.get(id)?.working ?? [],

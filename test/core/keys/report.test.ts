@@ -52,6 +52,30 @@ test("usage has exactly its documented members, and never a negative remainder",
   assert.equal(usageReport(holder, { ...VERDICT, ban: undefined }).ban, null);
 });
 
+test("a key within a text of a record, as an import could bring it, is told to nobody", () => {
+  const key = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
+  const named = { ...RECORD, name: `shop ${key}` };
+  assert.equal(keyReport(named, SHOP).name, "shop pets_live_…");
+  const suspended = { sinceMs: 1_000, reason: `leaked: ${key}` };
+  const [told] = accountReports([{ ...SHOP, suspended }], { keys: [named] }, 2_000);
+  assert.deepEqual(told?.names, ["shop pets_live_…"]);
+  assert.equal(told?.suspended?.reason, "leaked: pets_live_…");
+});
+
+test("expires is rounded up and created down, so they differ by what was asked or a second more", () => {
+  for (const [createdMs, more] of [
+    [1_000, 0],
+    [1_001, 1],
+    [1_999, 1],
+  ] as const) {
+    const { created, expires } = keyReport(
+      { ...RECORD, createdMs, expiresMs: createdMs + 90_000 },
+      SHOP,
+    );
+    assert.equal((expires ?? 0) - created, 90 + more);
+  }
+});
+
 test("bans are told the one that ends last first, in Unix seconds rounded up", () => {
   const ban = (untilMs: number) => {
     return { untilMs, lengthMs: 60_000, window: "minute" as const, offences: 1 };
