@@ -156,11 +156,11 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
     if (NOT_FORWARDED.has(name)) {
       if (name === "traceparent") traceparents.push(value);
       else if (name === "tracestate") tracestates.push(value);
-      else if (name === "via") vias.push(value);
+      else if (name === "via") pushMembers(vias, value);
       else if (name === "x-request-id") clientRequestId = value;
     } else if (FROM_PROXIES.has(name) || name.startsWith("x-forwarded-")) {
       if (!identity.peerIsTrusted) continue;
-      if (name === "x-forwarded-for") forwardedFor.push(value);
+      if (name === "x-forwarded-for") pushMembers(forwardedFor, value);
       else if (name === "x-forwarded-host") host = value;
       else if (name === "x-forwarded-proto") scheme = value;
       else if (name === "x-forwarded-prefix") continue;
@@ -187,6 +187,14 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
   if (trace !== undefined) fields.push("traceparent", trace.traceparent);
   if (trace?.tracestate !== undefined) fields.push("tracestate", trace.tracestate);
   return fields;
+}
+
+const EMPTY_MEMBER = /(?:^|,)[ \t]*(?:,|$)/;
+
+/** A list that is sent on must not have empty members (RFC 9110 5.6.1.1). */
+function pushMembers(members: string[], value: string): void {
+  if (!EMPTY_MEMBER.test(value)) members.push(value);
+  else members.push(...value.split(",").flatMap((member) => member.trim() || []));
 }
 
 /** The account and the key of the request (docs/reference/http.md#backend-fields). */

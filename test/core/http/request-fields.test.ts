@@ -142,6 +142,23 @@ describe("The fields of a request to the backend", () => {
     assert.deepEqual(forwarded([], TRUSTED), ours());
   });
 
+  it("have no empty member of a list in X-Forwarded-For and Via", () => {
+    const lines = (...values: string[]) => {
+      const fields = values.flatMap((value) => ["X-Forwarded-For", value, "Via", value]);
+      const sent = forwarded(fields, TRUSTED);
+      return ["X-Forwarded-For", "Via"].map((name) => sent[sent.indexOf(name) + 1]);
+    };
+    const [peer = "", via = ""] = lines();
+    for (const empty of [[""], [","], [" , ,"], [", \t,"], ["", ","]]) {
+      assert.deepEqual(lines(...empty), [peer, via], JSON.stringify(empty));
+    }
+    for (const one of [["a,"], [",a"], ["", "a"], ["a ,", " , "]]) {
+      assert.deepEqual(lines(...one), [`a, ${peer}`, `a, ${via}`], JSON.stringify(one));
+    }
+    assert.deepEqual(lines("a, ,b", "c,,d"), [`a, b, c, d, ${peer}`, `a, b, c, d, ${via}`]);
+    assert.deepEqual(lines("a,b", "c"), [`a,b, c, ${peer}`, `a,b, c, ${via}`], "as it came");
+  });
+
   it("name the prefix that the backend does not see, and never a client's", () => {
     const stripped = { ...TRUSTED, prefix: "/v1" };
     const theirs = ["X-Forwarded-Prefix", "/admin"];
