@@ -154,6 +154,14 @@ export function findService(
   });
 }
 
+/** The methods of the path of the standing, for Allow (RFC 9110 15.5.6). */
+export const STANDING_METHODS: readonly string[] = ["GET", "HEAD"];
+
+/** Whether the path, in normal form, is the one of the standing, which no description has. */
+export function isStandingPath({ standing, paths }: Environment, path: string): boolean {
+  return standing !== undefined && comparablePath(path, paths) === standing;
+}
+
 /** The scheme that clients of this environment speak. */
 export function schemeOf({ certificate }: Environment): "http" | "https" {
   return certificate === undefined ? "http" : "https";

@@ -13,8 +13,10 @@ import {
   type Environment,
   findService,
   type GatewayContext,
+  isStandingPath,
   loosestLimits,
   type Service,
+  STANDING_METHODS,
   schemeOf,
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -85,7 +87,8 @@ function judge(
 function routeOf(served: Environment, method: string, path: string): RouteFacts {
   const backend = findService(served, path);
   const match = backend === undefined ? NO_ROUTE : findRoute(backend.routes, method, path);
-  return { path, match, backend };
+  const isOurs = match.allowedMethods === undefined && isStandingPath(served, path);
+  return { path, match: isOurs ? { ...match, allowedMethods: STANDING_METHODS } : match, backend };
 }
 
 /**

@@ -1,5 +1,4 @@
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
-import { comparablePath } from "../../core/http/path-pattern.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/usage-reports.ts";
@@ -7,19 +6,20 @@ import { meterWindows } from "../../core/quota/meter-windows.ts";
 import { knownRateLimit } from "../../core/quota/rate-limit-info.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
-import type { Environment, GatewayContext } from "../exchange/environment.ts";
+import {
+  type Environment,
+  type GatewayContext,
+  isStandingPath,
+  STANDING_METHODS,
+} from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
 import { announceRateLimit } from "./charge.ts";
 import { sendRefusal } from "./reply.ts";
 
-const READS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
-
 /** Whether the request asks for the standing of its own account, and for nothing of a service. */
 export function isStandingRequest(served: Environment, { request, path }: Exchange): boolean {
-  const { standing, paths } = served;
-  if (standing === undefined || !READS.has(request.method as string)) return false;
-  return comparablePath(path, paths) === standing;
+  return STANDING_METHODS.includes(request.method as string) && isStandingPath(served, path);
 }
 
 /**

@@ -114,16 +114,34 @@ describe("standing", () => {
     rateLimitFieldsOf(answer);
   });
 
-  it("is GET and HEAD of that very path: all else is as it would be without", async () => {
+  it("is GET and HEAD of that very path: another method is 405, charged, and no backend sees it", async () => {
     await using house = await startTestGateway(OPTIONS);
     const { key } = await house.issue();
-    const codeOf = async (path: string, method: string) =>
-      errorOf(await sendRequest(house.port, { key, path, method })).code;
-    assert.equal(await codeOf(PATH, "POST"), "not_found");
-    assert.equal(await codeOf(`${PATH}/more`, "GET"), "not_found");
+    for (const method of ["POST", "DELETE", "OPTIONS"]) {
+      const answer = await sendRequest(house.port, { key, path: PATH, method });
+      assert.equal(errorOf(answer).code, "method_not_allowed", method);
+      assert.equal(onlyValue(answer, "Allow"), "GET, HEAD");
+    }
+    const more = await sendRequest(house.port, { key, path: `${PATH}/more` });
+    assert.equal(errorOf(more).code, "not_found");
+    assert.deepEqual(
+      house.lines.map(({ charged }) => charged),
+      [1, 1, 1, 1],
+    );
+    await house.law();
+  });
+
+  it("leaves all else as it would be without: its path where it is off, other methods without a description", async () => {
     await using off = await startTestGateway({ now: () => NOON });
     const other = await off.issue();
     const answer = await sendRequest(off.port, { key: other.key, path: PATH });
     assert.equal(errorOf(answer).code, "not_found");
+    await using undescribed = await startTestGateway({
+      ...OPTIONS,
+      environment: { standing: PATH, api: undefined },
+    });
+    const { key } = await undescribed.issue();
+    const posted = await sendRequest(undescribed.port, { key, path: PATH, method: "POST" });
+    assert.deepEqual([posted.status, undescribed.backend.seen.length], [200, 1]);
   });
 });
