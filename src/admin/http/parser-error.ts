@@ -21,20 +21,18 @@ export function handleParserErrors(server: Server): void {
     pending.set(request.socket, responses.add(response));
     response.once("close", () => responses.delete(response));
   };
-  const isAnswering = (socket: Duplex) => {
+  const underWay = (socket: Duplex) => {
     const responses = [...(pending.get(socket) ?? [])];
-    return responses.some(({ req, headersSent }) => headersSent || req.complete);
+    return responses.filter(({ req, headersSent }) => headersSent || req.complete);
   };
   server.prependListener("request", follow);
   server.prependListener("checkExpectation", follow);
   server.on("clientError", (error: ParserError, socket) => {
     if (socket.destroyed) socket.destroy();
-    else if (isAnswering(socket) || !socket.writable) discard(socket);
-    else endWith(socket, answerTo(error));
+    else endAfter(underWay(socket), socket, answerTo(error));
   });
   server.on("connect", (_request, socket) => {
-    if ((pending.get(socket)?.size ?? 0) > 0) discard(socket);
-    else endWith(socket, methodNotAllowed(["GET", "HEAD"]));
+    endAfter([...(pending.get(socket) ?? [])], socket, methodNotAllowed(["GET", "HEAD"]));
   });
 }
 
@@ -61,26 +59,49 @@ function problemOf(code: string | undefined): AdminResponse {
 const LINGER_BYTES_MAX = 1_048_576;
 
 /**
+ * Ends the connection once these responses have ended, however long each takes, and with the answer
+ * if there are none. The listener bounds the time of a response.
+ */
+function endAfter(responses: ServerResponse[], socket: Duplex, answer: AdminResponse): void {
+  discard(socket);
+  if (responses.length === 0) {
+    if (socket.writable) writeLast(socket, answer);
+    lingerThenDestroy(socket);
+    return;
+  }
+  let open = responses.length;
+  const onClose = () => {
+    open -= 1;
+    if (open > 0) return;
+    socket.end();
+    lingerThenDestroy(socket);
+  };
+  for (const response of responses) response.once("close", onClose);
+}
+
+/**
  * Writes a response by hand, because there is no response object, and half-closes the connection.
  */
-function endWith(socket: Duplex, { status, type, body, fields }: AdminResponse): void {
+function writeLast(socket: Duplex, { status, type, body, fields }: AdminResponse): void {
   const all = [
     ...["Content-Type", type, "Content-Length", String(Buffer.byteLength(body))],
     ...["Connection", "close", ...securityFields(), ...fields],
   ];
   const lines = all.flatMap((value, i) => (i % 2 === 0 ? [`${value}: ${all[i + 1]}\r\n`] : []));
-  discard(socket);
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`);
 }
 
-/**
- * Discards further input, so that the response reaches the client (RFC 9112 9.6). The
- * connection ends when the client ends it, or after a second. Reading the bytes here keeps them from the
- * parser, which would fail again.
- */
-function discard(socket: Duplex): void {
+/** The connection ends when the client ends it, or after a second. */
+function lingerThenDestroy(socket: Duplex): void {
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
+}
+
+/**
+ * Discards further input, so that the response reaches the client (RFC 9112 9.6). Reading the bytes
+ * here keeps them from the parser, which would fail again.
+ */
+function discard(socket: Duplex): void {
   socket.on("error", () => socket.destroy());
   socket.removeAllListeners("data");
   let bytes = 0;

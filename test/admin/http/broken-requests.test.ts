@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { describe, it } from "vitest";
 import { handleParserErrors } from "../../../src/admin/http/parser-error.ts";
+import { LINGER_MS } from "../../../src/base/linger.ts";
 import { eventually } from "../../support/poll.ts";
 import { sendRaw } from "../../support/wire/raw.ts";
 import { openAdminHouse, TOKEN } from "../admin-house.ts";
@@ -75,6 +76,18 @@ describe("requests that nobody should send", () => {
       assert.match((await got).bytes.toString(), /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nheld$/s);
     },
   );
+
+  it("leave it whole although it takes longer than what follows is read for", async () => {
+    await using server = createServer((_, response) => {
+      setTimeout(() => response.end("late"), LINGER_MS + 300);
+    });
+    handleParserErrors(server);
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const got = await sendRaw(port, "GET / HTTP/1.1\r\nHost: a\r\n\r\nthis is no HTTP\r\n\r\n");
+    assert.match(got.bytes.toString(), /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nlate$/s);
+    assert.equal(got.ended, "closed");
+  });
 
   it("have one JSON object as their body, in UTF-8", async () => {
     await using house = await openAdminHouse();
