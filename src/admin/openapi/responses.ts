@@ -256,7 +256,8 @@ export const RESPONSE_SCHEMAS = {
   }),
   Config: {
     type: "object",
-    description: "By the keys of its file; durations in milliseconds, sizes in bytes, secrets ***",
+    description:
+      "By the keys of its file; durations as it has them, such as 90s, sizes in bytes, secrets ***",
     properties: {
       hash: STRING,
       environments: mapOf({ type: "object" }),

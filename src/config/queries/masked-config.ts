@@ -4,12 +4,30 @@ import { formatMeterSource } from "../../core/meters/meter-source.ts";
 import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { Limit, PlanMeter } from "../../core/quota/windows.ts";
 import type { Config, EnvironmentConfig, ServiceConfig } from "../config.ts";
+import { formatDuration } from "../schema/units.ts";
 
 /**
- * The configuration in force as plain JSON for the admin's GET /api/config, in the contract's own
- * keys but with times in milliseconds. Passwords, tokens and any text that may hold them are ***.
+ * The configuration in force as plain JSON for the admin's GET /api/config, by the keys of the file
+ * and with durations as the file has them. Passwords, tokens and any text that may hold them are
+ * ***.
  */
 export function maskedConfig(config: Config): unknown {
+  return withDurations(shownConfig(config));
+}
+
+/** Makes `idleTimeout: "90s"` of `idleTimeoutMs: 90000`. Operations have instants, not durations. */
+function withDurations(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(withDurations);
+  const members = Object.entries(value).map(([name, one]) => {
+    if (name === "operations") return [name, one];
+    const isDuration = name.endsWith("Ms") && typeof one === "number";
+    return isDuration ? [name.slice(0, -2), formatDuration(one)] : [name, withDurations(one)];
+  });
+  return Object.fromEntries(members);
+}
+
+function shownConfig(config: Config): object {
   const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
   return {
     ...config,
@@ -30,8 +48,7 @@ export function maskedConfig(config: Config): unknown {
             listen: formatHostPort(admin.listen),
             token: admin.token === "" ? "" : "***",
           },
-    history: config.historyMs ?? "off",
-    historyMs: undefined,
+    ...(config.historyMs === undefined ? { history: "off" } : {}),
     quotaEventWindows: undefined,
     foreignKeys: config.foreignKeys.length === 0 ? "off" : config.foreignKeys,
     events: shownEvents(config),

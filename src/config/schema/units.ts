@@ -12,6 +12,14 @@ export function parseDuration(text: string): number | undefined {
   return DURATION.test(text) ? amount(text, MILLISECONDS) : undefined;
 }
 
+/** "400d", "1500ms": the duration in the largest unit that it is a whole number of. */
+export function formatDuration(durationMs: number): string {
+  if (durationMs === 0) return "0s";
+  const units = Object.entries(MILLISECONDS).toReversed();
+  const [unit, size] = units.find(([, each]) => durationMs % each === 0) ?? ["ms", 1];
+  return `${durationMs / size}${unit}`;
+}
+
 /** A size in bytes, or undefined if the text is not a size. */
 export function parseSize(text: string): number | undefined {
   return SIZE.test(text) ? amount(text, BYTES) : undefined;

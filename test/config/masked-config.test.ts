@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "vitest";
+import { loadConfig } from "../../src/config/load/load.ts";
+import { maskedConfig } from "../../src/config/queries/masked-config.ts";
+import { formatDuration, parseDuration } from "../../src/config/schema/units.ts";
+import { openFolder } from "../cli/kit.ts";
+
+it("durations are shown by the keys of the file and with their unit, instants as they are", async () => {
+  await using folder = await openFolder();
+  const file = join(folder.path, "tollgate.yaml");
+  const pets = join(import.meta.dirname, "../../config/pets.openapi.yaml");
+  await writeFile(
+    file,
+    `environments:
+  production:
+    listen: 127.0.0.1:0
+    keyTag: live
+    api: ${pets}
+    upstreams: [http://127.0.0.1:1]
+    healthCheck: { path: /healthz, every: 90s }
+    maintenance: { retryAfter: 30m }
+    limits: { idleTimeout: 1500ms, connectRetry: 0s }
+    backends: [{ path: /v1/x, upstreams: [http://127.0.0.1:2], limits: { responseTimeout: 120s } }]
+plans: { free: { minute: 60 } }
+bans: { max: 36h }
+history: 400d
+storeTimeout: 70ms
+`,
+  );
+  const loaded = await loadConfig(file, {});
+  assert.ok(loaded.ok);
+  const text = JSON.stringify(maskedConfig(loaded.config));
+  const shown = JSON.parse(text);
+  const { healthCheck, maintenance, limits, backends, operations } = shown.environments.production;
+  assert.deepEqual(
+    [shown.history, shown.storeTimeout, shown.bans.max, shown.bans.grace, healthCheck.every],
+    ["400d", "70ms", "36h", "1s", "90s"],
+  );
+  assert.deepEqual(
+    [maintenance.retryAfter, limits.idleTimeout, limits.connectRetry, limits.bodyBytes],
+    ["30m", "1500ms", "0s", 1_048_576],
+  );
+  assert.equal(backends[0].limits.responseTimeout, "2m");
+  assert.ok(JSON.stringify(operations).includes(`"sunsetMs":${Date.UTC(2030, 11, 5)}`));
+  assert.equal(text.replace(JSON.stringify(operations), "").match(/\w+Ms"/), null);
+});
+
+it("a duration is written as one that reads the same, in the largest unit that fits", () => {
+  const texts = ["0s", "1ms", "999ms", "1s", "59s", "1m", "90s", "1h", "36h", "1d", "400d"];
+  for (const text of texts) assert.equal(formatDuration(parseDuration(text) ?? Number.NaN), text);
+  assert.equal(formatDuration(60_001), "60001ms");
+});
