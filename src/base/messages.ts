@@ -27,3 +27,8 @@ export function cleanText(text: string): string {
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }
+
+/** "1 key", "2 keys". */
+export function formatCount(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}

@@ -1,6 +1,6 @@
 import { ask, showKey } from "./dialogs.js";
 import { badge, button, el, heading, table } from "./elements.js";
-import { count, now, parseLimits, time } from "./format.js";
+import { count, counted, now, parseLimits, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
 /** A search is sent after a pause in typing of this length. */
@@ -13,7 +13,7 @@ export function accountsView({ api }) {
   let all;
   const onTotal = (total) => {
     if (words === "") all = total;
-    const of = all === 1 ? "1 account" : `${count(all)} accounts`;
+    const of = counted(all, "account");
     found.textContent = words === "" ? of : `${count(total)} of ${of}`;
   };
   const path = () => {

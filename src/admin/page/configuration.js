@@ -1,6 +1,6 @@
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
-import { time } from "./format.js";
+import { counted, time } from "./format.js";
 
 /** The configuration in force, with secrets masked, and its reload. */
 export function configurationView({ api, live }) {
@@ -80,6 +80,6 @@ function setting(name, value) {
 
 function summaryOf(value) {
   const names = Object.keys(value);
-  if (Array.isArray(value)) return `${names.length} entries`;
+  if (Array.isArray(value)) return counted(value.length, "item");
   return names.length > 6 ? `${names.slice(0, 6).join(", ")} …` : names.join(", ");
 }

@@ -1,5 +1,5 @@
 import { el, failure, fill, table } from "./elements.js";
-import { count } from "./format.js";
+import { count, counted } from "./format.js";
 
 /** Draws the usage of an account by UTC day, the newest first: the last 30 days. */
 export async function drawDays({ api, id, days }) {
@@ -38,7 +38,7 @@ export async function drawDays({ api, id, days }) {
 }
 
 function rowOf({ day, units, admitted, refused, plan, meters: used = {} }, most, meters) {
-  const label = `${count(units)} units on ${day}`;
+  const label = `${counted(units, "unit")} on ${day}`;
   return [
     day,
     count(units),

@@ -9,6 +9,11 @@ export function count(value) {
   return value === null || value === undefined ? "–" : GROUPED.format(value);
 }
 
+/** "1 key", "2,000 keys". */
+export function counted(value, thing) {
+  return `${count(value)} ${thing}${value === 1 ? "" : "s"}`;
+}
+
 /** "1.5K/s", "0.25/s". */
 export function perSecond(value) {
   return value === null || value === undefined ? "–" : `${short(value)}/s`;

@@ -1,5 +1,5 @@
 import { badge, el, fill, heading, table } from "./elements.js";
-import { count, milliseconds, perSecond, time } from "./format.js";
+import { count, counted, milliseconds, perSecond, time } from "./format.js";
 
 const KINDS = { ready: "good", "not ready": "bad", draining: "warn", silent: "bad" };
 
@@ -35,7 +35,7 @@ function contentOf(figures, isStale) {
     return [el("p", { class: "empty" }, why)];
   }
   const { requests, refusals } = sums(gateways);
-  const all = gateways.length === 1 ? "1 gateway" : `${count(gateways.length)} gateways`;
+  const all = counted(gateways.length, "gateway");
   return [
     table({
       label: "Gateways",

@@ -1,6 +1,6 @@
 import { chart } from "./charts.js";
 import { badge, el, fill, heading, section, table } from "./elements.js";
-import { count, milliseconds, perMinute, perSecond, time } from "./format.js";
+import { count, counted, milliseconds, perMinute, perSecond, time } from "./format.js";
 import { sums } from "./gateways.js";
 
 const CHARTS = [
@@ -180,8 +180,8 @@ function drawChecks(element, figures) {
   rows.push(...down.map((name) => [name, badge("down", "bad"), "all of its backends are down"]));
   const facts = [
     `version ${version}`,
-    workers && `${workers.serving} workers, ${workers.restarts} restarts`,
-    logDropped > 0 && `${count(logDropped)} log lines dropped`,
+    workers && `${counted(workers.serving, "worker")}, ${counted(workers.restarts, "restart")}`,
+    logDropped > 0 && `${counted(logDropped, "log line")} dropped`,
   ].filter(Boolean);
   fill(
     element,

@@ -1,6 +1,6 @@
 import { liftBan } from "./bans.js";
 import { badge, button, el, failure, fill, section, table } from "./elements.js";
-import { aWindow, count, time } from "./format.js";
+import { aWindow, count, counted, time } from "./format.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed.
@@ -31,7 +31,7 @@ export async function drawUsage({ api, id, usage, reload }) {
         button("Lift the ban", () => liftBan(api, id, reload)),
       ),
     el("div", { class: "meters" }, ...windows.map(meterOf), ...observed.map(watchedOf)),
-    el("p", { class: "hint" }, strikes === 1 ? "1 strike" : `${count(strikes)} strikes`),
+    el("p", { class: "hint" }, counted(strikes, "strike")),
   );
 }
 

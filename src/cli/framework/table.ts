@@ -34,11 +34,6 @@ export function formatInstant(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace("T", " ").replace(".000", "");
 }
 
-/** "1 key", "2 keys". */
-export function formatCount(count: number, thing: string): string {
-  return `${count} ${thing}${count === 1 ? "" : "s"}`;
-}
-
 /**
  * Comma-separated values (RFC 4180); the names come first, and each line ends in a newline. A value
  * that a spreadsheet would read as a formula is marked as text.

@@ -1,8 +1,9 @@
+import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import { type Balance, fewerByChanges, judge } from "./balance.ts";
+import { type Balance, fewerByChanges, judge, unitsWere } from "./balance.ts";
 import { type DayRow, isClosed, lateUnits } from "./day-balances.ts";
 import type { Incidents, Period } from "./incidents.ts";
 import { type Ledger, meterOfWindow, newSum, type PeriodSum } from "./ledger.ts";
@@ -217,11 +218,11 @@ export function dayBalances(
       return { ...told, drift: 0, verdict: "not compared", why };
     }
     if (lost !== 0 && judged.verdict === "matched") {
-      const why = `${Math.abs(lost)} units ${lost > 0 ? "fewer" : "more"}: told as settlement_lost`;
+      const why = `${formatCount(Math.abs(lost), "unit")} ${lost > 0 ? "fewer" : "more"}: told as settlement_lost`;
       return { ...told, verdict: "explained", why };
     }
     if (moved === 0 || judged.verdict !== "matched") return told;
-    const why = `${Math.abs(moved)} units were charged late, on the ${moved < 0 ? "next day" : "day after"}`;
+    const why = `${unitsWere(Math.abs(moved))} charged late, on the ${moved < 0 ? "next day" : "day after"}`;
     return { ...told, verdict: "explained", why };
   });
 }

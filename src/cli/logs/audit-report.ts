@@ -1,4 +1,5 @@
-import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
+import { formatCount } from "../../base/messages.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import type { Balance } from "./balance.ts";
 

@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import type { PeriodSum } from "./ledger.ts";
 
 export type Verdict = "matched" | "explained" | "drift" | "not compared";
@@ -50,6 +51,11 @@ export type Evidence = {
 /** The store may have at least `from` and at most `to` units, because of `why`. */
 export type Fewer = { readonly from: number; readonly to: number; readonly why: string };
 
+/** "1 unit was", "2 units were". */
+export function unitsWere(units: number): string {
+  return `${formatCount(units, "unit")} ${units === 1 ? "was" : "were"}`;
+}
+
 type Judged = Pick<Balance, "charged" | "counted" | "reset" | "open" | "drift" | "verdict" | "why">;
 
 /**
@@ -68,27 +74,30 @@ export function judge(evidence: Evidence): Judged {
     ({ ...told, open, drift: 0, verdict: "explained", why }) as const;
   if (over <= 0 && under <= 0) {
     const whys = [
-      ...(reset > 0 ? [`${reset} units were reset`] : []),
-      ...(open > 0 ? [`${open} units are under way`] : []),
+      ...(reset > 0 ? [`${unitsWere(reset)} reset`] : []),
+      ...(open > 0 ? [`${formatCount(open, "unit")} ${open === 1 ? "is" : "are"} under way`] : []),
     ];
     if (whys.length > 0) return explained(whys.join(", "));
     return { ...told, open, drift: 0, verdict: "matched" };
   }
   const unsettled = evidence.unsettled;
   if (unsettled !== undefined && Math.max(over, under) <= unsettled.units) {
-    return explained(`${Math.max(over, under)} units differ: ${unsettled.why}`);
+    return explained(
+      `a difference of ${formatCount(Math.max(over, under), "unit")}: ${unsettled.why}`,
+    );
   }
   if (over > 0) {
-    if (over <= uncertain) return explained(`${over} units were told as uncertain`);
-    if (killed !== undefined) return explained(`${over} units more: ${killed}`);
+    if (over <= uncertain) return explained(`${unitsWere(over)} told as uncertain`);
+    if (killed !== undefined) return explained(`${formatCount(over, "unit")} more: ${killed}`);
     if (gap !== undefined) return { ...told, open, drift: 0, verdict: "not compared", why: gap };
     return { ...told, open, drift: over, verdict: "drift" };
   }
   const fewer = evidence.fewer.find(({ from, to }) => {
     return all >= from + openLeast && all <= to + openMost;
   });
-  if (fewer !== undefined) return explained(`${under} units fewer: ${fewer.why}`);
-  if (under <= lost) return explained(`${under} units fewer: gateways told lost charges`);
+  if (fewer !== undefined) return explained(`${formatCount(under, "unit")} fewer: ${fewer.why}`);
+  if (under <= lost)
+    return explained(`${formatCount(under, "unit")} fewer: gateways told lost charges`);
   return { ...told, open, drift: -under, verdict: "drift" };
 }
 

@@ -1,7 +1,8 @@
+import { formatCount } from "../../base/messages.ts";
 import type { Calendar } from "../../core/quota/calendar.ts";
 import { type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
-import { formatCount, formatInstant } from "../framework/table.ts";
+import { formatInstant } from "../framework/table.ts";
 
 /** Events after which the same requests would be decided differently, by their names in the log. */
 const CHANGES: Readonly<Record<string, string>> = {

@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { PlanSettings } from "../../config/load/build.ts";
 import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
@@ -16,7 +17,6 @@ import {
   type WindowName,
 } from "../../core/quota/windows.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
-import { formatCount } from "../framework/table.ts";
 
 export type AccountReplay = ReplayDifference & {
   readonly account: string;

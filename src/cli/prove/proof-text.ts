@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import { styleOf } from "../framework/table.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { ProofReport } from "./proof.ts";
@@ -32,7 +33,7 @@ export function proofText(
       ? `the store was away for ${(proof.storeAwayMs / 1_000).toFixed(1)} s`
       : "",
     proof.failover?.ok ? `the store failed over to ${proof.failover.master}` : "",
-    proof.lateAnswers > 0 ? `${proof.lateAnswers} answers of it came late` : "",
+    proof.lateAnswers > 0 ? `${formatCount(proof.lateAnswers, "answer")} of it came late` : "",
     proof.gatewaysKilled > 0 ? "a gateway was killed" : "",
   ].filter((text) => text !== "");
   const untried = [
@@ -41,7 +42,11 @@ export function proofText(
     proof.gatewaysKilled > 0 ? "" : "no gateway was killed",
   ].filter((text) => text !== "");
   const rows: readonly (readonly [string, string, string])[] = [
-    ["overLimit", "admitted over a limit", `${proof.overLimit} in ${proof.windows} windows`],
+    [
+      "overLimit",
+      "admitted over a limit",
+      `${proof.overLimit} in ${formatCount(proof.windows, "window")}`,
+    ],
     ["falseRefusals", "false refusals", `${proof.falseRefusals} of ${refused}`],
     ["untrueHeaders", "headers that were not true", String(proof.untrueHeaders)],
     ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
@@ -65,7 +70,7 @@ export function proofText(
     return `  ${broken.includes(name) ? bold("BROKEN") : "ok    "}  ${what.padEnd(36)}  ${count}`;
   });
   return `${[
-    `${gateways} ${gateways === 1 ? "gateway" : "gateways"}, store: ${store}, ${requests} requests: ${admitted} units admitted, ${refused} requests refused, ${unanswered} without an answer`,
+    `${formatCount(gateways, "gateway")}, store: ${store}, ${formatCount(requests, "request")}: ${formatCount(admitted, "unit")} admitted, ${formatCount(refused, "request")} refused, ${unanswered} without an answer`,
     ...(done.length > 0 ? [`Meanwhile ${done.join(" and ")}`] : []),
     ...(untried.length > 0 ? [`Not tried: ${untried.join(", ")}`] : []),
     ...lines,

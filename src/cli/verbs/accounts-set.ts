@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import {
   type AccountChange,
   accountsOnPlan,
@@ -11,7 +12,6 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/pr
 import { applyKeyEdit, type CommandKeys } from "../../stores/keys/key-store.ts";
 import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
-import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 

@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import {
   type Deprecation,
@@ -9,7 +10,7 @@ import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
-import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
 

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
+import { formatCount } from "../../base/messages.ts";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit } from "../../stores/keys/key-store.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
-import { formatCount } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 

@@ -1,10 +1,11 @@
+import { formatCount } from "../../base/messages.ts";
 import { formatMistake } from "../../config/file/mistake.ts";
 import { type PlanReport, plansReport } from "../../config/queries/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { readAccounts, withKeys } from "../access/with-keys.ts";
 import { readConfig } from "../framework/config-file.ts";
-import { formatCount, formatInstant, formatTable } from "../framework/table.ts";
+import { formatInstant, formatTable } from "../framework/table.ts";
 import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
 import {
   ADMIN,

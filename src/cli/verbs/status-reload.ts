@@ -1,10 +1,11 @@
+import { formatCount } from "../../base/messages.ts";
 import { formatMistake } from "../../config/file/mistake.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { type Reached, reachGateway } from "../access/reach.ts";
-import { formatCount, formatInstant, formatTable, styleOf } from "../framework/table.ts";
+import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
   ADMIN,

@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import type { RefusalCode } from "../refusal.ts";
 import { REFUSALS } from "../refusal-table.ts";
 import { shareRetrySeconds } from "./rate-limit-info.ts";
@@ -177,15 +178,15 @@ function ruleOf(
   }
   if (code === "rate_limited" && window !== undefined) {
     const { window: name, used, limit } = window;
-    return `The ${name} limit is ${limit} units: ${used} were used, and ${takesOf(name)}`;
+    return `The ${name} limit is ${formatCount(limit, "unit")}: ${used} were used, and ${takesOf(name)}`;
   }
   if (code === "meter_held" && window !== undefined) {
     const { window: name, used, limit } = window;
-    return `The ${name} limit is ${limit} units: ${used} were used or held by requests under way, and ${takesOf(name)}`;
+    return `The ${name} limit is ${formatCount(limit, "unit")}: ${used} were used or held by requests under way, and ${takesOf(name)}`;
   }
   if (by === "share" && window !== undefined) {
     const { window: name, used, limit } = window;
-    return `This gateway's share of the ${name} limit is ${limit} units: ${used} were used, and ${takesOf(name)}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
+    return `This gateway's share of the ${name} limit is ${formatCount(limit, "unit")}: ${used} were used, and ${takesOf(name)}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
   }
   if (code === undefined) return `It was not refused: ${decision}`;
   const when = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as RefusalCode].when : code;

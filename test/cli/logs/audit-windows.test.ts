@@ -178,7 +178,7 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(asked(6, lost), drift(-3));
     const serving = { msg: "serving" };
     const at = new Date(NOON).toISOString();
-    const killed = `1 units more: a gateway ended without a last line at ${at}`;
+    const killed = `1 unit more: a gateway ended without a last line at ${at}`;
     assert.deepEqual(asked(10, serving), explained(killed));
     assert.deepEqual(asked(10, serving, 1), drift(1));
   });

@@ -108,7 +108,7 @@ describe("audit of live traffic", () => {
       },
     });
     const why = killed.told.explained.find(({ window }) => window === "day")?.why ?? "";
-    assert.match(why, /^1 units more: a gateway ended without a last line at 20/);
+    assert.match(why, /^1 unit more: a gateway ended without a last line at 20/);
     await redis.close();
   });
 

@@ -1,3 +1,4 @@
+import { formatCount } from "../../../base/messages.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 
 /** The most ids in one line of the log. */
@@ -46,8 +47,8 @@ export class LostRecords {
   words(file: string | undefined): string {
     const [keys, accounts] = [this.#keys.size, this.#accounts.size];
     const parts = [
-      ...(keys === 0 ? [] : [keys === 1 ? "1 key" : `${keys} keys`]),
-      ...(accounts === 0 ? [] : [accounts === 1 ? "1 account" : `${accounts} accounts`]),
+      ...(keys === 0 ? [] : [formatCount(keys, "key")]),
+      ...(accounts === 0 ? [] : [formatCount(accounts, "account")]),
     ];
     const verb = this.count === 1 ? "is" : "are";
     const source = file ?? "FILE, with an export or a backup";
