@@ -154,4 +154,23 @@ describe("with the master of bucket 0 down, where gateways hear of changes", () 
     assert.match(said.out, /day had 7/);
     assert.match(said.err, /^Missing: buckets .* at .*; gateways are not told of it/);
   });
+
+  it("no verb about accounts is silent where the records are there, too, and each ends with 1", async (t) => {
+    const cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    t.onTestFinished(() => cluster.close());
+    await using folder = await openFolder();
+    const settings = { store: cluster.address.url, keys: "redis", more: "history: 400d" };
+    const file = await writeConfig(folder, settings);
+    const run = (args: string) => runVerb([...args.split(" "), "--config", file]);
+    const create = "keys create --env production --plan free --json";
+    const { account: id } = jsonOf<Told>(await run(create));
+    const node = cluster.nodes[cluster.ownerOf(crc16("0") % 16_384)];
+    await node?.kill();
+    for (const verb of ["usage", `usage ${id}`, "usage --days 2", "accounts list", "keys list"]) {
+      const said = await run(verb);
+      assert.deepEqual([said.status, said.out], [1, ""], verb);
+      assert.match(said.err, /^Cannot read the keys in redis\+cluster:.* cannot be reached: .*\n$/);
+      assert.match(said.err, new RegExp(`bucket 0 at 127\\.0\\.0\\.1:${node?.port}`));
+    }
+  });
 });
