@@ -71,13 +71,13 @@ function takeHandshakes<T>(
   /**
    * Keyed by the peer's address and port, because Node does not expose a TLS socket's raw socket.
    */
-  const handshakes = new Map<string, T>();
+  const handshakes = new Map<string, { readonly accepted: T; readonly raw: Socket }>();
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {
     const accepted = handler.onAccept(socket);
     if (accepted === undefined) return;
     const peer = peerOf(socket);
-    handshakes.set(peer, accepted);
+    handshakes.set(peer, { accepted, raw: socket });
     socket.once("close", () => handshakes.delete(peer));
     const drop = () => socket.destroy();
     socket.on("error", drop);
@@ -94,9 +94,15 @@ function takeHandshakes<T>(
     });
   });
   server.on("secureConnection", (socket: TLSSocket) => {
-    const accepted = handshakes.get(peerOf(socket));
-    if (accepted === undefined) return void socket.destroy();
+    const handshake = handshakes.get(peerOf(socket));
+    if (handshake === undefined) return void socket.destroy();
+    const { accepted, raw } = handshake;
     socket.allowHalfOpen = true;
+    // Node's own throws: only a TCP socket can send a reset. Its close destroys the TLS socket.
+    socket.resetAndDestroy = () => {
+      raw.resetAndDestroy();
+      return socket;
+    };
     handler.onConnection(socket, accepted);
   });
 }

@@ -167,8 +167,8 @@ export class ResponseWriter {
   cut(): void {
     const socket = this.#socket;
     const isDelimitedByClose = this.#hasBody && !this.#chunked && !Number.isFinite(this.#bodyLeft);
-    // Over TLS a connection that ends without a close_notify already tells the client.
-    if (isDelimitedByClose && !("encrypted" in socket)) socket.resetAndDestroy();
+    // Over TLS too: nginx and others take an end without a close_notify for an orderly one.
+    if (isDelimitedByClose) socket.resetAndDestroy();
     else socket.destroy();
   }
 

@@ -1,28 +1,32 @@
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { afterAll, test } from "vitest";
 import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
+import { openAuthority } from "../../support/wire/certificates.ts";
 
 let serve: (socket: Socket) => void = () => undefined;
 const backend = await startByteUpstream((socket) => serve(socket));
-const house = await startTestGateway({
-  upstream: {
-    origin: backend.origin,
-    get seen() {
-      return backend.received;
-    },
-    close: backend.close,
+const upstream = {
+  origin: backend.origin,
+  get seen() {
+    return backend.received;
   },
-});
+  close: backend.close,
+};
+const house = await startTestGateway({ upstream });
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 /** All bytes of the answer, how the connection ended, and after how long. */
-async function ask(version: string) {
-  const socket = connect(house.port, "127.0.0.1");
+function ask(version: string) {
+  return answerOn(connect(house.port, "127.0.0.1"), version, key);
+}
+
+async function answerOn(socket: Socket, version: string, key: string) {
   let text = "";
   let error = "";
   socket.on("data", (chunk) => (text += chunk.toString("latin1")));
@@ -65,4 +69,23 @@ test("an answer that is delimited by the close and ends in good order is whole",
   assert.match((await ask("1.1")).text, /half of it\r\n0\r\n\r\n$/);
   const old = await ask("1.0");
   assert.deepEqual([old.error, old.text.endsWith("half of it")], ["", true]);
+});
+
+test("over TLS too a cut answer ends in a reset, as many clients take any end for its end", async () => {
+  using authority = openAuthority();
+  const { cert, key: certKey } = authority.issue(["IP:127.0.0.1"]);
+  await using secure = await startTestGateway({
+    upstream: { ...upstream, close: async () => {} },
+    environment: { tls: { cert: "./edge.pem", key: "./edge.key" } },
+    files: { "edge.pem": cert, "edge.key": certKey },
+  });
+  const { key } = await secure.issue({ plan: "business" });
+  serve = (socket) => {
+    socket.write(HALF);
+    setTimeout(() => socket.resetAndDestroy(), 50);
+  };
+  const client = connectTls({ port: secure.port, host: "127.0.0.1", ca: authority.ca });
+  const old = await answerOn(client, "1.0", key);
+  assert.match(old.text, /half of it$/);
+  assert.match(old.error, /ECONNRESET/);
 });
