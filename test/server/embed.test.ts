@@ -81,14 +81,21 @@ describe("an embedded gateway", () => {
     other.close();
   });
 
-  it("leaves no timer that repeats when it has stopped, the admin listener's included", async () => {
+  it("leaves no timer that repeats when it has stopped, whatever is asked of it then", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     try {
       await using folder = await openFolder();
       const configFile = await writeConfig(folder, { admin: 0 });
       const gateway = await start({ configFile });
       assert.ok(vi.getTimerCount() > 0);
+      const { urls } = gateway;
       await gateway.stop();
+      assert.equal(vi.getTimerCount(), 0);
+      assert.deepEqual(gateway.urls, urls);
+      await writeConfig(folder, { admin: 0, more: "log: { level: debug }" });
+      const reloaded = await gateway.reload();
+      assert.ok(!reloaded.ok, "a gateway that has stopped takes no new configuration");
+      assert.deepEqual(reloaded.reasons, ["The gateway has stopped"]);
       assert.equal(vi.getTimerCount(), 0);
     } finally {
       vi.useRealTimers();

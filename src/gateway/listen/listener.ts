@@ -58,6 +58,8 @@ export class Listener implements ServerHandler {
   readonly #lingering = new Set<ServerConnection>();
   #serves: readonly Environment[];
   #listeners: number;
+  /** The port that it listens on; 0 until then. */
+  #port = 0;
   limits: ServerHandler["limits"];
   readonly errorResponse = (wrong: RequestError, method: string) => {
     return errorResponseTo(wrong, method, this.#gateway.style.errors);
@@ -90,6 +92,7 @@ export class Listener implements ServerHandler {
       this.#server.once("error", reject);
       this.#server.listen({ host, port }, () => resolve());
     });
+    this.#port = (this.#server.address() as AddressInfo).port;
     this.#timeouts.start();
     // Delayed, so that it is logged after the line that says that everything is serving.
     const tell = () => {
@@ -99,8 +102,10 @@ export class Listener implements ServerHandler {
     setTimeout(tell, TELL_LIMIT_MS).unref();
   }
 
+  /** The same after the listener has closed. */
   get url(): string {
-    return urlOf(this.#server, this.#address, this.#serves);
+    const scheme = this.#serves[0] === undefined ? "http" : schemeOf(this.#serves[0]);
+    return `${scheme}://${formatHostPort({ host: this.#address.host, port: this.#port })}`;
   }
 
   /** The number of exchanges in progress, tunnels included. */
@@ -276,10 +281,4 @@ function unexpected(gateway: GatewayContext, exchange: Exchange, error: unknown)
   } catch {
     exchange.socket.destroy();
   }
-}
-
-function urlOf(server: Server, { host }: HostPort, [first]: readonly Environment[]): string {
-  const scheme = first === undefined ? "http" : schemeOf(first);
-  const { port } = server.address() as AddressInfo;
-  return `${scheme}://${formatHostPort({ host, port })}`;
 }

@@ -14,6 +14,7 @@ export class Listeners {
   readonly #listeners = new Map<string, Listener>();
   readonly #upkeep: PeriodicTasks;
   #listening: readonly ListenerSpec[] = [];
+  #closed = false;
 
   constructor(gateway: GatewayContext) {
     this.#gateway = gateway;
@@ -83,10 +84,11 @@ export class Listeners {
 
   /**
    * Applies a configuration: opens new listeners before anything is swapped, then closes those that
-   * are no longer needed. If an address is not available, rejects with a readable error and changes
-   * nothing.
+   * are no longer needed. If an address is not available, or everything has been closed, rejects
+   * with a readable error and changes nothing.
    */
   async serve(config: Config): Promise<void> {
+    if (this.#closed) throw new Error("The gateway has stopped");
     const before = this.#listening;
     const next = listenerSpecs(config, this.#gateway.elapsed, before);
     await this.#open(next);
@@ -102,6 +104,7 @@ export class Listeners {
   /** Waits at most `deadlineMs` for exchanges in progress, then closes every connection. */
   async close(deadlineMs: number): Promise<void> {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
+    this.#closed = true;
     this.#upkeep.stop();
     const backends = this.#serves().flatMap((environment) => environment.services);
     for (const { upstreams } of backends) upstreams.close();

@@ -27,7 +27,10 @@ export type StartOptions = {
 export type GatewayHandle = {
   readonly urls: Readonly<Record<string, string>>;
   readonly adminUrl: string | undefined;
-  /** Applies a new configuration as a whole, or keeps the old one and reports every mistake. */
+  /**
+   * Applies a new configuration as a whole, or keeps the old one and reports every mistake. It is
+   * refused once the gateway has stopped.
+   */
   reload(): Promise<ReloadResult>;
   /**
    * Drains and closes (docs/reference/edge.md#drain). `atOnce` cuts a current drain short, or skips
