@@ -35,7 +35,8 @@ export class RetryPolicy implements PickPreference {
    * an upstream that could not be connected to has seen nothing. So any request may go to another
    * one, and if none is left, to all of them again after a pause. `aged`: a connection that had
    * carried responses died before any byte of this response. Then one retry on a new connection is
-   * allowed, for any request that was not sent yet, and for GET and HEAD that were sent.
+   * allowed, for any request that was not sent yet, and for GET and HEAD that were sent. The same
+   * holds if the upstream refused the handshake after the request was sent.
    */
   nextAttempt(
     upstreams: UpstreamPool,
@@ -50,6 +51,10 @@ export class RetryPolicy implements PickPreference {
       return "aged";
     }
     if (loss.kind !== "unreached") return undefined;
+    if (loss.sent) {
+      if (this.freshOnly || !RETRIED.has(method)) return undefined;
+      this.freshOnly = true;
+    }
     this.unreachable = new Set(this.unreachable).add(upstream);
     const isLeft = this.unreachable.size < UNREACHED_MAX && upstreams.hasOther(this.unreachable);
     return isLeft ? "unreached" : this.#nextRound();

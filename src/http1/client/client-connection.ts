@@ -55,6 +55,12 @@ export type ResponseHandler = {
 };
 
 /**
+ * The alerts by which an upstream refuses the client certificate. With TLS 1.3 they come after the
+ * handshake of this side, perhaps after a request was sent (RFC 8446 4.4.2.4, 6.2).
+ */
+const REFUSED_HANDSHAKE = /^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/;
+
+/**
  * One connection to an upstream, for one request at a time. It connects when it is needed. Bytes
  * that arrive without a request, or after the end of a response, end the connection: they belong to
  * no request, and must not become the response to the next one.
@@ -295,7 +301,8 @@ export class ClientConnection implements SocketEvents {
   }
 
   #ended(why: string): void {
-    if (!this.#connected) this.#lose("unreached", why);
+    const isRefused = !this.#receiving && !this.reused && REFUSED_HANDSHAKE.test(why);
+    if (!this.#connected || isRefused) this.#lose("unreached", why);
     else this.#lose(this.#receiving ? "cut" : "unanswered", why);
   }
 

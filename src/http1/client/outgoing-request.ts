@@ -11,10 +11,10 @@ export type OutgoingRequest = {
 };
 
 /**
- * How a request was lost. `unreached`: there was no connection, so no upstream saw it;
- * `unanswered`: the connection ended before any byte of a response; `cut`: it ended in the middle
- * of a response; `invalid`: the bytes received are no response; `misframed`: the caller wrote a
- * body of another length than announced.
+ * How a request was lost. `unreached`: there was no connection, or the upstream refused its
+ * handshake, so no upstream saw it; `unanswered`: the connection ended before any byte of a
+ * response; `cut`: it ended in the middle of a response; `invalid`: the bytes received are no
+ * response; `misframed`: the caller wrote a body of another length than announced.
  */
 export type RequestFailure = {
   readonly kind: "unreached" | "unanswered" | "cut" | "invalid" | "misframed";

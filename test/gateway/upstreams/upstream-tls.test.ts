@@ -86,6 +86,30 @@ describe("an https upstream", () => {
     await house.law();
   });
 
+  it("that refuses a certificate by TLS 1.3 costs no GET where another one takes it", async () => {
+    const pair = authority.issue(["IP:127.0.0.1"]);
+    const strict = await openTlsBackend({ ...pair, ca: authority.ca, requestCert: true });
+    const other = await openTlsBackend(pair);
+    await using house = await openTlsHouse(other, {
+      upstreams: [strict.origin, other.origin],
+      upstreamTls: { ca: "./ca.pem" },
+    });
+    const statuses: number[] = [];
+    for (let i = 0; i < 6; i++) {
+      statuses.push((await sendRequest(house.port, { key: KEY })).status);
+    }
+    assert.deepEqual(statuses, Array(6).fill(200));
+    await eventually(() => assert.equal(house.lines.length, 6));
+    const forwards = house.lines.map((line) => line.forwards);
+    assert.deepEqual([Math.min(...forwards), Math.max(...forwards)], [1, 2]);
+    assert.deepEqual(
+      house.lines.map(({ charged }) => charged),
+      Array(6).fill(1),
+    );
+    assert.deepEqual([strict.seen.length, other.seen.length], [0, 6]);
+    await strict.close();
+  });
+
   it("is refused when only the system's authorities are trusted", async () => {
     const backend = await openTlsBackend(authority.issue(["IP:127.0.0.1"]));
     await using house = await openTlsHouse(backend, {});
