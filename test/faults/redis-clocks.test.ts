@@ -5,6 +5,7 @@ import type { TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
+import { openReplyProxy } from "../support/wire/reply-proxy.ts";
 import {
   askTimed,
   changes,
@@ -71,6 +72,30 @@ describe("2.1 Redis clock goes back: over an edge it", () => {
     );
     assert.equal(house.said.filter(({ msg }) => msg === "counter_repaired").length, 0);
   });
+});
+
+it("a refusal that is known ends with its window by the clock of Redis, also when that is set an hour ahead", async () => {
+  await using proxy = await openReplyProxy(server);
+  await using house = await openRedisHouse(proxy, {
+    config: { plans: { free: { hour: 1 } }, bans: "off" },
+  });
+  const { key } = await house.issue();
+  const by = async () => {
+    await eventually(async () => (await askTimed(house, key)).status === 429);
+    return house.lines.at(-1)?.by;
+  };
+  await eventually(async () => assert.equal(await by(), "memory"));
+  // A heartbeat tells the time of Redis. Decisions, which carry a sum, tell it as it is.
+  let shifted = 0;
+  proxy.behave(({ name }, reply) => {
+    const text = reply.toString();
+    const now = /^\*2\r\n\$\d+\r\n\S+\r\n\*\d+\r\n:\d+\r\n:(\d{13})\r\n/.exec(text)?.[1];
+    if (name !== "evalsha" || now === undefined) return undefined;
+    shifted += 1;
+    return [Buffer.from(text.replace(now, String(Number(now) + 3_600_000)))];
+  });
+  await eventually(() => assert.ok(shifted > 0));
+  await eventually(async () => assert.equal(await by(), "store"));
 });
 
 describe("2.1 CLIENT PAUSE / BUSY script", () => {

@@ -41,6 +41,8 @@ export type BatcherOptions = {
   readonly queueOf: (name: AccountRef) => number;
   /** The node that has a queue now. Queues of one node share their rounds. */
   readonly nodeOf: (queue: number) => object;
+  /** The clock of the node that has a queue, if the store has a clock of its own. */
+  readonly clockOf?: (queue: number) => RoundTrip["clock"];
   readonly answers: DecisionCache;
   readonly outage: OutageHandler;
   /**
@@ -261,7 +263,8 @@ export class Batcher {
     { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: InvalidatedAccounts },
   ): void {
     const failed = outcomes.find((each) => failureOf(each) !== undefined);
-    let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0 };
+    const clock = this.#options.clockOf?.(call.queue.number);
+    let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0, clock };
     if (failed === undefined) call.round.lane.learnRoundTrip(trip.receivedMs - sentMs);
     this.#end(call, failureOf(failed));
     call.asks.forEach((merged, i) => {

@@ -12,6 +12,7 @@ import {
   windowEnd,
   windowStart,
 } from "../../../core/quota/windows.ts";
+import type { StoreClock } from "../../redis/store-clock.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { sameLimits } from "./mergeable.ts";
 import { stillTold, type ToldWindows } from "./told-windows.ts";
@@ -24,6 +25,8 @@ export type RoundTrip = {
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly nowMs: number;
+  /** The clock of the node that answered, by which windows and bans end if it is set ahead. */
+  readonly clock?: Pick<StoreClock, "latestAt"> | undefined;
 };
 
 /**
@@ -189,7 +192,7 @@ export function withCounts(
   nowMs: number,
 ): CachedDecision {
   const receivedMs = performance.now();
-  const trip = { sentMs: receivedMs, receivedMs, nowMs };
+  const trip = { sentMs: receivedMs, receivedMs, nowMs, clock: known?.trip.clock };
   const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
     const window = counterWindow(counter);
     const resetMs = endMs ?? windowEnd(window, startMs);

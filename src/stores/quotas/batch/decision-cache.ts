@@ -5,7 +5,13 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import type { ChargeResult } from "../quota-store.ts";
-import { type CachedDecision, countIn, withBan, withCounts } from "./cached-decision.ts";
+import {
+  type CachedDecision,
+  countIn,
+  type RoundTrip,
+  withBan,
+  withCounts,
+} from "./cached-decision.ts";
 import { couldCauseBan, decisionAfter, refusalKind } from "./known-refusal.ts";
 
 /**
@@ -164,11 +170,21 @@ export class DecisionCache {
   }
 
   /** The store's now or a little later: its answer was made after the call was sent. */
-  #latestNow({ trip: { nowMs, sentMs } }: CachedDecision): number {
-    return this.#clock?.() ?? nowMs + performance.now() - sentMs;
+  #latestNow({ trip }: CachedDecision): number {
+    return this.#clock?.() ?? trip.nowMs + measuredSince(trip, trip.sentMs);
   }
 
-  #sinceReceived({ trip: { nowMs, receivedMs } }: CachedDecision): number {
-    return this.#clock === undefined ? performance.now() - receivedMs : this.#clock() - nowMs;
+  #sinceReceived({ trip }: CachedDecision): number {
+    if (this.#clock !== undefined) return this.#clock() - trip.nowMs;
+    return measuredSince(trip, trip.receivedMs);
   }
+}
+
+/**
+ * The time since `thenMs`, or since the answer by the store's clock if that has certainly advanced
+ * further: it was set ahead, or this machine was suspended.
+ */
+function measuredSince({ nowMs, clock }: RoundTrip, thenMs: number): number {
+  const atMs = performance.now();
+  return Math.max(atMs - thenMs, (clock?.latestAt(atMs) ?? nowMs) - nowMs);
 }

@@ -165,6 +165,7 @@ class RedisQuotaStore implements QuotaStore {
       call: shared.decideGroups,
       queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
       nodeOf: link.nodeOf,
+      clockOf: shared.clockOf,
       answers,
       outage: this.#outage,
       onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),
