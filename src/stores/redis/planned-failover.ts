@@ -4,7 +4,8 @@ import type { RedisUrl } from "../../config/schema/addresses.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { bucketSlot } from "./hash-slots.ts";
 import { atHost, type LinkOptions, sendOn } from "./link.ts";
-import { addressOfReplica, replicaMember, sentinelOptions } from "./sentinels.ts";
+import { SentinelClient } from "./sentinel-client.ts";
+import { addressOfReplica, replicaMember } from "./sentinels.ts";
 import { toStoreFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
@@ -21,10 +22,11 @@ const LOOK_MS = 50;
  * Until then the old master accepts writes that are lost.
  */
 export function failOverSentinel(
-  { hosts, master: name, password }: Pick<RedisUrl, "hosts" | "master" | "password">,
+  { hosts, master: name, ...login }: RedisUrl,
   link: LinkOptions,
 ): Promise<FailoverOutcome> {
-  return withFirst(hosts, sentinelOptions(link, password), async (sentinel) => {
+  const open = (host: HostPort) => new SentinelClient(atHost(link, host), login);
+  return withFirst(hosts, open, async (sentinel) => {
     const master = async () => {
       const found = await sendOn(sentinel, "sentinel", ["get-master-addr-by-name", name]);
       const [host, port] = (found ?? []) as string[];
@@ -52,10 +54,11 @@ export function failOverCluster(
   seeds: readonly HostPort[],
   link: LinkOptions,
 ): Promise<FailoverOutcome> {
-  return withFirst(seeds, link, async (seed) => {
+  const open = (host: HostPort) => new StrictRedis(atHost(link, host));
+  return withFirst(seeds, open, async (seed) => {
     const [, replica] = await nodesOfBucket0(seed);
     if (replica === undefined) return { ok: false, why: "the master of bucket 0 has no replica" };
-    return withFirst([replica], link, async (promoted) => {
+    return withFirst([replica], open, async (promoted) => {
       await sendOn(promoted, "cluster", ["failover"]);
       const wanted = formatHostPort(replica);
       return until(async () => {
@@ -89,12 +92,12 @@ async function until(look: () => Promise<string | undefined>): Promise<FailoverO
 /** Runs the work on the first of these hosts that can be reached. */
 async function withFirst(
   hosts: readonly HostPort[],
-  link: LinkOptions,
+  open: (host: HostPort) => Redis,
   work: (redis: Redis) => Promise<FailoverOutcome>,
 ): Promise<FailoverOutcome> {
   let why = "no host is named";
   for (const host of hosts) {
-    const redis = new StrictRedis(atHost(link, host));
+    const redis = open(host);
     redis.on("error", () => undefined);
     try {
       await redis.connect();

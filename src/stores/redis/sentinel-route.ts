@@ -27,10 +27,10 @@ export class SentinelRoute {
   readonly #places = new Map<Redis, Place>();
   #closed = false;
 
-  constructor({ hosts, master: name, password }: RedisUrl, options: LinkOptions) {
+  constructor({ hosts, master: name, ...login }: RedisUrl, options: LinkOptions) {
     this.#options = options;
     const onChange = () => this.#leave();
-    this.#sentinels = new Sentinels({ hosts, name, password, link: options, onChange });
+    this.#sentinels = new Sentinels({ hosts, name, login, link: options, onChange });
   }
 
   /** A connection that is not open yet. It leads to another node after each failover. */

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { atHost, type LinkOptions, sendOn, subscribeOn } from "./link.ts";
+import { SentinelClient, type SentinelLogin } from "./sentinel-client.ts";
 import {
   type StoreFailure,
   toCommandFailure,
@@ -10,7 +11,7 @@ import {
   unreadableFailure,
   withTimeout,
 } from "./store-failure.ts";
-import { endConnection, guardReplies } from "./unasked-replies.ts";
+import { endConnection } from "./unasked-replies.ts";
 
 /** The last answer of one Sentinel, each address as `host:port`. */
 export type SentinelAnswer = {
@@ -63,7 +64,7 @@ export type SentinelsOptions = {
   readonly hosts: readonly HostPort[];
   /** The Sentinels' name for the master. */
   readonly name: string;
-  readonly password?: string | undefined;
+  readonly login: SentinelLogin;
   /** Options of a connection to Redis: the Sentinels are reached with the same TLS, if any. */
   readonly link: LinkOptions;
   /** Called when the combined answers have changed. */
@@ -99,11 +100,13 @@ export class Sentinels {
   #text = "";
   #countedMs = performance.now();
 
-  constructor({ hosts, name, password, link, onChange }: SentinelsOptions) {
+  constructor({ hosts, name, login, link, onChange }: SentinelsOptions) {
     this.#onChange = onChange;
-    const options = sentinelOptions(link, password);
     const onAnswer = () => this.#count();
-    this.#watched = hosts.map((host) => new WatchedSentinel(atHost(options, host), name, onAnswer));
+    this.#watched = hosts.map((host) => {
+      const open = () => new SentinelClient(atHost(link, host), login);
+      return new WatchedSentinel(open, `Sentinel ${formatHostPort(host)}`, name, onAnswer);
+    });
     this.#majority = findMajority(this.#watched.map(({ answer }) => answer));
   }
 
@@ -162,15 +165,15 @@ class WatchedSentinel {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(options: LinkOptions, name: string, onAnswer: () => void) {
+  constructor(open: () => Redis, place: string, name: string, onAnswer: () => void) {
     this.#name = name;
     this.#onAnswer = onAnswer;
-    this.#asked = new Redis(options);
-    this.#heard = new Redis(options);
+    this.#asked = open();
+    this.#heard = open();
     for (const redis of [this.#asked, this.#heard]) {
-      guardReplies(redis);
       redis.on("error", (error) => {
-        this.why = toStoreFailure(error);
+        const why = toStoreFailure(error);
+        this.why = why.code === "unreachable" ? why : why.at(place);
       });
     }
     this.#asked.connect().catch(() => undefined);
@@ -244,13 +247,6 @@ class WatchedSentinel {
       void this.ask().finally(() => this.#askLater());
     }, ASK_MS).unref();
   }
-}
-
-/** A Sentinel without a password accepts any password for its default user. */
-export function sentinelOptions(link: LinkOptions, password: string | undefined): LinkOptions {
-  const { username: _, password: __, ...rest } = link;
-  const login = password === undefined ? {} : { username: "default", password };
-  return { ...rest, ...login, enableReadyCheck: false };
 }
 
 /** SENTINEL REPLICAS lists each replica as names and values. */

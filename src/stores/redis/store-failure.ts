@@ -93,7 +93,8 @@ export function toCommandFailure(error: unknown, why: StoreFailure | undefined):
   const failure = toStoreFailure(error);
   const isUnconnected = [NO_CONNECTION, NODE_SILENT].some((end) => failure.message.endsWith(end));
   if (why === undefined || !isUnconnected) return failure;
-  return new StoreFailure(failure.code, why.message, failure.executed);
+  const code = why.code in REFUSALS ? why.code : failure.code;
+  return new StoreFailure(code, why.message, failure.executed);
 }
 
 /** Whether a failure says that a connection is gone, and not what keeps a new one from being made. */

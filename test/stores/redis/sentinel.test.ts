@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
-import { connectRedis } from "../../../src/stores/redis/single-link.ts";
+import { connectRedis, failOver } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { startSentinel } from "../../support/redis/redis-engines.ts";
 import { type Garble, openReplyProxy } from "../../support/wire/reply-proxy.ts";
-import { account, open, perDay } from "../quotas/redis/redis-kit.ts";
+import { account, open, perDay, spend } from "../quotas/redis/redis-kit.ts";
 
 const CLIENTS = 16;
 
@@ -40,6 +40,38 @@ describe("Redis behind Sentinel", () => {
       });
     }
     assert.equal(await (await group.replica.client()).dbsize(), 0);
+  });
+
+  it("whose Sentinels have a user of their own is reached as that user of the address; a password that neither takes is told with its Sentinel", async (t) => {
+    const group = await startSentinel(undefined, undefined, { allLive: true });
+    t.onTestFinished(() => group.close());
+    const login = ["gate", "on", ">letmein", "~*", "&*", "+@all"];
+    for (const server of [group.master, group.replica]) {
+      await (await server.client()).call("ACL", "SETUSER", ...login);
+    }
+    const sentinel = await group.sentinel.client();
+    const rights = "+ping +subscribe +sentinel|get-master-addr-by-name +sentinel|replicas";
+    const url = group.address.url.replace("://", "://gate:letmein@");
+    const address = { ...group.address, url };
+    const reached = async () => {
+      const { store } = await open(address);
+      t.onTestFinished(() => store.close());
+      assert.equal((await spend(store, account("a"), perDay(9))).admitted, true);
+    };
+    await reached();
+    await sentinel.call("ACL", "SETUSER", "gate", "on", ">letmein", "&*", ...rights.split(" "));
+    await sentinel.call("ACL", "SETUSER", "default", "off");
+    await reached();
+    const asked = await failOver({ address });
+    assert.match(asked.ok ? "" : asked.why, /lacks a permission/, "logged in, to ask for one");
+    await sentinel.call("ACL", "SETUSER", "gate", "resetpass", ">another");
+    const { store, failures } = await open(address);
+    t.onTestFinished(() => store.close());
+    const place = `Sentinel 127.0.0.1:${group.sentinel.port}`;
+    const why = `Redis: user or password are wrong (${place})`;
+    assert.deepEqual(store.health(), { ok: false, why });
+    assert.deepEqual(await store.charge(account("a"), perDay(9)), { unavailable: true });
+    assert.deepEqual([failures[0]?.code, failures[0]?.message], ["WRONGPASS", why]);
   });
 
   it("is sent nothing by a process that stood still, until the Sentinels are heard again", async (t) => {
