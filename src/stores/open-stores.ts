@@ -1,3 +1,4 @@
+import { errorMessage } from "../base/messages.ts";
 import type { Config } from "../config/config.ts";
 import type { StoreAddress } from "../config/schema/addresses.ts";
 import type { Reporter } from "../telemetry/log/log.ts";
@@ -82,14 +83,28 @@ export async function openQuotaStore(
 export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type FailoverOutcome = Awaited<ReturnType<typeof failOverStore>>;
 
-/** Why the store cannot be reached; undefined if it can. */
-export async function whyUnreachable(address: RedisAddress): Promise<string | undefined> {
-  const { connectRedis } = await import("./redis/single-link.ts");
-  const link = connectRedis({ address });
-  await link.tried;
-  const health = link.health();
-  await link.close();
-  return health.ok ? undefined : health.failure.message;
+/** So many of them write in each bucket of a Cluster, or in nearly each. */
+const PROBES = 64;
+const PROBE_LIFE_MS = 1_000;
+
+/** Why the store cannot be reached, or does not take what a gateway writes; undefined if it does. */
+export async function whyUnusable(
+  address: RedisAddress,
+  prefix: string,
+): Promise<string | undefined> {
+  const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
+  const quotas = await createRedisQuotaStore({ address, prefix, report: () => {} });
+  try {
+    const { ok, why } = quotas.health();
+    if (!ok) return why;
+    const probes = Array.from({ length: PROBES }, (_, i) => `probe ${i}`);
+    await Promise.all(probes.map((probe) => quotas.markFirst(probe, PROBE_LIFE_MS)));
+    return undefined;
+  } catch (error) {
+    return errorMessage(error);
+  } finally {
+    await quotas.close();
+  }
 }
 
 /** Has Sentinel or a Cluster replace a healthy master, and waits until that is done. */

@@ -6,7 +6,7 @@ import {
   type FailoverOutcome,
   failOverStore,
   type RedisAddress,
-  whyUnreachable,
+  whyUnusable,
 } from "../../stores/open-stores.ts";
 import { type ChargeComparison, compareCharges } from "./charge-comparison.ts";
 import { PromiseChecker } from "./checker.ts";
@@ -97,6 +97,7 @@ class Trial {
   readonly #wanted: ProveOptions;
   readonly #folder: string;
   readonly #stops: (() => Promise<unknown>)[];
+  readonly #prefix = `prove-${Date.now().toString(36)}`;
   readonly #gateways: GatewayChild[] = [];
   readonly #away = new OutageTracker();
   readonly #meters = new MeterChecker();
@@ -118,7 +119,7 @@ class Trial {
     const { self, fault, tell, redis } = this.#wanted;
     tell("Starting Redis, pets and gateways");
     if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
-    const why = redis && (await whyUnreachable(redis));
+    const why = redis && (await whyUnusable(redis, this.#prefix));
     if (why !== undefined) throw new Error(`Cannot use ${redis?.shown}: ${why}`);
     if (this.#redis !== undefined) {
       const { port } = new URL(this.#redis.url);
@@ -189,14 +190,13 @@ class Trial {
   }
 
   async #writeConfigs(witness: CountingProxy, count: number): Promise<string[]> {
-    const prefix = `prove-${Date.now().toString(36)}`;
     const files: string[] = [];
     for (let i = 0; i < count; i++) {
       const fault = i === count - 1 ? this.#wanted.fault : undefined;
       const file = join(this.#folder, `gateway-${i}.yaml`);
       const text = configText({
         ...{ number: i, gateways: count, store: this.#store, upstream: witness.origin },
-        ...{ prefix, fault },
+        ...{ prefix: this.#prefix, fault },
       });
       await writeFile(join(this.#folder, `api-${i}.json`), apiText({ fault }));
       await writeFile(file, text, { mode: 0o600 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { runProof } from "../../../src/cli/prove/proof.ts";
-import { freePort } from "../../support/redis/redis.ts";
+import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { runVerb } from "../kit.ts";
 import { PROOF_MS_MAX, prove, proveHere, wasBusy } from "../prove-kit.ts";
 
@@ -67,6 +67,25 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
       const { status, err, out } = await runVerb(["prove", "--redis", address, "--seconds", "3"]);
       assert.deepEqual([status, out], [1, ""]);
       assert.equal(err, `Cannot use ${address}: Redis cannot be reached: ECONNREFUSED\n`);
+    }
+  });
+
+  it("says at once of a Redis that takes no writes why", async () => {
+    const redis = await startRedis();
+    try {
+      const admin = await redis.client();
+      const says = async (why: string) => {
+        const { status, err, out } = await runVerb(["prove", "--redis", redis.url]);
+        assert.deepEqual([status, out], [1, ""]);
+        assert.equal(err, `Cannot use ${redis.url}: Redis: ${why}\n`);
+      };
+      await admin.config("SET", "maxmemory", "1");
+      await says("it is out of memory: raise maxmemory");
+      await admin.config("SET", "maxmemory", "0");
+      await admin.call("REPLICAOF", "127.0.0.1", await freePort());
+      await says("it is a read-only replica");
+    } finally {
+      await redis.close();
     }
   });
 
