@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { meterPart } from "../../../../src/core/quota/meters.ts";
@@ -117,4 +118,26 @@ it("a store that refuses to write is told as that, not as a slot that moves, of 
     failures.map(({ code }) => code),
     ["NOREPLICAS"],
   );
+});
+
+it("a slot that moves is known by what Redis 7.0 says of two missing keys and by what Valkey says, and by nothing else", async (t) => {
+  const server = await startRedis();
+  t.onTestFinished(() => server.close());
+  const redis = await server.client();
+  const folder = new URL("../../../../src/stores/quotas/redis/lua/", import.meta.url);
+  const lua = await readFile(new URL("account.lua", folder), "utf8");
+  const isMoving = /^local function is_moving[\s\S]*?^end$/m.exec(lua)?.[0];
+  assert.ok(isMoving);
+  const script = `local function pcall() return { err = ARGV[1] } end
+${isMoving}
+return is_moving('hash') and 1 or 0`;
+  const undeclared = "undeclared keys were accessed during rehashing of the slot";
+  for (const [said, moving] of [
+    ["ERR Script attempted to access a non local key in a cluster node", 1],
+    [`ERR Unable to execute command 'del' in script because ${undeclared}`, 1],
+    ["READONLY You can't write against a read only replica.", 0],
+    ["MISCONF Errors writing to the AOF file: No space left on device", 0],
+  ] as const) {
+    assert.equal(await redis.call("EVAL", script, 0, said), moving, said);
+  }
 });

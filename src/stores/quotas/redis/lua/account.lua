@@ -43,11 +43,13 @@ local function place_apart(key, field)
 end
 
 -- Whether the slot is on its way to another node. That node would start a second hash in addition
--- to the one that is still to arrive. It refuses a command for two keys that are missing. A replica,
--- and a server that cannot save, refuse it in other words.
+-- to the one that is still to arrive. It refuses a command for two keys that are missing, by "non
+-- local key" or, as Valkey does, by "rehashing of the slot". A replica, and a server that cannot save,
+-- refuse it in other words.
 local function is_moving(hash)
   local reply = pcall('DEL', hash .. '?', hash .. '!')
-  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) ~= nil
+  local why = type(reply) == 'table' and reply.err or ''
+  return string.find(why, 'non local key', 1, true) ~= nil or string.find(why, 'rehashing', 1, true) ~= nil
 end
 
 -- Whether a reply is the error of a key of another type. Raises any other error: with a right that
