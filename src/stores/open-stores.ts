@@ -98,7 +98,7 @@ export async function whyUnusable(
     const { ok, why } = quotas.health();
     if (!ok) return why;
     const write = (i: number) => quotas.markFirst(`probe ${i}`, PROBE_LIFE_MS);
-    // What one server refuses, it need not refuse so many times.
+    // One refusal of a single server is enough.
     await write(0);
     await Promise.all(Array.from({ length: PROBES }, (_, i) => write(i)));
     return undefined;
