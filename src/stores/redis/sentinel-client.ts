@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import type { LinkOptions } from "./link.ts";
 import { toStoreFailure } from "./store-failure.ts";
-import { guardReplies } from "./unasked-replies.ts";
+import { guardReplies, guardSockets } from "./unasked-replies.ts";
 
 /** With what an address logs in; a Sentinel has users of its own. */
 export type SentinelLogin = {
@@ -21,6 +21,7 @@ export class SentinelClient extends Redis {
     const first = password === undefined ? {} : { username: "default", password };
     super({ ...rest, ...first, enableReadyCheck: false });
     guardReplies(this);
+    guardSockets(this);
     if (username === undefined || password === undefined) return;
     const login = Redis.prototype.auth as unknown as Login;
     const asUser = (error: unknown) => {

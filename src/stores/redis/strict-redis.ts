@@ -3,7 +3,7 @@ import { DirectConnector } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
 import { SilenceWatch } from "./silence-watch.ts";
 import { StoreFailure, toReplyFailure, toStoreFailure } from "./store-failure.ts";
-import { guardReplies } from "./unasked-replies.ts";
+import { guardReplies, guardSockets } from "./unasked-replies.ts";
 
 /** The commands with which a connection begins: login and database. */
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
@@ -36,6 +36,7 @@ export class StrictRedis extends Redis {
     });
     this.#boundGreeting();
     guardReplies(this);
+    guardSockets(this);
   }
 
   /** Why there is no connection, if the server refused the last greeting. */

@@ -22,6 +22,21 @@ export function guardReplies(redis: Redis): void {
   guarded.add(redis);
 }
 
+type Connector = { connect(tell: unknown): Promise<NodeJS.EventEmitter> };
+
+/**
+ * ioredis listens for one error of a socket, and a second one would end the process: that of a TLS
+ * handshake in which the connection was closed.
+ */
+export function guardSockets(redis: Redis): void {
+  const { connector } = redis as unknown as { readonly connector: Connector };
+  const connect = connector.connect.bind(connector);
+  connector.connect = async (tell) => {
+    const socket = await connect(tell);
+    return socket.on("error", () => undefined);
+  };
+}
+
 reader.dispatch = function guardedDispatch(this: ReplyReader, give) {
   if (!guarded.has(this.redis)) return dispatch.call(this, give);
   try {

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, type TestContext, vi } from "vitest";
 import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { redisTls } from "../../support/redis/redis-tls.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
-import { account, openFor, perDay, spend, startServer } from "../quotas/redis/redis-kit.ts";
+import { account, open, openFor, perDay, spend, startServer } from "../quotas/redis/redis-kit.ts";
 
 const PASSWORD = "p@ss:w/rd";
 const QUOTED = encodeURIComponent(PASSWORD);
@@ -318,6 +319,27 @@ describe("a store behind TLS", () => {
     const stranger = await openFor(t, redis.url);
     assert.deepEqual(await stranger.store.charge(account("tls"), perDay(1)), { unavailable: true });
     assert.equal(stranger.store.health().ok, false);
+  });
+
+  it("that is left in the middle of a handshake ends no process", async (t) => {
+    using authority = openAuthority();
+    const redis = await startRedis({ tls: redisTls(authority) });
+    t.onTestFinished(() => redis.close());
+    const errors: string[] = [];
+    const onError = ({ message }: Error) => void errors.push(message);
+    process.on("uncaughtExceptionMonitor", onError);
+    t.onTestFinished(() => void process.off("uncaughtExceptionMonitor", onError));
+    for (let i = 0; i < 16; i++) {
+      const { store } = await open(redis.address);
+      await sleep(i % 4);
+      await store.close();
+    }
+    // Each socket has ended when Redis has no connection but that of this client.
+    const admin = await redis.client();
+    await eventually(async () =>
+      assert.equal(String(await admin.client("LIST")).match(/id=/g)?.length, 1),
+    );
+    assert.deepEqual(errors, []);
   });
 });
 
