@@ -13,6 +13,7 @@ export type Told = {
   refused: number;
   storeAwayMs: number;
   gatewaysKilled: number;
+  failoverLost: number;
   failover: { ok: boolean; master?: string; why?: string } | null;
   lateAnswers: number;
   broken: string[];

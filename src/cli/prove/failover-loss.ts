@@ -8,8 +8,9 @@ const UNREPLICATED_MS = 1_000;
  * Tells the most units that a failover may lose: those that were admitted in its busiest second. The
  * windows of a load fill up in bursts, so the average of the whole load tells less.
  */
-export class FailoverLoss {
+export class FailoverLoss<Outcome extends { readonly ok: boolean } = { readonly ok: boolean }> {
   readonly #lastSecond: { readonly atMs: number; readonly units: number }[] = [];
+  #outcome: Promise<Outcome> | undefined;
   #units = 0;
   #most = 0;
 
@@ -17,14 +18,20 @@ export class FailoverLoss {
    * The most units that this failover may have lost, since `begin` and in the second before it. One
    * of a Cluster that is planned waits for its replica, and loses none.
    */
-  mostOf(failover: { readonly ok: boolean } | null, store: string | undefined): number {
+  mostOf(failover: Outcome | null, store: string | undefined): number {
     return failover?.ok === true && store === "sentinel" ? this.#most : 0;
   }
 
-  /** Called when the failover begins; in Unix milliseconds. */
-  begin(nowMs: number): void {
+  /** Called when the failover begins, in Unix milliseconds, with the promise of its outcome. */
+  begin(nowMs: number, outcome: Promise<Outcome>): void {
+    this.#outcome = outcome;
     this.#forget(nowMs);
     this.#most = this.#units;
+  }
+
+  /** The outcome of the failover; null if none has begun. */
+  async outcome(): Promise<Outcome | null> {
+    return (await this.#outcome) ?? null;
   }
 
   /** Called with each request of the load. */

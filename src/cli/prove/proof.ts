@@ -101,7 +101,7 @@ class Trial {
   readonly #gateways: GatewayChild[] = [];
   readonly #away = new OutageTracker();
   readonly #meters = new MeterChecker();
-  readonly #failoverLoss = new FailoverLoss();
+  readonly #failoverLoss = new FailoverLoss<FailoverOutcome>();
   /** Units that gateways reported in their logs as possibly charged twice. */
   #uncertain = 0;
   #redis: (ChildHandle & { url: string }) | undefined;
@@ -243,7 +243,6 @@ class Trial {
       polite,
     );
     let storeAwayMs = 0;
-    let failingOver: Promise<FailoverOutcome> | undefined;
     await pause(seconds * 200);
     if (this.#proxy !== undefined && (fault === undefined || fault === "late")) {
       tell("Delaying single answers of the store");
@@ -255,8 +254,8 @@ class Trial {
       await this.#stopStore(this.#redis, storeAwayMs, pause);
     } else if (fault === undefined && this.#canFailOver) {
       tell("Having the store fail over");
-      this.#failoverLoss.begin(Date.now());
-      failingOver = failOverStore(this.#wanted.redis as RedisAddress);
+      const redis = this.#wanted.redis as RedisAddress;
+      this.#failoverLoss.begin(Date.now(), failOverStore(redis));
       await pause(seconds * 200);
     } else await pause(seconds * 200);
     await pause(seconds * 200);
@@ -274,7 +273,7 @@ class Trial {
     await pause(seconds * 200);
     await untilEnough(judge, pause, signal);
     // A master that was replaced accepts writes for a while. They are lost in the end.
-    const failover = (await failingOver) ?? null;
+    const failover = await this.#failoverLoss.outcome();
     await this.#untilBack(pause);
     await load.stop({ abandoned: signal.aborted });
     signal.throwIfAborted();

@@ -100,7 +100,7 @@ describe("the axes of a plot", () => {
   });
 
   it("reach ten seconds where an answer took longer than any bound", async () => {
-    const durations = { bounds: [0.01, 0.1, 1], counts: [0, 0, 0, 9], sum: 90 };
+    const durations = { bounds: [0.01, 0.1, 1], counts: [0, 0, 0, 9], sum: 9 };
     const before = { ...durations, counts: [0, 0, 0, 0], sum: 0 };
     first = { ...first, figures: { ...first.figures, durations: before } };
     const page = await openPlots({ durations });

@@ -18,7 +18,7 @@ function mostOf(admitted: readonly (readonly [atMs: number, operation: string])[
   let hasBegun = false;
   for (const [endedMs, operation] of admitted) {
     if (endedMs >= 10_000 && !hasBegun) {
-      loss.begin(10_000);
+      loss.begin(10_000, Promise.resolve(DONE));
       hasBegun = true;
     }
     loss.take(shot(endedMs, operation, status));
@@ -59,6 +59,13 @@ describe("the most that a failover loses", () => {
 
   it("has nothing that was refused", () => {
     assert.equal(mostOf([[11_000, "dear"]], 429), 0);
+  });
+
+  it("has an outcome once it has begun, and none before", async () => {
+    const loss = new FailoverLoss();
+    assert.equal(await loss.outcome(), null);
+    loss.begin(10_000, Promise.resolve(DONE));
+    assert.equal(await loss.outcome(), DONE);
   });
 
   it("is nothing on a Cluster, where a planned one waits for its replica, and where there was none", () => {

@@ -82,6 +82,18 @@ describe("the judge of the meter of a proof", () => {
     assert.equal(await offKilled(2_001, 100 - METER.max - 1), 1);
   });
 
+  it("forgets what ended two minutes ago, which every gateway has settled, and nothing younger", async () => {
+    const off = (...ended: readonly number[]) => {
+      const checker = new MeterChecker();
+      const shot = { account: ACCOUNT, operation: METER.operation, answer: { status: 200 } };
+      for (const endedMs of ended) checker.take({ ...shot, endedMs } as SentRequest);
+      checker.killed(0);
+      return offAfter(checker, 100 - 3 * METER.max);
+    };
+    assert.equal(await off(1_000, 60_000, 121_000), 0);
+    assert.equal(await off(1_000, 60_000, 121_001), METER.max);
+  });
+
   it("judges each account by itself, and waits for settlements that are under way", async () => {
     const checker = new MeterChecker();
     const shot = { account: "open", operation: METER.operation, endedMs: 1_000 };

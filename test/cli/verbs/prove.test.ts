@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { runProof } from "../../../src/cli/prove/proof.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
+import { startCluster } from "../../support/redis/redis-engines.ts";
 import { runVerb } from "../kit.ts";
 import { PROOF_MS_MAX, prove, proveHere, wasBusy } from "../prove-kit.ts";
 
@@ -30,6 +31,14 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     const { code, told } = await proveHere("--seconds", "3", "--break", fault);
     assert.ok(told.broken.includes(broken), JSON.stringify(told, null, 1));
     assert.equal(code, 1);
+  });
+
+  it("tells why a store did not fail over, and that it lost nothing by it", async (t) => {
+    const cluster = await startCluster(1);
+    t.onTestFinished(() => cluster.close());
+    const { told } = await proveHere("--seconds", "3", "--redis", cluster.address.url);
+    const why = "the master of bucket 0 has no replica";
+    assert.deepEqual([told.failover, told.failoverLost], [{ ok: false, why }, 0]);
   });
 
   it("that is stopped early ends with an error, and tells of no promise", async () => {
