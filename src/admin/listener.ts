@@ -33,8 +33,8 @@ export type AdminDeps = Omit<AnswerDeps, "events" | "metrics"> & {
 };
 
 /**
- * `answerTimeoutMs` bounds how long a slow reader may take for a response, and how long a silent
- * client may hold a socket.
+ * `headersTimeoutMs` bounds how long a silent client may hold a socket, `responseTimeoutMs` how long
+ * a slow reader may take for a response.
  */
 export type AdminLimits = {
   readonly connections: number;
@@ -104,7 +104,6 @@ export async function startAdmin(
     serve,
   );
   evictConnections(server, limits.connections);
-  server.timeout = limits.responseTimeoutMs;
   server.on("checkExpectation", (request, response) => {
     send(
       request,

@@ -38,7 +38,7 @@ function open({ title, build, closable = true }) {
 }
 
 /** One labelled field of a form. `options` make it a choice. */
-function field({ name, label, hint, options, value = "", ...attributes }) {
+function field({ name, label, hint, options, value, ...attributes }) {
   const id = `field-${name}`;
   const described = hint === undefined ? {} : { "aria-describedby": `${id}-hint` };
   const common = { id, name, autocomplete: "off", ...described, ...attributes };
