@@ -40,9 +40,9 @@ export function windowBalances(inputs: AuditInputs, asked: AskedPeriod): Balance
   return found;
 }
 
-/** Whether a period is a current window, not a day that is over. */
+/** Whether a period is a current window, not a day that is over. The ID of an operation may begin with a digit. */
 export function isWindow(period: string): boolean {
-  return !/^\d/.test(period);
+  return !/^\d{4}-\d\d-\d\d(?: |$)/.test(period);
 }
 
 /**

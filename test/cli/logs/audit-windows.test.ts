@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type AskedPeriod, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { type AskedPeriod, isWindow, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
@@ -201,5 +201,19 @@ describe("the audit of a window that runs", () => {
     for (const decidedAt of [DAY * DAY_MS, AT]) {
       assert.equal(asked(10, [[1, 1, { decidedAt }]])[0]?.[1], "explained");
     }
+  });
+});
+
+describe("a period of an audit", () => {
+  it.for([
+    ["day", true],
+    ["createPet.day", true],
+    ["2fa_verify.minute", true],
+    ["2026-10-21.day", true],
+    ["key.day of k_1", true],
+    ["2026-10-21", false],
+    ["2026-10-21 tokens", false],
+  ] as const)("is a window that runs, or a day that is over: %s", ([period, runs]) => {
+    assert.equal(isWindow(period), runs);
   });
 });
