@@ -17,6 +17,7 @@ describe("wrong usage ends with 64, in words on stderr and nothing on stdout", (
     [["frobnicate"], /Unknown verb "frobnicate": expected init, start, pets, .*usage/],
     [["keys"], /Expected create, list, show, .*rotate, revoke.* after keys: found nothing/],
     [["keys", "frobnicate"], /found "frobnicate"/],
+    [["Keys", "list"], /Unknown verb "Keys"/],
     [["help", "frobnicate"], /Unknown verb "frobnicate"/],
     [["--frobnicate"], /Unknown verb "--frobnicate"/],
     [["keys", "list", "--frobnicate"], /Unknown option --frobnicate/],

@@ -40,6 +40,7 @@ it("a search and an import take keys, since they keep digests alone", async () =
   };
   const found = await post("/api/keys/find", { key });
   assert.equal(((await found.json()) as { id: string }).id, id);
+  assert.equal((await post("/api/keys/find", { key: `${key} ` })).status, 404, "another text");
   const plain = { key, account: "moved", plan: "free", environment: "production" };
   const dry = await post("/api/keys/import", { records: [plain], plain: true, dryRun: true });
   assert.ok(!(await dry.text()).includes("holds a whole key"));

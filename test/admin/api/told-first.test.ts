@@ -76,6 +76,22 @@ it("changes of records that are none are refused, and no fault of the gateway", 
   assert.deepEqual(house.logged, []);
 });
 
+it("a request that fails here is told in the log with the reason, and to its client without it", async () => {
+  await using house = await openAdminHouse();
+  house.reloaded = () => Promise.reject(new Error("out of order"));
+  house.checksOf = () => assert.fail("out of order");
+  for (const [method, path] of [
+    ["POST", "/api/reload"],
+    ["GET", "/readyz/production"],
+  ] as const) {
+    const got = await house.ask(method, path, method === "POST" ? { body: {} } : {});
+    assert.deepEqual([got.status, got.json().code], [500, "internal_error"]);
+    assert.ok(!got.text.includes("out of order"), got.text);
+    const told = JSON.stringify(["admin_request_failed", { why: "out of order" }]);
+    assert.equal(house.logged.splice(0).join(), told, path);
+  }
+});
+
 it("a body of one mistake or many names each, and what is expected in its place", async () => {
   await using house = await openAdminHouse();
   for (const [path, body, message] of [

@@ -31,6 +31,22 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("describes each of its fields by the hint below it", async () => {
+    await using house = await startTestGateway();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await page.locator("dialog .hint").first().waitFor();
+    const hints = await page.evaluate<[string, string][]>(
+      `[...document.querySelectorAll("dialog .field:has(.hint)")].map((field) => {
+        const described = field.querySelector("input, select").getAttribute("aria-describedby");
+        const by = document.getElementById(described ?? "none");
+        return [field.querySelector(".hint").textContent, by?.textContent];
+      })`,
+    );
+    assert.ok(hints.length > 0);
+    for (const [hint, described] of hints) assert.equal(described, hint);
+  });
+
   it("that asks the gateway what to offer says so if it does not answer, and opens when it does", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

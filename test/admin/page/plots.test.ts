@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab } from "./browser.ts";
@@ -123,19 +122,21 @@ describe("a plot", () => {
     });
   });
 
-  it("is drawn again in the colours of the dark scheme once the machine takes it", async () => {
+  it("is drawn in the colours of the page, and again once the machine takes the dark scheme", async () => {
     const page = await openPlots();
+    const muted = `getComputedStyle(document.documentElement).getPropertyValue("--muted").trim()`;
     await page.emulateMedia({ colorScheme: "light" });
     await page.locator(".u-over").first().waitFor();
-    const coloursOf = (found: Drawn) => {
-      return new Set(Object.values(found).flatMap((texts) => texts.map(([, colour]) => colour)));
+    const colours = async () => {
+      const texts = Object.values(await drawn(page)).flat();
+      return [...new Set(texts.map(([, colour]) => colour))];
     };
-    const light = coloursOf(await drawn(page));
-    assert.equal(light.size, 1);
+    const light = await page.evaluate<string>(muted);
+    assert.deepEqual(await colours(), [light]);
     await page.emulateMedia({ colorScheme: "dark" });
     await eventually(async () => {
-      const dark = coloursOf(await drawn(page));
-      assert.ok(dark.size > 0 && each([...light]).every((colour) => !dark.has(colour)));
+      assert.deepEqual(await colours(), [await page.evaluate<string>(muted)]);
     });
+    assert.notEqual(await page.evaluate<string>(muted), light);
   });
 });

@@ -3,6 +3,7 @@ import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import {
   freePorts,
@@ -123,6 +124,26 @@ describe("a verb on a running gateway, with a mistake in its file", () => {
       }
     });
   }
+
+  it("goes by the plans of a gateway that refused a reload also while it is not ready", async () => {
+    const redis = await startRedis();
+    const running = await openRunning({ store: redis.url });
+    try {
+      const where = ["--config", running.file];
+      const text = await readFile(running.file, "utf8");
+      await writeFile(running.file, text.replace(/^ {2}free:/m, "  other:"));
+      await runVerb(["reload", ...where]);
+      await redis.close();
+      const ready = async () => (await fetch(`${running.admin}/readyz`)).status;
+      await eventually(async () => assert.equal(await ready(), 503));
+      const issue = ["keys", "create", "--env", "production", "--plan", "other", ...where];
+      const strange = await runVerb(issue);
+      assert.equal(strange.status, 64, strange.err);
+      assert.match(strange.err, /not reloaded: accounts with working keys have a plan/);
+    } finally {
+      await running.close();
+    }
+  });
 
   it("changes imported records through --admin, and exports them without their import", async () => {
     const running = await openRunning({});

@@ -97,3 +97,20 @@ test("a gateway that finds mistakes in its configuration has each told at its pl
   const { status, err } = await runVerb(["reload", "--config", file]);
   assert.deepEqual([status, err], [1, `${message}\na.yaml:3:5: Wrong\na.yaml:9:5: Wrong\n`]);
 });
+
+test("an answer of more than 64 MiB is given up, and told so", async () => {
+  await using folder = await openFolder();
+  for (const [characters, status] of [
+    [64 * 1024 ** 2, 0],
+    [64 * 1024 ** 2 + 1, 1],
+  ] as const) {
+    await using stranger = await openStranger("[]".padStart(characters));
+    const file = await writeConfig(folder, { admin: stranger.port });
+    const said = await runVerb(["bans", "list", "--json", "--config", file]);
+    assert.equal(said.status, status, said.err);
+    assert.match(
+      `${said.out}${said.err}`,
+      status === 0 ? /^\[\]\n$/ : /: the answer is too long\./,
+    );
+  }
+});

@@ -50,6 +50,32 @@ describe("what a proof found", () => {
     assert.match(example, words);
   });
 
+  it("is not a Retry-After that was true at any instant of its request, and is one that was not", () => {
+    for (const [retryAfterSeconds, untrue] of [
+      [47, 1],
+      [48, 0],
+      [50, 0],
+      [51, 1],
+    ] as const) {
+      const { judged, take } = judge();
+      take({ ...REFUSED, retryAfterSeconds }, 2_000);
+      assert.equal(judged.report([]).untrueHeaders, untrue, `${retryAfterSeconds} s`);
+    }
+  });
+
+  it("is not a 503 that was under way when an outage began, and is one that had ended", () => {
+    for (const [laterMs, others] of [
+      [1_999, 0],
+      [2_001, 1],
+    ] as const) {
+      const { judged, take } = judge();
+      take({ status: 503, retryAfterSeconds: 1 }, 2_000);
+      const fromMs = START_MS + 10_500 + laterMs;
+      const { otherAnswers } = judged.report([{ fromMs, toMs: fromMs + 100 }]);
+      assert.equal(otherAnswers, others, `${laterMs} ms later`);
+    }
+  });
+
   it("is told of windows with their end: what was over, refused or told twice", () => {
     const { judged, take } = judge();
     const where = "a, minute to 2026-11-21T12:01:00.000Z";

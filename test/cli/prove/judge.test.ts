@@ -210,7 +210,9 @@ describe("the judge of a proof", () => {
     for (let i = 0; i < 7; i++) take({ remaining: 0 });
     assert.equal(judged.report(away).overLimit, 0, "3 before, and 3 + 2 - 1 by shares");
     take({ remaining: 0 });
-    assert.equal(judged.report(away).overLimit, 1);
+    const told = judged.report(away);
+    assert.equal(told.overLimit, 1);
+    assert.match(told.examples.join("\n"), /: 8 admitted, the limit is 7$/);
     assert.equal(judged.report([]).overLimit, 5);
   });
 

@@ -52,6 +52,24 @@ const refuse = (response: ServerResponse, retryAfter = "1") => {
 };
 
 describe("the load of a proof", () => {
+  it("goes to all of the gateways", async () => {
+    const asked = [0, 0];
+    const gateways = asked.map((_, i) =>
+      createServer((_request, response) => {
+        asked[i] = (asked[i] ?? 0) + 1;
+        response.end("{}");
+      }),
+    );
+    for (const one of gateways) await once(one.listen(0, "127.0.0.1"), "listening");
+    const ports = gateways.map((one) => (one.address() as AddressInfo).port);
+    const judge = { take: () => {}, deniedAfterWaiting: () => {} };
+    const origins = () => ports.map((port) => `http://127.0.0.1:${port}`);
+    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    load.start([HEEDLESS], [POLITE]);
+    await eventually(() => asked.every((count) => count > 20)).finally(() => load.stop());
+    for (const one of gateways) one.close();
+  });
+
   it("has a polite client that asks no sooner than it is told, and tells who is refused then", async () => {
     await using house = await openLoaded((response, asked) => {
       if (asked.length === 1) response.end("{}");

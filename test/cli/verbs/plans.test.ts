@@ -99,6 +99,27 @@ describe("plans try", () => {
     assert.match((await runVerb(asked)).out, new RegExp(` ${admitted + unbanned}$`, "m"));
   });
 
+  it("names accounts in the order in which the log has them", async () => {
+    const clock = { ms: START_MS };
+    await using house = await startTestGateway({ config: CONFIG, now: () => clock.ms });
+    const issued = [await house.issue(), await house.issue(), await house.issue()];
+    for (let i = 0; i < 9; i++) {
+      await (await house.ask(issued[i % 3]?.key ?? "")).text();
+      clock.ms += 100;
+    }
+    await eventually(() => assert.equal(house.lines.length, 9));
+    const log = join(house.directory, "one.log");
+    await writeFile(log, house.lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const plans = join(house.directory, "new.yaml");
+    await writeFile(plans, "plans:\n  free: { minute: 2, day: 40 }\n  enterprise: custom\n");
+    const asked = ["plans", "try", plans, "--config", house.file, "--log", log, "--json"];
+    const { accounts } = jsonOf<Told>(await runVerb(asked));
+    assert.deepEqual(
+      accounts.map(({ account, limited }) => [account, limited]),
+      issued.map(({ account }) => [account, 1]),
+    );
+  });
+
   it("leaves out what a limit of one key refused, and says how many requests", async () => {
     const clock = { ms: START_MS };
     await using house = await startTestGateway({ config: CONFIG, now: () => clock.ms });

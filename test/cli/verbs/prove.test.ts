@@ -98,6 +98,12 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     }
   });
 
+  it("tells at a terminal what it is doing", async () => {
+    const args = ["prove", "--redis", `redis://127.0.0.1:${await freePort()}`];
+    const { err } = await runVerb(args, { isErrTty: true });
+    assert.match(err, /^Starting Redis, pets and gateways\nCannot use redis:/);
+  });
+
   it("refuses numbers and faults that it does not know, and names those it does", async () => {
     for (const [args, message] of [
       [["--gateways", "0"], /^Cannot use --gateways "0": it must be a whole number from 1 to 16/],

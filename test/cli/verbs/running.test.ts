@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { appendFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { startTestGateway } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -105,4 +106,17 @@ describe("the gateway's own words", () => {
     assert.match(await answer.text(), /the new one has 1 mistake"/);
     await writeFile(file, "");
   });
+});
+
+it("an ID is sent to the gateway as it is, whatever characters it has", async () => {
+  await using house = await startTestGateway({ config: { bans: "off" } });
+  const { account } = await house.issue();
+  for (const more of ["?env=production", "#1", "/1", "%31"]) {
+    const id = `${account}${more}`;
+    for (const verb of [["accounts", "reset"], ["usage"], ["bans", "lift"]]) {
+      const said = await runVerb([...verb, id, "--admin", house.adminUrl]);
+      const message = `Cannot find ${JSON.stringify(id)}: no key or account has this ID\n`;
+      assert.deepEqual([said.status, said.err], [1, message], verb.join(" "));
+    }
+  }
 });

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { startDemoPets } from "../../../src/cli/verbs/demo-pets.ts";
+import { eventually } from "../../support/poll.ts";
+import { type Folder, openFolder } from "../kit.ts";
+
+const SETTING = "environments.production.upstreams[0]";
+
+/** Starts pets whose process runs this program. What was said of them comes with them. */
+async function startPets(folder: Folder, program: string) {
+  const main = join(folder.path, "pets.cjs");
+  await writeFile(main, program);
+  const said: string[] = [];
+  const config = {
+    environments: [{ name: "production", upstreams: ["http://127.0.0.1:9"] }],
+    stateFile: join(folder.path, "state.json"),
+  };
+  const terminal = {
+    process: { self: [process.execPath, main] },
+    err: (text: string) => void said.push(text),
+  };
+  return { said, pets: await startDemoPets(config as never, terminal as never) };
+}
+
+describe("the pets of npm start", () => {
+  it.for([
+    ["SIGKILL", `process.kill(process.pid, "SIGKILL");`],
+    ["3", "process.exit(3);"],
+  ] as const)("that end before they are ready say how: %s", async ([how, program]) => {
+    await using folder = await openFolder();
+    const message = `Cannot start the pets at 127.0.0.1:9 (${SETTING}): their process ended with ${how}`;
+    await assert.rejects(startPets(folder, program), { message });
+  });
+
+  it("that end later are told of with how they ended, and those that are stopped are not", async () => {
+    await using folder = await openFolder();
+    const ready = `process.send({ listening: "127.0.0.1:9" });`;
+    const ended = await startPets(
+      folder,
+      `${ready} setTimeout(() => process.kill(process.pid, "SIGKILL"), 50);`,
+    );
+    const text = `The pets at 127.0.0.1:9 (${SETTING}) ended with SIGKILL\n`;
+    await eventually(() => assert.deepEqual(ended.said, [text]));
+    const stopped = await startPets(
+      folder,
+      `${ready} process.on("disconnect", () => process.exit(0));`,
+    );
+    await stopped.pets.stop();
+    assert.deepEqual(stopped.said, []);
+  });
+});
