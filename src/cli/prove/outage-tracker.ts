@@ -31,6 +31,11 @@ export class OutageTracker {
     return this.#spans;
   }
 
+  /** The spans as a report shows them: one that is open ends now. */
+  spansUntil(nowMs: number): readonly TimeSpan[] {
+    return this.#spans.map(({ fromMs, toMs }) => ({ fromMs, toMs: Math.min(toMs, nowMs) }));
+  }
+
   /** Whether a gateway has reported an outage and has not reported its end yet. */
   get isOpen(): boolean {
     return this.#spans.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY);

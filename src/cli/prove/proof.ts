@@ -159,9 +159,7 @@ class Trial {
     const seen = witness.seen();
     return {
       ...judge.report(this.#away.spans),
-      away: this.#away.spans.map(({ fromMs, toMs }) => {
-        return { fromMs, toMs: Math.min(toMs, Date.now()) };
-      }),
+      away: this.#away.spansUntil(Date.now()),
       ...excuseFailover({ ...charges, metersOff }, mostLost),
       gateways: count,
       store: this.#store === undefined ? "memory" : "redis",

@@ -13,12 +13,14 @@ describe("when gateways decided without the store", () => {
     away.onLogLine("a", { ...LINE, kind: "store_away", time: 10_500 });
     away.onLogLine("b", { ...LINE, kind: "store_back", time: 11_000 });
     assert.equal(away.isOpen, true, "that of another gateway ends nothing");
+    assert.deepEqual(away.spansUntil(11_500), [{ fromMs: 9_000, toMs: 11_500 }], "it is open");
     away.onLogLine("a", { ...LINE, kind: "store_back", time: 12_000 });
     assert.equal(away.isOpen, false);
     assert.deepEqual(
       away.spans.map(({ fromMs, toMs }) => [fromMs, toMs]),
       [[9_000, 12_000]],
     );
+    assert.deepEqual(away.spansUntil(15_000), [{ fromMs: 9_000, toMs: 12_000 }]);
   });
 
   it("is waited for, until the last gateway tells the end, no longer than is said, and not once the proof is stopped", async () => {

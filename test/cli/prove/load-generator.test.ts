@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { describe, it } from "vitest";
 import { LoadGenerator } from "../../../src/cli/prove/load-generator.ts";
@@ -52,6 +53,67 @@ const refuse = (response: ServerResponse, retryAfter = "1") => {
 };
 
 describe("the load of a proof", () => {
+  it("has eight clients at once that heed no refusal, beside the polite ones", async () => {
+    let under = 0;
+    const held: ServerResponse[] = [];
+    const gateway = createServer((_request, response) => {
+      under += 1;
+      held.push(response);
+    });
+    await once(gateway.listen(0, "127.0.0.1"), "listening");
+    const { port } = gateway.address() as AddressInfo;
+    const judge = { take: () => {}, deniedAfterWaiting: () => {} };
+    const origins = () => [`http://127.0.0.1:${port}`];
+    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    load.start([HEEDLESS], [POLITE, POLITE]);
+    await eventually(() => assert.equal(under, 10));
+    const stopped = load.stop();
+    for (const response of held) response.end("{}");
+    await stopped;
+    assert.equal(under, 10, "each has waited for its answer");
+    gateway.close();
+  });
+
+  it("sends two thirds to the account of three whose turn the second is, and some to each", async () => {
+    const gateway = createServer((_request, response) => void response.end("{}"));
+    await once(gateway.listen(0, "127.0.0.1"), "listening");
+    const { port } = gateway.address() as AddressInfo;
+    const accounts = ["a_0", "a_1", "a_2"];
+    const taken: SentRequest[] = [];
+    const judge = {
+      take: (shot: SentRequest) => void taken.push(shot),
+      deniedAfterWaiting: () => {},
+    };
+    const origins = () => [`http://127.0.0.1:${port}`];
+    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    load.start(
+      accounts.map((account) => ({ account, key: account })),
+      [],
+    );
+    await eventually(() => taken.length >= 300).finally(() => load.stop());
+    gateway.close();
+    const inTurn = taken.filter(({ account, sentMs }) => {
+      return account === accounts[Math.floor(sentMs / 1_000) % 3];
+    });
+    const share = inTurn.length / taken.length;
+    assert.ok(share > 0.5 && share < 0.85, `${share}`);
+    assert.equal(new Set(taken.map(({ account }) => account)).size, 3);
+  });
+
+  it("has a polite client that waits for up to a minute, and leaves where it is told to wait longer", async () => {
+    for (const [seconds, waits] of [
+      [59, true],
+      [60, false],
+    ] as const) {
+      await using house = await openLoaded((response) => refuse(response, `${seconds}`));
+      await eventually(() => assert.ok(house.of(POLITE).length > 0));
+      const leaves = house.load.stop().then(() => false);
+      if (waits) assert.equal(await Promise.race([leaves, sleep(500, true)]), true);
+      else assert.equal(await leaves, false);
+      await house.load.stop({ abandoned: true });
+    }
+  });
+
   it("goes to all of the gateways", async () => {
     const asked = [0, 0];
     const gateways = asked.map((_, i) =>
