@@ -54,6 +54,11 @@ describe("GET /api/events", () => {
     ]);
     assert.ok((second?.data.atMs as number) > (first?.data.atMs as number));
     assert.ok(performance.now() - startMs >= 900, "the second comes a second later");
+    const instants = messages.flatMap(({ event, data }) =>
+      event === "figures" ? [data.atMs] : [],
+    );
+    const gapsMs = (instants as number[]).slice(1).map((ms, i) => ms - Number(instants[i]));
+    assert.ok(Math.min(...gapsMs) < 1_900, `${gapsMs}`);
     const happened = messages.filter(({ event }) => event === "happened");
     assert.deepEqual(
       happened.map(({ data }) => data.kind),

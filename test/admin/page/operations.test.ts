@@ -86,6 +86,8 @@ describe("a dialog", () => {
     await send.click();
     const alert = dialog.getByRole("alert");
     await alert.getByText(/must be an object/).waitFor();
+    const focused = () => page.evaluate("document.activeElement.textContent");
+    await eventually(async () => assert.equal(await focused(), "Change limits"));
     const release = Promise.withResolvers<void>();
     await page.route("**/api/accounts/*", async (route) => {
       await release.promise;

@@ -18,8 +18,13 @@ afterAll(async () => {
   await browser.close();
 });
 
-/** Keeps every text that a plot draws, with its colour, at its canvas. */
-const RECORD = `const draw = CanvasRenderingContext2D.prototype.fillText;
+/** Keeps every text that a plot draws, with its colour, and the colours of its lines at its canvas. */
+const RECORD = `const line = CanvasRenderingContext2D.prototype.stroke;
+CanvasRenderingContext2D.prototype.stroke = function (...path) {
+  (this.canvas.lines ??= []).push(this.strokeStyle);
+  return line.apply(this, path);
+};
+const draw = CanvasRenderingContext2D.prototype.fillText;
 CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
   (this.canvas.drawn ??= []).push([text, this.fillStyle]);
   return draw.call(this, text, ...where);
@@ -120,6 +125,25 @@ describe("a plot", () => {
       const [, top] = /translate\([^,]+, ?([\d.]+)px\)/.exec(style) ?? [];
       assert.ok(Number(top) > 5, style);
     });
+  });
+
+  it("has a line in the colour of each of its names", async () => {
+    const page = await openPlots();
+    await labels(page, "Requests per second", "10/s");
+    const [lines = [], wanted = []] = await page.evaluate<string[][]>(`(() => {
+      const plots = [...document.querySelectorAll(".chart")].slice(0, 2);
+      const style = getComputedStyle(document.documentElement);
+      const names = (plot) => [...plot.querySelectorAll("dt")].map((one) => one.className);
+      return [
+        plots.flatMap((plot) => [...new Set(plot.querySelector("canvas").lines)]),
+        plots.flatMap(names).map((name) => style.getPropertyValue("--" + name).trim()),
+      ];
+    })()`);
+    assert.equal(wanted.length, 5);
+    assert.deepEqual(
+      wanted.filter((colour) => !lines.includes(colour)),
+      [],
+    );
   });
 
   it("is drawn in the colours of the page, and again once the machine takes the dark scheme", async () => {

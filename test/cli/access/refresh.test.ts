@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
@@ -58,6 +59,29 @@ describe("the running gateway", () => {
     await using folder = await openFolder();
     const file = await writeConfig(folder, { admin: "off" });
     assert.equal((await runVerb([...CREATE, "--config", file])).err, "");
+  });
+
+  it("that listens at any free port is not looked for at the usual one of HTTP", async () => {
+    await using folder = await openFolder();
+    // One of the sixteen million addresses of this machine, at which nothing else listens.
+    const host = `127.${[1, 2, 3].map(() => 1 + Math.floor(Math.random() * 254)).join(".")}`;
+    const asked: string[] = [];
+    const server = createServer(({ url = "" }, response) => {
+      asked.push(url);
+      response.end("{}");
+    });
+    // Others than root may not listen there, on some systems.
+    await new Promise<void>((resolve) => {
+      server.on("error", () => resolve()).listen(80, host, resolve);
+    });
+    const file = await writeConfig(folder, { admin: 0 });
+    const text = await readFile(file, "utf8");
+    await writeFile(file, text.replace('listen: "127.0.0.1:0"', `listen: "${host}:0"`));
+    const said = await runVerb([...CREATE, "--config", file], {
+      env: { TOLLGATE_ADMIN_TOKEN: "a-token-of-the-admin-listener-0123456789" },
+    });
+    server.close();
+    assert.deepEqual([said.status, said.err, asked], [0, "", []]);
   });
 
   it("that is not there is waited for by no command, and not spoken of", async () => {

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "vitest";
+import { loadConfig } from "../../../src/config/load/load.ts";
+import { eventually } from "../../support/poll.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 /** A JSON API that is no gateway; it answers everything so. */
@@ -87,6 +89,17 @@ test("a gateway that has another token says so, and reload says what takes the n
   assert.match(second ?? "", /the gateway still has the old one: SIGHUP to the process, or saving/);
 });
 
+test("a gateway that refuses the name by which it was asked is told with its place", async () => {
+  await using folder = await openFolder();
+  const message = "The Host is not one of this listener";
+  const refusal = JSON.stringify({ code: "host_refused", message, status: 403 });
+  await using gateway = await openStranger(refusal, 403);
+  const file = await writeConfig(folder, { admin: gateway.port });
+  const { status, err } = await runVerb(["bans", "list", "--config", file]);
+  const place = `(admin.listen, http://127.0.0.1:${gateway.port})`;
+  assert.deepEqual([status, err], [1, `${message} ${place}\n`]);
+});
+
 test("a gateway that finds mistakes in its configuration has each told at its place", async () => {
   await using folder = await openFolder();
   const message = "The old configuration stays in force: the new one has 2 mistakes";
@@ -113,4 +126,44 @@ test("an answer of more than 64 MiB is given up, and told so", async () => {
       status === 0 ? /^\[\]\n$/ : /: the answer is too long\./,
     );
   }
+});
+
+test("a gateway that refused an earlier file is no reason to warn of one that is in force", async () => {
+  await using folder = await openFolder();
+  for (const isInForce of [true, false]) {
+    const hashes = new Map<string, string>();
+    const why = "not reloaded: x.yaml:1:1";
+    const server = createServer((_request, response) => {
+      const running = { plans: {}, environments: {}, hash: hashes.get("hash") };
+      const checks = { config: { ok: true, why } };
+      response.end(JSON.stringify({ status: "ready", checks, ...running }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const file = await writeConfig(folder, { admin: (server.address() as AddressInfo).port });
+    const loaded = await loadConfig(file, {});
+    hashes.set("hash", loaded.ok && isInForce ? loaded.config.hash : "another");
+    const { err } = await runVerb(["keys", "list", "--config", file]);
+    server.close();
+    server.closeAllConnections();
+    const warning = `${file}: warning: ${why}. The plans and environments of the gateway hold\n`;
+    assert.equal(err, isInForce ? "" : warning);
+  }
+});
+
+test("a gateway that does not say whether it took the file over is waited for two seconds", async () => {
+  await using folder = await openFolder();
+  const waitedMs: number[] = [];
+  const server = createServer(({ url }, response) => {
+    if (url !== "/readyz") return void response.end("{}");
+    const fromMs = performance.now();
+    response.once("close", () => waitedMs.push(performance.now() - fromMs));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const file = await writeConfig(folder, { admin: (server.address() as AddressInfo).port });
+  const said = await runVerb(["keys", "list", "--json", "--config", file]);
+  await eventually(() => assert.equal(waitedMs.length, 1));
+  server.close();
+  server.closeAllConnections();
+  assert.deepEqual([said.status, said.out, said.err], [0, "[]\n", ""]);
+  assert.ok((waitedMs[0] ?? 0) > 1_000 && (waitedMs[0] ?? 0) < 10_000, `${waitedMs} ms`);
 });

@@ -120,3 +120,20 @@ it("an ID is sent to the gateway as it is, whatever characters it has", async ()
     }
   }
 });
+
+it("a gateway at the usual port of HTTP is reached by an address without a port", async () => {
+  // One of the sixteen million addresses of this machine, at which nothing else listens.
+  const host = `127.${[1, 2, 3].map(() => 1 + Math.floor(Math.random() * 254)).join(".")}`;
+  const token = "a-token-of-the-admin-listener-0123456789";
+  const admin = { listen: `${host}:80`, token };
+  const house = await startTestGateway({ config: { admin } }).catch((error: Error) => error);
+  const env = { TOLLGATE_ADMIN_TOKEN: token };
+  const said = await runVerb(["bans", "list", "--json", "--admin", `http://${host}`], { env });
+  // Others than root may not listen there, on some systems.
+  if (house instanceof Error)
+    assert.deepEqual([said.status, /EACCES/.test(house.message)], [1, true]);
+  else {
+    assert.deepEqual([said.status, said.err, said.out], [0, "", "[]\n"]);
+    await house[Symbol.asyncDispose]();
+  }
+});
