@@ -79,6 +79,22 @@ describe("watching files", () => {
     if (longestMs < 50) assert.deepEqual(seen.texts, [whole]);
   });
 
+  it("calls a tenth of a second after the last step of a save, and not before", async () => {
+    await using seen = await open();
+    let soonestMs = Number.POSITIVE_INFINITY;
+    // A machine that stalls takes longer: one of the saves is enough.
+    await eventually(async () => {
+      const before = seen.saves();
+      const startMs = performance.now();
+      await writeFile(seen.file, `${startMs}`);
+      await eventually(() => assert.equal(seen.saves(), before + 1), { everyMs: 1 });
+      const tookMs = performance.now() - startMs;
+      soonestMs = Math.min(soonestMs, tookMs);
+      assert.ok(tookMs < 190, `${tookMs} ms`);
+    });
+    assert.ok(soonestMs > 98, `${soonestMs} ms`);
+  });
+
   it("does not call for another file of the folder, or for a file that is away", async () => {
     await using seen = await open();
     await writeFile(seen.other, "two");

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { ClientRequest } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
-import { afterEach, describe, it, vi } from "vitest";
+import { afterEach, describe, it, onTestFinished, vi } from "vitest";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
 import { Telemetry } from "../../src/telemetry/tracing/telemetry.ts";
@@ -75,6 +76,29 @@ it("a collector that never answers holds up an end as long as it may, and its sp
   assert.equal(exporter.dropped(), 1);
   // Sooner than the ten seconds that a batch may take.
   await eventually(() => assert.equal(collector.underWay(), 0), { withinMs: 5_000 });
+});
+
+it("a collector has ten seconds for a batch", async () => {
+  onTestFinished(() => void vi.restoreAllMocks());
+  const spied = vi.spyOn(ClientRequest.prototype, "setTimeout");
+  await using collector = await openCollector();
+  collector.mood = "hang";
+  const exporter = openOtlpExporter(settingsOf(collector), SOURCE, () => {});
+  exporter.tracing.begin([]).end(LINE, FACTS);
+  await eventually(() => assert.equal(collector.underWay(), 1));
+  // A batch that is tried again, as one of another exporter may be, has what is left of its time.
+  assert.equal(Math.max(...spied.mock.calls.map(([ms]) => ms)), 10_000);
+  await exporter.close(0);
+});
+
+it("an end waits for the batch that is on its way, though no other span is held", async () => {
+  await using collector = await openCollector();
+  collector.slowMs = 300;
+  const exporter = openOtlpExporter(settingsOf(collector), SOURCE, () => {});
+  exporter.tracing.begin([]).end(LINE, FACTS);
+  await eventually(() => assert.equal(collector.underWay(), 1));
+  await exporter.close(60_000);
+  assert.deepEqual([collector.spans.length, exporter.dropped()], [1, 0]);
 });
 
 it("an end that has nothing to send leaves no timer behind", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { constants } from "node:buffer";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { appendFile, mkdtemp, open, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -98,6 +99,23 @@ describe("a log read again", () => {
     await writeFile(words, "words");
     const both = await readLogs([words, file], { request: () => {} });
     assert.deepEqual([both.damaged, both.firstDamage], [2, `${words}:1`]);
+  });
+
+  it("that the system stops giving on the way is refused in words", linux, async () => {
+    const idle = `console.log(process.pid); setInterval(() => {}, 1e6)`;
+    const reaped = [`"$0" -e "$1" & wait`, process.execPath, idle];
+    const shell = spawn("sh", ["-c", ...reaped], { stdio: ["ignore", "pipe", "inherit"] });
+    const pid = Number((await once(shell.stdout, "data"))[0]);
+    // Some pages at a time; once the process is gone the system answers ESRCH.
+    const file = `/proc/${pid}/smaps`;
+    const end = `kill -9 ${pid} && while kill -0 ${pid}; do :; done`;
+    let isRunning = true;
+    const progress = () => {
+      if (isRunning) execFileSync("sh", ["-c", end], { stdio: "ignore" });
+      isRunning = false;
+    };
+    const reading = readLogs([file], { request: () => {}, progress });
+    await assert.rejects(reading, new Error(`Cannot read the log ${file}: the system says ESRCH`));
   });
 
   it("is told once, however many files of a rotation hold its lines, whole or cut", async () => {

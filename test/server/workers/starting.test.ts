@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { utimesSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { get, issueKeys, openFolder } from "./kit.ts";
@@ -53,4 +56,31 @@ describe("a gateway that is still starting", () => {
     assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
     assert.equal(house.gateway.lines().at(-1)?.msg, "stopped");
   });
+});
+
+/** The second process listens for ever, and says which it is. */
+const HANGS = `import cluster from "node:cluster";
+import { writeFileSync } from "node:fs";
+import { Server } from "node:net";
+if (cluster.worker?.id === 2) {
+  Server.prototype.listen = function () {
+    writeFileSync(process.env.HUNG, String(process.pid));
+    return this;
+  };
+}`;
+
+it("a process that hangs at its start ends by itself when its supervisor is killed", async () => {
+  await using folder = await openFolder(redis, "http://127.0.0.1:9");
+  await folder.write({ workers: 2, drain: "100ms" });
+  const hung = join(dirname(folder.file), "hung");
+  const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(HANGS)}`;
+  const env = { NODE_OPTIONS, HUNG: hung };
+  const gateway = startTollgate(["start", "--config", folder.file], { env });
+  const pid = await eventually(async () => {
+    const told = Number(await readFile(hung, "utf8"));
+    assert.ok(told > 0);
+    return told;
+  });
+  await gateway.kill();
+  await eventually(() => assert.ok(!isAlive(pid)));
 });

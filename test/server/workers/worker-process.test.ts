@@ -224,6 +224,22 @@ describe("a worker", () => {
     assert.ok(timers().length < before.timers + 20, `${timers().length}`);
   });
 
+  it("may be asked by all 256 connections of the admin listener at once without a warning of a leak", async () => {
+    await using one = started();
+    await serve(one);
+    const warnings: string[] = [];
+    const warned = ({ message }: Error) => void warnings.push(message);
+    process.on("warning", warned);
+    const asked = Array.from({ length: 256 }, () => one.worker.recall({ open: true }, 600_000));
+    const told = await one.told(257);
+    process.off("warning", warned);
+    one.run(`for (const id of ${JSON.stringify(told.slice(1).map(({ id }) => id))}) {
+      send({ recalled: { open: [] }, id });
+    }`);
+    await Promise.all(asked);
+    assert.deepEqual(warnings, []);
+  });
+
   it("that ends leaves nobody waiting for an answer", async () => {
     await using one = started();
     await serve(one);
