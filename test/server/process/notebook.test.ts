@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
 import { ActivityRecorder } from "../../../src/server/events/activity-recorder.ts";
 import type { ActivityStore } from "../../../src/stores/quotas/activity-store.ts";
 import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
@@ -16,11 +16,13 @@ const REFUSED: Partial<AccessLogEntry> = { env: "production", account: "a", deci
 type Setup = {
   readonly isAway?: () => boolean;
   readonly keepsDays?: boolean;
-  readonly everyMs?: number;
+  /** Undefined as in a gateway; an hour unless said. */
+  readonly everyMs?: number | undefined;
 };
 
 async function opened(setup: Setup = {}) {
-  const { isAway = () => false, keepsDays = true, everyMs = 3_600_000 } = setup;
+  const { isAway = () => false, keepsDays = true } = setup;
+  const { everyMs } = { everyMs: 3_600_000, ...setup };
   const historyMs = 400 * DAY_MS;
   const store = await createMemoryQuotaStore({ now: () => NOW, report: () => {}, historyMs });
   let calls = 0;
@@ -40,7 +42,7 @@ async function opened(setup: Setup = {}) {
     calls: (operations) => notes.calls(operations),
   };
   const options = { notes: watched, keepsDays: () => keepsDays, now: () => NOW };
-  const notebook = new ActivityRecorder({ ...options, everyMs });
+  const notebook = new ActivityRecorder({ ...options, ...(everyMs !== undefined && { everyMs }) });
   const line = (more: Partial<AccessLogEntry> = {}) => {
     notebook.request({ ...REFUSED, ...more } as AccessLogEntry);
   };
@@ -104,6 +106,19 @@ describe("a notebook", () => {
     // Timers of one length run in the order in which they were set.
     await sleep(EVERY_MS);
     assert.equal(calls(), before);
+    await store.close();
+  });
+
+  it("tells twice a minute", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { notebook, line, calls, store } = await opened({ everyMs: undefined });
+    line();
+    vi.advanceTimersByTime(29_999);
+    assert.equal(calls(), 0);
+    vi.advanceTimersByTime(1);
+    assert.equal(calls(), 1);
+    await notebook.close();
     await store.close();
   });
 

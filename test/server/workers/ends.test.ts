@@ -76,6 +76,11 @@ describe.concurrent("requests under way", () => {
       );
       if (workers === 1) assert.equal((await crew.gateway.exited).code, 1);
       else await eventually(() => assert.equal(crew.pids().length, workers));
+      const failures = crew.gateway.lines().filter(({ msg }) => msg === "unexpected_failure");
+      assert.deepEqual(
+        failures.map(({ level, why, stack }) => [level, why, /^Error: induced\n/.test(`${stack}`)]),
+        failed.map(() => ["error", "induced", true]),
+      );
       const lost = crew.gateway.lines().filter(({ msg }) => msg === "worker_lost");
       assert.deepEqual(
         lost.map(({ why }) => why),

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { queryObjects } from "node:v8";
-import { afterAll, beforeAll, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, it, onTestFinished, vi } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { startGateway } from "../../../src/server/start.ts";
@@ -223,6 +223,22 @@ it("a worker that does not end is killed at the deadline of the pool", async () 
 it("a pause before a lost worker is replaced begins with the sixth in a minute, and ends at 30 s", () => {
   const delays = [1, 5, 6, 7, 10, 11, 12, 1_000].map((ends) => restartDelayMs(ends) / 1_000);
   assert.deepEqual(delays, [0, 0, 1, 2, 16, 30, 30, 30]);
+});
+
+it("a pool that lost more than five workers is well again when a minute has passed", async () => {
+  await using house = await openPool({ count: 6 });
+  const { pool, pids, told } = house;
+  onTestFinished(() => void vi.restoreAllMocks());
+  const clock = performance.now.bind(performance);
+  let laterMs = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => clock() + laterMs);
+  for (const pid of pids.slice()) process.kill(pid, "SIGKILL");
+  const lost = () => told.filter(({ msg }) => msg === "worker_lost").length;
+  await eventually(() => assert.equal(lost(), 6));
+  laterMs = 45_000;
+  assert.deepEqual([pool.health.ok, /^6 ended/.test(pool.health.why ?? "")], [false, true]);
+  laterMs = 60_000;
+  await eventually(() => assert.deepEqual(pool.health, { ok: true }));
 });
 
 it("what a killed worker has counted stays in the sums", async () => {

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, it, onTestFinished } from "vitest";
 import { runVerb } from "../../cli/kit.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
@@ -138,6 +141,20 @@ describe("the workers of a gateway", () => {
     const { status, err } = await runVerb(["worker"]);
     assert.equal(status, 64);
     assert.match(err, /^Unknown verb "worker"/);
+  });
+
+  it("are no verb for a program that starts Tollgate with a channel of its own", async () => {
+    const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
+    const child = fork(main, ["worker"], { stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    let said = "";
+    child.stderr?.setEncoding("utf8").on("data", (text) => {
+      said += text;
+    });
+    const [status] = await once(child, "close");
+    assert.deepEqual(
+      [status, said],
+      [64, "The verb worker is for the gateway itself: use start\n"],
+    );
   });
 });
 
