@@ -81,16 +81,17 @@ describe("watching files", () => {
 
   it("calls a tenth of a second after the last step of a save, and not before", async () => {
     await using seen = await open();
-    let soonestMs = Number.POSITIVE_INFINITY;
-    // A machine that stalls takes longer: one of the saves is enough.
-    await eventually(async () => {
+    const tookMs: number[] = [];
+    // A machine that stalls takes longer: the soonest counts.
+    const soonestMs = await eventually(async () => {
       const before = seen.saves();
       const startMs = performance.now();
       await writeFile(seen.file, `${startMs}`);
       await eventually(() => assert.equal(seen.saves(), before + 1), { everyMs: 1 });
-      const tookMs = performance.now() - startMs;
-      soonestMs = Math.min(soonestMs, tookMs);
-      assert.ok(tookMs < 190, `${tookMs} ms`);
+      tookMs.push(performance.now() - startMs);
+      const soonest = Math.min(...tookMs);
+      assert.ok(tookMs.length >= 8 && soonest < 190, `${tookMs.join(", ")} ms`);
+      return soonest;
     });
     assert.ok(soonestMs > 98, `${soonestMs} ms`);
   });
