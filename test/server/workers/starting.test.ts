@@ -81,6 +81,11 @@ it("a process that hangs at its start ends by itself when its supervisor is kill
     assert.ok(told > 0);
     return told;
   });
-  await gateway.kill();
-  await eventually(() => assert.ok(!isAlive(pid)));
+  gateway.child.kill("SIGKILL");
+  try {
+    await eventually(() => assert.ok(!isAlive(pid)));
+  } finally {
+    if (isAlive(pid)) process.kill(pid, "SIGKILL");
+    await gateway.exited;
+  }
 });
