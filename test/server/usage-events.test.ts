@@ -91,6 +91,19 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       assert.equal(billing.lines("usage").length, 3);
     });
 
+    it("are marked with the days without usage that follow, so that those are not read again", async () => {
+      await using receiver = await startUsageReceiver();
+      await using billing = new Billing({ receiver, open: openEngine() });
+      const store = await billing.openStore();
+      await billing.charge(store, "acme", 5);
+      const name = { environment: "production", account: "acme" };
+      billing.send(store);
+      await isMarked(store, name, dayOf(START) - 1);
+      billing.nowMs = (dayOf(START) + 3) * DAY_MS + CLOSES_MS;
+      await isMarked(store, name, dayOf(START) + 2);
+      assert.deepEqual(told(receiver), ["acme 2026-10-14 5"]);
+    });
+
     it("come again until the receiver has acknowledged them, after 500s and an outage of days", async () => {
       await using receiver = await startUsageReceiver();
       receiver.verdict = 500;
