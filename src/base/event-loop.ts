@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers/promises";
+import { setImmediate as turn } from "node:timers/promises";
 
 /**
  * The longest time in milliseconds that one slice of long work delays requests, and how often it
@@ -9,7 +9,23 @@ const LOOK_EVERY = 16;
 
 /** Resolves when the event loop has had a turn: sockets are read and written in between. */
 export async function nextTurn(): Promise<void> {
-  await setImmediate();
+  await turn();
+}
+
+/**
+ * Calls back after a full poll phase. Timers run before sockets are read, so bytes that arrived
+ * while the event loop stood still are read before a timer judges that they are late.
+ */
+export function afterPoll(judge: () => void): void {
+  setImmediate(() => setImmediate(judge));
+}
+
+/**
+ * Calls back when `ms` have passed, after a full poll phase. Clearing the timer cancels the call,
+ * except during the poll phase.
+ */
+export function setTimeoutAfterPoll(ms: number, late: () => void): NodeJS.Timeout {
+  return setTimeout(() => afterPoll(late), ms);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { afterPoll } from "../../base/event-loop.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { GatewayContext } from "../exchange/environment.ts";
@@ -45,7 +46,7 @@ export class Timeouts {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#onTick(), SWEEP_MS).unref();
+    this.#timer = setInterval(() => afterPoll(() => this.#onTick()), SWEEP_MS).unref();
   }
 
   stop(): void {

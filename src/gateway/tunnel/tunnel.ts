@@ -1,6 +1,7 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
+import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
@@ -129,7 +130,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     const { gateway, exchange, target } = this.#admitted;
     const { connectTimeoutMs } = this.#admitted.backend.upstreams.options;
     this.#request = request;
-    this.#timer = setTimeout(() => request.destroy(new Error("timeout")), connectTimeoutMs);
+    this.#timer = setTimeoutAfterPoll(connectTimeoutMs, () => {
+      const isConnecting = request === this.#request && exchange.waiting === "connection";
+      if (isConnecting) request.destroy(new Error("timeout"));
+    });
     request.path = target;
     request.once("socket", (socket) => {
       if (this.#upstream?.destination.session !== undefined) {

@@ -257,8 +257,14 @@ export class ClientConnection implements SocketEvents {
   #connect(): void {
     const { destination, connectTimeoutMs, limits } = this.#options;
     this.#reader = new ResponseParser(limits);
-    this.#socket = openSocket(destination, this);
-    this.#connectTimer = setTimeout(() => this.#ended("timeout"), connectTimeoutMs);
+    const socket = openSocket(destination, this);
+    this.#socket = socket;
+    const giveUp = () => {
+      if (socket === this.#socket && !this.#connected) this.#ended("timeout");
+    };
+    // Timers run before sockets: a connection that was made while the process stood still is found.
+    const late = () => setImmediate(() => setImmediate(giveUp));
+    this.#connectTimer = setTimeout(late, connectTimeoutMs);
   }
 
   #start(): void {

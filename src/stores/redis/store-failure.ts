@@ -1,3 +1,5 @@
+import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
+
 /**
  * Why a command has no answer. `executed: "no"` is certain, so the command may be sent again. With
  * "unknown" it may have been charged, so it is never sent again. The message never holds the
@@ -22,15 +24,6 @@ export class StoreFailure extends Error {
     const { code, message, executed, storeNowMs } = this;
     return new StoreFailure(code, `${message} (${where})`, executed, storeNowMs);
   }
-}
-
-/**
- * Calls back when `ms` have passed and a full poll phase after that. Timers run before sockets are
- * read, so an answer that waits in the socket behind a stalled event loop is still found in time.
- * Clearing the timer cancels the call, except during the poll phase.
- */
-export function setTimeoutAfterPoll(ms: number, late: () => void): NodeJS.Timeout {
-  return setTimeout(() => setImmediate(() => setImmediate(late)), ms);
 }
 
 /** Rejects if there is no answer within `ms` and one more poll phase. */

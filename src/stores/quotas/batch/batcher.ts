@@ -1,6 +1,7 @@
+import { setTimeoutAfterPoll } from "../../../base/event-loop.ts";
 import type { NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { StoreFailure, setTimeoutAfterPoll } from "../../redis/store-failure.ts";
+import { StoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
