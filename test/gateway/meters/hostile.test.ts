@@ -17,15 +17,9 @@ type Plan = {
   readonly limit?: number;
   readonly hold?: number;
   readonly untold?: "hold" | "max";
-  readonly idleTimeout?: string;
 };
 
-function openMetered({
-  limit = LIMIT,
-  hold = HOLD,
-  untold = "hold",
-  idleTimeout = "1s",
-}: Plan = {}) {
+function openMetered({ limit = LIMIT, hold = HOLD, untold = "hold" }: Plan = {}) {
   const used = ["header x-used", "json /used", "sse /used"];
   return startTestGateway({
     environment: {
@@ -35,7 +29,7 @@ function openMetered({
     config: {
       plans: { free: { year: 1_000_000, meters: { tokens: { year: limit } } } },
       bans: { strikes: 3, within: "1m", grace: "1ms", duration: "1h" },
-      limits: { drain: "1s", idleTimeout },
+      limits: { drain: "1s" },
     },
   });
 }
@@ -107,7 +101,7 @@ describe("meters and hostile clients", () => {
   });
 
   it("ban no account that polls what its own requests hold, and let it pass afterwards", async () => {
-    await using house = await openMetered({ limit: HOLD, idleTimeout: "1m" });
+    await using house = await openMetered({ limit: HOLD });
     const { key } = await house.issue();
     let end: () => void = () => {};
     house.backend.answer((_seen, response) => {
