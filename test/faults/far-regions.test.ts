@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it, type TestContext } from "vitest";
 import { each } from "../support/each.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
+import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
@@ -56,7 +58,19 @@ async function askAll(houses: readonly TestGateway[], keys: readonly string[]): 
   return told;
 }
 
-const commandsOf = (house: TestGateway) => metric(house, "tollgate_store_commands_total");
+async function commandsOf(houses: readonly TestGateway[]): Promise<number> {
+  const counts = houses.map((house) => metric(house, "tollgate_store_commands_total"));
+  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+}
+
+async function countCommands<T>(houses: readonly TestGateway[], work: () => Promise<T>) {
+  const [startMs, before] = [performance.now(), await commandsOf(houses)];
+  const value = await work();
+  const commands = (await commandsOf(houses)) - before;
+  return { value, commands, tookMs: performance.now() - startMs };
+}
+
+const changesOf = (houses: readonly TestGateway[]) => houses.flatMap((house) => changes(house));
 const admitted = (told: readonly Told[]) => told.filter(({ status }) => status === 200);
 const medianMs = (told: readonly Told[]) =>
   percentile(
@@ -76,7 +90,51 @@ async function keysOf(houses: readonly TestGateway[]): Promise<readonly string[]
   return keys;
 }
 
-describe.concurrent("gateways far from their Redis", () => {
+const ROUNDS_MAX = 5;
+/** Long enough for what gateways send by themselves, which is each second. */
+const IDLE_MS = 2_000;
+/** A machine that is quiet stands still for less than this in a round. */
+const STALLED_MS = 500;
+
+type Round = {
+  /** Asked one after the other, before the others. */
+  readonly single: readonly Told[];
+  readonly told: readonly Told[];
+  /** Commands for these requests. */
+  readonly commands: number;
+  /** What the houses said of the store meanwhile. */
+  readonly said: readonly string[];
+};
+
+/**
+ * Asks all houses for accounts of their own, a few times alone and then all at once. Where this
+ * process stood still meanwhile a call may be late from a Redis that is near: such a round is asked
+ * again.
+ */
+async function askRound(houses: readonly TestGateway[]): Promise<Round> {
+  for (let round = 1; ; round++) {
+    const { value, stalledMs } = await watchStalls(() => askOnce(houses));
+    const { single, told, said } = value;
+    const isLate = said.length > 0 || [...single, ...told].some(({ status }) => status === 503);
+    if (!isLate || stalledMs < STALLED_MS || round === ROUNDS_MAX) return value;
+  }
+}
+
+async function askOnce(houses: readonly TestGateway[]): Promise<Round> {
+  const saidBefore = changesOf(houses).length;
+  const keys = await keysOf(houses);
+  const [one] = houses as readonly [TestGateway];
+  const single: Told[] = [];
+  for (let i = 0; i < 5; i++) single.push(await askTimed(one, keys[0] as string, agent));
+  const idle = await countCommands(houses, () => sleep(IDLE_MS));
+  const asked = await countCommands(houses, () => askAll(houses, keys));
+  const { value: told, tookMs } = asked;
+  // Heartbeats and the like go on meanwhile, and a busy machine takes longer.
+  const commands = asked.commands - (idle.commands * tookMs) / idle.tookMs;
+  return { single, told, commands, said: changesOf(houses).slice(saidBefore) };
+}
+
+describe("gateways far from their Redis", () => {
   for (const tripMs of [80, 200]) {
     it(`are exact at ${tripMs} ms, with 0.1 commands a request, and one trip of latency`, async (t: TestContext) => {
       const proxy = await openWay(t);
@@ -84,35 +142,26 @@ describe.concurrent("gateways far from their Redis", () => {
       const config = { ...TERMS, keys: `${one.directory}/keys.json` };
       await using other = await openHouseBehind(proxy, { config, environment: { api: null } });
       const both = [one, other];
-      const near = await askAll(both, await keysOf(both));
-
+      const near = await askRound(both);
       proxy.behave({ latencyMs: tripMs / 2 });
-      const keys = await keysOf(both);
-      const single: number[] = [];
-      for (let i = 0; i < 5; i++) {
-        single.push((await askTimed(one, keys[0] as string, agent)).tookMs);
-      }
-      const alone = Math.min(...single);
-      // A timer may be early by a millisecond, either way.
-      assert.ok(alone >= tripMs - 4 && alone < 2 * tripMs, `a request alone took ${alone} ms`);
-
-      const before = (await commandsOf(one)) + (await commandsOf(other));
-      const far = await askAll(both, keys);
-      const commands = (await commandsOf(one)) + (await commandsOf(other)) - before;
+      const far = await askRound(both);
       proxy.behave({});
 
-      assert.deepEqual([...new Set(far.map(({ status }) => status))].sort(), [200, 429]);
-      const tried = ACCOUNTS * both.length;
-      assert.equal(admitted(near).length, ACCOUNTS * LIMIT - tried, "exactly the limit, over both");
-      const left = ACCOUNTS * LIMIT - tried - single.length;
-      assert.equal(admitted(far).length, left, "exactly the limit, from afar");
-      const perRequest = commands / far.length;
+      const alone = Math.min(...far.single.map(({ tookMs }) => tookMs));
+      // A timer may be early by a millisecond, either way.
+      assert.ok(alone >= tripMs - 4 && alone < 2 * tripMs, `a request alone took ${alone} ms`);
+      for (const { told, single, said } of [near, far]) {
+        assert.deepEqual(said, []);
+        assert.deepEqual([...new Set(told.map(({ status }) => status))].sort(), [200, 429]);
+        const left = ACCOUNTS * (LIMIT - both.length) - single.length;
+        assert.equal(admitted(told).length, left, "exactly the limit, over both");
+      }
+      const perRequest = far.commands / far.told.length;
       assert.ok(perRequest <= 0.1, `${perRequest} commands a request`);
-      const [nearMs, farMs] = [medianMs(admitted(near)), medianMs(admitted(far))];
+      const [nearMs, farMs] = [medianMs(admitted(near.told)), medianMs(admitted(far.told))];
       const added = farMs - nearMs;
       // A trip of its own, and never as much again for the call ahead of it.
       assert.ok(added < 2 * tripMs, `${tripMs} ms have added ${added} ms`);
-      assert.deepEqual([...changes(one), ...changes(other)], []);
       await t.annotate(
         `${tripMs} ms: ${perRequest.toFixed(3)} commands a request; alone ${alone.toFixed(0)} ms; ${2 * AT_ONCE} at once: half in ${farMs.toFixed(0)} ms, near ${nearMs.toFixed(0)} ms`,
       );
@@ -170,7 +219,8 @@ describe.concurrent("gateways far from their Redis", () => {
     const config = { ...TERMS, storeTimeout: "100ms" };
     await using house = await openHouseBehind(proxy, { config, environment: { api: null } });
     const { key } = await house.issue();
-    proxy.behave({ latencyMs: 100 });
+    // A busy machine has a turn of the event loop of more than the 100 ms, and none so long as a trip.
+    proxy.behave({ latencyMs: 400 });
     await eventually(
       async () => {
         await askTimed(house, key, agent);
@@ -179,7 +229,7 @@ describe.concurrent("gateways far from their Redis", () => {
       { withinMs: 60_000 },
     );
     assert.match(JSON.stringify(house.said), /no answer in 100 ms/);
-    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    await sleep(2_500);
     assert.deepEqual(changes(house), ["store_away"], "the probe is no more patient than a request");
     proxy.behave({});
     await eventually(() => assert.deepEqual(changes(house), ["store_away", "store_back"]), {
