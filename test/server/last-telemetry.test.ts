@@ -1,40 +1,39 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { describe, it, type TestContext } from "vitest";
 import { startTestGateway } from "../support/gateway/house.ts";
+import { expectDuration } from "../support/in-time.ts";
 import { openCollector } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
 
-/** How long the end of a gateway takes whose collector has a batch, and never answers. */
-async function endMs(drain: string, atOnce = false): Promise<number> {
+/** The end of a gateway whose collector has a batch, and never answers, takes as long as it should. */
+async function expectEnd(
+  t: TestContext,
+  duration: Parameters<typeof expectDuration>[1],
+  { drain, atOnce = false }: { readonly drain: string; readonly atOnce?: boolean },
+): Promise<void> {
   await using collector = await openCollector();
   collector.mood = "hang";
   const telemetry = { otlp: collector.origin, sample: 1 };
   await using house = await startTestGateway({ config: { telemetry, limits: { drain } } });
   await house.ask("no key");
   await eventually(() => assert.ok(collector.underWay() > 0));
-  const startMs = performance.now();
-  await house.started.stop({ atOnce });
-  return performance.now() - startMs;
+  await expectDuration(t, duration, () => house.started.stop({ atOnce }));
 }
 
 describe.concurrent("a collector that never answers", () => {
-  it("holds up the end for three seconds, where the drain has time left", async () => {
-    const tookMs = await endMs("25s");
-    assert.ok(tookMs >= 2_950 && tookMs < 6_000, `${tookMs} ms`);
+  it("holds up the end for three seconds, where the drain has time left", async (t) => {
+    await expectEnd(t, { wantedMs: 2_970, lateMs: 3_030 }, { drain: "25s" });
   });
 
-  it("holds up the end for what is left of the drain", async () => {
-    const tookMs = await endMs("1500ms");
-    assert.ok(tookMs >= 1_300 && tookMs < 2_900, `${tookMs} ms`);
+  it("holds up the end for what is left of the drain", async (t) => {
+    await expectEnd(t, { wantedMs: 1_320, lateMs: 1_580 }, { drain: "1500ms" });
   });
 
-  it("holds up the end for half a second, where nothing of the drain is left", async () => {
-    const tookMs = await endMs("1ms");
-    assert.ok(tookMs >= 450 && tookMs < 1_400, `${tookMs} ms`);
+  it("holds up the end for half a second, where nothing of the drain is left", async (t) => {
+    await expectEnd(t, { wantedMs: 470, lateMs: 930 }, { drain: "1ms" });
   });
 
-  it("does not hold up an end at once", async () => {
-    const tookMs = await endMs("25s", true);
-    assert.ok(tookMs < 1_400, `${tookMs} ms`);
+  it("does not hold up an end at once", async (t) => {
+    await expectEnd(t, { wantedMs: 0, lateMs: 1_400 }, { drain: "25s", atOnce: true });
   });
 });
