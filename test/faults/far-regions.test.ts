@@ -102,7 +102,7 @@ type Round = {
   readonly told: readonly Told[];
   /** Commands for these requests. */
   readonly commands: number;
-  /** What the houses said of the store meanwhile. */
+  /** The changes of the store that the houses told meanwhile. */
   readonly said: readonly string[];
 };
 
