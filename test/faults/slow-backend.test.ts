@@ -67,7 +67,8 @@ describe.concurrent("A backend that is slow", () => {
       await using client = await openClient(house.port);
       await assert.rejects(client.ask({ key, path: "/v1/stall" }), /closed/);
     });
-    const line = () => house.lines.find(({ path, method }) => path === "/v1/stall" && method === "GET");
+    const line = () =>
+      house.lines.find(({ path, method }) => path === "/v1/stall" && method === "GET");
     await eventually(() => assert.ok(line()));
     assert.equal(line()?.why, "waited too long for: download, after 1 bytes of the body");
   });
