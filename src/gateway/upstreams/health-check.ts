@@ -1,4 +1,5 @@
 import type { buildConnector } from "undici";
+import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { openSocket } from "../../http1/client/socket.ts";
 import type { Upstream, UpstreamPoolOptions } from "./upstream.ts";
 
@@ -17,7 +18,7 @@ export function startDueProbe(
 ): void {
   const { probeAtMs, endProbe } = upstream;
   if (probeAtMs === undefined || endProbe !== undefined || probeAtMs > options.elapsed()) return;
-  const timer = setTimeout(() => end(false), options.connectTimeoutMs);
+  const timer = setTimeoutAfterPoll(options.connectTimeoutMs, () => end(false));
   let stop = () => {};
   let ended = false;
   const end = (wentWell: boolean | undefined) => {

@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { describe, it } from "vitest";
 import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
+import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 
@@ -35,6 +36,28 @@ describe("backends", () => {
       { freshOnly: true, unreachable: new Set([unreached]), avoided: out },
     );
     assert.equal(taken, out);
+  });
+
+  it("stay in service where they answered in time while the gateway stood still", async (t) => {
+    const clock = { ms: 0 };
+    let answers = 0;
+    await using late = await startTestUpstream((_seen, response) => {
+      response.end();
+      answers += 1;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_200);
+    });
+    await using well = await startTestUpstream((_seen, response) => void response.end());
+    const upstreams = new UpstreamPool({
+      ...{ ...options, origins: [late.origin, well.origin], elapsed: () => clock.ms },
+      ...{ connectTimeoutMs: 1_000, healthCheck: { path: "/healthz", everyMs: 1_000 } },
+    });
+    t.onTestFinished(() => upstreams.close());
+    for (let i = 0; i < 2; i++) {
+      clock.ms += 1_000;
+      upstreams.probe();
+      await eventually(() => each(upstreams.all).every(({ endProbe }) => endProbe === undefined));
+    }
+    assert.deepEqual([answers, upstreams.health().map(({ up }) => up)], [2, [true, true]]);
   });
 
   it("do not count requests that waited for a connection and whose clients left", (t) => {
