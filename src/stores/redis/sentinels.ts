@@ -119,9 +119,11 @@ export class Sentinels {
     return performance.now() - this.#countedMs > SILENT_MS;
   }
 
-  /** Why the last Sentinel that failed did not answer. */
+  /** Why the last Sentinel that failed did not answer. One that refuses is named. */
   get why(): StoreFailure | undefined {
-    return this.#watched.find(({ why }) => why !== undefined)?.why;
+    const failed = this.#watched.find(({ why }) => why !== undefined);
+    const { why, place = "" } = failed ?? {};
+    return why === undefined || why.code === "unreachable" ? why : why.at(place);
   }
 
   /** Asks all now. Settles when each has answered or failed. */
@@ -156,6 +158,7 @@ export class Sentinels {
 }
 
 class WatchedSentinel {
+  readonly place: string;
   readonly #name: string;
   readonly #onAnswer: () => void;
   readonly #asked: Redis;
@@ -166,14 +169,14 @@ class WatchedSentinel {
   #closed = false;
 
   constructor(open: () => Redis, place: string, name: string, onAnswer: () => void) {
+    this.place = place;
     this.#name = name;
     this.#onAnswer = onAnswer;
     this.#asked = open();
     this.#heard = open();
     for (const redis of [this.#asked, this.#heard]) {
       redis.on("error", (error) => {
-        const why = toStoreFailure(error);
-        this.why = why.code === "unreachable" ? why : why.at(place);
+        this.why = toStoreFailure(error);
       });
     }
     this.#asked.connect().catch(() => undefined);
@@ -205,7 +208,7 @@ class WatchedSentinel {
 
   async #read(): Promise<SentinelAnswer> {
     if (this.#asked.status === "connecting" || this.#asked.status === "connect") {
-      await new Promise((resolve) => this.#asked.once("ready", resolve).once("close", resolve));
+      await untilSettled(this.#asked);
     }
     const ask = (what: string) => sendOn(this.#asked, "sentinel", [what, this.#name]);
     const word = randomUUID();
@@ -247,6 +250,17 @@ class WatchedSentinel {
       void this.ask().finally(() => this.#askLater());
     }, ASK_MS).unref();
   }
+}
+
+/** Waits until a connection that is being made is ready or closed. */
+function untilSettled(redis: Redis): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = () => {
+      redis.off("ready", settle).off("close", settle);
+      resolve();
+    };
+    redis.on("ready", settle).on("close", settle);
+  });
 }
 
 /** SENTINEL REPLICAS lists each replica as names and values. */

@@ -58,6 +58,8 @@ const REFUSALS: Record<string, string> = {
   NOAUTH: "it asks for a password",
   WRONGPASS: "user or password are wrong",
 };
+/** A Redis whose default user has no password takes none without a user; before 6.0 it takes none. */
+const NO_PASSWORD = /without any password configured for the default user|no password is set/;
 
 /** The failure of a command whose keys are on both sides of a slot that is moving. */
 export function inMotionFailure(): StoreFailure {
@@ -120,6 +122,11 @@ export function toReplyFailure(text: string): StoreFailure {
   // A command that was renamed, or that this server never had, is as good as denied.
   if (/\bunknown (redis )?command\b/i.test(said)) {
     return new StoreFailure("NOPERM", said, text.startsWith("ERR unknown") ? "no" : "unknown");
+  }
+  if (NO_PASSWORD.test(text)) {
+    const why =
+      "its default user has no password: take the one of the address out, or name its user";
+    return new StoreFailure("WRONGPASS", `Redis: ${why}`, "no");
   }
   // Redis reports the failures of a script behind "ERR": "ERR OOM ...", "ERR NOPERM ...".
   // From 7.2 on, and in Valkey, a right that a script lacks is an "ACL failure".

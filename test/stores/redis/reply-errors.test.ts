@@ -37,6 +37,20 @@ describe("a reply that is an error", () => {
     assert.deepEqual([midway.code, midway.executed], ["NOPERM", "unknown"]);
   });
 
+  it("is a login that is wrong where the default user has no password, and says what to change", () => {
+    for (const text of [
+      "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+      "ERR Client sent AUTH, but no password is set",
+    ]) {
+      const { code, executed, message } = reply(text);
+      assert.deepEqual([code, executed], ["WRONGPASS", "no"], text);
+      assert.match(
+        message,
+        /^Redis: its default user has no password: take the one of the address/,
+      );
+    }
+  });
+
   it("tells the store's now where the store came to the call too late", () => {
     const { code, executed, storeNowMs } = reply("LATE 1784116800000");
     assert.deepEqual([code, executed, storeNowMs], ["LATE", "no", 1_784_116_800_000]);

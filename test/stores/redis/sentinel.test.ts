@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { accountKey } from "../../../src/stores/quotas/redis/account-key.ts";
+import { Sentinels } from "../../../src/stores/redis/sentinels.ts";
 import { connectRedis, failOver } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
@@ -72,6 +75,51 @@ describe("Redis behind Sentinel", () => {
     assert.deepEqual(store.health(), { ok: false, why });
     assert.deepEqual(await store.charge(account("a"), perDay(9)), { unavailable: true });
     assert.deepEqual([failures[0]?.code, failures[0]?.message], ["WRONGPASS", why]);
+  });
+
+  for (const { what, rules, code, said } of [
+    { what: "a login", rules: "resetpass >s", code: "NOAUTH", said: "it asks for a password" },
+    {
+      what: "the right to name the master",
+      rules: "-sentinel|get-master-addr-by-name",
+      code: "NOPERM",
+      said: "the user lacks a permission: docs/operations.md lists those that are needed",
+    },
+  ]) {
+    it(`whose Sentinel refuses ${what} is told with that Sentinel`, async (t) => {
+      const group = await startSentinel(undefined, undefined, { allLive: true });
+      t.onTestFinished(() => group.close());
+      const sentinel = await group.sentinel.client();
+      await sentinel.call("ACL", "SETUSER", "default", ...rules.split(" "));
+      const { store, failures } = await open(group.address);
+      t.onTestFinished(() => store.close());
+      const why = `Redis: ${said} (Sentinel 127.0.0.1:${group.sentinel.port})`;
+      await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
+      assert.deepEqual(await store.charge(account("a"), perDay(9)), { unavailable: true });
+      assert.deepEqual([failures[0]?.code, failures[0]?.message], [code, why]);
+    });
+  }
+
+  it("waits with no more listeners the longer a Sentinel refuses the login", async (t) => {
+    const warned: string[] = [];
+    const hear = ({ message }: Error) => void warned.push(message);
+    process.on("warning", hear);
+    t.onTestFinished(() => void process.off("warning", hear));
+    let refused = 0;
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined).once("data", () => socket.end("-WRONGPASS no\r\n"));
+      refused += 1;
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    t.onTestFinished(() => void server.close());
+    const host = { host: "127.0.0.1", port: (server.address() as AddressInfo).port };
+    const link = { lazyConnect: true, replyMapping: "legacy", retryStrategy: () => 1 } as const;
+    const login = { password: "another" };
+    const options = { hosts: [host], name: "main", login, link, onChange: () => undefined };
+    const sentinels = new Sentinels(options);
+    t.onTestFinished(() => sentinels.close());
+    for (; refused < 100; await sleep(1)) await sentinels.ask();
+    assert.deepEqual(warned, []);
   });
 
   it("is sent nothing by a process that stood still, until the Sentinels are heard again", async (t) => {
