@@ -1,3 +1,5 @@
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import type { Redis } from "ioredis";
 import handler from "ioredis/built/DataHandler.js";
 
@@ -22,17 +24,22 @@ export function guardReplies(redis: Redis): void {
   guarded.add(redis);
 }
 
-type Connector = { connect(tell: unknown): Promise<NodeJS.EventEmitter> };
+type Connector = { connect(tell: unknown): Promise<Socket> };
 
 /**
  * ioredis listens for one error of a socket, and a second one would end the process: that of a TLS
- * handshake in which the connection was closed.
+ * handshake in which the connection was closed. A plain Redis waits for the end of a handshake for
+ * ever, so that it would read as a network that is slow.
  */
 export function guardSockets(redis: Redis): void {
   const { connector } = redis as unknown as { readonly connector: Connector };
   const connect = connector.connect.bind(connector);
   connector.connect = async (tell) => {
     const socket = await connect(tell);
+    socket.once("timeout", () => {
+      const isInHandshake = socket instanceof TLSSocket && !socket.connecting;
+      if (isInHandshake) socket.destroy(new Error("connected, but there is no answer by TLS"));
+    });
     return socket.on("error", () => undefined);
   };
 }

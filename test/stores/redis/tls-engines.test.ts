@@ -4,6 +4,7 @@ import { parseStoreAddress } from "../../../src/config/schema/addresses.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
 import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
 import { startCluster, startSentinel } from "../../support/redis/redis-engines.ts";
 import { redisTls } from "../../support/redis/redis-tls.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
@@ -59,4 +60,13 @@ describe("an address with rediss+ passes check and opens", () => {
     t.onTestFinished(() => stranger.store.close());
     assert.deepEqual(await stranger.store.charge(account("b"), perDay(1)), { unavailable: true });
   });
+});
+
+it("an address with rediss at which a Redis speaks no TLS is told as that, and not as a slow network", async (t) => {
+  const server = await startRedis();
+  t.onTestFinished(() => server.close());
+  const { store } = await open(checked(server.url.replace("redis:", "rediss:")));
+  t.onTestFinished(() => store.close());
+  const why = "Redis cannot be reached: connected, but there is no answer by TLS";
+  await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
 });
