@@ -73,6 +73,8 @@ export function parseNetwork(text: string): ParseResult<string> {
 
 const REDIS =
   /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^/?#\s]*)@)?([^/?#@\s]+)(?:\/([^?#\s]*))?$/;
+/** A character that ends the host of an address, in front of the `@` that ends the login. */
+const RAW_IN_LOGIN = /^rediss?(?:\+\w+)?:\/\/[^/?#]*([/?#]).*@/;
 const NODE =
   /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?))(?::(\d{1,5}))?$/;
 
@@ -113,6 +115,8 @@ const SENTINEL_PORT = 26_379;
  * If no port is written, it is 6379, or 26379 for a Sentinel.
  */
 export function parseRedisUrl(text: string): ParseResult<RedisUrl> {
+  const [, raw] = RAW_IN_LOGIN.exec(text) ?? [];
+  if (raw !== undefined) return { why: unencodedLogin(raw) };
   const match = REDIS.exec(text);
   if (match === null)
     return {
@@ -124,9 +128,7 @@ export function parseRedisUrl(text: string): ParseResult<RedisUrl> {
   const hosts = authority.split(",").map((node) => nodeOf(node, port));
   if (hosts.includes(undefined)) return { why: "each of its hosts must be HOST or HOST:PORT" };
   const [username, password] = loginOf(login ?? "") ?? [];
-  if (username === undefined) {
-    return { why: "its user name or password is not percent-encoded; write % as %25" };
-  }
+  if (username === undefined) return { why: unencodedLogin("%") };
   const why = misfit(kind, hosts.length, path);
   if (why !== undefined) return { why };
   return {
@@ -140,6 +142,10 @@ export function parseRedisUrl(text: string): ParseResult<RedisUrl> {
       master: kind === "sentinel" ? path : "",
     },
   };
+}
+
+function unencodedLogin(raw: string): string {
+  return `its user name or password is not percent-encoded; write ${raw} as ${encodeURIComponent(raw)}`;
 }
 
 function misfit(kind: RedisUrl["kind"], nodes: number, path: string): string | undefined {
