@@ -37,7 +37,7 @@ const list: Verb = {
       const reports = accountReports(chosen, records, terminal.now());
       if (call.flag("json")) printJson(terminal, reports);
       else if (reports.length > 0) terminal.out(accountTable(reports, terminal));
-      else if (records.accounts.length > 0) terminal.out("No account is like that\n");
+      else if (records.accounts.length > 0) terminal.out("No account matches\n");
       else terminal.out("There are no accounts: `keys create` makes one with its first key\n");
       return listExitStatus(keys);
     }),

@@ -43,9 +43,7 @@ export const init: Verb = {
       return fail(terminal, EXIT_USAGE, mistake);
     }
     if (call.flag("json")) return printJson(terminal, { file, upstream, keyPrefix });
-    // npm sets this for a program that npx runs, which is not in PATH.
-    const program = terminal.env.npm_command === "exec" ? "npx tollgate" : "tollgate";
-    terminal.out(nextSteps(program, file, upstream));
+    terminal.out(nextSteps(programIn(terminal.env), file, upstream));
     return EXIT_OK;
   },
 };
@@ -150,6 +148,12 @@ plans: # requests of each account, in windows that are aligned to UTC
   free: { minute: 60, day: 1000 }
   pro: { minute: 300, day: 10000 }
 `;
+}
+
+/** The words that start a verb again: npm says whether npx or the script of a checkout ran this one. */
+function programIn(env: Terminal["env"]): string {
+  if (env.npm_lifecycle_event === "tollgate") return "npm run -s tollgate --";
+  return env.npm_command === "exec" ? "npx tollgate" : "tollgate";
 }
 
 function nextSteps(program: string, file: string, upstream: string): string {

@@ -54,7 +54,7 @@ export const keysList: Verb = {
       const reports = await withLastUsed(chosen, records, { config, terminal });
       if (call.flag("json")) printJson(terminal, reports);
       else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
-      else if (records.keys.length > 0) terminal.out("No key is like that\n");
+      else if (records.keys.length > 0) terminal.out("No key matches\n");
       else terminal.out("There are no keys: issue one with `keys create`\n");
       return listExitStatus(keys);
     });

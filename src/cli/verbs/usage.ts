@@ -126,7 +126,7 @@ function sayAll(
   );
   const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "WINDOW", "USED", "LIMIT", "SHARE", "RESET", ""];
   if (rows.length > 0) terminal.out(formatTable(terminal, names, rows));
-  else terminal.out(missing > 0 ? "No such account is found\n" : "No account is like that\n");
+  else terminal.out(missing > 0 ? "No such account is found\n" : "No account matches\n");
   return EXIT_OK;
 }
 

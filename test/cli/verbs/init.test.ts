@@ -52,6 +52,9 @@ describe("init", () => {
     const npx = { env: { npm_command: "exec" } };
     const ofNpx = await runVerb(["init", "--yes", ...plain("npx.yaml")], npx);
     assert.match(ofNpx.out, /^ {2}npx tollgate start --config/m);
+    const checkout = { env: { npm_lifecycle_event: "tollgate" } };
+    const ofCheckout = await runVerb(["init", "--yes", ...plain("checkout.yaml")], checkout);
+    assert.match(ofCheckout.out, /^ {2}npm run -s tollgate -- start --config/m);
     const yes = await runVerb(["init", "--yes", ...at("yes.yaml")]);
     assert.equal(jsonOf(yes).upstream, "http://127.0.0.1:3000");
     const silent = await runVerb(["init", ...at("silent.yaml")], { answer: "http://10.0.0.7:80" });

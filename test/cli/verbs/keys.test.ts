@@ -167,7 +167,7 @@ describe("keys", () => {
     assert.match((await keys("list")).out, /^There are no keys: issue one with `keys create`\n$/);
     await create();
     const { status, out } = await keys("list", "--plan", "pro");
-    assert.deepEqual([status, out], [0, "No key is like that\n"]);
+    assert.deepEqual([status, out], [0, "No key matches\n"]);
   });
 
   it("an account may have an id that begins with a dash", async () => {

@@ -27,14 +27,11 @@ describe("records as people read them", () => {
   });
   afterAll(() => folder[Symbol.asyncDispose]());
 
-  it("say of an empty list that it is empty, and of a search without a result that nothing is like that", async () => {
+  it("say of an empty list that it is empty, and of a search without a result that nothing matches", async () => {
     const none = "There are no accounts: `keys create` makes one with its first key\n";
     assert.equal((await said("accounts", "list")).out, none);
     await create("--account", "acme");
-    assert.equal(
-      (await said("accounts", "list", "--plan", "pro")).out,
-      "No account is like that\n",
-    );
+    assert.equal((await said("accounts", "list", "--plan", "pro")).out, "No account matches\n");
     assert.match(
       (await said("accounts", "list", "--plan", "free")).out,
       /^acme +production +free /m,

@@ -43,7 +43,7 @@ describe("a verb tells people", () => {
       now: () => nowMs,
     });
     await says(["bans", "list"], "No account is banned\n");
-    await says(["usage"], "No account is like that\n");
+    await says(["usage"], "No account matches\n");
     await says(
       ["deprecations"],
       `production: GET /v1/older, gone for 2386 days, since 2020-01-02 00:00:00Z
