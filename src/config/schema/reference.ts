@@ -39,7 +39,8 @@ plans:
 - The forms of \`store\` are \`memory\`, \`redis://user:password@host:6379/0\`,
   \`redis+sentinel://user:password@host:26379,host:26379/NAME\` with the name of the master, and
   \`redis+cluster://host:7000,host:7001\`. Write \`rediss\` in place of \`redis\` for TLS. In a user name or password,
-  percent-encode everything except letters, digits and \`-._~\`.
+  percent-encode everything except letters, digits and \`-._~\`. [Engines](operations.md#engines) says
+  how the certificate of a Redis is verified.
 - \`off\` may be written \`false\`.
 
 ## Across keys
