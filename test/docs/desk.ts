@@ -25,6 +25,9 @@ const TOKEN = "the-token-of-the-admin-listener-0123";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
+/** A list of keys that another product issued. */
+const KEY_LIST = "sk_0123456789abcdef01234567,customer-7,free\n";
+
 const NEW_PLANS =
   "plans: { free: { minute: 30 }, pro: { minute: 200 }, business: { minute: 500 }, enterprise: custom }\n";
 
@@ -60,7 +63,7 @@ export class Desk implements AsyncDisposable {
         [KEY]: { id: "k_4fPqX1mZ0aBc", account: "acme", plan: "free", meta: { tenant: "42" } },
         pets_live_another: { id: "k_9sTuV2wX3yZ4", account: "a_8LwVnVUvnqzT", plan: "pro" },
       },
-      files: { "key.txt": KEY, "new-plans.yaml": NEW_PLANS },
+      files: { "key.txt": KEY, "keys.csv": KEY_LIST, "new-plans.yaml": NEW_PLANS },
     });
     const desk = new Desk(gateway, admin);
     await symlink(".", "config");
