@@ -209,7 +209,7 @@ export function dayBalances(
       gap: span.gapIn(period, createdOf(name), false),
       ...openIn(inputs, name, period, meter),
       ...commonEvidence(inputs, name, period, meter),
-      fewer: fewerByChanges({ ...sum, plans: new Map() }, () => true),
+      fewer: fewerByChanges(sum, () => true),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
     const told = { ...name, window, ...judged, counted: row.counted };

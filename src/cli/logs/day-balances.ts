@@ -82,7 +82,7 @@ export class DayBalances {
     const meter = key.meter === undefined ? undefined : known?.meters.get(key.meter);
     const sum = (key.meter === undefined ? known : meter)?.days.get(key.day);
     const lost = meter?.lost.get(key.day) ?? 0;
-    const charged = sum === undefined ? 0 : sum.charged + sum.atEdge;
+    const charged = sum?.charged ?? 0;
     if (sum !== undefined && charged === counted && lost === 0) this.matched += 1;
     else if (counted > 0 || charged > 0)
       this.rows.push({ ...key, counted, lost, sum: sum ?? EMPTY });
@@ -105,9 +105,7 @@ export function lateUnits(
 ): ReadonlyMap<DayRow, number> {
   const byId = new Map(rows.map((row) => [idOf(row), row]));
   const late = new Map<DayRow, number>();
-  const over = (row: DayRow) => {
-    return row.counted + row.lost - row.sum.charged - row.sum.atEdge;
-  };
+  const over = (row: DayRow) => row.counted + row.lost - row.sum.charged;
   for (const row of rows) {
     const next = byId.get(idOf({ ...row, day: row.day + 1 }));
     if (next === undefined || !isReturnDay(next.day)) continue;

@@ -38,7 +38,7 @@ export class Incidents {
   event(line: LoggedEvent): void {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
-    const gateway = String(line.gateway ?? "");
+    const gateway = String(line.gateway);
     if (name === "serving") this.#running.push({ lastMs: atMs });
     else if (name === "stopped") this.#running.pop();
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);

@@ -146,9 +146,8 @@ export class TrafficReplay {
     const name = `${own.id} ${cost} ${limited}`;
     const known = this.#kindNumbers.get(name);
     if (known !== undefined) return known;
-    const observe = this.#trial.plans.planBounds.get(asking.plan)?.observe ?? NONE;
-    const { calendar } = own;
-    const limits = mergeLimits(own.limits, { operation, observe, calendar });
+    // Observed windows refuse nothing.
+    const limits = mergeLimits(own.limits, { operation, calendar: own.calendar });
     for (const { window } of limits) this.#lengthen(window);
     this.#kinds.push({ limits, cost });
     this.#kindNumbers.set(name, this.#kinds.length - 1);

@@ -40,7 +40,7 @@ export function replay(
   for (const { atMs, kind, outcome } of asks) {
     const { limits, cost } = kinds[kind] as RequestKind;
     found.requests += 1;
-    const tooSmall = limits.find(({ limit, observed }) => cost > limit && !observed);
+    const tooSmall = limits.find(({ limit }) => cost > limit);
     if (tooSmall !== undefined) {
       compare(found, { was: outcome, is: "limited", atMs, window: windowLabel(tooSmall) });
       continue;

@@ -25,11 +25,13 @@ type Case = {
   /** Days ago of the first and the last line. */
   readonly span?: readonly number[];
   readonly isKnown?: boolean;
+  readonly nowMs?: number;
   readonly answer?: Partial<OperationResult<undefined>>;
 };
 
 async function read({ history = {}, logged = {}, account = "acme", asked = {}, ...more }: Case) {
-  const { keepsHistory = true, span: reach = [40, 0], isKnown = true, answer = {} } = more;
+  const { keepsHistory = true, span: reach = [40, 0], isKnown = true } = more;
+  const { answer = {}, nowMs = NOW } = more;
   const name = { environment: "production", account };
   const ledger = new Ledger([], []);
   for (const [ago, charged] of Object.entries(logged)) {
@@ -49,7 +51,7 @@ async function read({ history = {}, logged = {}, account = "acme", asked = {}, .
   const told = await readDays(
     {
       config: { plans: new Map(), historyMs: keepsHistory ? 400 * DAY_MS : undefined },
-      ...{ ledger, span, asked, nowMs: NOW },
+      ...{ ledger, span, asked, nowMs },
       counts: isKnown ? [{ ...name, plan: "pro", created: 0, at: NOW, windows: [] }] : [],
     },
     {
@@ -159,5 +161,14 @@ describe("the days of an audit", () => {
     assert.equal(short.isIdle, false);
     assert.equal(gap?.window, day(2));
     assert.match(gap?.why ?? "", /^the logs begin inside it/);
+    const endsAgo = async (ago: number) => {
+      const told = await read({ asked: { day: TODAY - 2 }, span: [40, ago] });
+      return [told.isIdle, told.notCompared.length];
+    };
+    assert.deepEqual(await endsAgo(1.5), [true, 0], "the logs end with the day");
+    assert.deepEqual(await endsAgo(1.5 + 30_000 / DAY_MS), [false, 1], "half a minute sooner");
+    const lastDayMs = Date.UTC(2026, 9, 31, 12);
+    const running = { asked: { month: "2026-10" }, span: [40, -12], nowMs: lastDayMs };
+    assert.equal((await read(running)).isIdle, false, "its last day is not over");
   });
 });

@@ -29,16 +29,20 @@ type Case = {
   readonly open?: readonly (readonly [before: number, after: number, more?: Partial<OpenCharge>])[];
   readonly asked?: AskedPeriod;
   readonly alive?: number;
+  /** When the account was created, and when the logs begin. */
+  readonly createdMs?: number;
+  readonly firstMs?: number;
 };
 
 /** The balances of the windows of one account. */
 function judged({ plan = "daily", lines = [], events = [], windows, ...more }: Case) {
   const { open = [], asked = {}, alive = 0 } = more;
+  const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS } = more;
   const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
-  const ledger = new Ledger([{ ...ACME, plan, created: 0, at: AT, windows: whole }], []);
+  const ledger = new Ledger([{ ...ACME, plan, created, at: AT, windows: whole }], []);
   const incidents = new Incidents();
   const span = new LogSpan();
-  span.line(NOON - 40 * DAY_MS);
+  span.line(firstMs);
   span.line(AT);
   for (const [i, [linePlan, charged, atMs = NOON]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
@@ -72,6 +76,22 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(judged({ lines, windows: [{ used: 7 }] }), MATCHED);
     assert.deepEqual(judged({ lines, windows: [{ used: 8 }] }), drift(1));
     assert.deepEqual(judged({ lines, windows: [{ used: 6 }] }), drift(-1));
+  });
+
+  it("matches where all that was charged was so as the store was asked, which had none of it", () => {
+    const lines = [["daily", 3, AT] as const];
+    assert.deepEqual(judged({ lines, windows: [{ used: 0 }] }), MATCHED);
+  });
+
+  it("is compared whole though the logs begin inside it, of an account that is no older than they", () => {
+    const lines = [["daily", 7] as const];
+    const of = (createdMs: number) => {
+      return judged({ lines, windows: [{ used: 8 }], createdMs, firstMs: NOON });
+    };
+    assert.deepEqual(of(NOON), drift(1));
+    const [[, verdict, units, why] = []] = of(0);
+    assert.deepEqual([verdict, units], ["not compared", 0]);
+    assert.match(String(why), /^the logs begin inside it/);
   });
 
   it("takes requests under way for what they were before the logs were read, some of which have a line by now", () => {

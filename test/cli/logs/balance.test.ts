@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { type Evidence, fewerByChanges, judge } from "../../../src/cli/logs/balance.ts";
-import { newSum } from "../../../src/cli/logs/ledger.ts";
+import { newSum, type PeriodSum } from "../../../src/cli/logs/ledger.ts";
+
+const NOTHING_ELSE = {
+  ...{ openLeast: 0, openMost: 0, uncertain: 0, lost: 0, fewer: [] },
+  ...{ killed: undefined, gap: undefined },
+};
 
 /** The verdict of a period in which the lines charged 10 units, unless told otherwise. */
 function verdict(counted: number, more: Partial<Evidence> & { readonly reset?: number } = {}) {
   const { reset = 0, ...evidence } = more;
-  const judged = judge({
-    ...{ counted, sum: { ...newSum(), charged: 10, reset }, openLeast: 0, openMost: 0 },
-    ...{ uncertain: 0, lost: 0, killed: undefined, gap: undefined, fewer: [] },
-    ...evidence,
-  });
+  const sum = { ...newSum(), charged: 10, reset };
+  const judged = judge({ ...NOTHING_ELSE, counted, sum, ...evidence });
   return `${judged.verdict} ${judged.drift}`;
 }
 
@@ -164,5 +166,37 @@ describe("the verdict on one period", () => {
       [6, 7].map((n) => of(n, 1, 9)),
       ["drift -2", "explained 0"],
     );
+  });
+
+  it("tells what was charged, what is under way, and each reason", () => {
+    const sum = { ...newSum(), charged: 10, atEdge: 3, reset: 2 };
+    const told = judge({ ...NOTHING_ELSE, counted: 13, sum, openMost: 5 });
+    assert.deepEqual(told, {
+      ...{ charged: 13, counted: 13, reset: 2, open: 2, drift: 0, verdict: "explained" },
+      why: "2 units were reset, 2 units are under way",
+    });
+  });
+
+  it("names the plans that lack a window, and the configuration under which nothing was counted", () => {
+    const why = (counted: number, more: Partial<PeriodSum>) => {
+      const sum = { ...newSum(), charged: 10, ...more };
+      const fewer = fewerByChanges(sum, (plan) => plan === "pro");
+      return judge({ ...NOTHING_ELSE, counted, sum, fewer }).why;
+    };
+    const plans = new Map(Object.entries({ free: 3, old: 3, pro: 4 }));
+    const lack = "6 units fewer: the plan was changed, and free, old does not have the window";
+    assert.equal(why(4, { plans }), lack);
+    // The lines of the last one are read before those of the first.
+    const configs = new Map([
+      ["last", { units: 4, lastMs: 3 }],
+      ["first", { units: 5, lastMs: 1 }],
+      ["off", { units: 1, lastMs: 2 }],
+    ]);
+    const changed = "the configuration was changed, and";
+    assert.equal(
+      why(4, { configs }),
+      `6 units fewer: ${changed} only what came after it is counted`,
+    );
+    assert.equal(why(9, { configs }), `1 unit fewer: ${changed} nothing is counted under off`);
   });
 });

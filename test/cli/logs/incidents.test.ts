@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { dayBalances } from "../../../src/cli/logs/audit-periods.ts";
-import { DayBalances, isClosed, lateUnits } from "../../../src/cli/logs/day-balances.ts";
+import {
+  DayBalances,
+  type DayRow,
+  isClosed,
+  lateUnits,
+} from "../../../src/cli/logs/day-balances.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
@@ -17,6 +22,7 @@ describe("incidents in logs", () => {
     const incidents = new Incidents();
     const line = { msg: "charges_uncertain", time: NOON + 1 };
     incidents.event({ ...line, accounts: "production:acme 3, production:addr:::1 2, x, y z" });
+    incidents.event({ ...line, accounts: `production:acme ${10 ** 15}` });
     incidents.event({ ...line, accounts: 7 });
     incidents.event({ ...line, time: NOON - HOUR_MS, accounts: "production:acme 5" });
     assert.equal(incidents.uncertainOf(ACME, HOUR), 3);
@@ -47,6 +53,17 @@ describe("incidents in logs", () => {
     const incidents = new Incidents();
     for (const ms of [60_000, 0]) incidents.event({ msg: "serving", time: NOON + ms });
     assert.equal(incidents.killedIn(HOUR, 1), NOON);
+  });
+
+  it("keep each change of an account, in whatever order the logs come", () => {
+    const incidents = new Incidents();
+    const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
+    for (const ms of [1, 3 * HOUR_MS]) incidents.event({ ...change, time: NOON + ms });
+    const later = { fromMs: NOON + HOUR_MS, toMs: NOON + 2 * HOUR_MS };
+    assert.deepEqual(
+      [incidents.isChanged(ACME, HOUR), incidents.isChanged(ACME, later)],
+      [true, false],
+    );
   });
 
   it("find a process without a last line, unless it still runs", () => {
@@ -109,6 +126,7 @@ describe("the reach of logs", () => {
     );
     assert.match(spanOf(-1, 0.5).gapIn(HOUR, null, false) ?? "", /^the logs end inside it/);
     assert.equal(spanOf(0, 1).gapIn(HOUR, null, false), undefined);
+    assert.equal(spanOf(1, 0).gapIn(HOUR, null, false), undefined, "in whatever order");
     assert.equal(new LogSpan().gapIn(HOUR, null, false), "the logs have no line");
   });
 
@@ -202,5 +220,64 @@ describe("days that are over", () => {
     assert.deepEqual(judged({ 0: [1, 5], 1: [9, 6] }), [["drift", -1, undefined], after]);
     const open = ["not compared", 0, "the day closes 15 minutes after its end"];
     assert.deepEqual(judged({ 0: [1, 5] }, (DAY + 1) * DAY_MS), [open]);
+  });
+
+  const CONFIG = { plans: new Map(), historyMs: 400 * DAY_MS };
+  type Judging = {
+    readonly reach?: readonly number[];
+    readonly createdMs?: number;
+    readonly nowMs?: number;
+  };
+  /** The balances of rows, with logs that hold all of them unless told otherwise. */
+  const balancesOf = (
+    rows: Parameters<typeof dayBalances>[1],
+    { reach = [-2, 4], createdMs = 0, nowMs = NOON + 3 * DAY_MS }: Judging = {},
+  ) => {
+    const span = new LogSpan();
+    for (const days of reach) span.line(NOON + days * DAY_MS);
+    const incidents = new Incidents();
+    incidents.event({ msg: "event", kind: "store_back", gateway: "a", time: NOON + DAY_MS });
+    const inputs = { config: CONFIG, incidents, span, ledger: new Ledger([], []), alive: 1 };
+    return dayBalances({ ...inputs, openBefore: [], openAfter: [] }, rows, {
+      ...{ nowMs, createdOf: () => createdMs },
+    });
+  };
+
+  it("are not compared where the logs hold a part of them, but for an account that is no older than they", () => {
+    const verdict = (more: Judging) => {
+      const [{ verdict, drift, why } = {}] = balancesOf(rowsOf({ 0: [5, 4] }).rows, more);
+      return [verdict, drift, why?.slice(0, 20)];
+    };
+    const begins = ["not compared", 0, "the logs begin insid"];
+    assert.deepEqual(verdict({ reach: [0, 4] }), begins);
+    assert.deepEqual(verdict({ reach: [0, 4], createdMs: NOON }), ["drift", 1, undefined]);
+    const beforeEnd = 0.5 - 30_000 / DAY_MS;
+    const ends = ["not compared", 0, "the logs end inside "];
+    assert.deepEqual(verdict({ reach: [-2, beforeEnd] }), ends, "and no line comes later");
+  });
+
+  it("are judged once they are over, by no change of a plan, and told with what the history has", () => {
+    const { rows } = rowsOf({ 0: [0, 6], 2: [5, 4] });
+    const plans = new Map(["free", "pro"].map((plan) => [plan, 3]));
+    const changed = rows.map((row) => ({ ...row, sum: { ...row.sum, plans } }));
+    const told = balancesOf(changed, { nowMs: NOON + 2 * DAY_MS });
+    assert.deepEqual(
+      told.map(({ window, drift }) => [window, drift]),
+      [[formatDay(DAY), -6]],
+    );
+    const late = balancesOf(rowsOf({ 0: [1, 4], 1: [9, 6] }).rows);
+    assert.deepEqual(
+      late.map(({ charged, counted, drift }) => [charged, counted, drift]),
+      [
+        [4, 1, 0],
+        [6, 9, 0],
+      ],
+    );
+  });
+
+  it("give to the next one what they lack beside lost settlements, and no more", () => {
+    const [one, next] = rowsOf({ 0: [1, 4], 1: [9, 6] }).rows as [DayRow, DayRow];
+    const moved = (lost: number) => [...lateUnits([{ ...one, lost }, next], () => true).values()];
+    assert.deepEqual([moved(2), moved(3)], [[-1, 1], []]);
   });
 });

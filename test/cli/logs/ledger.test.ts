@@ -34,6 +34,17 @@ describe("resets in a ledger", () => {
   });
 });
 
+describe("two resets in a ledger", () => {
+  it("are added up, those of whole units alone", () => {
+    const reset = (units: unknown): LoggedEvent => ({
+      ...{ msg: "account_reset", env: "production", account: "acme", time: AT },
+      windows: [{ window: "day", units }],
+    });
+    const ledger = ledgerOf(...[7, 5, 0.5, "3", null].map(reset));
+    assert.equal(ledger?.windows.get("day")?.reset, 12);
+  });
+});
+
 describe("charges in a ledger", () => {
   const lineAt = (decidedAt: number, config: string) => {
     const line = { env: "production", account: "acme", charged: 1, config, plan: "free" };
@@ -54,8 +65,17 @@ describe("charges in a ledger", () => {
     ledger.request(lineAt(FROM + 9, "a"));
     ledger.request(lineAt(FROM + 2, "a"));
     assert.equal(ledger.firstDay, DAY);
-    const configs = ledger.of("production", "acme")?.days.get(DAY)?.configs;
-    assert.deepEqual([...(configs ?? [])], [["a", { units: 2, lastMs: FROM + 9 }]]);
+    const { configs = [], plans = [] } = ledger.of("production", "acme")?.days.get(DAY) ?? {};
+    assert.deepEqual([...configs], [["a", { units: 2, lastMs: FROM + 9 }]]);
+    assert.deepEqual([...plans], [["free", 2]]);
+  });
+
+  it("of a meter alone are of no day of the account's units", () => {
+    const ledger = new Ledger([], []);
+    const meters = { tokens: { hold: 5 } };
+    ledger.request({ ...lineAt(FROM, "a"), charged: 0, meters });
+    const known = ledger.of("production", "acme");
+    assert.deepEqual([known?.days.size, known?.meters.get("tokens")?.days.size], [0, 1]);
   });
 });
 
@@ -113,7 +133,10 @@ describe("lost settlements in a ledger", () => {
       ...{ msg: "settlement_lost", ...ACME, meter: "tokens", units: 5, day },
     });
     const named = [lost("2024-10-04"), lost("2024-10-04T12:00:00Z"), lost("some day"), lost(null)];
-    const meter = ledgerOf(...named)?.meters.get("tokens");
-    assert.deepEqual([...(meter?.lost ?? [])], [[DAY, 5]]);
+    const lostBy = (...events: readonly LoggedEvent[]) => {
+      return [...(ledgerOf(...events)?.meters.get("tokens")?.lost ?? [])];
+    };
+    assert.deepEqual(lostBy(...named), [[DAY, 5]]);
+    assert.deepEqual(lostBy(...named, lost("2024-10-04")), [[DAY, 10]], "they are added up");
   });
 });

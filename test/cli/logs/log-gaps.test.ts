@@ -32,6 +32,30 @@ describe("a log in which something changed", () => {
   });
 });
 
+describe("what a log tells of its requests", () => {
+  const DAY_START = Date.UTC(2026, 9, 7);
+  const requestAt = (ms: number, config: string) => {
+    return { time: DAY_START + ms, config } as unknown as LoggedRequest;
+  };
+
+  it("is how often a change was made, and which configurations they have", () => {
+    const gaps = new LogGaps();
+    for (let i = 0; i < 2; i++) gaps.event({ msg: "account_reset" });
+    gaps.request(requestAt(0, "one"));
+    assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)"]);
+    gaps.request(requestAt(0, "two"));
+    const changed = "the configuration changed: 2 are in the log, one, two";
+    assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)", changed]);
+  });
+
+  it("is their first and their last instant, in whatever order they come", () => {
+    const gaps = new LogGaps();
+    assert.equal(gaps.span, undefined);
+    for (const ms of [5, 9, 2, 7]) gaps.request(requestAt(ms, "one"));
+    assert.deepEqual(gaps.span, { fromMs: DAY_START + 2, toMs: DAY_START + 9 });
+  });
+});
+
 describe("a log that begins inside the longest window", () => {
   it("by a second at least, from the instant at which its first request was decided", () => {
     const since = (decidedAt: number | undefined, time: number) => {

@@ -179,6 +179,16 @@ describe("the audit of a meter's window", () => {
     assert.equal(judgeWindow(2001, { lines: [], open })[0], "drift");
   });
 
+  it("is explained by units of this meter that are told as uncertain, not by those of requests", () => {
+    const of = (name: string) => {
+      const accounts = `production:${name} 3`;
+      const events = [{ msg: "charges_uncertain", time: NOON, accounts }];
+      return judgeWindow(4503, { lines, events });
+    };
+    assert.deepEqual(of("acme#tokens"), ["explained", 0, "3 units were told as uncertain"]);
+    assert.equal(of("acme")[0], "drift");
+  });
+
   it("excuses all that it lacks where charges were lost, as their lines tell no units of meters", () => {
     const events = [{ msg: "charges_lost", units: 1, time: NOON }];
     assert.equal(judgeWindow(1, { lines, events })[0], "explained");
@@ -189,7 +199,10 @@ describe("the audit of a meter's window", () => {
     const windows = [{ window: "tokens.day", units: 4000 }];
     const event = { msg: "account_reset", env: "production", account: "acme", windows, time: NOON };
     // Two holds were reset, and what they used beyond or below them is in no window.
-    assert.equal(judgeWindow(0, { lines, events: [event] })[0], "explained");
+    assert.deepEqual(judgeWindow(0, { lines, events: [event] }), [
+      ...["explained", 0],
+      "a difference of 500 units: the window was reset while answers were under way",
+    ]);
     const more = { ...event, windows: [{ window: "tokens.day", units: 9000 }] };
     assert.equal(judgeWindow(0, { lines, events: [more] })[0], "drift");
     assert.equal(judgeWindow(6000, { lines, events: [lost(-1500)] })[0], "explained");

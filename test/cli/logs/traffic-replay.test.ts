@@ -120,6 +120,7 @@ describe("traffic that is tried again", () => {
       { ...limited, windows: [...own("key.day"), ["minute", 8, 9, 1]], cost: 2 },
       { ...limited, windows: own("minute"), by: "local" },
       { ...limited, code: "cost_over_limit", windows: [] },
+      { ...limited, code: "key_banned", windows: own("key.day") },
       limited,
       { plan: "gone" },
       { plan: "gone" },
@@ -132,7 +133,42 @@ describe("traffic that is tried again", () => {
       "1 request was refused by a gateway's share, and tried all the same",
       "2 requests were not tried, since plan gone has no windows for them",
     ]);
-    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [6, 1, "day"]);
+    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [7, 1, "day"]);
+  });
+
+  it("has the limits of its own account, the cost of each request, and each environment for itself", async () => {
+    const config = await configOf("{ minute: 3 }", "bans: off");
+    const limits = [{ window: "minute", limit: 1 }] as const;
+    const replay = new TrafficReplay({
+      ...{ plans: config, environments: config.environments },
+      accounts: [
+        { id: "own", environment: "production", plan: "free", limits, meta: {}, createdMs: 0 },
+      ],
+    });
+    for (const account of ["own", "plain"]) {
+      for (let n = 0; n < 3; n++) replay.add(line(n, account, "GET"));
+    }
+    for (const env of ["production", "staging"]) {
+      for (const cost of [1, 2]) replay.add({ ...line(9, "addr:::1", "GET"), env, cost });
+    }
+    for (const cost of [1, 2, 1]) replay.add({ ...line(10, "costly", "GET"), cost });
+    assert.deepEqual(
+      [...replay.tried()].map(({ account, limited }) => [account, limited]),
+      [
+        ["own", 2],
+        ["costly", 1],
+      ],
+    );
+    assert.equal(replay.accounts, 5);
+  });
+
+  it("needs no line of a window that is only observed", async () => {
+    const config = await configOf("{ minute: 1, observe: { month: 1 } }", "bans: off");
+    const replay = new TrafficReplay({
+      ...{ plans: config, environments: config.environments, accounts: [] },
+    });
+    replay.add(line(0, "acme", "GET"));
+    assert.equal(replay.longest, "minute");
   });
 
   it("takes a line of an older version for decided when its request began", async () => {
