@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { startRedis } from "../../support/redis/redis.ts";
 import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
@@ -90,6 +91,28 @@ describe("accounts", () => {
     assert.deepEqual((await show("acme")).limits, {});
   });
 
+  it("set tells one account as it is, and several as a list, whose limits stand side by side", async () => {
+    for (const name of ["one", "two"]) await create("--account", name);
+    const set = async (...ids: readonly string[]) => {
+      const args = ["--limit", "minute=5", "--limit", "day=7", "--json"];
+      return jsonOf<Account | Account[]>(await accounts("set", ...ids, ...args));
+    };
+    assert.equal(((await set("one")) as Account).account, "one");
+    const both = (await set("one", "two")) as Account[];
+    assert.deepEqual(
+      both.map(({ account }) => account),
+      ["one", "two"],
+    );
+    assert.match((await accounts("list")).out, /^two +production +free +minute=5 day=7 +1 /m);
+  });
+
+  it("list takes those of a plan that the configuration no longer has", async () => {
+    await create("--account", "acme");
+    await accounts("set", "acme", "--plan", "pro");
+    await writeFile(file, (await readFile(file, "utf8")).replace("pro:", "prime:"));
+    assert.match((await accounts("list", "--plan", "pro")).out, /^acme +production +pro /m);
+  });
+
   it("set refuses a custom plan without a window with 64, and changes nothing of any", async () => {
     await create("--account", "one", "--limit", "minute=5");
     await create("--account", "two");
@@ -113,6 +136,7 @@ describe("accounts", () => {
       [["--on", "gold", "--plan", "pro"], /"gold" as it is unknown/],
       [["acme", "--limit", "fortnight=1"], /--limit as WINDOW=NUMBER/],
       [["acme", "--meta", "tenant"], /--meta as NAME=VALUE/],
+      [["acme", "--anchor", "1st"], /^Cannot read --anchor as a day of the month/],
       [["acme", "--meta", "Tenant=1"], /metadata name "Tenant"/],
     ] as const) {
       const { status, err, out } = await accounts("set", ...args);
@@ -175,6 +199,12 @@ describe("accounts", () => {
     const refused = await answered("enterprise", "b", "--no-limits");
     assert.deepEqual([refused.status, refused.out], [64, ""]);
     assert.match(refused.err, /plan enterprise without a limit, .* \(account b\)/);
+    await create("--account", "c", "--limit", "day=5");
+    await accounts("set", "c", "--plan", "pro");
+    const come = await answered("business", "c", "--plan", "free");
+    assert.equal(come.out, "2 accounts are changed\n", "nor is one that came since");
+    await accounts("set", "a", "b", "--plan", "free");
+    await accounts("set", "c", "--plan", "pro");
     const moved = await answered("business", "b", "--plan", "pro");
     assert.equal(moved.out, "1 account is changed\n");
     assert.deepEqual([(await show("a")).plan, (await show("b")).plan], ["business", "pro"]);

@@ -4,7 +4,7 @@ import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { audited, line, openAudited } from "../audit-kit.ts";
-import { runVerb } from "../kit.ts";
+import { jsonOf, runVerb } from "../kit.ts";
 
 const API = `openapi: 3.1.0
 info: { title: t, version: 1.0.0 }
@@ -96,6 +96,14 @@ describe("audit", () => {
     await eventually(() => assert.equal(house.lines.length, 2));
     const { told } = await audited(house);
     assert.deepEqual([told.accounts, told.drift, told.missing], [2, [], []]);
+    const [{ account = "" } = {}] = house.lines;
+    for (const environment of Object.keys(environments)) {
+      for (const verb of ["usage", "accounts reset"]) {
+        const args = [...verb.split(" "), account, "--env", environment, "--json"];
+        const of = jsonOf(await runVerb([...args, "--config", house.file]));
+        assert.deepEqual([of.account, of.environment], [account, environment], verb);
+      }
+    }
   });
 
   it("compares the month that an account with an anchor has, from its start", async () => {

@@ -44,6 +44,7 @@ describe("keys", () => {
       /It still does not work: it is expired\. .*--expires/,
     );
     assert.equal((await set("--expires", "90d")).out, `Key ${id} is changed\n`);
+    assert.equal(jsonOf<Told>(await set("--expires", "never", "--json")).expires, null);
     await keys("revoke", id);
     assert.equal((await set("--name", "z")).status, 1, "a revoked key is changed no more");
   });
@@ -132,6 +133,8 @@ describe("keys", () => {
     }
     const shown = await keys("show", id, "--json");
     assert.deepEqual(jsonOf<{ from: string[] }>(shown).from, ["10.0.0.0/8"]);
+    const any = await keys("set", id, "--from", "any", "--json");
+    assert.deepEqual(jsonOf<{ from: string[] }>(any).from, []);
   });
 
   it("list takes those of one plan, environment, account and state, and of all of these", async () => {

@@ -210,6 +210,13 @@ describe("plans try", () => {
     assert.equal(wrong.status, 78);
     assert.match(wrong.err, /new\.yaml:2:11: /);
     assert.match(wrong.err, /new\.yaml:3:1: .*store/);
+    await writeFile(plans, "plans: { free: { minute: 5 } }\n");
+    await writeFile(file, "bogus: 1\nother: 2\n");
+    const args = ["plans", "try", plans, "--config", file, "--log", file];
+    const broken = await runVerb(args);
+    assert.equal(broken.status, 78);
+    assert.match(broken.err, /tollgate\.yaml:1:1: Cannot use bogus/);
+    assert.match(broken.err, /^\S*tollgate\.yaml:2:1: Cannot use other/m, "and each further one");
   });
 });
 

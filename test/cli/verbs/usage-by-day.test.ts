@@ -179,6 +179,7 @@ describe("usage by day", () => {
       [["--month", "2026-1"], /Cannot read --month/],
       [["--days", "1", "--month", "2026-10"], /--days and --month are two periods/],
       [["--days", "1", "--top", "3"], /--top does not go with usage by day/],
+      [["--days", "1", "--over", "3"], /--over does not go with usage by day/],
       [["acme", "--days", "1", "--plan", "free"], /--plan does not go with usage by day of one/],
     ] as const) {
       const said = await runVerb(["usage", ...args, "--config", file]);

@@ -47,6 +47,7 @@ async function usedUp(store: string): Promise<void> {
   assert.deepEqual(await accounts("--over", "90%"), ["often"]);
   assert.deepEqual(await accounts("--over", "90.5"), []);
   assert.deepEqual(await accounts("--over", "100%"), []);
+  assert.deepEqual(await accounts("--over", "89.999%", "--top", "9999999"), ["often"]);
   assert.deepEqual(await accounts("--top", "2"), ["often", "seldom"]);
   assert.deepEqual(await accounts("--plan", "free"), ["often", "never"]);
   assert.deepEqual(await accounts("--env", "staging"), []);
