@@ -233,6 +233,12 @@ describe("keys", () => {
     assert.deepEqual([all.status, all.out], [0, lines.join("")]);
   });
 
+  it("revoke - without a key in stdin is 64, and looks for no key of that name", async () => {
+    const { status, err } = await keys("revoke", "-");
+    assert.equal(status, 64);
+    assert.doesNotMatch(err, /Cannot find/);
+  });
+
   it("an unknown ID is 1 for each verb, with nothing on stdout", async () => {
     for (const verb of ["show", "rotate", "revoke"]) {
       const { status, out, err } = await keys(verb, "k_nobody", "--json");
