@@ -89,11 +89,11 @@ function showStatus() {
   const failing = Object.entries(figures?.checks ?? {}).filter(([, { ok }]) => !ok);
   const down = figures === undefined ? [] : downEnvironments(figures);
   const word = state === "live" ? wordOf(failing, down) : state;
-  const text = `${word} ${failing.map(([name]) => name).join(", ")}`;
+  const reasons = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`);
+  const text = [word, ...reasons].join("; ");
   if (text !== shownStatus) {
     shownStatus = text;
     const kind = state === "connecting" ? "plain" : word === "Ready" ? "good" : "bad";
-    const reasons = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`);
     const why =
       state === "live" || state === "connecting" ? reasons.join("; ") : lastShown(figures);
     fill(

@@ -167,9 +167,9 @@ export function downEnvironments({ upstreams }) {
 }
 
 function drawChecks(element, figures) {
-  const { checks, store, workers, logDropped, config, version } = figures;
+  const { checks, workers, logDropped, config, version } = figures;
   const down = downEnvironments(figures);
-  const text = JSON.stringify([checks, store.up, workers, logDropped, config, version, down]);
+  const text = JSON.stringify([checks, workers, logDropped, config, version, down]);
   if (element.dataset.shown === text) return;
   element.dataset.shown = text;
   const rows = Object.entries(checks).map(([name, { ok, why }]) => [

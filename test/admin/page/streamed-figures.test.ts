@@ -43,7 +43,7 @@ describe("the overview", () => {
   it("has each figure in the tile of its name, and each rate in its plot", async () => {
     const durations = { bounds: [0.01, 0.1, 1], counts: [940, 40, 20, 0], sum: 4 };
     const reading = {
-      ...{ atMs: first.figures.atMs - 10_000, inFlight: 0, ownAnswers: {} },
+      ...{ atMs: first.figures.atMs - 10_000, ownAnswers: {} },
       ...{ answered: { 200: 1_000 }, bans: { imposed: 23, inForce: 9, edition: 0 } },
       durations: { counts: [0, 0, 0, 0], sum: 0 },
     };
@@ -147,6 +147,34 @@ describe("the list of gateways", () => {
   });
 });
 
+describe("the plans", () => {
+  it("have the requests of their own environment, and accounts by their fullest window", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    const of = (environment: string, admitted: number) => {
+      return { environment, plan: "free", admitted, refused: admitted + 1 };
+    };
+    const plans = [of("elsewhere", 7), of("production", 1)];
+    await holdStream(page, [
+      ["hello", first.hello],
+      ["figures", { ...first.figures, plans }],
+    ]);
+    const windows = [
+      { window: "minute", used: 0, limit: 60 },
+      { window: "hour", used: 199, limit: 200 },
+      { window: "day", used: 500, limit: 1_000 },
+    ];
+    const usage = [{ account: "acme", plan: "pro", windows }];
+    await page.route("**/api/usage?*", (route) => route.fulfill({ json: usage }));
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await eventually(async () => {
+      const free = (await cells(page, "Plans")).find(([plan]) => plan?.startsWith("free"));
+      assert.deepEqual(free?.slice(-2), ["1", "2"]);
+      const nearest = await cells(page, "Nearest to a limit");
+      assert.deepEqual(nearest, [["acme", "pro", "199 of 200 an hour", "99 %"]]);
+    });
+  });
+});
+
 describe("the configuration", () => {
   it("says why the last reload was refused", async () => {
     const checks = { ...CHECKS, config: { ok: false, why: "plans is missing" } };
@@ -203,18 +231,35 @@ describe("the backends", () => {
 });
 
 describe("figures that follow each other", () => {
-  /** A section of the page, which gets all of these figures at once. */
-  async function pageAfter(section: string, all: readonly object[]): Promise<Page> {
+  it("are shown wherever they differ: in lost log lines alone, or a reason, which the head tells too", async () => {
     const { page } = await openTab(browser, "about:blank");
-    const figures = all.map((each) => ["figures", { ...first.figures, ...each }] as const);
-    await holdStream(page, [["hello", first.hello], ...figures]);
-    await page.goto(`${house.adminUrl}/#/${section}`);
-    return page;
-  }
-
-  it("are shown where they differ in lost log lines alone", async () => {
-    const page = await pageAfter("", [{ logDropped: 0 }, { logDropped: 4 }]);
-    await page.getByText(/ · 4 log lines dropped · /).waitFor();
+    const send = await holdStream(page, [
+      ["hello", first.hello],
+      ["figures", first.figures],
+    ]);
+    await page.goto(`${house.adminUrl}/#/`);
+    const badge = page.locator("#status .badge");
+    await page.getByText("Ready", { exact: true }).waitFor();
+    assert.equal(await badge.getAttribute("class"), "badge good");
+    const { atMs, upstreams, config } = first.figures;
+    const [upstream] = upstreams as object[];
+    let told: object = first.figures;
+    for (const [change, expected] of [
+      [{ logDropped: 4 }, / · 4 log lines dropped · /],
+      [{ workers: { serving: 2, restarts: 1 } }, / · 2 workers, 1 restart · /],
+      [{ version: "9.9.9" }, /^version 9\.9\.9 · /],
+      [{ config: { ...(config as object), configuredMs: atMs - 7_210_000 } }, /since 2 h ago$/],
+      [{ upstreams: [{ ...upstream, up: false }] }, /^all of its backends are down$/],
+      [{ upstreams: [{ ...upstream, up: false }, upstream] }, /^Ready$/],
+      [{ checks: CHECKS }, /^keys: the file is gone$/],
+      [{ checks: { keys: { ok: false, why: "it is damaged" } } }, /^keys: it is damaged$/],
+    ] as const) {
+      told = { ...told, ...change };
+      send([["figures", told]]);
+      await page.getByText(expected).waitFor();
+    }
+    assert.equal(await badge.getAttribute("class"), "badge bad");
+    assert.deepEqual(await cells(page, "Checks"), [["keys", "failing", "it is damaged"]]);
   });
 
   it("have the bans read again once, however many changes they tell at once, and only while they are shown", async () => {
