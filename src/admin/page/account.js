@@ -27,7 +27,7 @@ export function accountView({ api, live, id }) {
       } else void keys.reload();
       await showUsage();
       await drawDays({ api, id, days });
-      if (api.has("GET /api/bans/:id")) await drawWhy({ api, id, why });
+      await drawWhy({ api, id, why });
     } catch (error) {
       keys = undefined;
       fill(content, ...absent(id, error, load));
@@ -57,9 +57,9 @@ function drawHead({ api, account, head, reload }) {
   const text = JSON.stringify([account, acts.length]);
   if (head.dataset.shown === text) return;
   head.dataset.shown = text;
-  const { account: id, environment, plan, meta } = account;
+  const { account: id, meta } = account;
   const more = button("Add key", async () => {
-    if (await createKey(api, { account: id, environment, plan })) await reload();
+    if (await createKey(api, id)) await reload();
   });
   const buttons = acts.map((act) => {
     return button(act.title, () => perform(api, account, act, reload), act.danger ? "danger" : "");

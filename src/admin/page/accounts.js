@@ -96,14 +96,13 @@ function rowOf({ account, environment, plan, state, created, keys, names }) {
 /**
  * Asks for the details of a key, makes it, and shows it once. `account` is set to add a key to it.
  */
-export async function createKey(api, { account, environment, plan } = {}) {
+export async function createKey(api, account) {
   const joins = account !== undefined;
   const issued = await ask({
     title: joins ? `Add a key for ${account}` : "Create a key",
     fields: async () => fieldsOfKey(await api.get("/api/config"), joins),
     verb: "Create",
-    run: (values) =>
-      api.send("POST", "/api/keys", wanted({ environment, plan, account, ...values })),
+    run: (values) => api.send("POST", "/api/keys", wanted({ account, ...values })),
   });
   if (issued !== undefined) await showKey(issued);
   return issued;

@@ -32,6 +32,8 @@ describe("the bar of a window", () => {
     const { key, account } = await house.issue();
     const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
     const bar = page.locator('[data-window="hour"] meter');
+    await bar.waitFor();
+    assert.deepEqual([await bar.getAttribute("min"), await bar.getAttribute("max")], ["0", "10"]);
     let used = 0;
     for (const [to, state] of [
       [7, ""],
@@ -126,6 +128,10 @@ describe("a dialog", () => {
     await page.getByRole("button", { name: "Add key" }).click();
     const dialog = page.getByRole("dialog");
     const create = dialog.getByRole("button", { name: "Create", exact: true });
+    await create.waitFor();
+    // Somebody else changes the plan meanwhile: the key takes that of its account.
+    const change = { method: "PATCH", body: JSON.stringify({ plan: "pro" }) };
+    assert.equal((await house.admin(`/api/accounts/${account}`, change)).status, 200);
     await create.click();
     await eventually(() => assert.equal(sent, 1));
     await dialog.getByLabel("Name").press("Enter");
