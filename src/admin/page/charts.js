@@ -1,14 +1,11 @@
 import { el, fill } from "./elements.js";
 import { now } from "./format.js";
+import { withGaps } from "./samples.js";
 import uPlot from "./uplot.js";
 
 const HEIGHT_PX = 168;
-/** The span of a plot, in seconds. It grows with the samples. */
-const SPAN_S = { min: 60, max: 900 };
-/**
- * Samples that are further apart than this are not joined, because the values between are unknown.
- */
-const GAP_S = 12;
+/** The least span of a plot, in seconds. It grows with the samples. */
+const SPAN_S_MIN = 60;
 
 /**
  * A plot of the last 15 minutes. `series` are `{ name, colour, of(sample) }`. `show` formats a
@@ -40,9 +37,9 @@ export function chart({ title, series, show, isWhole = false, live }) {
   };
   let plot;
   const draw = () => {
-    rows = rowsOf(live.samples);
+    rows = withGaps(live.samples);
     plot?.setData(dataOf(rows, series));
-    tell(plot?.cursor.idx ?? undefined);
+    tell(plot?.cursor.idx);
   };
   const make = () => {
     plot?.destroy();
@@ -69,14 +66,6 @@ export function chart({ title, series, show, isWhole = false, live }) {
   return { element, draw, close };
 }
 
-/** The samples, and an empty one in each gap. */
-function rowsOf(samples) {
-  return samples.flatMap((sample, i) => {
-    const before = samples[i - 1]?.at ?? sample.at;
-    return sample.at - before > GAP_S ? [{ at: before + 1 }, sample] : [sample];
-  });
-}
-
 /**
  * The columns of the plot. Missing values leave a gap; unbounded ones are drawn at the highest
  * value of all.
@@ -89,7 +78,7 @@ function dataOf(rows, series) {
 /** The seconds on the axis: up to the newest sample, which is at the right edge. */
 function spanOf(samples) {
   const end = samples.at(-1)?.at ?? now();
-  const width = Math.min(SPAN_S.max, Math.max(SPAN_S.min, end - (samples[0]?.at ?? end)));
+  const width = Math.max(SPAN_S_MIN, end - (samples[0]?.at ?? end));
   return [end - width, end];
 }
 
@@ -146,6 +135,6 @@ function options({ series, width, show, isWhole, tell, span }) {
         spanGaps: false,
       })),
     ],
-    hooks: { setCursor: [(plot) => tell(plot.cursor.idx ?? undefined)] },
+    hooks: { setCursor: [(plot) => tell(plot.cursor.idx)] },
   };
 }

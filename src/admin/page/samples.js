@@ -1,3 +1,16 @@
+/**
+ * Samples that are further apart than this are not joined, because the values between are unknown.
+ */
+const GAP_S = 12;
+
+/** The samples, and an empty one in each gap. */
+export function withGaps(samples) {
+  return samples.flatMap((sample, i) => {
+    const before = samples[i - 1]?.at ?? sample.at;
+    return sample.at - before > GAP_S ? [{ at: before + 1 }, sample] : [sample];
+  });
+}
+
 /** The rates between consecutive readings; `bounds` are those of their durations. */
 export function samplesOf(readings, bounds) {
   return readings.slice(1).flatMap((now, i) => sampleOf(readings[i], now, bounds) ?? []);
@@ -21,7 +34,6 @@ function sampleOf(before, now, bounds) {
     strangers: rate("ownAnswers", (status) => status === 401 || status === 403),
     imposed: (now.bans.imposed - before.bans.imposed) / seconds,
     banned: now.bans.inForce,
-    inFlight: now.inFlight,
     ...latencies(before.durations, now.durations, bounds),
   };
 }

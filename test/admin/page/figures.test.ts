@@ -6,14 +6,14 @@ type Reading = {
   readonly answered: Readonly<Record<string, number>>;
   readonly ownAnswers: Readonly<Record<string, number>>;
   readonly bans: { readonly imposed: number; readonly inForce: number };
-  readonly inFlight: number;
   readonly durations: { readonly counts: readonly number[]; readonly sum: number };
 };
 type Sample = Readonly<Record<string, number | null>>;
 
 /** The modules of the page are no TypeScript. Both need no browser. */
-const { samplesOf } = (await import("../../../src/admin/page/samples.js" as string)) as {
+const { samplesOf, withGaps } = (await import("../../../src/admin/page/samples.js" as string)) as {
   samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
+  withGaps: (samples: readonly { readonly at: number }[]) => object[];
 };
 const { milliseconds, perSecond, limits, relative, setClock, guessClock, now } = (await import(
   "../../../src/admin/page/format.js" as string
@@ -30,7 +30,6 @@ const START: Reading = {
   answered: { 200: 10 },
   ownAnswers: {},
   bans: { imposed: 1, inForce: 1 },
-  inFlight: 0,
   durations: { counts: [10, 0, 0, 0], sum: 0.1 },
 };
 const BOUNDS = [0.01, 0.1, 1];
@@ -42,7 +41,6 @@ describe("a sample of the plots", () => {
       answered: { 200: 70, 401: 2, 403: 4, 429: 8, 499: 2, 500: 2, 502: 4 },
       ownAnswers: { 200: 9, 401: 2, 403: 4, 429: 8, 502: 6 },
       bans: { imposed: 5, inForce: 3 },
-      inFlight: 7,
       durations: START.durations,
     };
     const [sample] = samplesOf([START, end], BOUNDS);
@@ -73,6 +71,15 @@ describe("a sample of the plots", () => {
     assert.deepEqual(samplesOf([START, less], BOUNDS), []);
     assert.deepEqual(samplesOf([START, { ...START, atMs: AT_MS + 199 }], BOUNDS), []);
     assert.equal(samplesOf([START, { ...START, atMs: AT_MS + 200 }], BOUNDS).length, 1);
+  });
+});
+
+describe("the samples of a plot", () => {
+  it("are joined over 12 s, and have an empty one between them over a longer time", () => {
+    const samples = [100, 112, 124.5, 130].map((at) => ({ at, requests: 1 }));
+    const [first, second, ...others] = samples;
+    assert.deepEqual(withGaps(samples), [first, second, { at: 113 }, ...others]);
+    assert.deepEqual(withGaps([]), []);
   });
 });
 
