@@ -6,10 +6,9 @@ const EVERY_MS = 5_000;
 const READINGS_MAX = 180;
 
 /** The part of the figures that the plots need. */
-export type Reading = Pick<
-  DashboardStats,
-  "atMs" | "answered" | "ownAnswers" | "bans" | "inFlight"
-> & { readonly durations: Pick<DashboardStats["durations"], "counts" | "sum"> };
+export type Reading = Pick<DashboardStats, "atMs" | "answered" | "ownAnswers" | "bans"> & {
+  readonly durations: Pick<DashboardStats["durations"], "counts" | "sum">;
+};
 
 /** Keeps the readings of the last 15 minutes, one every 5 s, for pages that are opened later. */
 export class ReadingHistory {
@@ -32,7 +31,7 @@ export class ReadingHistory {
   }
 }
 
-function readingOf({ atMs, answered, ownAnswers, bans, inFlight, durations }: DashboardStats) {
+function readingOf({ atMs, answered, ownAnswers, bans, durations }: DashboardStats): Reading {
   const { counts, sum } = durations;
-  return { atMs, answered, ownAnswers, bans, inFlight, durations: { counts, sum } };
+  return { atMs, answered, ownAnswers, bans, durations: { counts, sum } };
 }

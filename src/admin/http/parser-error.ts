@@ -28,8 +28,7 @@ export function handleParserErrors(server: Server): void {
   server.prependListener("request", follow);
   server.prependListener("checkExpectation", follow);
   server.on("clientError", (error: ParserError, socket) => {
-    if (socket.destroyed) socket.destroy();
-    else endAfter(underWay(socket), socket, answerTo(error));
+    if (!socket.destroyed) endAfter(underWay(socket), socket, answerTo(error));
   });
   server.on("connect", (_request, socket) => {
     endAfter([...(pending.get(socket) ?? [])], socket, methodNotAllowed(["GET", "HEAD"]));

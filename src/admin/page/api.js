@@ -70,8 +70,7 @@ export class Api {
       if (body !== undefined) headers["Content-Type"] = "application/json";
       const content = body === undefined ? undefined : JSON.stringify(body);
       const options = { method, headers, body: content, signal, credentials: "omit" };
-      const response = await fetch(path, options).catch((error) => {
-        if (error.name === "AbortError") throw error;
+      const response = await fetch(path, options).catch(() => {
         throw new Refusal(0, "unreachable", "The gateway does not answer: is it running?");
       });
       guessClock(response.headers.get("date"));

@@ -36,8 +36,8 @@ function present(children) {
 }
 
 /** A short announcement, which disappears after some seconds. */
-export function note(text, kind = "plain") {
-  const one = el("p", { class: `note ${kind}` }, text);
+export function note(text) {
+  const one = el("p", { class: "note" }, text);
   document.getElementById("notes").append(one);
   setTimeout(() => one.remove(), 6_000);
 }
