@@ -5,7 +5,10 @@ import { BackgroundValue } from "../../src/admin/background-value.ts";
 import { Dashboard, type DashboardSources } from "../../src/admin/dashboard-stats.ts";
 import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../src/telemetry/history/recent-events.ts";
+import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
+import { observeDuration } from "../../src/telemetry/metrics/metric-vec.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recorder.ts";
+import { increment } from "../../src/telemetry/metrics/request-metrics.ts";
 import { eventually } from "../support/poll.ts";
 import { type AdminHouse, ALL_WELL, openAdminHouse, UNWATCHED } from "./admin-house.ts";
 
@@ -140,7 +143,9 @@ describe("data of the store and of other processes", () => {
     };
     const quotas = { bans: count("bans"), gateways: { list: count("gateways") } };
     const recall = { refused: count("refused") };
-    const { dashboard } = dashboardOf(house, { quotas, recall });
+    const counting = createMetricsRecorder();
+    counting.banned("production");
+    const { dashboard } = dashboardOf(house, { quotas, recall, counting });
     const seenAfter = async (ms: number) => {
       vi.advanceTimersByTime(ms);
       await dashboard.read();
@@ -161,6 +166,86 @@ describe("data of the store and of other processes", () => {
     };
     assert.deepEqual(await idle(59_999), [2, 2, 4]);
     assert.deepEqual(await idle(1), [3, 2, 4]);
+  });
+
+  it("are read seldom where that takes long: bans for a tenth of the time, and for a 500th while no page is open", async () => {
+    await using house = await openAdminHouse();
+    let reads = 0;
+    const slow = async () => {
+      reads += 1;
+      vi.advanceTimersByTime(1_000);
+      return [];
+    };
+    const { dashboard, recent } = dashboardOf(house, {
+      quotas: { gateways: house.quotas.gateways, bans: slow },
+    });
+    const told = () => recent.add({ kind: "ban", time: 1, gateway: "g" });
+    const readsAfter = async (ms: number, read: () => unknown) => {
+      vi.advanceTimersByTime(ms);
+      told();
+      await read();
+      await setImmediate();
+      return reads;
+    };
+    const shown = () => dashboard.read();
+    const idle = () => dashboard.readIdle();
+    assert.equal(await readsAfter(0, shown), 1);
+    assert.equal(await readsAfter(9_999, shown), 1);
+    assert.equal(await readsAfter(1, shown), 2);
+    assert.equal(await readsAfter(499_999, idle), 2);
+    assert.equal(await readsAfter(1, idle), 3);
+  });
+});
+
+describe("the figures", () => {
+  it("have each number of the gateway in its place, and of decisions those that admit or refuse", async () => {
+    await using house = await openAdminHouse();
+    const counting = createMetricsRecorder();
+    for (const [decision, requests] of [
+      ["admitted", 2],
+      ["refused", 3],
+      ["none", 4],
+    ] as const) {
+      for (let i = 0; i < requests; i++) {
+        increment(counting.tallies.decisions.cell("production", "free", decision));
+      }
+    }
+    const watched: MetricSources = {
+      ...{ ...UNWATCHED, version: "1.2.3", inFlight: () => 4, tunnels: () => 3 },
+      ...{ storeUp: () => false, storeCommands: () => 5, logDropped: () => 6 },
+      workers: () => ({ serving: 2, restarts: 1 }),
+    };
+    const told = dashboardOf(house, { counting, watched }).dashboard.readIdle();
+    const { version, inFlight, tunnels, store, logDropped, workers, plans } = told;
+    assert.deepEqual([version, inFlight, tunnels, logDropped], ["1.2.3", 4, 3, 6]);
+    assert.deepEqual(
+      [store, workers],
+      [
+        { up: false, commands: 5 },
+        { serving: 2, restarts: 1 },
+      ],
+    );
+    const free = { environment: "production", plan: "free", admitted: 2, refused: 3 };
+    assert.deepEqual(plans, [free]);
+  });
+});
+
+describe("the durations", () => {
+  it("are those of every environment and source together", async () => {
+    await using house = await openAdminHouse();
+    const counting = createMetricsRecorder();
+    const { durations } = counting.tallies;
+    for (const [env, source, seconds] of [
+      ["production", "backend", 0.25],
+      ["production", "gateway", 0.25],
+      ["staging", "backend", 1_000],
+    ] as const) {
+      observeDuration(durations.cell(env, source), seconds);
+    }
+    const told = dashboardOf(house, { counting }).dashboard.readIdle().durations;
+    const at = told.bounds.findIndex((bound) => bound >= 0.25);
+    assert.deepEqual([told.counts[at], told.counts.at(-1), told.sum], [2, 1, 1_000.5]);
+    assert.equal(told.counts.length, told.bounds.length + 1);
   });
 });
 

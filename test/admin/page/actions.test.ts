@@ -278,6 +278,7 @@ describe("the admin token", () => {
     });
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
     const field = page.locator("#field-token");
+    await page.getByText(/^This gateway has an admin token/).waitFor();
     await field.fill("not the token");
     await page.keyboard.press("Enter");
     await page.getByText("The admin token is not valid").waitFor();

@@ -55,7 +55,11 @@ describe("what could not be read for a moment", () => {
 
   it("comes back by itself where it is asked for now and then, though it is as before", async () => {
     const { account } = await house.issue();
-    const rows = [{ day: "2026-11-21", units: 5, admitted: 5, refused: 0, plan: "free" }];
+    const day = { day: "2026-11-21", units: 5, admitted: 4, refused: 1, plan: "free" };
+    const rows = [
+      { ...day, meters: { tokens: 7 } },
+      { ...day, day: "2026-11-22", units: 20 },
+    ];
     const { page } = await openTab(browser, "about:blank");
     await page.clock.install();
     let isAway = false;
@@ -65,12 +69,41 @@ describe("what could not be read for a moment", () => {
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     const table = page.getByRole("region", { name: "Usage by day", exact: true });
     await table.waitFor();
+    assert.deepEqual(await cells(page, "Usage by day"), [
+      ["2026-11-22", "20", "", "4", "1", "0", "free"],
+      ["2026-11-21", "5", "", "4", "1", "7", "free"],
+    ]);
+    const bars = await table.locator("meter").evaluateAll((all) => {
+      return all.map((bar) => [bar.getAttribute("value"), bar.getAttribute("max")]);
+    });
+    assert.deepEqual(bars, [
+      ["20", "20"],
+      ["5", "20"],
+    ]);
     isAway = true;
     await page.clock.runFor(10_000);
     await page.getByRole("alert").getByText("The store is away").waitFor();
     isAway = false;
     await page.clock.runFor(10_000);
     await table.waitFor();
+  });
+
+  it("is the whole account again, though it is a proxy that answers for the gateway meanwhile", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, "about:blank");
+    await page.clock.install();
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    const keys = page.getByRole("region", { name: "Keys", exact: true });
+    await keys.waitFor();
+    const path = `**/api/accounts/${account}`;
+    await page.route(path, (route) => route.fulfill({ status: 502, body: "<html>Bad gateway" }));
+    await page.clock.runFor(10_000);
+    await page.getByRole("alert").getByText("The gateway answered 502", { exact: true }).waitFor();
+    assert.equal(await keys.count(), 0);
+    await page.unroute(path);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await keys.waitFor();
+    await page.getByRole("heading", { level: 1, name: account }).waitFor();
   });
 
   it("is no failure where there is no history of an account: the page says what the gateway says", async () => {
@@ -152,7 +185,8 @@ describe("the accounts nearest to a limit", () => {
 describe("a deprecated operation", () => {
   it("is that of its environment or service, with its own requests, and may have no date", async () => {
     const dateless = API.replace('      x-sunset: "2126-01-01"\n', "");
-    const shop = API.replaceAll(/^ {2}(?=\/)/gm, "  /shop");
+    const successor = '      x-successor: "https://example.org/new"\n';
+    const shop = API.replaceAll(/^ {2}(?=\/)/gm, "  /shop").replace(/(?=^ +x-sunset)/m, successor);
     const staging = {
       ...{ listen: "127.0.0.1:0", keyTag: "test", api: "./dateless.yaml" },
       upstreams: ["http://127.0.0.1:9"],
@@ -173,13 +207,13 @@ describe("a deprecated operation", () => {
       const rows = await cells(page, "Deprecated operations");
       const old = rows.filter(([operation]) => operation?.endsWith("/old"));
       assert.deepEqual(
-        old.map(([operation, environment, sunset, requests]) => {
-          return [operation, environment, sunset?.replace(/[\d,]+/, "N"), requests];
+        old.map(([operation, environment, sunset, ...others]) => {
+          return [operation, environment, sunset?.replace(/[\d,]+/, "N"), ...others];
         }),
         [
-          ["GET /v1/old", "production", "in N d", "3"],
-          ["GET /v1/shop/old", "production", "in N d", "0"],
-          ["GET /v1/old", "staging", "no date", "0"],
+          ["GET /v1/old", "production", "in N d", "3", "–"],
+          ["GET /v1/shop/old", "production", "in N d", "0", "https://example.org/new"],
+          ["GET /v1/old", "staging", "no date", "0", "–"],
         ],
       );
     });

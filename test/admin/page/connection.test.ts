@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab } from "./browser.ts";
+import { firstMessages } from "./live-stream.ts";
 
 let browser: Browser;
 let house: TestGateway;
@@ -91,6 +92,71 @@ describe("a page that nobody has seen for a minute", () => {
     await page.getByText("Ready", { exact: true }).waitFor();
     await page.clock.runFor(3_000);
     await eventually(() => assert.ok(asked.includes(`/api/usage/${account}`)));
+  });
+});
+
+/** Opens a page with figures of its own, from streams that say nothing, or what `then` sends. */
+async function ownLive(page: Page, messages: string): Promise<void> {
+  await page.evaluate(`(async () => {
+    const { Live } = await import("/page/live.js");
+    globalThis.streams = [];
+    const bytes = new TextEncoder().encode(${JSON.stringify(messages)});
+    const open = async (_path, signal) => {
+      let send;
+      const body = new ReadableStream({ start: (one) => { send = one; } });
+      if (streams.length === 0) send.enqueue(bytes);
+      signal.addEventListener("abort", () => send.error(signal.reason));
+      streams.push(signal);
+      return new Response(body);
+    };
+    globalThis.own = new Live({ routes: new Set(), open });
+    void own.run();
+  })()`);
+}
+
+describe("a page that is out of sight for less than a minute", () => {
+  it("keeps its stream, however often that happens", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    await stopClock(page);
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await ownLive(page, "");
+    const state = () => page.evaluate("[streams.length, streams.at(-1).aborted]");
+    for (let i = 0; i < 2; i++) {
+      await hide(page, true);
+      await page.clock.runFor(59_900);
+      await hide(page, false);
+    }
+    await page.clock.runFor(10_000);
+    assert.deepEqual(await state(), [1, false]);
+    await hide(page, true);
+    await page.clock.runFor(60_100);
+    assert.deepEqual(await state(), [1, true]);
+    await hide(page, false);
+    assert.deepEqual(await state(), [2, false]);
+  });
+});
+
+describe("a gateway that says nothing any more", () => {
+  it("is told after 3 s with each second, and has 12 s to answer over each connection", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    const { figures } = await firstMessages(house);
+    await stopClock(page);
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await ownLive(page, `event: figures\ndata: ${JSON.stringify(figures)}\n\n`);
+    const states: unknown[] = [];
+    await eventually(async () => assert.equal(await page.evaluate("own.state"), "live"));
+    for (let second = 1; second <= 26; second++) {
+      await page.clock.runFor(1_000);
+      await settled(page);
+      states.push(await page.evaluate("[own.state, streams.length]"));
+    }
+    const told = states.map((_, i) => (i < 2 ? "live" : `No news for ${i + 1} s`));
+    assert.deepEqual(
+      states.map((state) => (state as [string])[0]),
+      told,
+    );
+    const opened = states.map((state) => (state as [string, number])[1]);
+    assert.deepEqual([opened[11], opened[14], opened[24]], [1, 2, 2]);
   });
 });
 

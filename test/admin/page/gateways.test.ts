@@ -135,6 +135,7 @@ describe("a gateway that stands still", () => {
       assert.ok(performance.now() - stoppedMs > 1_500, "a figure that is late is no silence");
       await page.getByText(/^What is shown is as of \d\d:\d\d:\d\d UTC$/).waitFor();
       await page.getByText("not known, was up").waitFor();
+      await page.locator("body.stale").waitFor();
       await checkLook(page, "1280-light", "backends-no-news");
       await page.getByRole("link", { name: "Gateways" }).click();
       await page.getByText("not known", { exact: true }).first().waitFor();

@@ -55,7 +55,12 @@ describe("a view that was left", () => {
   }, async () => {
     const { account } = await house.issue();
     const { page, streams } = await restlessPage();
-    await page.goto(`${house.adminUrl}/#/bans`);
+    await page.goto(`${house.adminUrl}/#/`);
+    await page.locator("[data-tile=requests]").waitFor();
+    const tiles = await page.locator(".tiles").elementHandle();
+    await page.evaluate(`location.hash = "#/bans"`);
+    await page.getByRole("heading", { level: 1, name: "Bans" }).waitFor();
+    await tiles?.evaluate((one) => one.replaceChildren());
     for (const section of [`accounts/${account}`, "plans", "deprecations", "configuration"]) {
       const before = streams();
       // Each has been told of a change, and has one of which it knows nothing yet.
@@ -65,6 +70,7 @@ describe("a view that was left", () => {
     }
     await page.evaluate(`location.hash = "#/backends"`);
     await page.getByText("There is no backend.").waitFor();
+    assert.equal(await tiles?.evaluate((one) => one.childElementCount), 0);
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).pathname));
     const before = streams();

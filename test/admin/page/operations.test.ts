@@ -72,6 +72,17 @@ describe("a key that is made on the page", () => {
     await page.getByRole("region", { name: "Keys", exact: true }).waitFor();
     const [key] = await cells(page, "Keys");
     assert.deepEqual(key?.slice(2, 6).toSpliced(2, 1), ["–", "–", "–"]);
+    await page.route("**/api/keys?*", async (route) => {
+      const response = await route.fetch();
+      const [{ lastUsed: _, ...told }] = (await response.json()) as [{ lastUsed: unknown }];
+      await route.fulfill({ response, json: [told] });
+    });
+    await page.reload();
+    const region = page.getByRole("region", { name: "Keys", exact: true });
+    await region.waitFor();
+    assert.ok(!(await region.locator("th").allInnerTexts()).includes("Last used"), "it is unknown");
+    const [unknown] = await cells(page, "Keys");
+    assert.equal(unknown?.length, (key?.length ?? 0) - 1);
   });
 });
 

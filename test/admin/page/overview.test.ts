@@ -89,7 +89,7 @@ describe("the numbers of the page", () => {
     const { key } = await house.issue({ plan: "business" });
     const { page } = await openTab(browser, `${house.adminUrl}/`);
     await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
-    for (let i = 0; i < 40; i++) await (await house.ask(key)).text();
+    await Promise.all(Array.from({ length: 40 }, async () => (await house.ask(key)).text()));
     // All forty fall into one reading or two; the page never shows more than there were.
     let seen = 0;
     await eventually(async () => {
@@ -118,6 +118,7 @@ describe("the numbers of the page", () => {
       assert.equal(await meter.locator("meter").getAttribute("value"), String(used));
     }
     assert.equal(await unixOf(page, ".banned time"), usage.ban.until);
+    assert.match(await textOf(page.locator(".banned")), /, offence 1 /);
     // By the clock of the gateway, which is not that of this machine here.
     await eventually(async () => {
       assert.match(await textOf(page.locator(".banned time")), /^in (?:9|10) min$/);

@@ -3,7 +3,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openBrowser, openTab, textOf } from "./browser.ts";
 import { firstMessages, holdStream } from "./live-stream.ts";
 
 let browser: Browser;
@@ -42,6 +42,9 @@ function drawn(page: Page): Promise<Drawn> {
   }))`);
 }
 
+/** Sends further messages to the page that was opened last. */
+let send: Awaited<ReturnType<typeof holdStream>>;
+
 /** The overview ten seconds after a reading, with ten requests and as many bans in each second. */
 async function openPlots(figures: object = {}): Promise<Page> {
   const reading = {
@@ -50,7 +53,7 @@ async function openPlots(figures: object = {}): Promise<Page> {
   };
   const { page } = await openTab(browser, "about:blank", { timezoneId: "UTC" });
   await page.addInitScript(RECORD);
-  await holdStream(page, [
+  send = await holdStream(page, [
     ["hello", { ...first.hello, readings: [reading, { ...reading, atMs: reading.atMs + 5_000 }] }],
     ["figures", { ...first.figures, answered: { 200: 100 }, ...figures }],
   ]);
@@ -114,6 +117,23 @@ describe("the axes of a plot", () => {
 });
 
 describe("a plot", () => {
+  it("tells the values under the pointer, also once further figures come", async () => {
+    const page = await openPlots();
+    const plot = page.locator(".u-over").first();
+    await plot.hover({ position: { x: 2, y: 40 } });
+    const shown = page.locator(".legend dd").first();
+    const told = page.locator("[data-tile=requests] strong");
+    const [atMs, at] = [first.figures.atMs + 1_000, "[data-tile=requests] strong"];
+    await eventually(async () => assert.equal(await textOf(told), "20/s"));
+    const before = await textOf(shown);
+    assert.notEqual(before, "20/s");
+    send([["figures", { ...first.figures, atMs, answered: { 200: 130 } }]]);
+    await page.locator(at).getByText("30/s", { exact: true }).waitFor();
+    assert.equal(await textOf(shown), before);
+    await page.mouse.move(0, 0);
+    await eventually(async () => assert.equal(await textOf(shown), "30/s"));
+  });
+
   it("has room above its highest value", async () => {
     const page = await openPlots();
     const plot = page.locator(".u-over").first();

@@ -168,6 +168,22 @@ describe("an admin token", () => {
   });
 });
 
+/** How many points of the first plot are in a colour, and no grey, that far from its left edge. */
+const COLOURED = `(shares) => {
+  const canvas = document.querySelector(".chart canvas");
+  const [outer, inner] = [canvas, document.querySelector(".u-over")].map((one) => one.getBoundingClientRect());
+  return shares.map((share) => {
+    const x = (inner.left - outer.left + share * inner.width) * (canvas.width / outer.width);
+    const { data } = canvas.getContext("2d").getImageData(Math.round(x), 0, 2, canvas.height);
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      const [r, g, b, alpha] = data.slice(i, i + 4);
+      if (alpha > 0 && Math.max(r, g, b) - Math.min(r, g, b) > 60) count += 1;
+    }
+    return count;
+  });
+}`;
+
 describe("the overview, of figures that are rare", () => {
   it("tells log lines that were dropped, and leaves the time without readings open in its plots", async () => {
     await using house = await startTestGateway();
@@ -198,6 +214,9 @@ describe("the overview, of figures that are rare", () => {
       await plot.hover({ position: { x: Math.max(1, share * width), y: 40 } });
       await eventually(async () => assert.equal(await textOf(shown), rate));
     }
+    const [known = 0, between] = await page.evaluate<number[]>(`(${COLOURED})([0.002, 0.3])`);
+    assert.ok(known > 0);
+    assert.equal(between, 0, "no line leads over what is not known");
     await page.mouse.down();
     await plot.hover({ position: { x: width / 2, y: 60 } });
     const selected = page.locator(".u-select").first();

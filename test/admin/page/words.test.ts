@@ -35,6 +35,7 @@ const DIALOGS = [
       ...["Ban", "Suspend", "Limits", "Rotate", "Revoke"],
     ],
   ],
+  ["accounts/seldom", ["Change plan"]],
   ["bans", ["Lift"]],
 ] as const;
 
@@ -162,6 +163,10 @@ describe("the page says to the letter", () => {
     const { page } = await openTab(browser, at("accounts"));
     const created = page.locator("#main time").first();
     await created.waitFor();
+    const exact = await Promise.all(
+      ["title", "datetime"].map((name) => created.getAttribute(name)),
+    );
+    assert.deepEqual(exact, ["2026-07-15 12:00:00 UTC", "2026-07-15T12:00:00.000Z"]);
     nowMs += 2 * 3_600_000;
     await created.getByText("2 h ago", { exact: true }).waitFor();
     nowMs += 3_600_000;
