@@ -160,6 +160,51 @@ describe("a gateway that says nothing any more", () => {
   });
 });
 
+describe("a page that connects again", () => {
+  it("has each sample and each event once, and its rates since the last figures or a later reading", async () => {
+    const { page } = await openTab(browser, "about:blank");
+    const { hello, figures } = await firstMessages(house);
+    await page.goto(`${house.adminUrl}/#/plans`);
+    const at = (agoS: number, answered: number) => {
+      return { ...figures, atMs: figures.atMs - agoS * 1_000, answered: { 200: answered } };
+    };
+    const event = (number: number) => ({ number, kind: "sunset", time: 0 });
+    const [early, late] = [[at(20, 0), at(15, 5)], at(4, 40)];
+    const messages = [
+      ["hello", { ...hello, readings: early, happened: [] }],
+      ["figures", at(10, 20)],
+      ["hello", { ...hello, readings: early, happened: [event(1)] }],
+      ["figures", at(8, 24)],
+      ["hello", { ...hello, readings: [...early, late], happened: [event(1), event(2)] }],
+      ["happened", event(2)],
+      ["happened", event(3)],
+      ["figures", at(0, 80)],
+    ] as const;
+    const texts = messages.map(
+      ([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`,
+    );
+    await ownLive(page, texts.join(""));
+    const told = "own.samples.map((one) => [own.figures.atMs / 1000 - one.at, one.requests])";
+    const rounded = `[${told}.map((one) => one.map(Math.round)), own.events.map((one) => one.number)]`;
+    const [samples, events] = await eventually(async () => {
+      const found = await page.evaluate<[number[][], number[]]>(rounded);
+      assert.equal(found[0].at(-1)?.[0], 0);
+      assert.ok(found[0].length > 4);
+      return found;
+    });
+    assert.deepEqual(events, [3, 2, 1]);
+    assert.deepEqual(samples.slice(0, 3), [
+      [15, 1],
+      [10, 3],
+      [8, 2],
+    ]);
+    assert.deepEqual(samples.slice(-2), [
+      [4, 3],
+      [0, 10],
+    ]);
+  });
+});
+
 describe("a page that is seen again", () => {
   it("says that it connects until the gateway answers", async () => {
     const { page } = await openTab(browser, "about:blank");
