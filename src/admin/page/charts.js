@@ -39,7 +39,7 @@ export function chart({ title, series, show, isWhole = false, live }) {
   const draw = () => {
     rows = withGaps(live.samples);
     plot?.setData(dataOf(rows, series));
-    tell(plot?.cursor.idx);
+    tell();
   };
   const make = () => {
     plot?.destroy();
