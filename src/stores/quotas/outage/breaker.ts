@@ -83,7 +83,7 @@ export class CircuitBreaker {
   }
 
   get owedUnits(): number {
-    return this.#accounts.debts.owedUnits;
+    return this.#accounts.debts.owedUnits + this.#settlement.unitsUnderWay;
   }
 
   decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {

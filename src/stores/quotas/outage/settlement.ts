@@ -44,6 +44,8 @@ export class DebtSettlement {
   readonly #options: SettlementOptions;
   readonly #unanswered = new Set<Promise<void>>();
   #settling: Promise<number> | undefined;
+  /** Debts that were taken to be charged, while the store has not answered. */
+  #underWay: readonly AccountDebt[] = [];
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -51,6 +53,11 @@ export class DebtSettlement {
 
   get isUnderWay(): boolean {
     return this.#settling !== undefined;
+  }
+
+  /** The units that are owed until the store answers the call that charges them. */
+  get unitsUnderWay(): number {
+    return this.#underWay.reduce((sum, debt) => sum + debtUnits(debt), 0);
   }
 
   /**
@@ -87,11 +94,14 @@ export class DebtSettlement {
     const { debts } = this.#options;
     const owed = debts.take();
     for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
+      this.#underWay = owed.slice(i);
       try {
         await this.#charge(owed.slice(i, i + CALL_ACCOUNTS_MAX), giveUpMs);
       } catch (error) {
         debts.restore(owed.slice(i + CALL_ACCOUNTS_MAX));
         throw error;
+      } finally {
+        this.#underWay = [];
       }
     }
     return owed.length;

@@ -125,6 +125,37 @@ it("tells the counts that a late charge brought, once, and not those that it tak
   assert.deepEqual(told, [["free", "day", 1, 9, 10]]);
 });
 
+it("owes what it admitted until the store has answered that it charged it", async () => {
+  await using proxy = await openTcpProxy(server);
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await using house = await openFallback(proxy, {
+    policy: { storeTimeoutMs: 2_000 },
+    through: (shared) => {
+      const runOn: QuotaClient["runOn"] = async (...call) => {
+        const reply = await shared.runOn(...call);
+        await held;
+        return reply;
+      };
+      return { ...shared, runOn };
+    },
+  });
+  const name = account("owing");
+  await house.store.charge(name, ask);
+  await proxy.refuse();
+  await eventually(() => !house.store.health().ok);
+  for (let i = 0; i < 3; i++) await house.store.charge(name, ask);
+  assert.equal(house.store.charges().owedUnits, 3);
+  await proxy.listen();
+  await eventually(async () => assert.equal((await counted(redis, "owing")).d, 4));
+  assert.equal(house.store.charges().owedUnits, 3, "no answer says that they are charged");
+  answer();
+  await eventually(() => assert.equal(house.store.charges().owedUnits, 0));
+  assert.equal((await counted(redis, "owing")).d, 4, "once");
+});
+
 /** A request that was answered as unavailable, and that Redis has charged. */
 async function chargedForNothing(house: FallbackHouse, proxy: TcpProxy, id: string) {
   await house.store.charge(account(id), ask);
