@@ -9,6 +9,11 @@ export type ChargeComparison = {
   readonly uncertain: number;
   readonly historyLost: number;
   readonly historyDoubled: number;
+  /**
+   * Units that a killed gateway had admitted without the store and not charged yet: at most those of
+   * its last moments. The others are lost charges.
+   */
+  readonly killLost: number;
 };
 
 type Compared = {
@@ -18,6 +23,8 @@ type Compared = {
   readonly judge: Pick<PromiseChecker, "admittedOf" | "unansweredOf">;
   /** Units that gateways have reported as possibly charged twice. */
   readonly uncertain: () => number;
+  /** The most units of an account that a killed gateway had not charged. */
+  readonly killLostOf: (account: string) => number;
   /** The time in which late charges may still arrive. */
   readonly waitMs: number;
 };
@@ -31,29 +38,32 @@ export async function compareCharges({
   accounts,
   judge,
   uncertain,
+  killLostOf,
   waitMs,
 }: Compared): Promise<ChargeComparison> {
   const untilMs = Date.now() + waitMs;
   for (;;) {
     const history = await readHistory(adminUrl);
-    const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0 };
+    const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0, killLost: 0 };
     for (const account of accounts) {
       const used = await readUsedToday(adminUrl, account);
       const kept = history.get(account) ?? 0;
       const admitted = judge.admittedOf(account);
       const most = admitted + judge.unansweredOf(account);
-      found.lost += Math.max(0, admitted - used);
+      const excused = killLostOf(account);
+      found.lost += Math.max(0, admitted - excused - used);
       found.doubled += Math.max(0, used - most);
-      found.historyLost += Math.max(0, admitted - kept);
+      found.historyLost += Math.max(0, admitted - excused - kept);
+      found.killLost += Math.min(excused, Math.max(0, admitted - Math.min(used, kept)));
       found.historyDoubled += Math.max(0, kept - most);
     }
-    const { lost: chargesLost, doubled, historyLost, historyDoubled } = found;
+    const { lost: chargesLost, doubled, historyLost, historyDoubled, killLost } = found;
     const over = Math.max(doubled, historyDoubled) - uncertain();
     // Units that were admitted during the outage are charged a moment later, and those of late
     // replies are taken back.
     if (chargesLost + historyLost + Math.max(0, over) === 0 || Date.now() > untilMs) {
       return {
-        ...{ chargesLost, historyLost, uncertain: Math.min(uncertain(), doubled) },
+        ...{ chargesLost, historyLost, killLost, uncertain: Math.min(uncertain(), doubled) },
         chargesDoubled: Math.max(0, doubled - uncertain()),
         historyDoubled: Math.max(0, historyDoubled - uncertain()),
       };

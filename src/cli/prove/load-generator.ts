@@ -87,12 +87,12 @@ export class LoadGenerator {
     { account, key }: LoadClient,
     operation: OperationName = "pets",
   ): Promise<SentRequest> {
-    const origins = this.#options.origins();
-    const url = `${oneOf(origins)}/v1/${operation}`;
+    const origin = oneOf(this.#options.origins());
+    const url = `${origin}/v1/${operation}`;
     const sentMs = Date.now();
     const answer = await this.#answerOf(url, key);
     const endedMs = Date.now();
-    const shot = { account, operation, sentMs, endedMs, answer: answer ?? undefined };
+    const shot = { origin, account, operation, sentMs, endedMs, answer: answer ?? undefined };
     // If nothing listened any more, nothing was sent.
     if (answer !== null) this.#options.judge.take(shot);
     return shot;

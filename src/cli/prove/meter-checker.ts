@@ -4,14 +4,9 @@ import type { LogLine } from "./processes.ts";
 import type { SentRequest } from "./promises.ts";
 import { METER } from "./workload.ts";
 
-/** Longer than all outages of a proof together. */
-const REMEMBERED_MS = 120_000;
-
 type Seen = {
-  /** Requests that may have held units and were not answered, or not settled by a killed gateway. */
+  /** Requests that may have held units and were not answered. */
   open: number;
-  /** When the requests that held units ended. */
-  endedMs: number[];
   /** Units that the history may lack: lines of gateways name them as never settled. */
   lacking: number;
   /** Units that the history may have too many: never given back, or charged twice, by those lines. */
@@ -24,6 +19,8 @@ export type MeterComparison = {
   readonly accounts: readonly string[];
   /** Units that the backend told of an account. */
   readonly usedBy: (account: string) => number;
+  /** Requests of an account that a killed gateway may not have settled. */
+  readonly unsettledOf: (account: string) => number;
   readonly waitMs: number;
 };
 
@@ -36,21 +33,8 @@ export class MeterChecker {
   readonly #accounts = new Map<string, Seen>();
 
   /** Called with each request of the load. */
-  take({ account, operation, endedMs, answer }: SentRequest): void {
-    if (operation !== METER.operation) return;
-    const seen = this.#of(account);
-    if (answer === undefined) seen.open += 1;
-    else if (answer.status === 200) {
-      if ((seen.endedMs[0] ?? endedMs) < endedMs - REMEMBERED_MS) seen.endedMs.shift();
-      seen.endedMs.push(endedMs);
-    }
-  }
-
-  /** Called when a gateway is killed that has settled what ended before `sinceMs`, in Unix milliseconds. */
-  killed(sinceMs: number): void {
-    for (const seen of this.#accounts.values()) {
-      seen.open += seen.endedMs.filter((ms) => ms >= sinceMs).length;
-    }
+  take({ account, operation, answer }: SentRequest): void {
+    if (operation === METER.operation && answer === undefined) this.#of(account).open += 1;
   }
 
   /** Called with each line of a gateway. */
@@ -68,7 +52,13 @@ export class MeterChecker {
   }
 
   /** Units by which the history is off, beyond those that may be. Settlements get `waitMs`. */
-  async compare({ adminUrl, accounts, usedBy, waitMs }: MeterComparison): Promise<number> {
+  async compare({
+    adminUrl,
+    accounts,
+    usedBy,
+    unsettledOf,
+    waitMs,
+  }: MeterComparison): Promise<number> {
     const untilMs = Date.now() + waitMs;
     for (;;) {
       const history = await readHistory(adminUrl);
@@ -76,7 +66,7 @@ export class MeterChecker {
         const { open, lacking, surplus } = this.#of(account);
         const lacks = usedBy(account) - (history.get(account) ?? 0);
         const differs = Math.max(lacks - lacking, -lacks - surplus);
-        return sum + Math.max(0, differs - open * METER.max);
+        return sum + Math.max(0, differs - (open + unsettledOf(account)) * METER.max);
       }, 0);
       if (off === 0 || Date.now() > untilMs) return off;
       await sleep(100);
@@ -86,7 +76,7 @@ export class MeterChecker {
   #of(account: string): Seen {
     let seen = this.#accounts.get(account);
     if (seen === undefined) {
-      seen = { open: 0, endedMs: [], lacking: 0, surplus: 0 };
+      seen = { open: 0, lacking: 0, surplus: 0 };
       this.#accounts.set(account, seen);
     }
     return seen;

@@ -10,8 +10,9 @@ const END_EVERY_MS = 20;
 const METRICS_MS_MAX = 1_000;
 /** The Unix milliseconds of two processes of one machine differ by less than this. */
 const SLACK_MS = 60;
-/** How long a gateway takes at most to settle a request that has ended, and what an outage held up. */
-const SETTLED_MS = 1_000;
+/** How long a gateway waits for the store to settle a request that has ended. */
+const SETTLED_MS = 2_000;
+const OWED = /^tollgate_charges_owed(?:\{.*\})? (\d+)/gm;
 const DECIDED = /^tollgate_store_unavailable_decisions_total(?:\{.*\})? (\d+)/gm;
 
 type OwnSpan = { readonly gateway: string; readonly fromMs: number; toMs: number };
@@ -25,6 +26,8 @@ export class OutageTracker {
   readonly #spans: OwnSpan[] = [];
   readonly #looking: Promise<void>[] = [];
   readonly #decided = new Map<string, { count: number; atMs: number }>();
+  /** By the URL of its admin listener: when a gateway was last known to owe nothing. */
+  readonly #chargedMs = new Map<string, number>();
   #stopped = false;
 
   get spans(): readonly TimeSpan[] {
@@ -96,22 +99,48 @@ export class OutageTracker {
       this.#spans.push({ gateway: "late", fromMs, toMs: Date.now() });
     }
     this.#decided.set(adminUrl, { count, atMs });
+    if (sumOf(text, OWED) === 0) this.#chargedMs.set(adminUrl, atMs - METRICS_MS_MAX - SLACK_MS);
   }
 
-  /** Called when a process was killed, because its last lines are lost. */
-  killed(): void {
-    const nowMs = Date.now();
-    this.#spans.push({ gateway: "killed", fromMs: nowMs - NOTICED_MS_MAX, toMs: nowMs });
+  /** Resolves when this gateway has just owed nothing, after `withinMs`, or at the signal. */
+  async untilCharged(
+    gateway: GatewayChild,
+    withinMs: number,
+    pause: (ms: number) => Promise<unknown>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const startMs = Date.now();
+    while (!signal.aborted && Date.now() < startMs + withinMs) {
+      await this.poll(gateway);
+      if (this.chargedUntilMs(gateway) >= startMs - METRICS_MS_MAX - SLACK_MS) return;
+      await pause(END_EVERY_MS);
+    }
+  }
+
+  /** The instant before which all that this gateway admitted is charged; 0 if that is not known. */
+  chargedUntilMs({ adminUrl }: Pick<GatewayChild, "adminUrl">): number {
+    return this.#chargedMs.get(adminUrl) ?? 0;
   }
 
   /**
-   * The instant before which all that ended at this gateway is settled: a second ago, or where an
-   * outage of it was over no sooner, a second before that one began.
+   * Called when a process was killed, because its last lines and its metrics since `sinceMs` are
+   * lost.
    */
-  settledUntilMs(gateway: string, nowMs: number): number {
-    let untilMs = nowMs - SETTLED_MS;
-    for (const { gateway: name, fromMs, toMs } of this.#spans.toReversed()) {
-      if (name.startsWith(`${gateway} `) && toMs >= untilMs) untilMs = Math.min(untilMs, fromMs);
+  killed(sinceMs: number): void {
+    const nowMs = Date.now();
+    const fromMs = Math.min(sinceMs, nowMs - NOTICED_MS_MAX);
+    this.#spans.push({ gateway: "killed", fromMs, toMs: nowMs });
+  }
+
+  /**
+   * The instant before which all that ended at this gateway is settled: two seconds ago or, if it
+   * owed something then, when it last owed nothing. If an outage of it ended no earlier, a second
+   * before that one was reported.
+   */
+  settledUntilMs(name: string, gateway: Pick<GatewayChild, "adminUrl">, nowMs: number): number {
+    let untilMs = Math.min(nowMs - SETTLED_MS, this.chargedUntilMs(gateway));
+    for (const { gateway: one, fromMs, toMs } of this.#spans.toReversed()) {
+      if (one.startsWith(`${name} `) && toMs >= untilMs) untilMs = Math.min(untilMs, fromMs);
     }
     return untilMs;
   }

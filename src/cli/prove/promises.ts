@@ -4,6 +4,8 @@ import type { WindowName } from "../../core/quota/windows.ts";
  * One request of the load, and its response as the client saw it. Instants are Unix milliseconds.
  */
 export type SentRequest = {
+  /** The origin of the gateway that it was sent to. */
+  readonly origin: string;
   readonly account: string;
   readonly operation: string;
   readonly sentMs: number;

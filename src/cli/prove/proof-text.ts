@@ -50,11 +50,7 @@ export function proofText(
     ["falseRefusals", "false refusals", `${proof.falseRefusals} of ${refused}`],
     ["untrueHeaders", "headers that were not true", String(proof.untrueHeaders)],
     ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
-    [
-      "chargesLost",
-      "charges lost",
-      `${proof.chargesLost}${proof.failoverLost > 0 ? `, and ${proof.failoverLost} by the failover` : ""}`,
-    ],
+    ["chargesLost", "charges lost", lossesOf(proof)],
     ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
     ["historyLost", "units that the history lacks", String(proof.historyLost)],
     ["historyDoubled", "units too many in the history", String(proof.historyDoubled)],
@@ -78,6 +74,14 @@ export function proofText(
     ...(broken.length > 0 ? proof.examples.map((example) => `  ${example}`) : []),
     bold(verdictOf(proof, broken)),
   ].join("\n")}\n`;
+}
+
+function lossesOf({ chargesLost, killLost, failoverLost }: ProofReport): string {
+  return [
+    String(chargesLost),
+    ...(killLost > 0 ? [`${killLost} by the gateway that was killed`] : []),
+    ...(failoverLost > 0 ? [`${failoverLost} by the failover`] : []),
+  ].join(", and ");
 }
 
 function verdictOf({ admitted }: ProofReport, broken: readonly string[]): string {

@@ -14,6 +14,7 @@ import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
 import { excuseFailover } from "./excuse-failover.ts";
 import { FailoverLoss } from "./failover-loss.ts";
 import { issueKeys, type ProofClient } from "./issue-keys.ts";
+import { KillLoss } from "./kill-loss.ts";
 import { type LoadClient, LoadGenerator } from "./load-generator.ts";
 import { judgeAll } from "./load-judge.ts";
 import { MeterChecker } from "./meter-checker.ts";
@@ -101,6 +102,7 @@ class Trial {
   readonly #gateways: GatewayChild[] = [];
   readonly #away = new OutageTracker();
   readonly #meters = new MeterChecker();
+  readonly #killLoss = new KillLoss();
   readonly #failoverLoss = new FailoverLoss<FailoverOutcome>();
   /** Units that gateways reported in their logs as possibly charged twice. */
   #uncertain = 0;
@@ -229,7 +231,10 @@ class Trial {
     const isRetryAfterLess = fault === "retry-after";
     const origins = () => alive.map(({ url }) => url);
     const load = new LoadGenerator({
-      judge: judgeAll({ promises: judge, meters: this.#meters, failoverLoss: this.#failoverLoss }),
+      judge: judgeAll({
+        ...{ promises: judge, meters: this.#meters },
+        ...{ failoverLoss: this.#failoverLoss, killLoss: this.#killLoss },
+      }),
       origins,
       isRetryAfterLess,
     });
@@ -259,13 +264,7 @@ class Trial {
     await pause(seconds * 200);
     let killed = 0;
     if (alive.length > 1 && fault === undefined) {
-      // A gateway that is killed during an outage loses what it has not charged yet.
-      await this.#untilBack(pause);
-      tell("Killing a gateway");
-      this.#away.killed();
-      const doomed = alive.pop() as GatewayChild;
-      this.#meters.killed(this.#away.settledUntilMs(String(alive.length), Date.now()));
-      doomed.process.kill("SIGKILL");
+      await this.#killOne(alive, pause);
       killed = 1;
     }
     await pause(seconds * 200);
@@ -278,6 +277,23 @@ class Trial {
     await this.#away.stop();
     signal.throwIfAborted();
     return { storeAwayMs, killed, failover };
+  }
+
+  /** Kills the last of these, and takes it from them. */
+  async #killOne(alive: GatewayChild[], pause: (ms: number) => Promise<unknown>): Promise<void> {
+    const { tell, signal } = this.#wanted;
+    const doomed = alive.at(-1) as GatewayChild;
+    // A gateway that is killed loses what it has not charged yet.
+    await this.#untilBack(pause);
+    await this.#away.untilCharged(doomed, SETTLE_MS_MAX, pause, signal);
+    tell("Killing a gateway");
+    alive.pop();
+    const name = String(this.#gateways.indexOf(doomed));
+    const chargesMs = this.#away.chargedUntilMs(doomed);
+    const settlementsMs = this.#away.settledUntilMs(name, doomed, Date.now());
+    this.#killLoss.kill(doomed.url, { chargesMs, settlementsMs });
+    doomed.process.kill("SIGKILL");
+    this.#away.killed(chargesMs);
   }
 
   get #canFailOver(): boolean {
@@ -309,13 +325,17 @@ class Trial {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
     const accounts = clients.map(({ account }) => account);
     const waitMs = this.#waitMs;
-    return compareCharges({ adminUrl, accounts, judge, uncertain: () => this.#uncertain, waitMs });
+    const uncertain = () => this.#uncertain;
+    const killLostOf = (account: string) => this.#killLoss.unitsOf(account);
+    return compareCharges({ adminUrl, accounts, judge, uncertain, killLostOf, waitMs });
   }
 
   #compareMeters({ usedBy }: CountingProxy, clients: readonly LoadClient[]): Promise<number> {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
     const accounts = clients.map(({ account }) => account);
-    return this.#meters.compare({ adminUrl, accounts, usedBy, waitMs: this.#waitMs });
+    const unsettledOf = (account: string) => this.#killLoss.unsettledOf(account);
+    const waitMs = this.#waitMs;
+    return this.#meters.compare({ adminUrl, accounts, usedBy, unsettledOf, waitMs });
   }
 }
 

@@ -3,8 +3,24 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 import { OutageTracker } from "../../../src/cli/prove/outage-tracker.ts";
+import type { GatewayChild } from "../../../src/cli/prove/processes.ts";
 
 const LINE = { msg: "event", time: 10_000 };
+
+/** The metrics of a gateway that owes as many units. */
+async function openMetrics(counts: { owed: number }): Promise<GatewayChild & AsyncDisposable> {
+  const server = createServer((_, response) => {
+    response.end(`tollgate_charges_owed{gateway="vm-1"} ${counts.owed}\n`);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const close = async () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  const adminUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const gateway: unknown = { adminUrl, [Symbol.asyncDispose]: close };
+  return gateway as GatewayChild & AsyncDisposable;
+}
 
 describe("when gateways decided without the store", () => {
   it("is told by the events of each: from a second before to the end", () => {
@@ -46,34 +62,75 @@ describe("when gateways decided without the store", () => {
     assert.equal(pauses, 5, "the proof was stopped");
   });
 
-  it("is taken for open of a killed process only until it was killed", () => {
+  it("is taken for open of a killed process since it was last looked at, and only until it was killed", () => {
     const away = new OutageTracker();
     const beforeMs = Date.now();
-    away.killed();
+    away.killed(beforeMs);
     assert.equal(away.isOpen, false);
     const [span] = away.spans;
     assert.ok(span !== undefined && span.fromMs >= beforeMs - 1_000 && span.toMs >= beforeMs);
     assert.equal(span.toMs - span.fromMs, 1_000);
+    away.killed(beforeMs - 7_000);
+    assert.equal(away.spans.at(-1)?.fromMs, beforeMs - 7_000);
   });
 
-  it("holds up what a gateway settles, as do those before it that ended less than a second ago", () => {
+  it("holds up what a gateway settles, as do those before it that ended less than two seconds ago", async () => {
     const away = new OutageTracker();
     const outage = (gateway: string, toldMs: number, backMs?: number) => {
       away.onLogLine(gateway, { ...LINE, kind: "store_away", time: toldMs });
       if (backMs !== undefined)
         away.onLogLine(gateway, { ...LINE, kind: "store_back", time: backMs });
     };
-    assert.equal(away.settledUntilMs("1", 20_000), 19_000, "none was away");
+    await using gateway = await openMetrics({ owed: 0 });
+    const settledMs = (nowMs: number) => away.settledUntilMs("1", gateway, nowMs);
+    assert.equal(settledMs(20_000), 0, "it may owe what it admitted");
+    await away.poll(gateway);
+    assert.equal(settledMs(20_000), 18_000, "none was away");
     outage("1", 3_000, 4_000);
     outage("0", 18_500);
-    assert.equal(away.settledUntilMs("1", 20_000), 19_000, "long ago, and another");
-    assert.equal(away.settledUntilMs("1", 5_000), 2_000);
-    assert.equal(away.settledUntilMs("1", 5_001), 4_001);
-    outage("1", 17_000, 17_600);
-    outage("1", 18_500, 19_500);
-    assert.equal(away.settledUntilMs("1", 20_000), 16_000);
+    assert.equal(settledMs(20_000), 18_000, "long ago, and another");
+    assert.equal(settledMs(6_000), 2_000);
+    assert.equal(settledMs(6_001), 4_001);
+    outage("1", 16_000, 16_600);
+    outage("1", 17_500, 18_500);
+    assert.equal(settledMs(20_000), 15_000);
     outage("1", 25_000);
-    assert.equal(away.settledUntilMs("1", 90_000), 24_000, "it is away still");
+    assert.equal(settledMs(90_000), 24_000, "it is away still");
+  });
+
+  it("leaves nothing uncharged of what was admitted a second before a gateway told that it owes nothing", async () => {
+    const away = new OutageTracker();
+    const counts = { owed: 0 };
+    await using gateway = await openMetrics(counts);
+    assert.equal(away.chargedUntilMs(gateway), 0);
+    const beforeMs = Date.now();
+    await away.poll(gateway);
+    const chargedMs = away.chargedUntilMs(gateway);
+    assert.ok(chargedMs >= beforeMs - 1_060 && chargedMs <= Date.now() - 1_060, `${chargedMs}`);
+    counts.owed = 1;
+    await away.poll(gateway);
+    assert.equal(away.chargedUntilMs(gateway), chargedMs, "it owes a unit");
+    assert.equal(away.settledUntilMs("1", gateway, Date.now() + 60_000), chargedMs);
+    assert.equal(away.chargedUntilMs({ adminUrl: "another" }), 0);
+  });
+
+  it("is waited for until the gateway to kill owes nothing, no longer than is said, and not once the proof is stopped", async () => {
+    const away = new OutageTracker();
+    const counts = { owed: 2 };
+    await using gateway = await openMetrics(counts);
+    const stopping = new AbortController();
+    const pause = async () => {
+      counts.owed -= 1;
+    };
+    await away.untilCharged(gateway, 0, pause, stopping.signal);
+    assert.equal(counts.owed, 2, "no time for it");
+    await away.untilCharged(gateway, 60_000, pause, stopping.signal);
+    assert.equal(counts.owed, 0);
+    assert.ok(away.chargedUntilMs(gateway) > 0);
+    counts.owed = 1;
+    stopping.abort();
+    await away.untilCharged(gateway, 60_000, pause, stopping.signal);
+    assert.equal(counts.owed, 1, "the proof was stopped");
   });
 
   it("is told of each bucket of a Cluster by itself", () => {

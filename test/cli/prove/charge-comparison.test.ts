@@ -17,7 +17,11 @@ type Told = {
  * The comparison of an account of which 10 units were admitted and 2 never answered, with an admin
  * listener that tells so much of it, each time the next.
  */
-async function compareWith(answers: readonly Told[], waitMs: number, uncertain = 0) {
+async function compareWith(
+  answers: readonly Told[],
+  waitMs: number,
+  { uncertain = 0, killLost = 0 } = {},
+) {
   let asked = 0;
   const admin = createServer(({ url = "" }, response) => {
     const isHistory = url.startsWith("/api/history");
@@ -40,6 +44,7 @@ async function compareWith(answers: readonly Told[], waitMs: number, uncertain =
       accounts: ["a_1"],
       judge: { admittedOf: () => 10, unansweredOf: () => 2 },
       uncertain: () => uncertain,
+      killLostOf: (account) => (account === "a_1" ? killLost : Number.NaN),
       waitMs,
     });
   } finally {
@@ -47,7 +52,10 @@ async function compareWith(answers: readonly Told[], waitMs: number, uncertain =
   }
 }
 
-const NONE = { chargesLost: 0, chargesDoubled: 0, historyLost: 0, historyDoubled: 0, uncertain: 0 };
+const NONE = {
+  ...{ chargesLost: 0, chargesDoubled: 0, historyLost: 0, historyDoubled: 0, uncertain: 0 },
+  killLost: 0,
+};
 
 describe("what was admitted, compared with what is counted", () => {
   it("is all there between the units admitted and those besides that were never answered", async () => {
@@ -59,8 +67,21 @@ describe("what was admitted, compared with what is counted", () => {
   it("is lost below and doubled above, in the count and in the history", async () => {
     const fewer = await compareWith([{ used: 9, days: [1, 5] }], 0);
     assert.deepEqual(fewer, { ...NONE, chargesLost: 1, historyLost: 4 });
-    const more = await compareWith([{ used: 15, days: [16] }], 0, 1);
+    const more = await compareWith([{ used: 15, days: [16] }], 0, { uncertain: 1 });
     assert.deepEqual(more, { ...NONE, chargesDoubled: 2, historyDoubled: 3, uncertain: 1 });
+  });
+
+  it("may lack what a killed gateway had not charged, which is told, and no unit more", async () => {
+    const ofKilled = (used: number, kept: number) => {
+      return compareWith([{ used, days: [kept] }], 0, { killLost: 3 });
+    };
+    assert.deepEqual(await ofKilled(10, 10), NONE);
+    assert.deepEqual(await ofKilled(7, 7), { ...NONE, killLost: 3 });
+    assert.deepEqual(await ofKilled(10, 8), { ...NONE, killLost: 2 });
+    const more = await ofKilled(6, 5);
+    assert.deepEqual(more, { ...NONE, killLost: 3, chargesLost: 1, historyLost: 2 });
+    const doubled = await ofKilled(13, 14);
+    assert.deepEqual(doubled, { ...NONE, chargesDoubled: 1, historyDoubled: 2 });
   });
 
   it("is compared again while charges may still arrive", async () => {
@@ -77,7 +98,9 @@ describe("what was admitted, compared with what is counted", () => {
   });
 
   it("is not in a history that is off, and was told as uncertain only as far as it is doubled", async () => {
-    const off = await compareWith([{ used: 12, days: [], historyStatus: 409 }], 0, 5);
+    const off = await compareWith([{ used: 12, days: [], historyStatus: 409 }], 0, {
+      uncertain: 5,
+    });
     assert.deepEqual(off, { ...NONE, historyLost: 10 });
     await assert.rejects(compareWith([{ used: 10, days: [], historyStatus: 503 }], 0), {
       message: "Cannot read the usage by day: 503",

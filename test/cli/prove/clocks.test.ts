@@ -17,7 +17,7 @@ function judge({ isClockOurs = true } = {}) {
     const sentMs = START_MS + atMs;
     const usual = { status: 200, window: "minute", limit: 3, remaining: 2, cost: 1 };
     judged.take({
-      ...{ account: "a", operation: "pets", sentMs, endedMs: sentMs + 5 },
+      ...{ origin: "", account: "a", operation: "pets", sentMs, endedMs: sentMs + 5 },
       answer: answer && { ...usual, resetSeconds: END_SECONDS, retryAfterSeconds: 0, ...answer },
     });
   };

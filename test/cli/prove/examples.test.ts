@@ -20,7 +20,7 @@ function judge() {
     const usual = { status: 200, window: "minute", limit: 3, remaining: 2, cost: 1 };
     const times = { resetSeconds: END_SECONDS, retryAfterSeconds: Number.NaN };
     judged.take({
-      ...{ account: "a", operation: "pets", sentMs, endedMs: sentMs + tookMs },
+      ...{ origin: "", account: "a", operation: "pets", sentMs, endedMs: sentMs + tookMs },
       answer: answer && { ...usual, ...times, ...answer },
     });
   };

@@ -106,9 +106,10 @@ describe("the judge of a load", () => {
       promises: judge("promises"),
       meters: judge("meters"),
       failoverLoss: judge("loss"),
+      killLoss: judge("kill"),
     });
     all.take(shot(7, "pets"));
     all.deniedAfterWaiting("a", 3);
-    assert.deepEqual(told, ["promises 7", "meters 7", "loss 7", "promises a 3"]);
+    assert.deepEqual(told, ["promises 7", "meters 7", "loss 7", "kill 7", "promises a 3"]);
   });
 });

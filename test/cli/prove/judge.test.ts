@@ -40,7 +40,7 @@ function judge({ gateways = 2, uncertain = 0, patient = false } = {}) {
     const { cost = 1 } = OPERATIONS.get(operation) ?? {};
     const usual = { window: "minute", limit: 3, resetSeconds: END_SECONDS, cost };
     judged.take({
-      ...{ account: "a", operation, sentMs, endedMs: sentMs + 5 },
+      ...{ origin: "", account: "a", operation, sentMs, endedMs: sentMs + 5 },
       answer:
         answer === undefined
           ? undefined

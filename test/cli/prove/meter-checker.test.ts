@@ -12,15 +12,12 @@ const ACCOUNT = "a_1";
 
 /** By how much the history is off where the backend told 100 units and the history has `counted`. */
 async function offBy(counted: number, ...lines: readonly Record<string, unknown>[]) {
-  return offAfter(new MeterChecker(), counted, ...lines);
+  const checker = new MeterChecker();
+  for (const line of lines) checker.onLogLine(line as LogLine);
+  return offAfter(checker, counted);
 }
 
-async function offAfter(
-  checker: MeterChecker,
-  counted: number,
-  ...lines: readonly Record<string, unknown>[]
-) {
-  for (const line of lines) checker.onLogLine(line as LogLine);
+async function offAfter(checker: MeterChecker, counted: number, { unsettled = 0 } = {}) {
   const admin = createServer((_, response) => {
     // Two days, as a proof may run over midnight, and one on which nothing was metered.
     const units = [counted - 1, 1, undefined];
@@ -35,6 +32,7 @@ async function offAfter(
       adminUrl: `http://127.0.0.1:${port}`,
       accounts: [ACCOUNT],
       usedBy: () => 100,
+      unsettledOf: (account) => (account === ACCOUNT ? unsettled : Number.NaN),
       waitMs: 0,
     });
   } finally {
@@ -66,32 +64,11 @@ describe("the judge of the meter of a proof", () => {
     assert.equal(await offBy(80, { ...lost(20), account: "a_2" }), 20, "of another account");
   });
 
-  it("excuses what a killed gateway had not settled, by the hold of each request, and what it had is not", async () => {
-    const offKilled = async (sinceMs: number, counted: number) => {
-      const checker = new MeterChecker();
-      const take = (shot: SentRequest) => checker.take(shot);
-      const shot = { account: ACCOUNT, operation: METER.operation, answer: { status: 200 } };
-      for (const endedMs of [1_000, 2_000, 3_000]) take({ ...shot, endedMs } as SentRequest);
-      take({ ...shot, operation: "another", endedMs: 3_000 } as SentRequest);
-      take({ ...shot, answer: { status: 429 }, endedMs: 3_000 } as SentRequest);
-      checker.killed(sinceMs);
-      return offAfter(checker, counted);
-    };
-    assert.equal(await offKilled(2_000, 100 - 2 * METER.max), 0);
-    assert.equal(await offKilled(2_000, 99 - 2 * METER.max), 1);
-    assert.equal(await offKilled(2_001, 100 - METER.max - 1), 1);
-  });
-
-  it("forgets what ended two minutes ago, which every gateway has settled, and nothing younger", async () => {
-    const off = (...ended: readonly number[]) => {
-      const checker = new MeterChecker();
-      const shot = { account: ACCOUNT, operation: METER.operation, answer: { status: 200 } };
-      for (const endedMs of ended) checker.take({ ...shot, endedMs } as SentRequest);
-      checker.killed(0);
-      return offAfter(checker, 100 - 3 * METER.max);
-    };
-    assert.equal(await off(1_000, 60_000, 121_000), 0);
-    assert.equal(await off(1_000, 60_000, 121_001), METER.max);
+  it("excuses what a killed gateway had not settled, by the most of each request, and no unit more", async () => {
+    const offKilled = (counted: number) => offAfter(new MeterChecker(), counted, { unsettled: 2 });
+    assert.equal(await offKilled(100 - 2 * METER.max), 0);
+    assert.equal(await offKilled(99 - 2 * METER.max), 1);
+    assert.equal(await offKilled(101 + 2 * METER.max), 1);
   });
 
   it("judges each account by itself, and waits for settlements that are under way", async () => {
@@ -108,7 +85,7 @@ describe("the judge of the meter of a proof", () => {
     try {
       const adminUrl = `http://127.0.0.1:${(admin.address() as AddressInfo).port}`;
       const accounts = ["open", "other"];
-      const common = { adminUrl, accounts };
+      const common = { adminUrl, accounts, unsettledOf: () => 0 };
       assert.equal(await checker.compare({ ...common, usedBy: () => 100, waitMs: 0 }), 10);
       const usedBy = (account: string) => (account === "open" ? 100 : 93);
       assert.equal(await checker.compare({ ...common, usedBy, waitMs: 60_000 }), 0);

@@ -10,6 +10,7 @@ const KEPT: ProofReport = {
   ...{ otherAnswers: 0, shareRefusals: 0, longestWaitMs: 12, examples: ["a: an example"] },
   ...{ gateways: 2, store: "redis", forwarded: 20, doubleForwards: 0 },
   ...{ chargesLost: 0, chargesDoubled: 0, uncertain: 0, historyLost: 0, historyDoubled: 0 },
+  killLost: 0,
   ...{ metersOff: 0, lateAnswers: 0, storeAwayMs: 0, gatewaysKilled: 0 },
   ...{ failover: null, failoverLost: 0, away: [] },
 };
@@ -32,6 +33,13 @@ describe("the verdict of a proof", () => {
   it("names a single unit that a failover lost", () => {
     const { lines } = toldOf({ failoverLost: 1 });
     assert.ok(lines.includes(`  ok      ${"charges lost".padEnd(36)}  0, and 1 by the failover`));
+  });
+
+  it("names the units that a killed gateway had not charged, which break no promise", () => {
+    const { broken, lines } = toldOf({ killLost: 2 });
+    const told = "0, and 2 by the gateway that was killed";
+    assert.ok(lines.includes(`  ok      ${"charges lost".padEnd(36)}  ${told}`));
+    assert.deepEqual(broken, []);
   });
 
   it("is the last line of a report that has a line for each promise", () => {
