@@ -235,7 +235,8 @@ describe("a backend that restarts gracefully", () => {
       await closed;
       const before = seen.length;
       await eventually(() => seen.length > before + 200);
-      one = await openPlain(port, seen);
+      // A connection of another process may have the port for a moment.
+      one = await eventually(() => openPlain(port, seen));
     }
     stop = true;
     await load;

@@ -77,7 +77,7 @@ describe("explain", () => {
 
     await bansAgree(served);
     await logAgrees(served, [...refused.keys()][0] ?? "");
-  }, 60_000);
+  }, 300_000);
 
   it("finds nothing with 1, naming where it looked", async () => {
     await using backend = await startTestUpstream();

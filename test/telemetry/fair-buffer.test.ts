@@ -91,12 +91,14 @@ describe("a memory that owners share", () => {
 
   it("takes a million of ten thousand owners in a moment", (t) => {
     const buffer = new FairBuffer<number>();
-    const startMs = performance.now();
+    // Other work of the machine takes no processor time of this process.
+    const before = process.cpuUsage();
     for (let i = 0; i < 1_000_000; i++) {
       buffer.add(`production:account-${(i * 7) % 10_007}`, i);
       if (buffer.size > 10_000) buffer.drop();
     }
-    const ms = performance.now() - startMs;
+    const { user, system } = process.cpuUsage(before);
+    const ms = (user + system) / 1_000;
     t.annotate(`${(ms * 1_000_000) / 1_000_000} ns each`);
     assert.ok(ms < 15_000, `${ms} ms`);
   });
