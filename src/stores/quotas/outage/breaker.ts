@@ -174,12 +174,17 @@ export class CircuitBreaker {
 
   /**
    * Settles what requests used of their meters. While the store is unreachable, and if the holds
-   * themselves are still owed, the settlements go with the other debts.
+   * themselves are still owed, the settlements go with the other debts: a hold whose call fails is
+   * charged later, and the store takes back no units that it has not charged.
    */
   async settleMeters(batch: readonly AccountDebt[]): Promise<void> {
     const { debts } = this.#accounts;
     // Judged once for each: what is kept changes what is owed.
-    const kept = new Set(batch.filter((debt) => this.isTripped || debts.owesTo(debt)));
+    const kept = new Set(
+      batch.filter((debt) => {
+        return this.isTripped || debts.owesTo(debt) || this.#settlement.owesTo(debt);
+      }),
+    );
     debts.restore([...kept]);
     const others = batch.filter((debt) => !kept.has(debt));
     // Debts of a call that fails are kept, and charged before the next decision.

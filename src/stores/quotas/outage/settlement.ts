@@ -7,7 +7,7 @@ import {
   toStoreFailure,
   withTimeout,
 } from "../../redis/store-failure.ts";
-import { isAddressAccount } from "../account-ref.ts";
+import { accountId, isAddressAccount } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { CountCorrections, UncertainCharge, WindowTotal } from "../outage-handler.ts";
@@ -17,6 +17,7 @@ import { counterField } from "../redis/window-fields.ts";
 import {
   type AccountDebt,
   debtUnits,
+  isSameWindow,
   negated,
   takeBacksOf,
   takeBackUnits,
@@ -58,6 +59,16 @@ export class DebtSettlement {
   /** The units that are owed until the store answers the call that charges them. */
   get unitsUnderWay(): number {
     return this.#underWay.reduce((sum, debt) => sum + debtUnits(debt), 0);
+  }
+
+  /** Whether units that a call charges now are owed to a window that the debt is about. */
+  owesTo({ name, windows }: AccountDebt): boolean {
+    return this.#underWay.some((owed) => {
+      if (accountId(owed.name) !== accountId(name)) return false;
+      return owed.windows.some(
+        (one) => one.units > 0 && windows.some((each) => isSameWindow(one, each)),
+      );
+    });
   }
 
   /**

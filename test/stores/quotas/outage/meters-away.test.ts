@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, it } from "vitest";
 import { dayOf } from "../../../../src/core/quota/days.ts";
 import { type Holds, meterPart } from "../../../../src/core/quota/meters.ts";
@@ -75,6 +76,39 @@ function losing(strike: (call: number) => boolean) {
 }
 
 describe("a settlement", () => {
+  it("takes nothing back of a hold whose late charge is under way, as that may fail", async () => {
+    let calls = 0;
+    let fail = () => {};
+    const failed = new Promise<void>((resolve) => {
+      fail = resolve;
+    });
+    const through = (shared: QuotaClient): QuotaClient => ({
+      ...shared,
+      runOn: async (script, keys, args, giveUpMs) => {
+        if (!String(args[1]).includes("#tokens")) return shared.runOn(script, keys, args, giveUpMs);
+        calls += 1;
+        if (calls > 1) return shared.runOn(script, keys, args, giveUpMs);
+        await failed;
+        throw new StoreFailure("LATE", "it came too late", "no");
+      },
+    });
+    await using house = await openFallback(proxy, { policy: PATIENT, through });
+    const { store } = house;
+    await spend(store, account("another"), ASK);
+    await leave(proxy, store);
+    const { holds, answer } = await hold(store);
+    assert.equal(answer.by, "local");
+    await proxy.listen();
+    await eventually(() => assert.equal(calls, 1));
+    store.settle(name, holds, use(1));
+    // A call of its own would be sent in this time.
+    await sleep(200);
+    fail();
+    await eventually(async () => assert.deepEqual(await counts(store), [1, 1, 1]), {
+      withinMs: 10_000,
+    });
+  });
+
   it("goes with the late charges while the store is away: of holds admitted here, and of those of the store", async () => {
     await using house = await openFallback(proxy, { policy: PATIENT });
     const { store } = house;
