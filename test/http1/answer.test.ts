@@ -169,11 +169,6 @@ describe("an answer", () => {
     takenBack.answer.discardHead();
     takenBack.answer.cut();
     expect([takenBack.line.destroyed, takenBack.line.reset]).toEqual([true, true]);
-    const { line, answer } = answerTo(OLD);
-    Object.assign(line, { encrypted: true });
-    answer.writeHead(200, []);
-    answer.cut();
-    expect([line.destroyed, line.reset]).toEqual([true, false]);
   });
 
   it("tells its listener that the client takes more, and how it closed, once", async () => {
