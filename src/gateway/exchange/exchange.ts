@@ -94,7 +94,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
    */
   get status(): number {
     if (this.answer?.isTunnel) return 101;
-    if (this.#stalled || !this.response.headWritten) return 499;
+    if (this.#stalled || !this.response.headSent) return 499;
     return this.response.status;
   }
 
@@ -259,7 +259,10 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   end(tell: () => void): void {
     this.stage = "over";
     this.#occupied?.concurrency.release(this.#occupied.account);
-    if (!this.response.finished) this.forwarding?.onClientGone();
+    if (!this.response.finished) {
+      this.forwarding?.onClientGone();
+      if (this.isAnswerWhole) this.explain("the client went away");
+    }
     if (this.#deciding === undefined) tell();
     else this.#deciding.then(tell, tell);
   }

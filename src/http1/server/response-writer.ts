@@ -51,6 +51,11 @@ export class ResponseWriter {
     return this.status !== 0;
   }
 
+  /** Whether the head went out while the connection was open. A held head has not. */
+  get headSent(): boolean {
+    return this.status !== 0 && this.#heldHead === "";
+  }
+
   /** Whether the last byte was written or the connection is gone: nothing more can be written. */
   get ended(): boolean {
     return this.#writing !== "head" && this.#writing !== "body";
@@ -114,7 +119,7 @@ export class ResponseWriter {
 
   /** Sends the head if it is still held. */
   flush(): void {
-    if (this.#heldHead === "") return;
+    if (this.#heldHead === "" || this.#socket.destroyed) return;
     this.#socket.write(this.#heldHead, "latin1");
     this.#heldHead = "";
   }
@@ -128,7 +133,7 @@ export class ResponseWriter {
 
   /** Returns false if the client takes no more before `onDrain`. */
   write(piece: Buffer): boolean {
-    if (this.ended) return true;
+    if (this.ended || this.#socket.destroyed) return true;
     if (!this.#hasBody || piece.length === 0) {
       this.flush();
       return true;
@@ -141,7 +146,7 @@ export class ResponseWriter {
 
   /** Ends the response with the last piece of its body, latin1 text, in one write. */
   end(last = ""): void {
-    if (this.ended) return;
+    if (this.ended || this.#socket.destroyed) return;
     this.#writing = "ended";
     let text = this.#heldHead;
     this.#heldHead = "";

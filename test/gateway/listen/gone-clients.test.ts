@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { afterAll, describe, it } from "vitest";
+import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -8,9 +10,9 @@ import { openClient, requestBytes } from "../../support/wire/client.ts";
 const house = await startTestGateway();
 afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
+const one = requestBytes({ key }).toString("latin1");
 
 describe("a client that is gone is noticed within 50 ms", () => {
-  const one = requestBytes({ key }).toString("latin1");
   const BEHIND = {
     nothing: "",
     "one byte": "G",
@@ -52,4 +54,25 @@ describe("a client that is gone is noticed within 50 ms", () => {
 it("the law holds after all of them", async () => {
   await eventually(() => assert.ok(each(house.lines).every(({ forwards }) => forwards <= 1)));
   await house.law({ connectionsFailed: true });
+});
+
+it("a client that ends its side in the turn of its answer has a line with 200 only if a byte came", async () => {
+  for (let i = 0; i < 60; i++) {
+    const told = house.lines.length;
+    const client = await openClient(house.port);
+    let bytes = 0;
+    client.socket.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+    });
+    house.backend.answer((_seen, response) => {
+      client.socket.end();
+      response.end("[]");
+    });
+    client.write(one);
+    await once(client.socket, "close");
+    await eventually(() => assert.equal(house.lines.length, told + 1));
+    const { status, why } = house.lines[told] as AccessLogEntry;
+    const claim = bytes > 0 ? [200, undefined] : [499, "the client went away"];
+    assert.deepEqual([status, why], claim, `try ${i}: ${bytes} bytes`);
+  }
 });
