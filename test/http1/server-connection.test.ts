@@ -102,17 +102,11 @@ describe("a client's connection", () => {
     expect(server.refused).toEqual(["line_overflow"]);
   });
 
-  it("ends at once when it is idle, and not when it is busy", () => {
-    const busy = waiting(GET);
-    busy.connection.closeIdle();
-    expect(busy.line.destroyed).toBe(false);
-    busy.answer();
-    busy.connection.closeIdle();
-    expect(busy.line.destroyed).toBe(true);
-    const begun = new Server();
-    begun.line.receive("G");
-    begun.connection.closeIdle();
-    expect(begun.line.destroyed).toBe(false);
+  it("is ended in order and at once, whether its client ends or not", () => {
+    const server = waiting(GET);
+    server.answer();
+    server.connection.end();
+    expect([server.line.writableEnded, server.line.destroyed]).toEqual([true, true]);
   });
 });
 

@@ -30,7 +30,7 @@ export type OpenConnection = {
   readonly group: string;
   readonly openedMs: number;
   /** Undefined during a TLS handshake, which must end within `headersTimeout`. */
-  http: Pick<ServerConnection, "usedMs" | "inUse" | "keepAhead" | "tick"> | undefined;
+  http: Pick<ServerConnection, "usedMs" | "inUse" | "keepAhead" | "tick" | "end"> | undefined;
 };
 
 const TELL_EVERY_MS = 60_000;
@@ -101,8 +101,8 @@ export class ConnectionTable {
     for (const { http } of this.#open) http?.keepAhead();
   }
 
-  destroyAll(): void {
-    for (const { socket } of this.#open) socket.destroy();
+  endAll(): void {
+    for (const connection of this.#open) end(connection);
   }
 
   #whyNot(group: string, nowMs: number): TurnedAwayReason | undefined {
@@ -125,7 +125,7 @@ export class ConnectionTable {
       } else if (this.#open.has(idle) && isIdle(idle) && usedMs(idle) <= this.#lookedMs) {
         this.#remove(idle);
         this.#closedIdle += 1;
-        idle.socket.destroy();
+        end(idle);
         return true;
       }
     }
@@ -188,6 +188,12 @@ function usedMs({ openedMs, http }: OpenConnection): number {
 /** Whether no response is owed: the client has sent nothing, or only a part of a request. */
 function isIdle({ http }: OpenConnection): boolean {
   return http === undefined || !http.inUse;
+}
+
+/** In order, unless it has not got past its handshake. */
+function end({ http, socket }: OpenConnection): void {
+  if (http === undefined) socket.destroy();
+  else http.end();
 }
 
 function ignore(): void {}

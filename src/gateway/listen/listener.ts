@@ -153,7 +153,7 @@ export class Listener implements ServerHandler {
       await this.#timeouts.idle(FAREWELL_MS);
     }
     this.#timeouts.cut();
-    this.#connections.destroyAll();
+    this.#connections.endAll();
     // Every exchange writes its log entry before anything else ends: a charge without an entry
     // breaks the law (docs/reference/http.md#law).
     await this.#timeouts.idle(CUT_MS);

@@ -1,6 +1,7 @@
 import type { buildConnector } from "undici";
 import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { openSocket } from "../../http1/client/socket.ts";
+import { endConnection } from "../../http1/write/end-connection.ts";
 import type { Upstream, UpstreamPoolOptions } from "./upstream.ts";
 
 const USER_AGENT = "tollgate-health";
@@ -54,7 +55,7 @@ function tryConnect({ destination }: Upstream, end: EndProbe): () => void {
     onEnd: () => {},
     onClose: () => end(false),
   });
-  return () => void socket.destroy();
+  return () => endConnection(socket);
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { ParsedResponseHead } from "../parse/response-head-parser.ts";
+import { endConnection } from "../write/end-connection.ts";
 import { LAST_CHUNK, takesMore, writeBodyData } from "../write/message-writer.ts";
 import { copyToPool } from "./buffer-pool.ts";
 import {
@@ -177,18 +178,19 @@ export class ClientConnection implements SocketEvents {
 
   /** Makes the next request use a new connection. Only between requests. */
   renew(): void {
-    this.#drop();
+    this.#closeInOrder();
   }
 
   /** Closes the connection if it was idle for too long. Only between requests. */
   closeIfExpired(): void {
-    if (this.#socket !== undefined && this.#options.elapsed() >= this.#idleUntilMs) this.#drop();
+    if (this.#socket !== undefined && this.#options.elapsed() >= this.#idleUntilMs)
+      this.#closeInOrder();
   }
 
   /** Ends the connection: at once if it is idle, otherwise after the current response. */
   close(): void {
     this.#closes = true;
-    if (this.#handler === undefined) this.#drop();
+    if (this.#handler === undefined) this.#closeInOrder();
   }
 
   // Called by the socket.
@@ -204,7 +206,7 @@ export class ClientConnection implements SocketEvents {
     if (socket !== this.#socket) return;
     const handler = this.#handler;
     if (handler === undefined) {
-      this.#drop();
+      this.#closeInOrder();
       return;
     }
     if (!this.#receiving) {
@@ -290,7 +292,8 @@ export class ClientConnection implements SocketEvents {
     this.#request = undefined;
     this.#answered += 1;
     // If the response ended before the request was complete, the rest of it must not be sent.
-    if (bytesLeft > 0 || this.#closes || !keepsAlive || isUploading) this.#drop();
+    if (isUploading) this.#drop();
+    else if (bytesLeft > 0 || this.#closes || !keepsAlive) this.#closeInOrder();
     else this.#rest(keepAliveS);
     handler.onEnd();
   }
@@ -317,11 +320,18 @@ export class ClientConnection implements SocketEvents {
     const { reused } = this;
     const sent = this.#heldHead === undefined;
     this.#handler = undefined;
-    this.#drop();
+    if (handler === undefined) this.#closeInOrder();
+    else this.#drop();
     handler?.onFailure({ kind, why, sent, reused });
   }
 
-  /** Ends the connection. A request that was not sent yet may use the next one. */
+  /** Ends the connection in order, between requests. */
+  #closeInOrder(): void {
+    if (this.#socket !== undefined) endConnection(this.#socket);
+    this.#drop();
+  }
+
+  /** Cuts the connection. A request that was not sent yet may use the next one. */
   #drop(): void {
     const socket = this.#socket;
     this.#socket = undefined;

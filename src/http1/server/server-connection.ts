@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { BodyParser } from "../parse/body-parser.ts";
 import { RequestHeadParser } from "../parse/request-head-parser.ts";
+import { endConnection } from "../write/end-connection.ts";
 import { AheadBuffer } from "./ahead-buffer.ts";
 import { IncomingRequest, type RequestError } from "./incoming-request.ts";
 import { ResponseWriter } from "./response-writer.ts";
@@ -26,19 +27,19 @@ export type ServerHandler = {
 
 /**
  * A state of the reading side: whether bytes are parsed as HTTP, and how long the state may last.
- * After that the connection is refused with a 408, its request is broken off, or it is destroyed.
+ * After that the connection is refused with a 408, its request is broken off, or it is ended.
  */
 type Reading = {
   readonly parses: boolean;
   readonly limit?: "headersTimeoutMs" | "idleTimeoutMs" | "requestTimeoutMs" | "lingerMs";
-  readonly onLate?: "refuse" | "break" | "destroy";
+  readonly onLate?: "refuse" | "break" | "end";
 };
 
 const READING = {
   /** No byte has arrived. The first head has one limit, from the connection to the head's end. */
   connected: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
   /** Between a response and the first byte of the next head. */
-  idle: { parses: true, limit: "idleTimeoutMs", onLate: "destroy" },
+  idle: { parses: true, limit: "idleTimeoutMs", onLate: "end" },
   head: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
   body: { parses: true, limit: "requestTimeoutMs", onLate: "break" },
   /**
@@ -46,7 +47,7 @@ const READING = {
    */
   ahead: { parses: true },
   /** The last response is sent or being sent. Bytes that arrive are discarded. */
-  lingering: { parses: false, limit: "lingerMs", onLate: "destroy" },
+  lingering: { parses: false, limit: "lingerMs", onLate: "end" },
   /** The socket belongs to another protocol. */
   detached: { parses: false },
   closed: { parses: false },
@@ -134,9 +135,9 @@ export class ServerConnection {
     return this.#keptBytes > 0;
   }
 
-  /** Ends the connection if it is idle, so that no response is lost. */
-  closeIdle(): void {
-    if (this.idle) this.socket.destroy();
+  /** Ends the connection in order, without waiting for the client. */
+  end(): void {
+    endConnection(this.socket);
   }
 
   /**
@@ -164,7 +165,7 @@ export class ServerConnection {
     if (nowMs - this.#sinceMs < this.#handler.limits[limit]) return;
     if (onLate === "refuse") this.#refuse("timeout");
     else if (onLate === "break") this.#break("timeout");
-    else this.socket.destroy();
+    else this.end();
   }
 
   /**

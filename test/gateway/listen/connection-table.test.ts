@@ -33,7 +33,13 @@ class Bench {
   serve(usedMs: number, inUse = false): OpenConnection {
     const connection = this.take();
     assert.ok(connection !== undefined);
-    connection.http = { usedMs, inUse, keepAhead: () => {}, tick: () => {} };
+    connection.http = {
+      usedMs,
+      inUse,
+      keepAhead: () => {},
+      tick: () => {},
+      end: () => connection.socket.destroy(),
+    };
     return connection;
   }
 
