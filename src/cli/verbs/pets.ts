@@ -72,5 +72,5 @@ async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
 
 function whyUnserved(error: unknown): string {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "EADDRINUSE" ? "the port is in use by another process" : errorMessage(error);
+  return code === "EADDRINUSE" ? "the port is in use already" : errorMessage(error);
 }

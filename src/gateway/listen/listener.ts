@@ -75,8 +75,10 @@ export class Listener implements ServerHandler {
     this.limits = serverLimits(serves);
     this.#connections = new ConnectionTable(tableLimits(serves, gateway, listeners), {
       onTurnedAway: (why) => gateway.onTurnedAway?.(why),
-      tell: (told) =>
-        gateway.log.warn("connections_refused", { listen: formatHostPort(address), ...told }),
+      tell: (told) => {
+        const listen = formatHostPort({ host: address.host, port: this.#port });
+        gateway.log.warn("connections_refused", { listen, ...told });
+      },
     });
     this.#server = createEdgeServer(gateway, () => this.#serves, {
       onAccept: (socket) => this.#accept(socket),

@@ -169,14 +169,11 @@ function endOf(pem: string): number {
  */
 export function listenError(error: unknown, address: string, setting: string): Error {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
-  const why =
-    code === "EADDRINUSE"
-      ? "the port is in use by another process"
-      : error instanceof Error
-        ? error.message
-        : String(error);
-  return new Error(
-    `Cannot listen on ${address} (${setting}): ${why}. Stop that process or change ${setting}`,
-    { cause: error },
-  );
+  const isInUse = code === "EADDRINUSE";
+  const reason = error instanceof Error ? error.message : String(error);
+  const why = isInUse ? "the port is in use already" : reason;
+  const advice = isInUse ? "Stop what listens there or change" : "Change";
+  return new Error(`Cannot listen on ${address} (${setting}): ${why}. ${advice} ${setting}`, {
+    cause: error,
+  });
 }

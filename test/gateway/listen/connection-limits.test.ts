@@ -49,6 +49,7 @@ describe("limits.connections", () => {
     await Promise.race(each(hogs).map(({ ended }) => ended));
     await eventually(() => assert.equal(told(house).length, 1));
     assert.ok(Number(told(house)[0]?.closedIdle) >= 1);
+    assert.equal(told(house)[0]?.listen, `127.0.0.1:${house.port}`, "the port that it was given");
     closeAll(hogs);
     await house.law();
   });

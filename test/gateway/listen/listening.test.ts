@@ -21,6 +21,10 @@ describe("a listener", () => {
     const address = new URL(house.url).host;
     await assert.rejects(startTestGateway({ environment: { listen: address } }), (error: Error) => {
       assert.ok(error.message.startsWith(`Cannot listen on ${address} (`), error.message);
+      assert.match(
+        error.message,
+        /: the port is in use already\. Stop what listens there or change /,
+      );
       return true;
     });
   });

@@ -95,7 +95,7 @@ describe("a gateway of several processes", () => {
     assert.deepEqual(await readdir(temporary), []);
     assert.equal(
       stderr,
-      `Cannot listen on ${listen} (environments.production.listen): the port is in use by another process. Stop that process or change environments.production.listen\n`,
+      `Cannot listen on ${listen} (environments.production.listen): the port is in use already. Stop what listens there or change environments.production.listen\n`,
     );
   });
 });

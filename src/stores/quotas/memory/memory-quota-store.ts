@@ -62,7 +62,7 @@ const LOCK_WAIT_MS = 2_000;
 
 /**
  * The embedded store: decide() in this process, answered without a promise. Rejects if the state
- * file is damaged (DamagedFileError, with the place), unreadable, or in use by another process.
+ * file is damaged (DamagedFileError, with the place), unreadable, or in use already.
  */
 export async function createMemoryQuotaStore(
   options: MemoryQuotaStoreOptions,
@@ -75,7 +75,7 @@ export async function createMemoryQuotaStore(
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
     throw new Error(
-      `Cannot use the state file ${stateFile}: another process has it open. Stop that one, or give this one another stateFile`,
+      `Cannot use the state file ${stateFile}: a gateway has it open already. Stop that one, or give this one another stateFile`,
     );
   }
   try {

@@ -109,7 +109,7 @@ describe("The memory store over a restart", () => {
     await using child = startNode(["--input-type=module", "-e", script]);
     await child.says("spent");
     await eventually(() => stat(stateFile));
-    await assert.rejects(open(), /Cannot use the state file .* another process has it open/);
+    await assert.rejects(open(), /Cannot use the state file .* a gateway has it open already/);
     await child.kill();
     assert.deepEqual(await used(await open(), "a"), [1, 1]);
   });
