@@ -48,7 +48,6 @@ export async function startCountingProxy(
     sent.end();
   };
   const server = createServer({ keepAliveTimeout: 60_000 }, (asked, response) => {
-    asked.resume();
     pass(asked, response);
     if (isDoubling && requests % DOUBLED_EVERY === 0) pass(asked, undefined);
   });
