@@ -43,7 +43,8 @@ describe("when gateways decided without the store", () => {
     const away = new OutageTracker();
     const stopping = new AbortController();
     let pauses = 0;
-    const pause = async () => {
+    const pause = async (ms: number) => {
+      assert.equal(ms, 20, "the proof goes on as soon as they are back");
       pauses += 1;
       if (pauses === 3) away.onLogLine("a", { ...LINE, kind: "store_back" });
       if (pauses === 5) away.onLogLine("b", { ...LINE, kind: "store_back" });
@@ -142,9 +143,11 @@ describe("when gateways decided without the store", () => {
     assert.deepEqual([away.isOpen, away.spans.map(({ toMs }) => toMs)], [false, [12_000, 11_000]]);
   });
 
-  it("is looked for once more at the end, and a gateway that is gone holds nothing up", async () => {
+  it("is looked for once more at the end, when metrics are new again, and a gateway that is gone holds nothing up", async () => {
     let decided = 0;
+    let lookedMs = 0;
     const server = createServer((_, response) => {
+      lookedMs = performance.now();
       response.end(`tollgate_store_unavailable_decisions_total ${decided}\n`);
     });
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -153,10 +156,12 @@ describe("when gateways decided without the store", () => {
       const away = new OutageTracker();
       away.watch({ adminUrl: `http://127.0.0.1:${port}` } as never);
       away.watch({ adminUrl: "http://127.0.0.1:1" } as never);
+      const stoppedMs = performance.now();
       const stopped = away.stop();
       decided = 1;
       await stopped;
       assert.equal(away.spans.length, 1);
+      assert.ok(lookedMs - stoppedMs > 990, `${lookedMs - stoppedMs} ms after the end`);
     } finally {
       server.close();
       server.closeAllConnections();

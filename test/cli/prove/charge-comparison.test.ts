@@ -20,11 +20,12 @@ type Told = {
 async function compareWith(
   answers: readonly Told[],
   waitMs: number,
-  { uncertain = 0, killLost = 0 } = {},
+  { uncertain = 0, killLost = 0, accounts = ["a_1"] } = {},
 ) {
   let asked = 0;
   const admin = createServer(({ url = "" }, response) => {
-    const isHistory = url.startsWith("/api/history");
+    const isHistory = url === "/api/history?days=2&limit=10000";
+    if (!isHistory && url !== "/api/usage/a_1") return void response.writeHead(404).end();
     const {
       used,
       days,
@@ -41,7 +42,7 @@ async function compareWith(
   try {
     return await compareCharges({
       adminUrl: `http://127.0.0.1:${(admin.address() as AddressInfo).port}`,
-      accounts: ["a_1"],
+      accounts,
       judge: { admittedOf: () => 10, unansweredOf: () => 2 },
       uncertain: () => uncertain,
       killLostOf: (account) => (account === "a_1" ? killLost : Number.NaN),
@@ -95,6 +96,24 @@ describe("what was admitted, compared with what is counted", () => {
       { used: 12, days: [12] },
     ];
     assert.deepEqual(await compareWith(early, 60_000), NONE, "late answers are taken back");
+    const noted = [
+      { used: 12, days: [13] },
+      { used: 12, days: [12] },
+    ];
+    assert.deepEqual(await compareWith(noted, 60_000), NONE, "in the history as well");
+  });
+
+  it("is waited for no longer where what is too many was told as uncertain", async () => {
+    const found = await compareWith([{ used: 13, days: [13] }], 600_000, { uncertain: 1 });
+    assert.deepEqual(found, { ...NONE, uncertain: 1 });
+  });
+
+  it("is added up over the accounts", async () => {
+    const accounts = ["a_1", "a_1"];
+    const fewer = await compareWith([{ used: 9, days: [6] }], 0, { accounts });
+    assert.deepEqual(fewer, { ...NONE, chargesLost: 2, historyLost: 8 });
+    const more = await compareWith([{ used: 13, days: [14] }], 0, { accounts });
+    assert.deepEqual(more, { ...NONE, chargesDoubled: 2, historyDoubled: 4 });
   });
 
   it("is not in a history that is off, and was told as uncertain only as far as it is doubled", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { promisify } from "node:util";
 import { describe, it } from "vitest";
 import { startCountingProxy } from "../../../src/cli/prove/counting-proxy.ts";
@@ -77,6 +77,14 @@ describe("the proxy of a proof", () => {
       await answer.text();
     }
     assert.deepEqual([house.proxy.seen().twice, house.proxy.usedBy("a_1")], [1, told]);
+  });
+
+  it("answers nothing where the pets do not, and closes also with a connection that asks nothing", async () => {
+    const proxy = await startCountingProxy("http://127.0.0.1:1", false);
+    await assert.rejects(fetch(`${proxy.origin}/v1/pets`));
+    const silent = connect(Number(new URL(proxy.origin).port), "127.0.0.1").resume();
+    await once(silent, "connect");
+    await Promise.all([once(silent, "close"), proxy.close()]);
   });
 
   it("keeps no connection to the pets once it is closed", async () => {

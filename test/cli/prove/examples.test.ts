@@ -42,6 +42,7 @@ describe("what a proof found", () => {
     [{ ...REFUSED, retryAfterSeconds: 49 }, / says Retry-After: 49, and 50 to 50 is true$/],
     [{ ...REFUSED, remaining: 1 }, / has 1 remaining of 3 with 429$/],
     [{ status: 500 }, /^a was answered 500$/],
+    [{ status: 503, retryAfterSeconds: 0 }, /^a was answered 503 with Retry-After 0$/],
     [{ status: 503, retryAfterSeconds: 6 }, /^a was answered 503 with Retry-After 6$/],
   ] as const)("says in words what it found: %j", ([answer, words]) => {
     const { judged, take } = judge();

@@ -148,6 +148,52 @@ describe("the judge of a proof", () => {
     assert.equal(late.judged.report([]).untrueHeaders, 0, "nobody waits less than a second");
   });
 
+  it("takes a gateway to be behind its last answer by three tenths of a second, and no more", () => {
+    const endMs = 49_500;
+    for (const [lateMs, found] of [
+      [419, 0],
+      [420, 1],
+    ] as const) {
+      const { judged, take } = judge();
+      for (const remaining of [2, 1]) take({ remaining }, { atMs: 0 });
+      take(undefined, { atMs: endMs + lateMs });
+      take(REFUSED, { atMs: endMs + 450 });
+      assert.equal(judged.report([]).falseRefusals, found, `${lateMs} ms`);
+    }
+  });
+
+  it("counts a request in the windows that its answer does not name", () => {
+    const few = { window: "few.minute", limit: 2 };
+    const { judged, take } = judge();
+    for (const remaining of [1, 0]) take({ ...few, remaining }, { operation: "few" });
+    take({ remaining: 0 });
+    take(REFUSED);
+    const { overLimit, falseRefusals } = judged.report([]);
+    assert.deepEqual([overLimit, falseRefusals], [0, 0]);
+    take({ remaining: 0 });
+    const told = judged.report([]);
+    assert.equal(told.overLimit, 1);
+    assert.match(told.examples[0] ?? "", /^a, minute to .*: 4 admitted, the limit is 3$/);
+  });
+
+  it("judges requests in the order in which they were sent, whichever ended first", () => {
+    const { judged, take } = judge();
+    take(undefined, { atMs: 20 });
+    for (const remaining of [2, 1, 0]) take({ remaining }, { atMs: 0 });
+    take(REFUSED, { atMs: 10 });
+    assert.equal(judged.report([]).falseRefusals, 0, "three were sent before it had come");
+    const other = judge();
+    for (const [remaining, atMs] of [
+      [2, 0],
+      [1, 1],
+      [0, 20],
+    ] as const) {
+      other.take({ remaining }, { atMs });
+    }
+    for (const atMs of [30, 10]) other.take(REFUSED, { atMs });
+    assert.equal(other.judged.report([]).falseRefusals, 1, "the first of them alone");
+  });
+
   it("knows that a request of a higher cost may not fit where one of 1 does", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}]) take(answer);
@@ -214,6 +260,14 @@ describe("the judge of a proof", () => {
     assert.equal(told.overLimit, 1);
     assert.match(told.examples.join("\n"), /: 8 admitted, the limit is 7$/);
     assert.equal(judged.report([]).overLimit, 5);
+    const endMs = START_MS + 60_000;
+    for (const [fromMs, over] of [
+      [endMs, 1],
+      [endMs + 1, 5],
+    ] as const) {
+      const later = [{ fromMs, toMs: endMs + 5_000 }];
+      assert.equal(judged.report(later).overLimit, over, "once the window is over");
+    }
   });
 
   it("takes a smaller limit for true up to five seconds after a gateway decided without the store", () => {
@@ -302,6 +356,10 @@ describe("the judge of a proof", () => {
     take({ remaining: 1 }, { atMs: 1_300 });
     const told = judged.report([]);
     assert.deepEqual([told.bansIgnored, told.bannedRefusals, told.falseRefusals], [1, 1, 0]);
+    assert.ok(told.examples.includes("a was admitted during a ban"));
+    const short = judge();
+    short.take({ ...ban, retryAfterSeconds: 1 }, { atMs: 0 });
+    assert.equal(short.judged.report([]).untrueHeaders, 1, "it ends within its last second");
     const sentMs = START_MS + 11_800;
     for (const [fromMs, ignored] of [
       [sentMs - 100, 0],
@@ -314,6 +372,7 @@ describe("the judge of a proof", () => {
     patient.take({ ...ban, retryAfterSeconds: 4 }, { atMs: 0 });
     const found = patient.judged.report([]);
     assert.deepEqual([found.falseRefusals, found.untrueHeaders], [1, 1]);
+    assert.ok(found.examples.includes("a was banned, and had waited as it was told"));
   });
 
   it("counts what is neither admitted nor refused, and who waited in vain", () => {

@@ -98,6 +98,8 @@ describe("the load of a proof", () => {
     const share = inTurn.length / taken.length;
     assert.ok(share > 0.5 && share < 0.85, `${share}`);
     assert.equal(new Set(taken.map(({ account }) => account)).size, 3);
+    const special = taken.filter(({ operation }) => operation !== "pets").length / taken.length;
+    assert.ok(special > 0.15 && special < 0.45, `${special} of them are of other operations`);
   });
 
   it("has a polite client that waits for up to a minute, and leaves where it is told to wait longer", async () => {
@@ -153,6 +155,8 @@ describe("the load of a proof", () => {
     });
     await eventually(() => assert.ok(house.polite.length > 5));
     assert.deepEqual(house.denied, []);
+    const tookMs = (house.polite[5]?.atMs ?? 0) - (house.polite[0]?.atMs ?? 0);
+    assert.ok(tookMs >= 40, `four pauses took ${tookMs} ms`);
     const operations = new Set(house.of(POLITE).map(({ operation }) => operation));
     assert.deepEqual([...operations], ["pets"], "a refusal of an operation is none of the plan");
     const heedless = new Set(house.of(HEEDLESS).map(({ operation }) => operation));

@@ -18,7 +18,8 @@ async function offBy(counted: number, ...lines: readonly Record<string, unknown>
 }
 
 async function offAfter(checker: MeterChecker, counted: number, { unsettled = 0 } = {}) {
-  const admin = createServer((_, response) => {
+  const admin = createServer(({ url }, response) => {
+    if (url !== "/api/history?days=2&limit=10000") response.statusCode = 404;
     // Two days, as a proof may run over midnight, and one on which nothing was metered.
     const units = [counted - 1, 1, undefined];
     const days = units.map((one) => ({ account: ACCOUNT, meters: { [METER.name]: one } }));

@@ -1,14 +1,24 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
-import { it } from "vitest";
-import { startPetsProcess } from "../../../src/cli/prove/processes.ts";
+import { it, vi } from "vitest";
+import {
+  type LogLine,
+  startGatewayProcess,
+  startPetsProcess,
+  startRedis,
+} from "../../../src/cli/prove/processes.ts";
+import { isAlive } from "../../support/is-alive.ts";
+import { eventually } from "../../support/poll.ts";
 import { openFolder } from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
 it("the pets of a proof end when they are told to, and need not be killed", async () => {
   const pets = await startPetsProcess([process.execPath, MAIN]);
+  const response = await fetch(`${pets.url}/v1/pets`);
+  assert.notDeepEqual(await response.json(), [], "the load asks for pets");
   const before = process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
   await pets.stop();
   assert.deepEqual([pets.process.exitCode, pets.process.signalCode], [0, null]);
@@ -35,5 +45,92 @@ it("the pets of a proof that do not start are told with the last 2,000 character
     await assert.rejects(startPetsProcess([process.execPath, program]), {
       message: `Cannot start the pets: ${told}`,
     });
+  }
+});
+
+/** Starts this program in place of the pets or of a gateway of a proof. */
+async function withProgram<T>(text: string, work: (self: [string, string]) => Promise<T>) {
+  await using folder = await openFolder();
+  const program = join(folder.path, "program.cjs");
+  await writeFile(program, text);
+  return await work([process.execPath, program]);
+}
+
+it("the pets of a proof that do not end when they are told to are killed five seconds later", async () => {
+  const deaf = `process.on("SIGTERM", () => {}); setInterval(() => {}, 1_000);
+    process.send({ listening: "http://127.0.0.1:1" });`;
+  const pets = await withProgram(deaf, startPetsProcess);
+  assert.equal(pets.url, "http://127.0.0.1:1");
+  const fromMs = performance.now();
+  await pets.stop();
+  assert.equal(pets.process.signalCode, "SIGKILL");
+  assert.ok(performance.now() - fromMs > 4_900);
+});
+
+it("the pets of a proof that cannot listen are told with their reason, and end", async () => {
+  const failing = `setInterval(() => {}, 1_000);
+    process.send({ failed: "no port, in process " + process.pid });`;
+  const error = await withProgram(failing, startPetsProcess).then(
+    () => assert.fail("they started"),
+    (reason: Error) => reason,
+  );
+  const [, pid] = /^Cannot start the pets: no port, in process (\d+)$/.exec(error.message) ?? [];
+  assert.ok(pid !== undefined, error.message);
+  assert.equal(isAlive(Number(pid)), false);
+});
+
+it("a gateway of a proof that ends before it serves and says nothing is told", async () => {
+  const started = withProgram("", (self) => startGatewayProcess(self, "x.yaml", () => {}));
+  await assert.rejects(started, { message: "Cannot start a gateway: it ended at once" });
+});
+
+it("a gateway of a proof is heard line by line, however its lines were cut, and known by its addresses", async () => {
+  const lines: LogLine[] = [];
+  const serving = { msg: "serving", urls: { proof: "http://p" }, admin: "http://a" };
+  const text = `const line = JSON.stringify(${JSON.stringify(serving)}) + "\\n";
+    process.stdout.write('{"msg":"first"}\\n' + line.slice(0, 20));
+    setTimeout(() => process.stdout.write(line.slice(20) + '{"msg":"last"}\\n'), 200);
+    setInterval(() => {}, 1_000);`;
+  const gateway = await withProgram(text, (self) => {
+    return startGatewayProcess(self, "x.yaml", (line) => lines.push(line));
+  });
+  assert.deepEqual([gateway.url, gateway.adminUrl], ["http://p", "http://a"]);
+  await eventually(() => assert.equal(lines.length, 3));
+  assert.deepEqual(
+    lines.map(({ msg }) => msg),
+    ["first", "serving", "last"],
+  );
+  await gateway.stop();
+});
+
+it("the Redis of a proof is reached on loopback alone, and saves nothing", async () => {
+  await using folder = await openFolder();
+  const redis = await startRedis(folder.path);
+  assert.ok(redis !== undefined);
+  const client = connect(Number(new URL(redis.url).port), "127.0.0.1");
+  let told = "";
+  client.setEncoding("utf8").on("data", (text: string) => {
+    told += text;
+  });
+  client.write("CONFIG GET bind\r\nCONFIG GET save\r\nCONFIG GET appendonly\r\nCONFIG GET dir\r\n");
+  await eventually(() => assert.ok(told.includes(folder.path)));
+  client.destroy();
+  await redis.stop();
+  const values = told.split("\r\n").filter((_, i) => i % 5 === 4);
+  assert.deepEqual(values, ["127.0.0.1", "", "no", folder.path]);
+});
+
+it("the Redis of a proof is none where none is installed, and one that does not start is told", async () => {
+  await using folder = await openFolder();
+  vi.stubEnv("PATH", folder.path);
+  try {
+    assert.equal(await startRedis(folder.path), undefined);
+    const program = join(folder.path, "redis-server");
+    await writeFile(program, "#!/bin/sh\necho no room >&2\nexit 1\n", { mode: 0o755 });
+    await assert.rejects(startRedis(folder.path), {
+      message: "Cannot start redis-server: no room",
+    });
+  } finally {
+    vi.unstubAllEnvs();
   }
 });

@@ -103,12 +103,22 @@ it("replies are delayed one after the other until the time is over, or the proof
   await using house = await openStore();
   const stopping = new AbortController();
   let pauses = 0;
-  const pause = async () => {
+  const delays: number[] = [];
+  const pause = async (ms: number) => {
+    delays.push(ms);
     pauses += 1;
     if (pauses === 3) stopping.abort();
   };
-  await delayAnswers(house.proxy, 60_000, { pause, signal: stopping.signal });
-  assert.equal(pauses, 3);
+  const proxy = { ...house.proxy, holdOne: (forMs: number) => void delays.push(forMs) };
+  await delayAnswers(proxy, 60_000, { pause, signal: stopping.signal });
+  // Several times what a call may take, and a pause after each in which the store is in time again.
+  assert.deepEqual(delays, [250, 400, 250, 400, 250, 400]);
   await delayAnswers(house.proxy, 0, { pause, signal: new AbortController().signal });
   assert.equal(pauses, 3);
+});
+
+it("a connection of a gateway ends where the store takes none", async () => {
+  const proxy = await startStoreProxy(1, false);
+  await once(connect(proxy.port, "127.0.0.1").resume(), "close");
+  await proxy.close();
 });

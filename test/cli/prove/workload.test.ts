@@ -11,6 +11,22 @@ import {
 
 const SETTINGS = { number: 1, gateways: 2, store: "redis://127.0.0.1:1", prefix: "p" };
 
+/** A hundred requests a second reach one of the two of each plan, and bring clients to the other. */
+const LIMITS = {
+  brisk: [
+    ["second", 10],
+    ["minute", 350],
+  ],
+  steady: [
+    ["minute", 20],
+    ["hour", 5_000],
+  ],
+  polite: [
+    ["second", 3],
+    ["hour", 100_000],
+  ],
+};
+
 /** The configuration of a gateway of a proof, and the operations of its description. */
 function written(fault: PlantedFault | undefined, gateways = 2) {
   const upstream = "http://127.0.0.1:2";
@@ -26,6 +42,7 @@ describe("a gateway of a proof", () => {
       const { day, meters, ...limits } = config.plans[name];
       const promised = windows.map(({ window, limit }) => [window, limit]);
       assert.deepEqual(limits, Object.fromEntries(promised), name);
+      assert.deepEqual(promised, LIMITS[name as keyof typeof LIMITS]);
       assert.ok(day > 1e8 && meters[METER.name].day > 1e8, "a day has room for all of it");
     }
     const costs = Object.entries(OPERATIONS).map(([name, { cost }]) => [name, cost]);
@@ -40,6 +57,8 @@ describe("a gateway of a proof", () => {
       [METER.name]: { hold, max, used: [`header ${field}`] },
     });
     assert.deepEqual([config.storePrefix, config.expectedGateways], ["p", 2]);
+    const ban = { strikes: 4, within: "10s", grace: "500ms", duration: "1s", factor: 1, max: "1s" };
+    assert.deepEqual(config.bans, ban, "one begins and ends within a proof");
     assert.deepEqual([config.history, config.storeTimeout], ["400d", undefined]);
   });
 
