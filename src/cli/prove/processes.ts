@@ -67,8 +67,6 @@ async function ready<T>(
   const late = sleep(START_MS_MAX, undefined, { ref: false }).then(() => {
     throw new Error(`Cannot start ${name}: it was not ready in ${START_MS_MAX / 1_000} s`);
   });
-  ended.catch(() => {});
-  late.catch(() => {});
   try {
     return await Promise.race([value, ended, late]);
   } catch (error) {
