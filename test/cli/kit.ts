@@ -20,6 +20,8 @@ export type RunVerbOptions = {
   readonly now?: () => number;
   /** The text in stdin. */
   readonly stdin?: string;
+  /** Called with each text for stderr. */
+  readonly onErr?: (text: string) => void;
   /** Somebody sits there and answers every question so, or each of several in order. */
   readonly answer?: string | readonly string[];
   /** Is told each question, and may do something before it is answered. */
@@ -38,6 +40,7 @@ export async function runVerb(
     stdin = "",
     answer,
     onQuestion = () => {},
+    onErr = () => {},
   }: RunVerbOptions = {},
 ): Promise<Said> {
   let out = "";
@@ -53,6 +56,7 @@ export async function runVerb(
     },
     err: (text: string) => {
       err += text;
+      onErr(text);
     },
     readIn: () => Promise.resolve(stdin),
     ask:

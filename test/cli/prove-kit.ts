@@ -11,6 +11,7 @@ export type Told = {
   store: string;
   admitted: number;
   refused: number;
+  forwarded: number;
   storeAwayMs: number;
   gatewaysKilled: number;
   failoverLost: number;
@@ -18,6 +19,7 @@ export type Told = {
   lateAnswers: number;
   broken: string[];
   examples: string[];
+  away: { fromMs: number; toMs: number }[];
 };
 
 /** Runs a proof to its end, in a process of its own. */

@@ -29,6 +29,7 @@ import {
 } from "./processes.ts";
 import type { CheckReport, TimeSpan } from "./promises.ts";
 import { delayAnswers, type StoreProxy, startStoreProxy } from "./store-proxy.ts";
+import { UncertainCharges } from "./uncertain-charges.ts";
 import { apiText, configText, OPERATIONS, PLANS, type PlantedFault } from "./workload.ts";
 
 export type ProveOptions = {
@@ -104,12 +105,9 @@ class Trial {
   readonly #meters = new MeterChecker();
   readonly #killLoss = new KillLoss();
   readonly #failoverLoss = new FailoverLoss<FailoverOutcome>();
-  /** Units that gateways reported in their logs as possibly charged twice. */
-  #uncertain = 0;
+  readonly #uncertain = new UncertainCharges();
   #redis: (ChildHandle & { url: string }) | undefined;
   #proxy: StoreProxy | undefined;
-  /** By account, from the logs of gateways. */
-  readonly #uncertainBy = new Map<string, number>();
 
   constructor(wanted: ProveOptions, folder: string, stops: (() => Promise<unknown>)[]) {
     this.#wanted = wanted;
@@ -151,7 +149,7 @@ class Trial {
       operations: new Map(Object.entries(OPERATIONS)),
       patient: new Set(patient.map(({ account }) => account)),
       ...{ gateways: count, isClockOurs: this.#wanted.redis === undefined },
-      uncertainOf: (account) => this.#uncertainBy.get(account) ?? 0,
+      uncertainOf: (account) => this.#uncertain.of(account),
     });
     const { storeAwayMs, killed, failover } = await this.#loadAll(judge, clients);
     tell("Comparing the charges with the store");
@@ -199,7 +197,7 @@ class Trial {
         ...{ prefix: this.#prefix, fault },
       });
       await writeFile(join(this.#folder, `api-${i}.json`), apiText({ fault }));
-      await writeFile(file, text, { mode: 0o600 });
+      await writeFile(file, text);
       files.push(file);
     }
     return files;
@@ -208,17 +206,8 @@ class Trial {
   /** `gateway` is its place among the gateways. */
   #hear(gateway: string, line: LogLine): void {
     this.#away.onLogLine(gateway, line);
-    this.#hearUncertain(line);
+    this.#uncertain.onLogLine(line);
     this.#meters.onLogLine(line);
-  }
-
-  /** The line names accounts as `proof:a_… 3, proof:a_… 1`. */
-  #hearUncertain({ msg, accounts }: LogLine): void {
-    if (msg !== "charges_uncertain") return;
-    for (const [, account = "", units] of String(accounts).matchAll(/proof:([^\s#]+) (\d+)/g)) {
-      this.#uncertain += Number(units);
-      this.#uncertainBy.set(account, (this.#uncertainBy.get(account) ?? 0) + Number(units));
-    }
   }
 
   /** Runs the load. During it, disturbs the store and a gateway. */
@@ -325,7 +314,7 @@ class Trial {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
     const accounts = clients.map(({ account }) => account);
     const waitMs = this.#waitMs;
-    const uncertain = () => this.#uncertain;
+    const uncertain = () => this.#uncertain.units;
     const killLostOf = (account: string) => this.#killLoss.unitsOf(account);
     return compareCharges({ adminUrl, accounts, judge, uncertain, killLostOf, waitMs });
   }

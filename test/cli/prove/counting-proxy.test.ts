@@ -79,9 +79,8 @@ describe("the proxy of a proof", () => {
     assert.deepEqual([house.proxy.seen().twice, house.proxy.usedBy("a_1")], [1, told]);
   });
 
-  it("answers nothing where the pets do not, and closes also with a connection that asks nothing", async () => {
+  it("closes also where a connection has asked for nothing", async () => {
     const proxy = await startCountingProxy("http://127.0.0.1:1", false);
-    await assert.rejects(fetch(`${proxy.origin}/v1/pets`));
     const silent = connect(Number(new URL(proxy.origin).port), "127.0.0.1").resume();
     await once(silent, "connect");
     await Promise.all([once(silent, "close"), proxy.close()]);

@@ -1,28 +1,71 @@
 import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import { runProof } from "../../../src/cli/prove/proof.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { startCluster } from "../../support/redis/redis-engines.ts";
-import { runVerb } from "../kit.ts";
-import { PROOF_MS_MAX, prove, proveHere, wasBusy } from "../prove-kit.ts";
+import { jsonOf, openFolder, runVerb } from "../kit.ts";
+import { PROOF_MS_MAX, proveHere, type Told, wasBusy } from "../prove-kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
 describe("prove", { timeout: PROOF_MS_MAX }, () => {
   it("finds every promise kept while the store stands still and a gateway is killed", async () => {
-    const { code, told } = await prove("--seconds", "5");
+    const doing: { text: string; atMs: number }[] = [];
+    const said = await runVerb(["prove", "--json", "--seconds", "5"], {
+      isErrTty: true,
+      onErr: (text) => void doing.push({ text: text.trim(), atMs: Date.now() }),
+    });
+    const told = jsonOf<Told>(said);
     const report = JSON.stringify(told, null, 1);
-    assert.deepEqual([code, told.broken], [0, []], report);
+    assert.deepEqual([said.status, told.broken], [0, []], report);
     assert.deepEqual([told.gateways, told.store, told.gatewaysKilled], [2, "redis", 1]);
-    assert.ok(told.lateAnswers > 0 && told.storeAwayMs > 500, report);
+    assert.ok(told.lateAnswers > 0 && told.forwarded > 100, report);
     assert.ok(wasBusy(told), report);
+    assert.equal(told.storeAwayMs, 1_000);
+    const phases = [
+      ["Starting Redis, pets and gateways", Number.NEGATIVE_INFINITY],
+      ["Loading", 0],
+      ["Delaying single answers of the store", 1_000],
+      ["Taking the store away", 2_000],
+      ["Killing a gateway", 4_000],
+      ["Comparing the charges with the store", 5_000],
+    ] as const;
+    const [, loading, , taken] = doing;
+    const fromMs = loading?.atMs ?? 0;
+    for (const [i, [text, afterMs]] of phases.entries()) {
+      const one = doing[i];
+      assert.equal(one?.text, text);
+      assert.ok(one.atMs - fromMs > afterMs - 50, `${text} ${one.atMs - fromMs} ms after`);
+    }
+    assert.equal(doing.length, phases.length);
+    const takenMs = taken?.atMs ?? 0;
+    const outage = told.away.find(
+      (one) => one.fromMs < takenMs + 500 && one.toMs >= takenMs + told.storeAwayMs - 50,
+    );
+    assert.ok(outage !== undefined, `taken at ${takenMs}: ${report}`);
+    const killed = told.away.find((one) => one.toMs - one.fromMs === 1_000);
+    assert.ok(killed !== undefined, "the last second of the gateway that was killed");
+  });
+
+  it("goes on until limits were reached, however short it is, and without Redis has one gateway", async () => {
+    vi.stubEnv("PATH", "/nowhere");
+    const told = await runProof({
+      ...{ gateways: 2, seconds: 0, redis: undefined, fault: "forward", tell: () => {} },
+      ...{ self: [process.execPath, MAIN], signal: new AbortController().signal },
+    }).finally(() => vi.unstubAllEnvs());
+    const report = JSON.stringify(told, null, 1);
+    assert.ok(told.admitted > 100 && told.refused > 100, report);
+    assert.ok(told.doubleForwards > 0 && told.doubleForwards < told.forwarded, report);
+    const { gateways, store, storeAwayMs, lateAnswers, gatewaysKilled } = told;
+    const untried = [storeAwayMs, lateAnswers, gatewaysKilled];
+    assert.deepEqual([gateways, store, ...untried], [1, "memory", 0, 0, 0]);
   });
 
   it.for([
     ["limit", "overLimit"],
     ["retry-after", "untrueHeaders"],
-    ["forward", "doubleForwards"],
     ["late", "chargesDoubled"],
     ["cost", "untrueHeaders"],
     ["history", "historyLost"],
@@ -42,6 +85,8 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
   });
 
   it("that is stopped early ends with an error, and tells of no promise", async () => {
+    await using folder = await openFolder();
+    vi.stubEnv("TMPDIR", folder.path);
     const stopping = new AbortController();
     const doing: string[] = [];
     const proof = runProof({
@@ -53,8 +98,12 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
       },
       signal: stopping.signal,
     });
-    await assert.rejects(proof, { message: "Stopped before the end" });
+    await assert
+      .rejects(proof, { message: "Stopped before the end" })
+      .finally(() => vi.unstubAllEnvs());
     assert.ok(!doing.includes("Comparing the charges with the store"), doing.join());
+    const left = process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap");
+    assert.deepEqual([await readdir(folder.path), left], [[], []]);
   });
 
   it("that is stopped together with what it started tells that it was stopped", async () => {
@@ -83,6 +132,9 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     const redis = await startRedis();
     try {
       const admin = await redis.client();
+      const late = await runVerb(["prove", "--redis", redis.url, "--break", "late"]);
+      const whyNot = "Cannot plant the fault late: it needs redis-server, and no --redis\n";
+      assert.deepEqual([late.status, late.err], [1, whyNot]);
       const says = async (why: string) => {
         const { status, err, out } = await runVerb(["prove", "--redis", redis.url]);
         assert.deepEqual([status, out], [1, ""]);
