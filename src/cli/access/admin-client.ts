@@ -218,8 +218,7 @@ function whyUnanswered(error: unknown): string {
 }
 
 function isTimeout(error: unknown): boolean {
-  const { name } = (error ?? {}) as { readonly name?: unknown };
-  return name === "TimeoutError" || name === "AbortError";
+  return (error as { readonly name?: unknown } | undefined)?.name === "AbortError";
 }
 
 /** Whether the gateway has no such path: an ID that holds a slash leads there. */

@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it, vi } from "vitest";
+import {
+  fetchAdmin,
+  fetchAdminText,
+  fetchAllPages,
+  gatewayRecordsIdentity,
+  LIST,
+  refreshGateway,
+} from "../../../src/cli/access/admin-client.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { freePort } from "../../support/redis/redis.ts";
+import { openAdmin, send } from "./admin-server.ts";
+
+const PATH = { path: "/api/x", members: ["known"] };
+
+async function answerOf(status: number, body: unknown, asked: object = {}) {
+  await using admin = await openAdmin((response) => send(response, status, body));
+  const answer = await fetchAdmin(admin.config, { ...PATH, ...asked });
+  return { answer, origin: admin.origin };
+}
+
+describe("a question to the admin listener", () => {
+  it("has its method, body and token, and keeps no connection", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, { known: 1 }));
+    const answer = await fetchAdmin(admin.config, { ...PATH, method: "POST", body: { ä: 1 } });
+    assert.deepEqual(answer, { ok: true, value: { known: 1 }, next: undefined });
+    const untold = { admin: { ...admin.config.admin, token: "" } };
+    await fetchAdmin(untold, PATH);
+    const [one, two] = admin.questions;
+    assert.deepEqual([one?.asked, one?.body], ["POST /api/x", '{"ä":1}']);
+    assert.deepEqual([two?.asked, two?.body], ["GET /api/x", ""]);
+    const { authorization, connection } = one?.headers ?? {};
+    assert.deepEqual([authorization, connection], [`Bearer ${"t".repeat(32)}`, "close"]);
+    assert.equal(two?.headers.authorization, undefined);
+  });
+
+  it("is wrong usage if it is answered 400, and an answer besides if its status is expected", async () => {
+    const wrong = await answerOf(400, { message: "No such window" });
+    assert.deepEqual(wrong.answer, { ok: false, message: "No such window", usage: true });
+    const made = await answerOf(201, { known: 2 }, { also: [201] });
+    assert.deepEqual([made.answer.ok, made.answer.ok && made.answer.value], [true, { known: 2 }]);
+    const conflict = await answerOf(409, { message: "Changed" });
+    assert.deepEqual(conflict.answer, { ok: false, message: "Changed", status: 409 });
+  });
+
+  it("about an ID that the gateway does not know is told without the gateway's words", async () => {
+    const message = 'Cannot find "a/b": no key or account has this ID';
+    for (const code of ["unknown_id", "not_found"]) {
+      const body = { code, message: "No such path" };
+      assert.deepEqual((await answerOf(404, body, { id: "a/b" })).answer, { ok: false, message });
+      const { answer } = await answerOf(404, body);
+      assert.deepEqual(answer, { ok: false, message: "No such path", status: 404 });
+    }
+  });
+
+  it("that is refused says at which place, and by which option that was named", async () => {
+    for (const status of [401, 403]) {
+      const { answer, origin } = await answerOf(status, { message: "Refused" });
+      const message = `Refused (admin.listen, ${origin})`;
+      assert.deepEqual(answer, { ok: false, message, status });
+    }
+    await using admin = await openAdmin((response) => send(response, 500, 7));
+    const answer = await fetchAdmin({ admin: undefined }, { ...PATH, origin: admin.origin });
+    const message = `The gateway at ${admin.origin} (--admin) answers 500`;
+    assert.deepEqual(answer, { ok: false, message, status: 500 });
+  });
+
+  it("says why nothing else can answer it", async () => {
+    const only = "only it knows";
+    const reasonOf = async (port: number) => {
+      const listen = { host: "127.0.0.1", port };
+      const answer = await fetchAdmin(
+        { admin: port < 0 ? undefined : { listen, token: "", hosts: [] } },
+        { ...PATH, only },
+      );
+      return answer.ok ? undefined : answer.message;
+    };
+    const cannot = "Cannot ask the gateway";
+    assert.equal(await reasonOf(-1), `${cannot}, and ${only}: admin is off, set admin.listen`);
+    const anyPort = "admin.listen has port 0, name one";
+    assert.equal(await reasonOf(0), `${cannot}, and ${only}: ${anyPort}`);
+    const port = await freePort();
+    const where = `at http://127.0.0.1:${port} (admin.listen), and ${only}`;
+    assert.equal(await reasonOf(port), `${cannot} ${where}: nothing listens there. Is it running?`);
+  });
+
+  it("has an answer whose letters were cut, and none if it breaks off", async () => {
+    await using admin = await openAdmin((response, { asked }) => {
+      const bytes = Buffer.from('{"known":"é"}');
+      response.write(bytes.subarray(0, 11));
+      setTimeout(() => {
+        if (asked === "GET /api/x") response.end(bytes.subarray(11));
+        else response.destroy();
+      }, 100);
+    });
+    const answer = await fetchAdmin(admin.config, PATH);
+    assert.deepEqual(answer.ok && answer.value, { known: "é" });
+    const broken = await fetchAdmin(admin.config, { ...PATH, path: "/api/y" });
+    assert.match(broken.ok ? "" : broken.message, /\(admin\.listen\): aborted\. Is it running\?$/);
+  });
+
+  it("for a list has all pages, or the reason of the first that failed", async () => {
+    await using admin = await openAdmin((response, { asked }) => {
+      const page = asked.slice("GET /api/".length);
+      if (page === "gone") return send(response, 410, { message: "Gone" });
+      const next = page === "a" ? "b" : page === "x" ? "gone" : undefined;
+      send(response, 200, [page], next && `</api/${next}>; rel="next"`);
+    });
+    const config = admin.config as unknown as Config;
+    const all = await fetchAllPages(config, { path: "/api/a" });
+    assert.deepEqual(all, { ok: true, value: ["a", "b"] });
+    const failed = await fetchAllPages(config, { path: "/api/x" });
+    assert.equal(failed.ok ? "" : failed.message, "Gone");
+    const told = await fetchAdminText(config, "/api/a");
+    assert.deepEqual(told, { ok: true, value: '["a"]' });
+  });
+});
+
+describe("a gateway that is silent", () => {
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
+  const waits: number[] = [];
+  /** What is waited for is noted, and given up a tenth of a second later. */
+  const hurry = () => {
+    waits.length = 0;
+    vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+      waits.push(ms);
+      return timeout(100);
+    });
+  };
+  afterEach(() => void vi.restoreAllMocks());
+
+  it("is waited for 10 s, and 5 s to compare records, and then told", async () => {
+    hurry();
+    await using admin = await openAdmin((response, { asked }) => {
+      // Some of an answer is no answer either.
+      if (asked === "GET /api/y") response.write("{");
+    });
+    for (const path of ["/api/x", "/api/y"]) {
+      const answer = await fetchAdmin(admin.config, { path, members: LIST });
+      const message = `Cannot ask the gateway at ${admin.origin} (admin.listen): it does not answer. Is it running?`;
+      assert.deepEqual(answer, { ok: false, message });
+    }
+    await fetchAdmin(admin.config, { ...PATH, withinMs: 2_000 });
+    assert.equal(await refreshGateway(admin.config), false, "it reads the change by itself");
+    assert.equal(await gatewayRecordsIdentity(admin.config), undefined);
+    assert.deepEqual(waits, [10_000, 10_000, 2_000, 10_000, 5_000]);
+    const [refresh, records] = admin.questions.slice(-2);
+    assert.deepEqual(
+      [refresh?.asked, records?.asked],
+      ["POST /api/keys/refresh", "GET /api/records"],
+    );
+  });
+});
+
+describe("the records of a gateway", () => {
+  it("are known by their place, and by an id where it has one", async () => {
+    for (const [body, status, known] of [
+      [{ id: "r1", place: "p" }, 200, { id: "r1", place: "p" }],
+      [{ id: null, place: "p" }, 200, { id: null, place: "p" }],
+      [{ id: 7, place: "p" }, 200, { id: null, place: "p" }],
+      [{ id: "r1" }, 200, undefined],
+      [{ id: "r1", place: "p" }, 401, undefined],
+      [7, 200, undefined],
+    ] as const) {
+      await using admin = await openAdmin((response) => send(response, status, body));
+      assert.deepEqual(await gatewayRecordsIdentity(admin.config), known, JSON.stringify(body));
+    }
+    assert.equal(await gatewayRecordsIdentity({ admin: undefined }), undefined);
+  });
+
+  it("are read again where it says so, and where none listens", async () => {
+    for (const [status, isRead] of [
+      [200, true],
+      [404, false],
+      [401, false],
+    ] as const) {
+      await using admin = await openAdmin((response) => send(response, status, {}));
+      assert.equal(await refreshGateway(admin.config), isRead, `${status}`);
+    }
+    const listen = { host: "127.0.0.1", port: await freePort() };
+    assert.equal(await refreshGateway({ admin: { listen, token: "", hosts: [] } }), true);
+  });
+});

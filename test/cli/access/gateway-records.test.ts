@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { openGatewayRecords } from "../../../src/cli/access/gateway-records.ts";
+import type { Config } from "../../../src/config/config.ts";
+import type { Records } from "../../../src/core/keys/records.ts";
+import { openAdmin, send } from "./admin-server.ts";
+
+/** A gateway without records, and what answers changes of them. */
+async function openRecords(statuses: readonly number[]) {
+  const left = [...statuses];
+  const admin = await openAdmin((response, { asked }) => {
+    if (asked === "GET /api/keys/export") return void response.end("");
+    if (asked === "GET /api/records") return send(response, 200, { id: null, place: "there" });
+    const status = left.shift() ?? 500;
+    send(response, status, status === 200 ? { changed: 1 } : { message: `Told ${status}` });
+  });
+  const records = await openGatewayRecords(admin.config as unknown as Config, Date.now);
+  return { admin, records };
+}
+
+const ADDED = { id: "acme", environment: "production", plan: "free", limits: [], meta: {} };
+const add = (before: Records) => ({
+  records: { ...before, accounts: [{ ...ADDED, createdMs: 0 }] },
+  result: "done",
+});
+
+it("a change of records at a gateway is made again with what another writer left, and told once", async () => {
+  const { admin, records } = await openRecords([409, 409, 200]);
+  await using _ = admin;
+  let told = 0;
+  records.onChange(() => {
+    told += 1;
+  });
+  assert.equal(await records.change(add), "done");
+  assert.deepEqual([told, records.records().accounts.length], [1, 1]);
+  const asked = admin.questions.map((one) => one.asked);
+  const again = ["PATCH /api/records", "GET /api/keys/export"];
+  assert.deepEqual(asked, ["GET /api/keys/export", ...again, ...again, "PATCH /api/records"]);
+});
+
+it("a change of records at a gateway that has another reason is not made again, and none is not sent", async () => {
+  const { admin, records } = await openRecords([500]);
+  await using _ = admin;
+  const unchanged = await records.change((before) => ({ records: before, result: "same" }));
+  assert.deepEqual([unchanged, admin.questions.length], ["same", 1]);
+  await assert.rejects(records.change(add), { message: "Told 500" });
+  assert.deepEqual([admin.questions.length, records.records().accounts], [2, []]);
+  assert.deepEqual(await records.identity(), { id: undefined, place: "there" });
+});

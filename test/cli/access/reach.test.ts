@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { reachGateway } from "../../../src/cli/access/reach.ts";
+import { readKeyFromStdin } from "../../../src/cli/access/with-keys.ts";
+import type { Terminal } from "../../../src/cli/framework/terminal.ts";
+import type { Invocation } from "../../../src/cli/framework/verb.ts";
+import { openAdmin, send } from "./admin-server.ts";
+
+function callOf(options: Readonly<Record<string, string>>, ...args: string[]): Invocation {
+  return {
+    ...{ args, words: args, flag: () => false, text: (name) => options[name] },
+    texts: (name) => [options[name] ?? []].flat(),
+  };
+}
+
+function terminalOf(stdin = "") {
+  let err = "";
+  const terminal = {
+    ...{ env: { TOLLGATE_ADMIN_TOKEN: "secret" }, readIn: async () => stdin },
+    err: (text: string) => {
+      err += text;
+    },
+  } as unknown as Terminal;
+  return { terminal, err: () => err };
+}
+
+const PRODUCTION = { listen: "127.0.0.1:1", keyTag: "live", upstreams: ["http://127.0.0.1:1"] };
+const RUNNING = {
+  environments: { production: PRODUCTION },
+  plans: { free: { minute: 60, meters: { tokens: { minute: 5 } } } },
+  hash: "x",
+};
+
+describe("a gateway that --admin names", () => {
+  it("is asked once for what it runs with, also at an address of IPv6, and for everything else", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, RUNNING), "::1");
+    const call = callOf({ admin: admin.origin });
+    const { terminal, err } = terminalOf();
+    const reached = await reachGateway(call, terminal);
+    assert.ok(typeof reached !== "number", err());
+    assert.equal(await reachGateway(call, terminal), reached);
+    assert.deepEqual(
+      admin.questions.map(({ asked, headers }) => [asked, headers.authorization]),
+      [["GET /api/config", "Bearer secret"]],
+    );
+    const { config, asksGateway, isRemote, meters } = reached;
+    const listen = { host: "::1", port: admin.port };
+    assert.deepEqual(config.admin, { listen, token: "secret", hosts: [] });
+    assert.deepEqual([...config.plans.keys()], ["free"]);
+    assert.deepEqual([asksGateway, isRemote, meters], [true, true, ["tokens"]]);
+  });
+
+  it("and cannot be used is told with its reason, and the token where that is the reason", async () => {
+    for (const [status, body, told] of [
+      [401, { message: "No" }, "No (--admin, AT). Set TOLLGATE_ADMIN_TOKEN to its token"],
+      [403, { message: "No" }, "No (--admin, AT)"],
+      [
+        200,
+        { ...RUNNING, plans: 7 },
+        "Cannot use the configuration of the gateway at AT: it is of another version",
+      ],
+    ] as const) {
+      await using admin = await openAdmin((response) => send(response, status, body));
+      const { terminal, err } = terminalOf();
+      assert.equal(await reachGateway(callOf({ admin: admin.origin }), terminal), 1);
+      assert.equal(err(), `${told.replace("AT", admin.origin)}\n`);
+    }
+  });
+});
+
+describe("a key that stdin has", () => {
+  it("is one line of 8 to 512 visible characters", async () => {
+    for (const [length, isKey] of [
+      [7, false],
+      [8, true],
+      [512, true],
+      [513, false],
+    ] as const) {
+      const key = "k".repeat(length);
+      const { terminal, err } = terminalOf(` ${key}\n`);
+      assert.equal(await readKeyFromStdin(callOf({}, "-"), terminal), isKey ? key : undefined);
+      const told = "Expected one key in stdin, on a line of its own\n";
+      assert.equal(err(), isKey ? "" : told);
+    }
+    const { terminal, err } = terminalOf("two-lines\nof-two-keys\n");
+    assert.equal(await readKeyFromStdin(callOf({}, "-"), terminal), undefined);
+    assert.equal(await readKeyFromStdin(callOf({}, "x".repeat(20)), terminal), undefined);
+    const [, second] = err().split("\n");
+    assert.equal(second, 'Expected "-": the key itself is read from stdin');
+  });
+});
