@@ -6,6 +6,7 @@ import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import { openAdmin, send } from "./admin-server.ts";
 
 const CREATE = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
 
@@ -52,6 +53,22 @@ describe("a command whose key records are not those of the running gateway", () 
     await using gateway = startTollgate(["start", "--config", file]);
     await gateway.line(({ msg }) => msg === "serving");
     assert.equal((await runVerb([...CREATE, "--config", file])).status, 0);
+  });
+
+  it("goes by the place where the gateway has no id of its records yet", async () => {
+    await using folder = await openFolder();
+    const place = join(folder.path, "keys.json");
+    for (const [told, status] of [
+      [place, 0],
+      [`${place}x`, 1],
+    ] as const) {
+      await using admin = await openAdmin((response) => {
+        send(response, 200, { id: null, place: told });
+      });
+      const file = await writeConfig(folder, { admin: admin.port, keys: place });
+      const { err, ...said } = await runVerb([...CREATE, "--config", file]);
+      assert.equal(said.status, status, err);
+    }
   });
 
   it("notices another prefix in the same Redis", async () => {
