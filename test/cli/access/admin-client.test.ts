@@ -120,7 +120,7 @@ describe("a question to the admin listener", () => {
 describe("a gateway that is silent", () => {
   const timeout = AbortSignal.timeout.bind(AbortSignal);
   const waits: number[] = [];
-  /** What is waited for is noted, and given up a tenth of a second later. */
+  /** Each wait is noted, and given up a tenth of a second later. */
   const hurry = () => {
     waits.length = 0;
     vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
