@@ -156,7 +156,8 @@ describe("the load of a proof", () => {
     await eventually(() => assert.ok(house.polite.length > 5));
     assert.deepEqual(house.denied, []);
     const tookMs = (house.polite[5]?.atMs ?? 0) - (house.polite[0]?.atMs ?? 0);
-    assert.ok(tookMs >= 40, `four pauses took ${tookMs} ms`);
+    // It is admitted at once after its wait, and pauses three times in all; a timer may be a millisecond early.
+    assert.ok(tookMs >= 33, `three pauses took ${tookMs} ms`);
     const operations = new Set(house.of(POLITE).map(({ operation }) => operation));
     assert.deepEqual([...operations], ["pets"], "a refusal of an operation is none of the plan");
     const heedless = new Set(house.of(HEEDLESS).map(({ operation }) => operation));
