@@ -304,7 +304,7 @@ describe("a store whose greeting fails", () => {
     assert.deepEqual(await store.charge(account("a"), perDay(1)), { unavailable: true });
     const { ok, why } = store.health();
     assert.equal(ok, false);
-    assert.match(String(why), /without any password/);
+    assert.match(String(why), /its default user has no password/);
     assert.ok(!String(why).includes(PASSWORD));
   });
 });
