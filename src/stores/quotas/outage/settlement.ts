@@ -45,8 +45,8 @@ export class DebtSettlement {
   readonly #options: SettlementOptions;
   readonly #unanswered = new Set<Promise<void>>();
   #settling: Promise<number> | undefined;
-  /** Debts that were taken to be charged, while the store has not answered. */
-  #underWay: readonly AccountDebt[] = [];
+  /** By account: debts that were taken to be charged, while the store has not answered. */
+  readonly #underWay = new Map<string, AccountDebt>();
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -58,17 +58,13 @@ export class DebtSettlement {
 
   /** The units that are owed until the store answers the call that charges them. */
   get unitsUnderWay(): number {
-    return this.#underWay.reduce((sum, debt) => sum + debtUnits(debt), 0);
+    return [...this.#underWay.values()].reduce((sum, debt) => sum + debtUnits(debt), 0);
   }
 
   /** Whether units that a call charges now are owed to a window that the debt is about. */
   owesTo({ name, windows }: AccountDebt): boolean {
-    return this.#underWay.some((owed) => {
-      if (accountId(owed.name) !== accountId(name)) return false;
-      return owed.windows.some(
-        (one) => one.units > 0 && windows.some((each) => isSameWindow(one, each)),
-      );
-    });
+    const owed = this.#underWay.get(accountId(name))?.windows ?? [];
+    return owed.some((one) => one.units > 0 && windows.some((each) => isSameWindow(one, each)));
   }
 
   /**
@@ -104,16 +100,18 @@ export class DebtSettlement {
     while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
     const { debts } = this.#options;
     const owed = debts.take();
-    for (let i = 0; i < owed.length; i += CALL_ACCOUNTS_MAX) {
-      this.#underWay = owed.slice(i);
-      try {
-        await this.#charge(owed.slice(i, i + CALL_ACCOUNTS_MAX), giveUpMs);
-      } catch (error) {
-        debts.restore(owed.slice(i + CALL_ACCOUNTS_MAX));
-        throw error;
-      } finally {
-        this.#underWay = [];
+    for (const debt of owed) this.#underWay.set(accountId(debt.name), debt);
+    let at = 0;
+    try {
+      while (at < owed.length) {
+        const batch = owed.slice(at, at + CALL_ACCOUNTS_MAX);
+        at += batch.length;
+        await this.#charge(batch, giveUpMs);
+        for (const { name } of batch) this.#underWay.delete(accountId(name));
       }
+    } finally {
+      this.#underWay.clear();
+      debts.restore(owed.slice(at));
     }
     return owed.length;
   }
