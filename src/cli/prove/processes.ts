@@ -5,6 +5,8 @@ import type { PetsMessage } from "../../server/process/process-context.ts";
 
 const START_MS_MAX = 60_000;
 const STOP_MS_MAX = 5_000;
+/** How long what a process said last is waited for. What it started may hold its stderr for longer. */
+const LAST_WORDS_MS_MAX = 1_000;
 
 /** A process that was started here and must be stopped here. */
 export type ChildHandle = {
@@ -20,7 +22,7 @@ function start(
     onOut,
     channel = false,
   }: { readonly onOut?: (text: string) => void; readonly channel?: boolean },
-): ChildHandle & { readonly said: () => string } {
+): ChildHandle & { readonly said: () => string; readonly closed: Promise<void> } {
   const out = onOut === undefined ? "ignore" : "pipe";
   const stdio = channel
     ? (["ignore", out, "pipe", "ipc"] as const)
@@ -38,9 +40,11 @@ function start(
       resolve();
     });
   });
+  const closed = new Promise<void>((resolve) => {
+    child.once("close", () => resolve());
+  });
   return {
-    process: child,
-    gone,
+    ...{ process: child, gone, closed },
     said: () => said.trim(),
     stop: async () => {
       // A stopped process handles no other signal before it continues.
@@ -61,7 +65,8 @@ async function ready<T>(
   child: ReturnType<typeof start>,
   value: Promise<T>,
 ): Promise<T> {
-  const ended = child.gone.then(() => {
+  const ended = child.gone.then(async () => {
+    await Promise.race([child.closed, sleep(LAST_WORDS_MS_MAX, undefined, { ref: false })]);
     throw new Error(`Cannot start ${name}: ${child.said() || "it ended at once"}`);
   });
   const late = sleep(START_MS_MAX, undefined, { ref: false }).then(() => {

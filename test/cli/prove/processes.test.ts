@@ -126,9 +126,9 @@ it("the Redis of a proof is none where none is installed, and one that does not 
   try {
     assert.equal(await startRedis(folder.path), undefined);
     const program = join(folder.path, "redis-server");
-    await writeFile(program, "#!/bin/sh\necho no room >&2\n/bin/sleep 0.5\nexit 1\n", {
-      mode: 0o755,
-    });
+    // Its reason may be read only after its end.
+    const script = "#!/bin/sh\n(/bin/sleep 0.2; echo no room >&2) &\nexit 1\n";
+    await writeFile(program, script, { mode: 0o755 });
     await assert.rejects(startRedis(folder.path), {
       message: "Cannot start redis-server: no room",
     });
