@@ -189,8 +189,9 @@ export function assertUnharmed(t: TestContext, name: string, run: Run): void {
   );
   const least = perSecond / 4;
   assert.ok(before.length > least && during.length > least, `${before.length}, ${during.length}`);
+  // One that waits twice for the store, which is away, is held up by the machine as often.
   const waited = beyond(all, 1);
-  assert.ok(waited <= BECAUSE_MS, `one took ${waited} ms more than beside it`);
+  assert.ok(waited <= BECAUSE_MS + most, `one took ${waited} ms more than beside it`);
   assert.ok(backMs <= BACK_MS + most, `shared counting ${backMs} ms after Redis answered`);
   const [firstMs = 0] = during.map(({ atMs }) => atMs);
   const settled = during.filter(({ atMs }) => atMs > firstMs + 400);
