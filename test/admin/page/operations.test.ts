@@ -123,7 +123,9 @@ describe("a dialog", () => {
     await page.evaluate("document.querySelector('.heading').remove()");
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    assert.equal(await page.evaluate("document.activeElement.id"), "main");
+    await eventually(async () => {
+      assert.equal(await page.evaluate("document.activeElement.id"), "main");
+    });
   });
 
   it("tells every reason for which a reload was refused", async () => {

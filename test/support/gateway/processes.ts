@@ -150,13 +150,14 @@ function watch(child: ChildProcess): Watched {
     return [...found];
   };
   const soFar = () => `\n--- stdout\n${stdout}\n--- stderr\n${stderr}`;
+  const look = lookerAt(exited);
   return {
     stdout: () => stdout,
     stderr: () => stderr,
     lines,
     line: (fits, withinMs = 120_000) => {
       const find = () => lines().find(fits) ?? fail(`no such line yet${soFar()}`);
-      return eventually(find, { withinMs });
+      return look(find, withinMs);
     },
     says: async (text, withinMs = 120_000) => {
       const find = () => {
@@ -164,11 +165,35 @@ function watch(child: ChildProcess): Watched {
         const found = typeof text === "string" ? said.includes(text) : text.test(said);
         if (!found) fail(`it has not said ${text}${soFar()}`);
       };
-      await eventually(find, { withinMs });
+      await look(find, withinMs);
     },
     exited,
   };
 }
+
+/** Looks until what is looked for is found. A process that has ended says nothing more. */
+function lookerAt(exited: Promise<unknown>) {
+  let hasEnded = false;
+  const onEnd = () => {
+    hasEnded = true;
+  };
+  void exited.then(onEnd, onEnd);
+  return async <T>(find: () => T, withinMs: number): Promise<T> => {
+    const look = () => {
+      const isLast = hasEnded;
+      try {
+        return { value: find() };
+      } catch (error) {
+        if (!isLast) throw error;
+        return { error };
+      }
+    };
+    const found = await eventually(look, { withinMs });
+    if ("error" in found) throw found.error;
+    return found.value;
+  };
+}
+
 function fail(message: string): never {
   throw new Error(message);
 }

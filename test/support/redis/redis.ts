@@ -48,13 +48,19 @@ process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
+/** Below those that the system gives to connections on their way out. */
+const PORTS = { from: 10_000, to: 32_000 };
+let nextPort = randomInt(PORTS.from, PORTS.to);
+
 /**
- * A port that nothing listens on now, below those that the system gives to connections on their way
- * out: beside other tests one of these would be taken before a server listens on it.
+ * A port that nothing listens on now. Each process of tests takes one after the other from a place of
+ * its own: of ports drawn by chance two tests would get the same one in one run of four, before
+ * either's server listens on it.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(10_000, 32_000);
+    const port = nextPort;
+    nextPort = port + 1 < PORTS.to ? port + 1 : PORTS.from;
     if (await isFree(port)) return port;
   }
 }
