@@ -191,12 +191,14 @@ describe("a debt", () => {
     await proxy.listen();
   });
 
-  it("of more accounts than fit in a call is kept whole when the first call fails", async () => {
+  it("of more accounts than fit in a call is kept whole when the first call fails, and is owed until its own call is answered", async () => {
     let fails = true;
+    const owed = new Set<number>();
     const failing = (shared: QuotaClient): QuotaClient => ({
       ...shared,
       runOn: async (...call) => {
         if (fails) throw new StoreFailure("LOADING", "it is loading its data", "no");
+        owed.add(house.store.charges().owedUnits);
         return shared.runOn(...call);
       },
     });
@@ -206,8 +208,11 @@ describe("a debt", () => {
     for (const id of ids) assert.equal(await admit(house.store, 1, DAY, id), 1);
     await proxy.listen();
     await sleep(1_200);
+    assert.equal(house.store.charges().owedUnits, 600, "not twice");
     fails = false;
     await eventually(() => house.gate.health().ok);
+    assert.ok(owed.has(600) && [...owed].some((units) => units > 0 && units < 600), `${[...owed]}`);
+    assert.equal(house.store.charges().owedUnits, 0);
     for (const id of ids) assert.deepEqual(await counted(redis, id), { d: 1 }, id);
   });
 });
