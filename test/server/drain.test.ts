@@ -40,19 +40,31 @@ test("a request within the longest drain of another environment is answered, not
   );
 });
 
-test("a request that the end of the drain cuts is told so in its line, and is not blamed on its client", async () => {
-  await using backend = await startTestUpstream((_seen, response) => {
+/** A backend whose answers begin, and do not end. */
+function startEndlessUpstream() {
+  return startTestUpstream((_seen, response) => {
     response.writeHead(200, { "Content-Type": "text/plain" }).write("begun");
   });
+}
+
+/** A gateway that drains for a tenth of a second. */
+function spawnDrainingSoon(origin: string) {
   const environment = {
     listen: "127.0.0.1:0",
     basePath: "/v1",
     keyTag: "live",
-    upstreams: [backend.origin],
+    upstreams: [origin],
     limits: { drain: "100ms" },
   };
-  const config = { environments: { production: environment } };
-  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  return spawnGateway({
+    upstreams: [origin],
+    config: { environments: { production: environment } },
+  });
+}
+
+test("a request that the end of the drain cuts is told so in its line, and is not blamed on its client", async () => {
+  await using backend = await startEndlessUpstream();
+  await using served = await spawnDrainingSoon(backend.origin);
   const asked = sendRequest(served.port, { key: KEY }).catch(() => "cut");
   await eventually(() => assert.equal(backend.seen.length, 1));
   served.running.child.kill("SIGTERM");
@@ -65,18 +77,8 @@ test("a request that the end of the drain cuts is told so in its line, and is no
 });
 
 test("an answer that the end of the drain cuts never looks complete to an HTTP/1.0 client", async () => {
-  await using backend = await startTestUpstream((_seen, response) => {
-    response.writeHead(200, { "Content-Type": "text/plain" }).write("begun");
-  });
-  const environment = {
-    listen: "127.0.0.1:0",
-    basePath: "/v1",
-    keyTag: "live",
-    upstreams: [backend.origin],
-    limits: { drain: "100ms" },
-  };
-  const config = { environments: { production: environment } };
-  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  await using backend = await startEndlessUpstream();
+  await using served = await spawnDrainingSoon(backend.origin);
   await using client = await openClient(served.port);
   const failed = once(client.socket, "error");
   const ended = once(client.socket, "end").then(() => ["a plain end is the end of the body"]);
