@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { eventually } from "../support/poll.ts";
@@ -46,4 +48,47 @@ describe("2.1 AOF/RDB restart: Redis that is killed and restarted", () => {
       await server.close();
     }
   });
+
+  it("tells what it lost also of an account that has late charges, and nothing where it kept all", async () => {
+    const server = await startRedis();
+    const admin = await server.client();
+    try {
+      await using house = await openRedisHouse(server);
+      const { key, account } = await house.issue();
+      const lost = () => house.said.filter(({ msg }) => msg === "counter_regression");
+      const chargeFiveLate = async () => {
+        await eventually(async () => assert.equal((await isReady(house)).status, 503));
+        for (let i = 0; i < 5; i++) await askTimed(house, key);
+        await server.restart();
+        await readyWithin(house, 3_000);
+      };
+      for (let i = 0; i < 20; i++) await askTimed(house, key);
+      await admin.save();
+      await server.kill();
+      await chargeFiveLate();
+      await eventually(async () => assert.equal(await dayUsed(house, account), 25));
+      await sleep(RESET_HEARD_MS + 200);
+      assert.deepEqual(lost(), []);
+      await server.kill();
+      await rm(join(server.dir, "dump.rdb"));
+      await chargeFiveLate();
+      await eventually(() =>
+        assert.deepEqual(
+          lost().map(({ level, account, window, used, was }) => [
+            level,
+            account,
+            window,
+            used,
+            was,
+          ]),
+          [["error", account, "day", 0, 25]],
+        ),
+      );
+    } finally {
+      await server.close();
+    }
+  });
 });
+
+/** For so long a lower count may be that of a reset. */
+const RESET_HEARD_MS = 1_000;

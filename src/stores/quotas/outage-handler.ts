@@ -1,6 +1,6 @@
 import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Holds, MeterChange, MeterUse } from "../../core/quota/meters.ts";
-import type { Limit } from "../../core/quota/windows.ts";
+import type { Limit, WindowName } from "../../core/quota/windows.ts";
 import type { StoreFailure } from "../redis/store-failure.ts";
 import type { AccountRef } from "./account-ref.ts";
 import type {
@@ -33,6 +33,13 @@ export type WindowTotal = {
   readonly used: number;
 };
 
+/** A window counts `used`, although it is the window that counted `was` before. */
+export type LostCount = {
+  readonly window: WindowName;
+  readonly used: number;
+  readonly was: number;
+};
+
 /** Called about counts and bans that change after their requests were answered. */
 export type CountCorrections = {
   /** Called with a ban that a late decision made and that no request was told. */
@@ -41,6 +48,8 @@ export type CountCorrections = {
   readonly onLowered: (name: AccountRef, totals: readonly WindowTotal[], nowMs: number) => void;
   /** Called when a window's count has risen by units that stay and that no event has reported. */
   readonly onCounted: (usage: LateUsage) => void;
+  /** Called with a count that the store had lost when late charges were added to it. */
+  readonly onCountLost: (name: AccountRef, lost: LostCount) => void;
   /** Called with units that stay on a closed day, although their requests were not admitted. */
   readonly onDayClosed: (name: AccountRef, units: number) => void;
   /** Called with what requests used of a meter, beyond their holds or less, and no count has. */

@@ -3,13 +3,12 @@ import type { NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { StoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
-import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import type { LostCount, OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import {
   type CachedDecision,
   cacheDecision,
   findLostCount,
-  type LostCount,
   type RoundTrip,
 } from "./cached-decision.ts";
 import {

@@ -8,12 +8,11 @@ import {
   fitsLimit,
   type Limit,
   mayStrike,
-  type WindowName,
   windowEnd,
   windowStart,
 } from "../../../core/quota/windows.ts";
 import type { StoreClock } from "../../redis/store-clock.ts";
-import type { WindowTotal } from "../outage-handler.ts";
+import type { LostCount, WindowTotal } from "../outage-handler.ts";
 import { sameLimits } from "./mergeable.ts";
 import { stillTold, type ToldWindows } from "./told-windows.ts";
 
@@ -239,12 +238,6 @@ const NO_REFUSAL: RefusalDetails = {
   isStrikePending: false,
   unreportedBan: undefined,
   told: undefined,
-};
-
-export type LostCount = {
-  readonly window: WindowName;
-  readonly used: number;
-  readonly was: number;
 };
 
 /**

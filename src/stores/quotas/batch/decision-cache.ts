@@ -1,9 +1,9 @@
 import { AgingMap } from "../../../base/aging-map.ts";
 import type { Ban, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import type { Limit } from "../../../core/quota/windows.ts";
+import { counterWindow, type Limit } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
-import type { WindowTotal } from "../outage-handler.ts";
+import type { LostCount, WindowTotal } from "../outage-handler.ts";
 import type { ChargeResult } from "../quota-store.ts";
 import {
   type CachedDecision,
@@ -128,6 +128,21 @@ export class DecisionCache {
     if (counts.length === 0 || (known !== undefined && known.trip.nowMs > nowMs)) return;
     const era = known?.era ?? this.#era;
     this.#mapOf(id).set(id, { ...withCounts(known, counts, nowMs), era });
+  }
+
+  /**
+   * The loss that a count shows, which the store reported at `nowMs` of its clock; undefined if it
+   * shows none.
+   */
+  lostOf(
+    name: AccountRef,
+    { counter, startMs, used }: WindowTotal,
+    nowMs: number,
+  ): LostCount | undefined {
+    const known = this.get(accountId(name));
+    if (known === undefined || known.trip.nowMs >= nowMs) return undefined;
+    const was = countIn(known, counter, startMs);
+    return used < was ? { window: counterWindow(counter), used, was } : undefined;
   }
 
   /** Keeps a ban that a late decision made at `nowMs` of the store's clock. */

@@ -29,7 +29,7 @@ import type { CountedUsage, Debts } from "./debts.ts";
 export type SettlementOptions = CountCorrections & {
   readonly shared: QuotaClient;
   readonly debts: Debts;
-  readonly answers: Pick<DecisionCache, "learnCounts">;
+  readonly answers: Pick<DecisionCache, "learnCounts" | "lostOf">;
   /** Called with units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
@@ -167,7 +167,8 @@ export class DebtSettlement {
 
   /** Reports the counts that the charge brought. */
   #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateCharged): void {
-    const { shared, answers, onLowered, onCounted, onDayClosed, onSettlementLost } = this.#options;
+    const { shared, answers, onLowered, onCounted, onCountLost, onDayClosed, onSettlementLost } =
+      this.#options;
     for (const [i, debt] of batch.entries()) {
       const { lostOfDay, windows } = accounts[i] as ChargedAccount;
       const totals: WindowTotal[] = [];
@@ -178,6 +179,9 @@ export class DebtSettlement {
         const { counter, startMs, endMs } = owed;
         const { used, loweredFrom, hasRefused } = charged;
         totals.push({ counter, startMs, endMs, used });
+        const before = { counter, startMs, used: used - owed.units };
+        const lost = loweredFrom > 0 ? undefined : answers.lostOf(debt.name, before, nowMs);
+        if (lost !== undefined) onCountLost(debt.name, lost);
         isLowered ||= owed.units < 0 && hasRefused;
         for (const usage of countedUsages({ ...owed, used, loweredFrom })) {
           onCounted({ name: debt.name, plan: debt.plan, usage });

@@ -20,11 +20,11 @@ import {
 } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
-import type { LostCount } from "../batch/cached-decision.ts";
 import { DecisionCache } from "../batch/decision-cache.ts";
 import {
   type CountCorrections,
   DenyDuringOutage,
+  type LostCount,
   type OutageHandler,
   type UncertainCharge,
 } from "../outage-handler.ts";
@@ -354,6 +354,7 @@ class RedisQuotaStore implements QuotaStore {
       },
       onCounted: (usage) => onLateUsage?.(usage),
       onLowered: (name, totals, nowMs) => this.#changes.tellCounts(name, totals, nowMs),
+      onCountLost: (name, lost) => this.#tellLoss(name, lost),
       onDayClosed: ({ environment, account }, units) => {
         report("warn", "day_closed", { store: address.shown, environment, account, units });
       },

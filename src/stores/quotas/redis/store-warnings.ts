@@ -2,9 +2,8 @@ import type { Reporter } from "../../../telemetry/log/log.ts";
 import type { Link } from "../../redis/link.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
-import type { LostCount } from "../batch/cached-decision.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import type { LostCount, UncertainCharge } from "../outage-handler.ts";
 
 export type EvictionWatcher = {
   /** Whether Redis may evict counters to make room, as far as it is known. */

@@ -182,6 +182,7 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
     onBanned: nothing,
     onLowered: nothing,
     onCounted: nothing,
+    onCountLost: nothing,
     onDayClosed: nothing,
     onSettlementLost: nothing,
   };
