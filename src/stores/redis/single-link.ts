@@ -15,6 +15,7 @@ import type { FailoverOutcome } from "./planned-failover.ts";
 import { sendProven } from "./proven-reply.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
 import {
+  lostFailure,
   NOT_YET,
   type StoreFailure,
   toCommandFailure,
@@ -118,6 +119,9 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   redis.on("error", (error) => {
     why = redis.refused ?? toStoreFailure(error);
   });
+  redis.on("close", () => {
+    why ??= lostFailure();
+  });
   redis.on("ready", () => {
     why = undefined;
   });
@@ -133,7 +137,10 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     const refusal = route?.refusal(redis);
     if (refusal !== undefined) return Promise.reject(refusal);
     return sendProven(redis, name, args, read).catch((error) => {
-      return Promise.reject(toCommandFailure(error, why));
+      const failure = toCommandFailure(error, why);
+      // The client connects anew then.
+      if (failure.code === "READONLY") why = failure;
+      return Promise.reject(failure);
     });
   };
   return {

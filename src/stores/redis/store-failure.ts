@@ -170,6 +170,10 @@ export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string
   return found === null ? undefined : { kind: found[1] as "MOVED" | "ASK", at: found[2] as string };
 }
 
+export function lostFailure(): StoreFailure {
+  return unreachableFailure(LOST);
+}
+
 export function unreachableFailure(why: string, executed: "no" | "unknown" = "no"): StoreFailure {
   return new StoreFailure("unreachable", `Redis cannot be reached: ${why}`, executed);
 }

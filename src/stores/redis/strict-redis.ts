@@ -28,8 +28,10 @@ export class StrictRedis extends Redis {
       this.#silence = new SilenceWatch(bounds, () => this.commandQueue.peekFront());
     }
     this.on("error", (error: NodeJS.ErrnoException) => {
-      // The server can no longer even be reached.
-      if (error.syscall !== undefined) this.#refused = undefined;
+      // The server can no longer even be reached. One that refuses all clients may reset a connection
+      // before its refusal is read.
+      const isReset = error.code === "ECONNRESET";
+      if (error.syscall !== undefined && !isReset) this.#refused = undefined;
     });
     this.on("ready", () => {
       this.#refused = undefined;
@@ -89,8 +91,10 @@ export class StrictRedis extends Redis {
       reject(this.#refused);
     };
     command.reject = (error: Error) => {
-      if (toStoreFailure(error).code === "NOPERM") resolve("");
-      else reject(error);
+      const { code, message } = toStoreFailure(error);
+      if (code === "NOPERM") return resolve("");
+      if (error.name === "ReplyError") this.#refused = new StoreFailure(code, message, "no");
+      reject(error);
     };
   }
 }

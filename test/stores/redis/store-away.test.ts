@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
 import { describe, it } from "vitest";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
@@ -112,3 +114,57 @@ describe("a store that is away", () => {
     assert.equal(verdict.windows[0]?.used, 3);
   });
 });
+
+describe("the reason for which a store is away", () => {
+  const FAULTS = [
+    {
+      of: "a replica, to which a gateway connects anew in case that it is a master again",
+      begin: (admin: Redis) => admin.replicaof("127.0.0.1", 1),
+      why: /: it is a read-only replica$/,
+    },
+    {
+      of: "a Redis that takes no further client, and may reset the connection with its refusal on it",
+      begin: async (admin: Redis) => {
+        await admin.config("SET", "maxclients", "1");
+        await cutClients(admin);
+      },
+      why: /: ERR max number of clients reached$/,
+    },
+    {
+      of: "a Redis whose connections are cut, by each of which it was reached",
+      begin: cutClients,
+      goesOn: true,
+      why: /: the connection was lost$|: ECONNRESET$/,
+    },
+  ];
+  for (const { of, begin, goesOn = false, why } of FAULTS) {
+    it(`stays the same between two attempts to connect: ${of}`, async (t) => {
+      const redis = await startServer(t);
+      const admin = await redis.client();
+      const { store } = await openFor(t, redis.url);
+      await spend(store, account("a"), perDay(99));
+      await eventually(async () => {
+        await begin(admin);
+        await store.charge(account("a"), perDay(99));
+        assert.match(String(store.health().why), why);
+      });
+      const told = new Set<string>();
+      for (let i = 0; i < 300; i++) {
+        if (goesOn && i % 10 === 0) await begin(admin);
+        if (i % 3 === 0) void store.charge(account("a"), perDay(99));
+        const health = store.health();
+        if (!health.ok) told.add(health.why ?? "");
+        await sleep(5);
+      }
+      assert.ok(told.size > 0);
+      assert.deepEqual(
+        [...told].filter((one) => !why.test(one)),
+        [],
+      );
+    });
+  }
+});
+
+async function cutClients(admin: Redis): Promise<void> {
+  await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+}
