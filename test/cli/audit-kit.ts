@@ -6,6 +6,7 @@ import { freePorts, jsonOf, runVerb } from "./kit.ts";
 export type Balance = {
   account: string;
   window: string;
+  charged: number;
   open: number;
   drift: number;
   reset: number;

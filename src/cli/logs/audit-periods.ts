@@ -40,6 +40,29 @@ export function windowBalances(inputs: AuditInputs, asked: AskedPeriod): Balance
   return found;
 }
 
+/**
+ * The accounts of the logs whose counts are not known, each with its units in the period that was
+ * asked for. `whys` has the reason by account.
+ */
+export function unknownBalances(
+  ledger: Ledger,
+  whys: ReadonlyMap<string, string>,
+  asked: AskedPeriod,
+): Balance[] {
+  const range = rangeOf(asked);
+  const window = asked.month ?? (asked.day === undefined ? "all periods" : formatDay(asked.day));
+  return [...ledger.accounts].flatMap(({ account, environment, days }): Balance[] => {
+    const why = whys.get(`${environment}:${account}`);
+    const charged = [...days]
+      .filter(([day]) => range === undefined || (day >= range.from && day <= range.to))
+      .reduce((sum, [, each]) => sum + each.charged, 0);
+    if (why === undefined || charged === 0) return [];
+    const units = { charged, counted: 0, reset: 0, open: 0, drift: 0 };
+    const told = `its counts are not known: ${why}`;
+    return [{ account, environment, window, ...units, verdict: "not compared", why: told }];
+  });
+}
+
 /** Whether a period is a current window, not a day that is over. The ID of an operation may begin with a digit. */
 export function isWindow(period: string): boolean {
   return !/^\d{4}-\d\d-\d\d(?: |$)/.test(period);

@@ -72,8 +72,9 @@ export class Ledger {
       if (isLate) addLine(sumOf(days, dayOf(line.time)), line, units - hold);
     }
     const { counts } = known;
-    if (counts === undefined || decidedAt > counts.at) return;
+    if (counts !== undefined && decidedAt > counts.at) return;
     this.charged += charged;
+    if (counts === undefined) return;
     // They ran when the store was asked, so none of them was over by then.
     for (const { window, from, keys } of counts.windows) {
       if (decidedAt < from) continue;

@@ -24,6 +24,7 @@ import {
   dayBalances,
   isWindow,
   openPeriod,
+  unknownBalances,
   windowBalances,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
@@ -111,15 +112,15 @@ async function auditAll(
     const counts = await accounts.counts();
     if (!counts.ok) return counts;
     const all = [...counts.value];
-    const unknown: string[] = [...(counts.missing ?? [])];
-    for (const { account, environment } of further.values()) {
+    const unknown = new Map<string, string>();
+    for (const [id, { account, environment }] of further) {
       const one = await accounts.countsOf({ id: account, environment });
       if (one.ok) all.push(one.value);
-      else unknown.push(`the counts of ${account} are not known: ${one.message}`);
+      else unknown.set(id, one.message);
     }
     const round = await readRound(auditor, accounts, all, waitMs);
-    const unasked = [...unknown, ...round.unasked];
-    const told = await compare(auditor, accounts, { ...round, unasked, counts: all });
+    const unasked = [...(counts.missing ?? []), ...round.unasked];
+    const told = await compare(auditor, accounts, { ...round, unasked, unknown, counts: all });
     if (!told.ok) return told;
     report = counts.missing?.length ? { ...told.value, passes: false } : told.value;
     let grows = false;
@@ -199,7 +200,11 @@ async function askOpen(config: Config, admins: readonly string[]) {
   return { open, unasked, answered };
 }
 
-type Compared = Round & { readonly counts: readonly CountReport[] };
+type Compared = Round & {
+  readonly counts: readonly CountReport[];
+  /** By account of the logs: why its counts are not known. */
+  readonly unknown: ReadonlyMap<string, string>;
+};
 
 async function compare(
   auditor: Auditor,
@@ -224,6 +229,7 @@ async function compare(
   const notCompared = [
     ...of("not compared"),
     ...days.value.notCompared,
+    ...unknownBalances(round.ledger, round.unknown, asked),
     ...(nothing ? openPeriod(asked, nowMs) : []),
   ];
   const matched = of("matched").length + days.value.matched;
@@ -235,7 +241,7 @@ async function compare(
     ok: true,
     value: {
       ...{ matched, explained, drift, notCompared, span: round.span.span },
-      accounts: new Set(round.counts.map((one) => `${one.environment}:${one.account}`)).size,
+      accounts: new Set([...created.keys(), ...round.unknown.keys()]).size,
       charged: round.ledger.charged,
       open: balances.filter(({ open }) => open !== 0),
       missing: [...round.missing, ...round.unasked],

@@ -59,9 +59,20 @@ describe("audit", () => {
     const lines = [house.lines[0], { ...house.lines[0], account: "a_gone" }];
     await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     const said = await runVerb(["audit", "--log", log, "--config", house.file, "--json"]);
-    const { drift, missing } = jsonOf<Told>(said);
-    assert.deepEqual([said.status, drift], [0, []]);
-    assert.match(missing.join("\n"), /the counts of a_gone are not known: /);
+    const { drift, notCompared, accounts, charged } = jsonOf<Told>(said);
+    assert.deepEqual([said.status, drift, accounts, charged], [0, [], 2, 2]);
+    const [gone] = notCompared.filter(({ account }) => account === "a_gone");
+    assert.deepEqual([gone?.window, gone?.charged], ["all periods", 1]);
+    assert.match(gone?.why ?? "", /^its counts are not known: Cannot find "a_gone"/);
+    const today = new Date(house.lines[0]?.decidedAt ?? 0).toISOString().slice(0, 10);
+    const asked = (...period: string[]) => {
+      return runVerb(["audit", "--log", log, "--config", house.file, ...period]);
+    };
+    const ofToday = await asked("--day", today);
+    assert.equal(ofToday.status, 1);
+    assert.match(ofToday.out, /^a_gone +\d{4}-\d\d-\d\d +its counts are not known: /m);
+    const ofAnother = await asked("--month", "2020-01");
+    assert.doesNotMatch(ofAnother.out, /a_gone/);
   });
 
   it("lists what is under way apart from drift", async () => {
