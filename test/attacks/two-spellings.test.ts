@@ -111,6 +111,17 @@ describe("two spellings of one path are one path", () => {
     assert.equal((await ask(raw, "POST /v1/%72eports/7")).charged, 5);
   });
 
+  // Starlette, and expressions that end in "$" in nginx, PHP and Ruby, read the path without it.
+  test("a newline at the end saves no units and no key", async () => {
+    for (const end of ["%0A", "%0a", "%0A?a=b"]) {
+      assert.equal((await ask(exact, `POST /v1/files/export${end}`)).answer, "bad_request");
+      assert.equal((await ask(loose, `POST /v1/files/export${end}`)).answer, "bad_request");
+      assert.equal((await ask(raw, `POST /v1/reports/7${end}`)).answer, "bad_request");
+      assert.equal((await ask(exact, `GET /v1/files/secret${end}`, { key: null })).charged, 0);
+    }
+    assert.equal((await ask(exact, "POST /v1/files/export%0Aa?b=%0A")).charged, 1, "not at the end");
+  });
+
   test("an escaped letter brings no operation back after its sunset", async () => {
     assert.equal((await ask(exact, "DELETE /v1/users/all")).answer, "gone");
     assert.equal((await ask(exact, "DELETE /v1/users/%61ll")).answer, "gone");
