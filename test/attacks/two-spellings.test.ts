@@ -119,7 +119,7 @@ describe("two spellings of one path are one path", () => {
       assert.equal((await ask(raw, `POST /v1/reports/7${end}`)).answer, "bad_request");
       assert.equal((await ask(exact, `GET /v1/files/secret${end}`, { key: null })).charged, 0);
     }
-    assert.equal((await ask(exact, "POST /v1/files/export%0Aa?b=%0A")).charged, 1, "not at the end");
+    assert.equal((await ask(exact, "POST /v1/files/export%0Aa?b=%0A")).charged, 1);
   });
 
   test("an escaped letter brings no operation back after its sunset", async () => {
