@@ -161,8 +161,8 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
     } else if (FROM_PROXIES.has(name) || name.startsWith("x-forwarded-")) {
       if (!identity.peerIsTrusted) continue;
       if (name === "x-forwarded-for") pushMembers(forwardedFor, value);
-      else if (name === "x-forwarded-host") host = value;
-      else if (name === "x-forwarded-proto") scheme = value;
+      else if (name === "x-forwarded-host") host = value || host;
+      else if (name === "x-forwarded-proto") scheme = value || scheme;
       else if (name === "x-forwarded-prefix") continue;
       else fields.push(rawHeaders[2 * i] as string, value);
     } else {

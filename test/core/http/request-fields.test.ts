@@ -124,6 +124,14 @@ describe("The fields of a request to the backend", () => {
     }
   });
 
+  it("have ours where a trusted proxy says an empty host or scheme", () => {
+    const empty = ["X-Forwarded-Host", "", "X-Forwarded-Proto", ""];
+    assert.deepEqual(forwarded(empty, TRUSTED), ours());
+    const after = ["X-Forwarded-Host", "a.test", "X-Forwarded-Proto", "https", ...empty];
+    const said = ours({ "X-Forwarded-Host": "a.test", "X-Forwarded-Proto": "https" });
+    assert.deepEqual(forwarded(after, TRUSTED), said);
+  });
+
   it("have of a trusted proxy what it says, and its chain goes on with the peer", () => {
     const fields = [
       ...["X-Forwarded-For", "198.51.100.1", "X-Forwarded-Host", "a.test:1", "X-Real-IP", "1"],
