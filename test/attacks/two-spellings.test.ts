@@ -115,11 +115,21 @@ describe("two spellings of one path are one path", () => {
   test("a newline at the end saves no units and no key", async () => {
     for (const end of ["%0A", "%0a", "%0A?a=b"]) {
       assert.equal((await ask(exact, `POST /v1/files/export${end}`)).answer, "bad_request");
-      assert.equal((await ask(loose, `POST /v1/files/export${end}`)).answer, "bad_request");
-      assert.equal((await ask(raw, `POST /v1/reports/7${end}`)).answer, "bad_request");
+      assert.equal((await ask(loose, `POST /v1/Files/Export${end}`)).answer, "bad_request");
+      assert.equal((await ask(raw, `POST /v1/jobs/7:run${end}`)).answer, "bad_request");
       assert.equal((await ask(exact, `GET /v1/files/secret${end}`, { key: null })).charged, 0);
+      assert.equal((await ask(raw, `GET /v1/status:now${end}`)).answer, "bad_request");
+      assert.equal((await ask(raw, `GET /v1/files${end}`)).answer, "bad_request");
     }
+  });
+
+  test("a newline goes on where the path without it is of the same operation, or of none", async () => {
+    assert.equal((await ask(exact, "POST /v1/files/a%0A")).charged, 1);
+    assert.equal((await ask(exact, "POST /v1/files/%0A")).charged, 1);
     assert.equal((await ask(exact, "POST /v1/files/export%0Aa?b=%0A")).charged, 1);
+    assert.equal((await ask(raw, "POST /v1/reports/7%0A")).charged, 5);
+    assert.equal((await ask(raw, "POST /v1/other%0A")).answer, 200);
+    assert.equal((await ask(exact, "POST /v1/nowhere%0A")).answer, "not_found");
   });
 
   test("an escaped letter brings no operation back after its sunset", async () => {

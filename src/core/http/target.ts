@@ -15,15 +15,15 @@ export type Scheme = keyof typeof PORTS;
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
 const ESCAPE = /%[0-9A-Fa-f]{2}/g;
 const UNRESERVED = /[A-Za-z0-9_~-]/;
-const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00|0a$)/i;
+const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
 
 /**
  * Validates a request target (docs/reference/edge.md#target). It is in origin-form, or in
  * absolute-form with the listener's scheme and the same authority as Host. It is printable ASCII
  * without "#". The path contains nothing that another parser could read differently: dot segments,
- * double or encoded slashes, backslashes, doubled or broken escapes, a newline at the end, which
- * routers that match up to "$" ignore. `OPTIONS *` asks about the server itself. Two spellings of
- * one path are forwarded as one, because the backend's router would decode them (RFC 3986 6.2.2).
+ * double or encoded slashes, backslashes, doubled or broken escapes. `OPTIONS *` asks about the
+ * server itself. Two spellings of one path are forwarded as one, because the backend's router would
+ * decode them (RFC 3986 6.2.2).
  */
 export function validateTarget(
   { method, target, host }: TargetInput,

@@ -23,6 +23,8 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { RouteFacts } from "../exchange/exchange-record.ts";
 import type { Upgrade } from "../exchange/open-tunnel.ts";
 
+const NEWLINE = "%0A";
+
 export type RoutedRequest = {
   readonly served: Environment;
   readonly head: RequestHead;
@@ -74,6 +76,7 @@ function judge(
   const route = routeOf(served, head.method, target.value.path);
   const { match: found, backend } = route;
   exchange.find(route);
+  if (isReadAsAnother(served, head.method, route)) return refuse("bad_request", "ambiguous path");
 
   const undescribed = backend?.routes.operations === undefined;
   const { bodyBytes } = (backend ?? served).limits;
@@ -89,6 +92,20 @@ function routeOf(served: Environment, method: string, path: string): RouteFacts 
   const match = backend === undefined ? NO_ROUTE : findRoute(backend.routes, method, path);
   const isOurs = match.allowedMethods === undefined && isStandingPath(served, path);
   return { path, match: isOurs ? { ...match, allowedMethods: STANDING_METHODS } : match, backend };
+}
+
+/**
+ * Routers that match up to "$" read a path without the newline at its end: whether another operation
+ * or another cost has that path (docs/reference/edge.md#target).
+ */
+function isReadAsAnother(served: Environment, method: string, route: RouteFacts): boolean {
+  const { path, match, backend } = route;
+  if (!path.endsWith(NEWLINE) || match.allowedMethods === undefined) return false;
+  const other = routeOf(served, method, path.slice(0, -NEWLINE.length));
+  if (other.match.allowedMethods === undefined) return false;
+  const { operation, cost, meters, isPublic } = other.match;
+  const isSame = operation === match.operation && cost === match.cost && meters === match.meters;
+  return !isSame || isPublic !== match.isPublic || other.backend !== backend;
 }
 
 /**

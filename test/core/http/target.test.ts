@@ -13,7 +13,7 @@ const AMBIGUOUS = "bad_request: ambiguous path";
 
 describe("A target in origin-form", () => {
   const good = ["/", "/v1/pets", "/a.b", "/.a", "/..a", "/a.", "/a..", "/...", "/a/.../b", "/a/"];
-  const escaped = ["/%C3%A9", "/%20", "/%0A/", "/%3F", "/%60", "/%3A%3B", "/%7F", "/a%7D"];
+  const escaped = ["/%C3%A9", "/%20", "/%0A", "/%3F", "/%60", "/%3A%3B", "/%7F", "/a%7D"];
   for (const path of [...good, ...escaped, "/!\"$%26'()*+,;=:@[]^_`{|}~"]) {
     it(`${path} is matched and forwarded as it is`, () => {
       assert.deepEqual(judge(path), { raw: path, path });
@@ -54,11 +54,10 @@ describe("A target in origin-form", () => {
     "/.;x",
     "/a/..;x=1/b",
   ];
-  const newline = ["/%0A", "/a%0a", "/a%0A%0A"];
   const encoded = ["/%2e", "/%2E", "/a%2f", "/%2F", "/%5c", "/%5C", "/%25", "/%2541", "/%00"];
   const broken = ["/%", "/%4", "/%g1", "/%1g", "/a%", "/%%41", "/%4%31", "/a%zz"];
   const utf8 = ["/%c3", "/%ff", "/%80", "/%c0%af", "/%e2%82", "/%ed%a0%80", "/%c3%29"];
-  for (const path of [...slashes, ...dots, ...newline, ...encoded, ...broken, ...utf8]) {
+  for (const path of [...slashes, ...dots, ...encoded, ...broken, ...utf8]) {
     it(`${path} is refused, and is nobody's business in the query`, () => {
       assert.equal(judge(path), AMBIGUOUS);
       assert.equal(judge(`${path}?a`), AMBIGUOUS);
