@@ -1,7 +1,7 @@
 import { createKey } from "./accounts.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
-import { badge, button, el, failure, fill, fillKept, heading, note, section } from "./elements.js";
+import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
 import { limits, limitsText, parseLimits, time } from "./format.js";
 import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
@@ -65,7 +65,7 @@ function drawHead({ api, account, head, reload }) {
     return button(act.title, () => perform(api, account, act, reload), act.danger ? "danger" : "");
   });
   const labels = Object.entries(meta).map(([name, value]) => `${name}=${value}`);
-  fillKept(
+  fill(
     head,
     el("p", { class: "back" }, el("a", { href: "#/accounts" }, "All accounts")),
     heading(id, leadOf(account), more, ...buttons),

@@ -1,5 +1,5 @@
 import { ask, showKey } from "./dialogs.js";
-import { badge, button, el, heading, table } from "./elements.js";
+import { accountLink, badge, button, el, heading, table } from "./elements.js";
 import { count, counted, now, parseLimits, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
@@ -77,13 +77,12 @@ function accountsTable(accounts, words) {
 }
 
 function rowOf({ account, environment, plan, state, created, keys, names }) {
-  const href = `#/accounts/${encodeURIComponent(account)}`;
   return [
     el(
       "div",
       {},
-      el("a", { class: "id", href, "data-focus": account }, account),
-      state === "suspended" && badge("suspended", "bad"),
+      accountLink(account),
+      state === "suspended" && [" ", badge("suspended", "bad")],
       names.length > 0 && el("div", { class: "names" }, names.join(", ")),
     ),
     plan,
@@ -138,7 +137,7 @@ function fieldsOfKey({ environments, plans }, joins) {
 
 /** The body of POST /api/keys; empty fields are left out. */
 function wanted({ scopes, limits, caps, ...rest }) {
-  const texts = Object.entries(rest).filter(([, value]) => value !== undefined && value !== "");
+  const texts = Object.entries(rest).filter(([, value]) => value !== "");
   const list = (text = "") =>
     text
       .split(",")

@@ -30,7 +30,10 @@ export function backendsView({ live }) {
     element: el(
       "div",
       {},
-      heading("Backends", "A backend that is down gets no requests until it answers again."),
+      heading(
+        "Backends",
+        "A backend that is down gets requests only if no other is left, until it answers again.",
+      ),
       content,
     ),
     close: end,

@@ -1,5 +1,5 @@
 import { ask } from "./dialogs.js";
-import { button, el, heading, note, table } from "./elements.js";
+import { accountLink, button, el, heading, note, table } from "./elements.js";
 import { count, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
@@ -11,7 +11,7 @@ export function bansView({ api, live }) {
   const list = pagedList({ api, path: "/api/bans", draw: (bans) => bansTable(rowsOf(bans)) });
   const rowsOf = (bans) =>
     bans.map(({ account, environment, until, offences }) => [
-      el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+      accountLink(account),
       environment,
       time(until),
       count(offences),
@@ -35,7 +35,7 @@ export function bansView({ api, live }) {
       {},
       heading(
         "Bans",
-        "Accounts that went on after their quota was used up. A ban ends by itself.",
+        "Accounts that went on after their quota was used up, or were banned by hand. A ban ends by itself.",
         button("Refresh", list.reload),
       ),
       list.element,

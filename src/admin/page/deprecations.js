@@ -1,4 +1,4 @@
-import { badge, el, failure, fill, heading, section, table } from "./elements.js";
+import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, now, time } from "./format.js";
 
 /**
@@ -103,7 +103,7 @@ function callersTable(operations) {
       .toSorted((a, b) => b.requests - a.requests)
       .slice(0, CALLERS_MAX)
       .map(({ account, last, requests }) => [
-        el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+        accountLink(account, `${account} of ${environment} ${operation}`),
         operation,
         environment,
         count(requests),

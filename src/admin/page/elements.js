@@ -13,20 +13,16 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Replaces the content of an element. */
-export function fill(element, ...children) {
-  element.replaceChildren(...present(children));
-}
-
 /**
- * Does the same as `fill`, and moves focus from an element with `data-focus` to the one that
+ * Replaces the content of an element. Moves focus from an element with `data-focus` to the one that
  * replaces it.
  */
-export function fillKept(element, ...children) {
+export function fill(element, ...children) {
   const { activeElement: active } = document;
   const name = element.contains(active) ? active.dataset.focus : undefined;
-  fill(element, ...children);
-  if (name !== undefined) element.querySelector(`[data-focus="${CSS.escape(name)}"]`)?.focus();
+  element.replaceChildren(...present(children));
+  if (name === undefined) return;
+  element.querySelector(`[data-focus="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
 }
 
 function present(children) {
@@ -58,7 +54,7 @@ export function table({ label, columns, rows, empty }) {
   );
   return el(
     "div",
-    { class: "scroll", role: "region", "aria-label": label, tabindex: "0" },
+    { class: "scroll", role: "region", "aria-label": label, tabindex: "0", "data-focus": label },
     el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body)),
   );
 }
@@ -83,6 +79,12 @@ export function heading(title, lead, ...buttons) {
  */
 export function button(text, onclick, kind = "", focus = text) {
   return el("button", { type: "button", class: kind, onclick, "data-focus": focus }, text);
+}
+
+/** The way to an account. `focus` identifies it among links to the same account. */
+export function accountLink(account, focus = account) {
+  const href = `#/accounts/${encodeURIComponent(account)}`;
+  return el("a", { class: "id", href, "data-focus": focus }, account);
 }
 
 /** An error, shown instead of the content that failed, with a button to try again. */

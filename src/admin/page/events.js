@@ -1,5 +1,5 @@
-import { badge, el, fill, heading, table } from "./elements.js";
-import { count, time } from "./format.js";
+import { accountLink, badge, el, fill, heading, table } from "./elements.js";
+import { aWindow, count, time } from "./format.js";
 
 const BAD = new Set([
   ...["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"],
@@ -82,8 +82,8 @@ function offer(choice, events) {
 }
 
 function rowOf(event) {
-  const { kind, time: atMs, account } = event;
-  const instant = Object.keys(INSTANTS).find((name) => event[name] !== undefined);
+  const { number, kind, time: atMs, account, observed } = event;
+  const instant = !observed && Object.keys(INSTANTS).find((name) => event[name] !== undefined);
   const details = el(
     "div",
     { class: "names" },
@@ -92,27 +92,33 @@ function rowOf(event) {
   );
   return [
     time(atMs / 1_000),
-    el("div", {}, badge(kind.replaceAll("_", " "), colourOf(kind)), details),
-    account === undefined
-      ? "–"
-      : el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+    el("div", {}, badge(kind.replaceAll("_", " "), colourOf(event)), details),
+    account === undefined ? "–" : accountLink(account, `event ${number}`),
   ];
 }
 
-function colourOf(kind) {
-  if (BAD.has(kind)) return "bad";
+function colourOf({ kind, observed }) {
+  if (BAD.has(kind) && !observed) return "bad";
   return GOOD.has(kind) ? "good" : "plain";
 }
 
 function wordsOf(event) {
-  const { kind, plan, env, window, percent, used, limit, offences } = event;
-  const where = [plan, env].filter((part) => part !== undefined).join(" in ");
+  const { kind, plan, env, window, percent, used, limit, key } = event;
+  const where = [plan, env].filter(Boolean).join(" in ");
   if (kind === "quota") {
     const counts = `${count(used)} of ${count(limit)}`;
-    return `${percent} % of the limit of a ${window}: ${counts} · ${where}`;
+    const whose = key === undefined ? "" : ` · key ${key}`;
+    return `${percent} % of the limit of ${aWindow(window)}: ${counts}${whose} · ${where}`;
   }
-  if (kind === "ban") return `limit of a ${window}, offences ${offences} · ${where}`;
+  if (kind === "ban") return `${causeOf(event)} · ${where}`;
   const others = Object.entries(event).filter(([name]) => !KNOWN.has(name));
   const texts = others.map(([name, value]) => `${name} ${value}`);
   return [...texts, where].filter((text) => text !== "").join(" · ");
+}
+
+/** Why an account is banned, or would be if bans were not only observed. */
+function causeOf({ window, offences, imposed, reason, observed }) {
+  if (imposed) return `by hand${reason === undefined ? "" : `: ${reason}`}`;
+  const earned = `limit of ${aWindow(window)}, offences ${offences}`;
+  return observed ? `only observed: ${earned}` : earned;
 }

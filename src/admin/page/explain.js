@@ -1,4 +1,4 @@
-import { badge, el, failure, fill, heading, section, table } from "./elements.js";
+import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, time } from "./format.js";
 
 /**
@@ -87,11 +87,10 @@ function windowsTable(windows) {
 
 function facts({ request, status, code, account, environment, plan, key, cost, charged, ...rest }) {
   const { strikes, ban, decidedAt, decidedBy, config } = rest;
-  const href = `#/accounts/${encodeURIComponent(account)}`;
   const pairs = [
     ["request", el("code", {}, request)],
     ["answer", [status, code].filter((part) => part !== null).join(" ")],
-    ["account", account && el("a", { class: "id", href }, account)],
+    ["account", account && accountLink(account)],
     ["environment", environment],
     ["plan", plan],
     ["key", key],

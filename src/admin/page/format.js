@@ -118,20 +118,18 @@ export function limitsText(own) {
   return pairs.join(", ");
 }
 
-/** "a minute", "an hour". */
-export function aWindow(window) {
-  return `${window === "hour" ? "an" : "a"} ${window}`;
+/** "a minute", "an hour"; of a window of a meter, which is `tokens.month`, "tokens a month". */
+export function aWindow(name) {
+  const [window, part] = name.split(".").reverse();
+  const each = `${window === "hour" ? "an" : "a"} ${window}`;
+  return part === undefined ? each : `${part} ${each}`;
 }
 
 /** Formats limits as "60 a minute, 1,000 a day", with the windows in the order of the response. */
 export function limits(plan) {
   if (typeof plan !== "object" || plan === null) return "agreed per account";
   const { custom, concurrent, observe, included, meters = {}, ...windows } = plan;
-  const parts = Object.keys(windows).map((name) => {
-    // A window of a meter is `tokens.month`.
-    const [window, meter] = name.split(".").reverse();
-    return `${count(windows[name])}${meter === undefined ? "" : ` ${meter}`} ${aWindow(window)}`;
-  });
+  const parts = Object.keys(windows).map((name) => `${count(windows[name])} ${aWindow(name)}`);
   for (const [meter, own] of Object.entries(meters)) {
     if (own === "unlimited") parts.push(`${meter} without a limit`);
     else for (const window in own) parts.push(`${count(own[window])} ${meter} ${aWindow(window)}`);

@@ -1,4 +1,4 @@
-import { el, failure, fill, fillKept } from "./elements.js";
+import { el, failure, fill } from "./elements.js";
 import { count } from "./format.js";
 
 const without = (missing) =>
@@ -40,7 +40,7 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
     const pages = (next !== undefined || at > 0) && pager(items, total);
-    fillKept(element, draw(items, total), pages, missing !== null && without(missing));
+    fill(element, draw(items, total), pages, missing !== null && without(missing));
     if (turned !== 0) element.querySelector(turned > 0 ? ".next" : ".previous")?.focus();
   };
   const pager = (items, total) => {

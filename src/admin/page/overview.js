@@ -1,5 +1,5 @@
 import { chart } from "./charts.js";
-import { badge, el, fill, heading, section, table } from "./elements.js";
+import { accountLink, badge, el, fill, heading, section, table } from "./elements.js";
 import { count, counted, milliseconds, perMinute, perSecond, time } from "./format.js";
 import { sums } from "./gateways.js";
 
@@ -108,7 +108,7 @@ function drawRefused(element, { refused }) {
   if (element.dataset.shown === text) return;
   element.dataset.shown = text;
   const rows = refused.map(({ account, environment, requests }) => [
-    el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+    accountLink(account),
     environment,
     count(requests),
   ]);

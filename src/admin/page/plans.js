@@ -1,4 +1,4 @@
-import { button, el, failure, fill, heading, section, table } from "./elements.js";
+import { accountLink, button, el, failure, fill, heading, section, table } from "./elements.js";
 import { aWindow, count, limits } from "./format.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
@@ -92,7 +92,7 @@ function nearestTable(reports) {
     const percent = `${Math.floor(100 * share(fullest))} %`;
     return [
       [
-        el("a", { class: "id", href: `#/accounts/${encodeURIComponent(account)}` }, account),
+        accountLink(account),
         plan,
         `${count(fullest.used)} of ${count(fullest.limit)} ${aWindow(fullest.window)}`,
         percent,

@@ -90,7 +90,8 @@ export async function drawWhy({ api, id, why }) {
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
   const remembered = bans.toReversed();
   const all = isKnown ? remembered : [fromStore(ban), ...remembered];
-  const forgotten = ban === null ? 0 : ban.offences - bans.filter(({ imposed }) => !imposed).length;
+  const kept = bans.filter(({ imposed, observed }) => !imposed && !observed);
+  const forgotten = ban === null ? 0 : ban.offences - kept.length;
   const text = JSON.stringify([all, forgotten]);
   if (why.dataset.shown === text) return;
   why.dataset.shown = text;
@@ -120,10 +121,10 @@ function forgottenText(bans) {
   return `${what} not remembered by this gateway: the log has their events.`;
 }
 
-function banRow({ window = "–", at, until, imposed, reason, strikes }) {
+function banRow({ window = "–", at, until, imposed, observed, reason, strikes }) {
   return [
     at === null ? "not remembered" : time(at),
-    time(until),
+    observed ? "only observed" : time(until),
     imposed ? "–" : window,
     banReason({ imposed, reason, strikes }),
   ];

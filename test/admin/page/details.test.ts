@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, focused, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -218,6 +218,22 @@ describe("a gateway without news for 12 s", () => {
 });
 
 describe("the page of an account", () => {
+  it("leaves the keyboard on the button that lifts its ban, though its usage goes on", async () => {
+    await using house = await startTestGateway();
+    const { account, key } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const ban = { until: Math.ceil(Date.now() / 1_000) + 600, offences: 1 };
+    await page.route("**/api/usage/*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), ban } });
+    });
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Lift the ban" }).focus();
+    await (await house.ask(key)).text();
+    await page.getByText("1 of 60", { exact: true }).waitFor();
+    assert.equal(await focused(page), "Lift the ban");
+  });
+
   it("lists its bans, the latest first", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
@@ -233,6 +249,33 @@ describe("the page of an account", () => {
     const rows = await cells(page, "Recent bans");
     const whys = rows.map((row) => /the \w+ one/.exec(row.at(-1) ?? "")?.[0]);
     assert.deepEqual(whys, ["the second one", "the first one"]);
+  });
+
+  it("says of a ban that was only observed that it was, and counts it among no others", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const until = Math.ceil(Date.now() / 1_000) + 600;
+    const strikes = [{ at: until - 700 }];
+    const ban = { window: "minute", at: until - 700, until, offences: 1, strikes };
+    const json = {
+      bans: [{ ...ban, until: until - 1, observed: true }, ban],
+      ban: { ...ban, offences: 1, imposed: false, reason: null },
+    };
+    await page.route("**/api/bans/*", (route) => route.fulfill({ json }));
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("region", { name: "Recent bans" }).waitFor();
+    const rows = await cells(page, "Recent bans");
+    assert.deepEqual(
+      rows.map(([, ends, limit]) => [ends?.replace(/\d+/, "N"), limit]),
+      [
+        ["in N min", "minute"],
+        ["only observed", "minute"],
+      ],
+    );
+    json.ban.offences = 2;
+    await page.reload();
+    await page.getByText(/^1 earlier ban is not remembered/).waitFor();
   });
 
   it("says of a ban whose cause nobody knows any more when it ends, and not when it began", async () => {

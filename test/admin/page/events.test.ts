@@ -5,7 +5,7 @@ import { EVENTS } from "../../../src/telemetry/log/events.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openBrowser, openTab } from "./browser.ts";
-import { firstMessages, streamTo } from "./live-stream.ts";
+import { firstMessages, holdStream, streamTo } from "./live-stream.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -66,6 +66,32 @@ describe("more than 200 events", () => {
   });
 });
 
+describe("a table that is drawn again", () => {
+  it("leaves the keyboard at the same event, and in the table itself", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { hello, figures } = await firstMessages(house);
+    const { page } = await openTab(browser, "about:blank");
+    const event = { time: 0, kind: "account_changed", account };
+    const happened = [1, 2].map((number) => ({ ...event, number, env: `was-${number}` }));
+    const send = await holdStream(page, [
+      ["hello", { ...hello, happened }],
+      ["figures", figures],
+    ]);
+    await page.goto(`${house.adminUrl}/#/events`);
+    await rowsOf(page).nth(1).getByRole("link", { name: account }).focus();
+    send([["happened", { ...event, number: 3 }]]);
+    await eventually(async () => assert.equal(await rowsOf(page).count(), 3));
+    const focused = "document.activeElement";
+    assert.match(String(await page.evaluate(`${focused}.closest("tr")?.innerText`)), /was-1/);
+    await page.getByRole("link", { name: "Backends" }).click();
+    await page.getByRole("region", { name: "Backends", exact: true }).focus();
+    send([["figures", { ...figures, upstreams: [{ origin: "http://a.test", up: true }] }]]);
+    await page.getByText("http://a.test").waitFor();
+    assert.equal(await page.evaluate(`${focused}.ariaLabel`), "Backends");
+  });
+});
+
 describe("a page that is opened just after an event, while another page watches", () => {
   it("has the event once", async () => {
     await using house = await startTestGateway();
@@ -97,7 +123,12 @@ describe("the colour of an event", () => {
   it("is bad for each that is logged as an error, a ban, and a key used elsewhere, and good for what is well again", async () => {
     await using house = await startTestGateway();
     const { hello, figures } = await firstMessages(house);
-    const happened = Object.keys(EVENTS).map((kind, at) => ({ number: at + 1, time: 0, kind }));
+    const happened = Object.keys(EVENTS).map((kind, at) => ({
+      number: at + 1,
+      time: 0,
+      kind,
+      window: "day",
+    }));
     const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
     await streamTo(page, [
       ["hello", { ...hello, happened }],

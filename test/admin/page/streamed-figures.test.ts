@@ -163,49 +163,60 @@ describe("the plans", () => {
       { window: "hour", used: 199, limit: 200 },
       { window: "day", used: 500, limit: 1_000 },
     ];
-    const usage = [{ account: "acme", plan: "pro", windows }];
+    const tokens = [{ window: "tokens.month", used: 4_000, limit: 5_000 }];
+    const usage = [
+      { account: "acme", plan: "pro", windows },
+      { account: "model", plan: "pro", windows: tokens },
+    ];
     await page.route("**/api/usage?*", (route) => route.fulfill({ json: usage }));
     await page.goto(`${house.adminUrl}/#/plans`);
     await eventually(async () => {
       const free = (await cells(page, "Plans")).find(([plan]) => plan?.startsWith("free"));
       assert.deepEqual(free?.slice(-2), ["1", "2"]);
       const nearest = await cells(page, "Nearest to a limit");
-      assert.deepEqual(nearest, [["acme", "pro", "199 of 200 an hour", "99 %"]]);
+      assert.deepEqual(nearest, [
+        ["acme", "pro", "199 of 200 an hour", "99 %"],
+        ["model", "pro", "4,000 of 5,000 tokens a month", "80 %"],
+      ]);
     });
-  });
-});
-
-describe("the configuration", () => {
-  it("says why the last reload was refused", async () => {
-    const checks = { ...CHECKS, config: { ok: false, why: "plans is missing" } };
-    const page = await pageOf("configuration", { checks });
-    await page.getByText(/last reload refused\s*plans is missing$/).waitFor();
   });
 });
 
 describe("events", () => {
   it("tell a quota by its share and its counts, and until when it was what is gone", async () => {
-    const quota = {
-      ...{ number: 2, kind: "quota", time: 0, account: "acme", plan: "pro", env: "production" },
-      ...{ window: "day", percent: 80, used: 8_000, limit: 10_000 },
-    };
-    const sunset = first.figures.atMs / 1_000 - 7_205;
-    const gone = {
-      number: 1,
-      kind: "sunset",
-      time: 0,
-      env: "production",
-      operation: "old",
-      sunset,
-    };
-    const page = await pageOf("events", {}, { happened: [gone, quota] });
+    const who = { time: 0, account: "acme", plan: "pro", env: "production" };
+    const quota = { ...who, kind: "quota", window: "day", percent: 80, used: 8_000, limit: 10_000 };
+    const unixNow = first.figures.atMs / 1_000;
+    const gone = { kind: "sunset", time: 0, env: "production", operation: "old" };
+    const ban = { ...who, kind: "ban", window: "hour", offences: 1, until: unixNow + 7_230 };
+    const happened = [
+      { ...gone, sunset: unixNow - 7_205 },
+      quota,
+      { ...quota, window: "tokens.hour" },
+      { ...quota, window: "key.day", key: "k_1" },
+      ban,
+      { ...ban, offences: 0, imposed: true, reason: "scrapes" },
+      { ...ban, offences: 0, imposed: true, reason: undefined },
+      { ...ban, observed: true },
+    ].map((event, at) => ({ ...event, number: at + 1 }));
+    const page = await pageOf("events", {}, { happened });
     await eventually(async () => {
       const rows = (await cells(page, "Events")).map(([, event]) => event?.replace(/\n+/, ": "));
-      assert.deepEqual(rows, [
-        "quota: 80 % of the limit of a day: 8,000 of 10,000 · pro in production",
+      assert.deepEqual(rows.toReversed(), [
         "sunset: operation old · production · gone 2 h ago",
+        "quota: 80 % of the limit of a day: 8,000 of 10,000 · pro in production",
+        "quota: 80 % of the limit of tokens an hour: 8,000 of 10,000 · pro in production",
+        "quota: 80 % of the limit of key a day: 8,000 of 10,000 · key k_1 · pro in production",
+        "ban: limit of an hour, offences 1 · pro in production · ends in 2 h",
+        "ban: by hand: scrapes · pro in production · ends in 2 h",
+        "ban: by hand · pro in production · ends in 2 h",
+        "ban: only observed: limit of an hour, offences 1 · pro in production",
       ]);
     });
+    const none = await pageOf("events", {}, { happened: [] });
+    await none.getByText("Nothing has happened yet.", { exact: true }).waitFor();
+    const badges = page.locator("td .badge.bad");
+    assert.equal(await badges.count(), 3, "what is only observed bans nobody");
   });
 });
 
@@ -227,6 +238,8 @@ describe("the backends", () => {
         ],
       );
     });
+    await page.locator("td .badge.bad").getByText("down", { exact: true }).waitFor();
+    await page.locator("td .badge.good").getByText("up", { exact: true }).waitFor();
   });
 });
 
@@ -263,11 +276,8 @@ describe("figures that follow each other", () => {
   });
 
   it("have the bans read again once, however many changes they tell at once, and only while they are shown", async () => {
-    const told = (edition: number) => {
-      const [bans, checks] = [
-        { imposed: 0, inForce: 0, edition },
-        { [`no${edition}`]: { ok: false } },
-      ];
+    const told = (edition: number, name = `no${edition}`) => {
+      const [bans, checks] = [{ imposed: 0, inForce: 0, edition }, { [name]: { ok: false } }];
       return ["figures", { ...first.figures, bans, checks }] as const;
     };
     const { page } = await openTab(browser, "about:blank");
@@ -276,10 +286,11 @@ describe("figures that follow each other", () => {
       if (request.url().includes("/api/bans?")) reads += 1;
     });
     await page.clock.install();
-    const send = await holdStream(page, [["hello", first.hello], ...[1, 2, 3, 4].map(told)]);
-    const tell = async (edition: number) => {
-      send([told(edition)]);
-      await page.getByText(`no${edition}`).first().waitFor();
+    const before = [1, 2, 3, 4].map((edition) => told(edition));
+    const send = await holdStream(page, [["hello", first.hello], ...before]);
+    const tell = async (edition: number, name = `no${edition}`) => {
+      send([told(edition, name)]);
+      await page.getByText(name).first().waitFor();
     };
     const readsLater = async () => {
       await page.clock.runFor(2_500);
@@ -292,6 +303,8 @@ describe("figures that follow each other", () => {
     assert.equal(reads, 1);
     assert.equal(await readsLater(), 2);
     await tell(5);
+    assert.equal(await readsLater(), 3);
+    await tell(5, "no change");
     assert.equal(await readsLater(), 3);
     const leave = async () => {
       await page.evaluate("location.hash = '#/plans'");
