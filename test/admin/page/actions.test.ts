@@ -260,6 +260,7 @@ describe("by keyboard alone", () => {
     await closed(page);
     await eventually(async () => assert.notEqual(await hash(), before));
     assert.equal(await hash(), (await read<{ hash: string }>(house, "/api/config")).hash);
+    await page.getByText(`In force: ${await hash()}`, { exact: true }).waitFor();
 
     await house.rewrite({ plans: { free: { minute: -1 } } });
     await press(page, "Reload");

@@ -138,18 +138,31 @@ describe("what could not be read for a moment", () => {
 describe("the search for accounts", () => {
   it("is sent once for what is typed without a pause, and tells how many of all it has found", async () => {
     await using own = await startTestGateway();
-    for (const account of ["first-shop", "second-shop", "zoo"]) await own.issue({ account });
     const { page } = await openTab(browser, "about:blank");
     await page.clock.install();
     await page.goto(`${own.adminUrl}/#/accounts`);
+    await page.getByText("No account yet: create a key, and it gets one.").waitFor();
+    for (const account of ["first-shop", "second-shop", "zoo"]) await own.issue({ account });
+    await own.issue({ account: "zoo", plan: undefined, environment: undefined, name: "gate" });
+    await own.issue({ account: "zoo", plan: undefined, environment: undefined, name: "till" });
+    await own.admin("/api/accounts/zoo/suspend", { method: "POST", body: "{}" });
+    await page.reload();
     await page.getByText("3 accounts", { exact: true }).waitFor();
+    const [[zoo] = []] = await cells(page, "Accounts");
+    assert.equal(zoo?.replaceAll(/\s+/g, " "), "zoo suspended gate, till");
+    assert.equal(await page.getByLabel("Search").getAttribute("maxlength"), "200");
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
     const searches = () => asked.filter((url) => url.includes("q="));
-    await page.getByLabel("Search").pressSequentially("-shop");
+    // A machine that is busy between two letters makes no pause.
+    await page.clock.pauseAt(Date.now() + 60_000);
+    await page.getByLabel("Search").pressSequentially(" -shop ");
     await page.clock.runFor(1_000);
     await page.getByText("2 of 3 accounts", { exact: true }).waitFor();
-    assert.equal(searches().length, 1);
+    assert.deepEqual(
+      searches().map((url) => new URL(url).searchParams.get("q")),
+      ["-shop"],
+    );
     await page.getByLabel("Search").fill("first-shop");
     await page.clock.runFor(1_000);
     await page.getByText("1 of 3 accounts", { exact: true }).waitFor();

@@ -49,7 +49,44 @@ async function restlessPage(): Promise<{ readonly page: Page; readonly streams: 
   return { page, streams: () => streams };
 }
 
+/** Each view with stand-ins for the API and the figures: what still listens or asks once it was closed. */
+const CLOSED = `(async () => {
+  const names = ["account", "accounts", "backends", "bans", "configuration", "deprecations",
+    "events", "explain", "gateways", "overview", "plans"];
+  const left = {};
+  for (const name of names) {
+    let listeners = 0;
+    let asked = 0;
+    const listen = () => {
+      listeners += 1;
+      return () => { listeners -= 1; };
+    };
+    const live = { state: "connecting", samples: [], events: [], onChange: listen, onRoutes: listen };
+    const never = () => {
+      asked += 1;
+      return new Promise(() => {});
+    };
+    const { [name + "View"]: view } = await import("/page/" + name + ".js");
+    const { element, close } = view({ live, id: "a", api: { get: never, page: never, has: () => true } });
+    element.querySelector("#search")?.dispatchEvent(new Event("input"));
+    const [open, before] = [listeners, asked];
+    close?.();
+    await new Promise((resolve) => setTimeout(resolve, name === "accounts" ? 300 : 0));
+    left[name] = [open > 0, listeners, asked - before];
+  }
+  return left;
+})()`;
+
 describe("a view that was left", () => {
+  it("listens to no figures any more, and asks for nothing that was typed into it", async () => {
+    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const left = await page.evaluate<Record<string, [boolean, number, number]>>(CLOSED);
+    const { accounts, explain, ...live } = left;
+    assert.deepEqual([accounts, explain], Array(2).fill([false, 0, 0]));
+    for (const [name, told] of Object.entries(live)) assert.deepEqual(told, [true, 0, 0], name);
+    assert.equal(Object.keys(live).length, 9);
+  });
+
   it("asks for nothing any more, whatever changes at the gateway", {
     timeout: 60_000,
   }, async () => {

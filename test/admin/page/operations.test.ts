@@ -22,6 +22,12 @@ async function openView(section: string, init = ""): Promise<Page> {
   return page;
 }
 
+/** Presses a button, and that of the dialog which it opens. */
+async function act(page: Page, name: string, verb: string): Promise<void> {
+  await page.getByRole("button", { name, exact: true }).first().click();
+  await page.getByRole("dialog").getByRole("button", { name: verb, exact: true }).click();
+}
+
 describe("a key that is made on the page", () => {
   it("has the scopes and limits that were typed, without the blanks around them", async () => {
     const page = await openView("accounts");
@@ -145,6 +151,52 @@ describe("a dialog", () => {
   });
 });
 
+describe("a change that was made on the page", () => {
+  it("is said and shown at once, before anything is asked for again by itself", async () => {
+    const { account, id } = await house.issue();
+    const page = await openView(`accounts/${account}`);
+    await page.getByRole("button", { name: "Revoke" }).waitFor();
+    await page.clock.install();
+    await page.reload();
+    await page.getByRole("button", { name: "Revoke" }).waitFor();
+    await page.locator("[data-window=minute]").waitFor();
+    // No timer of the page ends any more.
+    await page.clock.pauseAt(Date.now() + 60_000);
+    const keys = () => cells(page, "Keys");
+    const count = (rows: number) =>
+      eventually(async () => assert.equal((await keys()).length, rows));
+    await act(page, "Suspend", "Suspend");
+    await page.getByText("suspended", { exact: true }).waitFor();
+    await act(page, "Add key", "Create");
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    await count(2);
+    const own = page.getByRole("row").filter({ hasText: id });
+    await own.getByRole("button", { name: "Rotate" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click();
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    await count(3);
+    await own.getByRole("button", { name: "Limits" }).click();
+    await page.getByLabel("Limits of this key").fill("day=5");
+    await page.getByRole("dialog").getByRole("button", { name: "Change limits" }).click();
+    await own.getByText("5 a day").waitFor();
+    await own.getByRole("button", { name: "Revoke" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+    await own.getByText("revoked", { exact: true }).waitFor();
+    await act(page, "Ban", "Ban");
+    await act(page, "Lift the ban", "Lift the ban");
+    await page.locator(".banned").waitFor({ state: "detached" });
+    assert.deepEqual(await page.locator(".note").allInnerTexts(), [
+      ...["Suspend: done", `Limits of key ${id}: changed`, `Key ${id} is revoked`, "Ban: done"],
+      `The ban of ${account} is lifted`,
+    ]);
+    await act(page, "Ban", "Ban");
+    await page.locator(".banned").waitFor();
+    await page.getByRole("link", { name: "Bans" }).click();
+    await act(page, "Lift", "Lift the ban");
+    await page.getByText("No account is banned.").waitFor();
+  });
+});
+
 describe("the page", () => {
   it("sends no cookie, as other services of this host may have set some", async () => {
     const { page } = await openTab(browser, "about:blank");
@@ -184,6 +236,11 @@ describe("the page", () => {
     await page.locator(".rule").waitFor();
     const names = await page.locator("dl.settings dt").allInnerTexts();
     assert.deepEqual(names, ["request", "answer", "environment", "configuration"]);
+    const texts = await textOf(page.locator("#main [role=status]"));
+    assert.ok(
+      !/first instant|Windows/.test(texts),
+      "it has no windows, and no time at which it passes",
+    );
     await page.goto(`${house.adminUrl}/#/explain`);
     await page.getByRole("button", { name: "Explain" }).click();
     const field = page.getByLabel("Request id");

@@ -183,6 +183,8 @@ describe("the numbers of the page", () => {
         return [window, shownUsed, shownLimit, exhausted ? "used up" : "open"];
       }),
     );
+    const banned = page.locator("dt", { hasText: "ban until" }).locator("+ dd");
+    assert.match(await textOf(banned), /^in (?:9|10) min$/);
     const usedUp = told.windows.filter(({ exhausted }) => exhausted).length;
     const bad = page.getByRole("region", { name: "Windows", exact: true }).locator(".badge.bad");
     assert.deepEqual([usedUp, await bad.count()], [1, 1]);

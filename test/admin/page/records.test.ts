@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { cells, openBrowser, openTab, textOf } from "./browser.ts";
-import { firstMessages, streamTo } from "./live-stream.ts";
+import { firstMessages, holdStream, streamTo } from "./live-stream.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -61,14 +61,27 @@ describe("keys and accounts on the page", () => {
     await write(house, "POST", `/api/accounts/${account}/suspend`, { reason: "leaked" });
     await page.reload();
     await eventually(async () => assert.match(await textOf(lead), /suspended leaked$/));
-    await page.route(`**/api/accounts/${account}`, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), anchor: 20 } });
-    });
-    await page.reload();
-    await eventually(async () => {
-      assert.match(await textOf(lead), /^free in production, months from day 20 suspended leaked$/);
-    });
+    const labels = page.locator("p.hint.words");
+    assert.equal(await labels.count(), 0, "it has no metadata");
+    const anchorFrom = Date.now() / 1_000 + 7_230;
+    const meta = { tenant: "42", tier: "gold" };
+    for (const [changed, months] of [
+      [{ anchor: 20, meta }, "day 20"],
+      [{ anchor: 20, anchorFrom }, "day 20 from in 2 h on"],
+      [{ anchor: 1, anchorFrom }, "day 1 from in 2 h on"],
+    ] as const) {
+      await page.route(`**/api/accounts/${account}`, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, json: { ...(await response.json()), ...changed } });
+      });
+      await page.reload();
+      const expected = `free in production, months from ${months} suspended leaked`;
+      await eventually(async () => assert.equal(await textOf(lead), expected));
+      if ("meta" in changed) assert.equal(await textOf(labels), "tenant=42 · tier=gold");
+      await page.getByRole("button", { name: "Change anchor" }).click();
+      const day = await page.getByLabel("Day of the month").inputValue();
+      assert.equal(day, String(changed.anchor));
+    }
   });
 
   it("usage by day has the newest day first", async () => {
@@ -99,7 +112,7 @@ describe("keys and accounts on the page", () => {
 
   it("a ban that takes the place of another one is listed, though their number is as before", async () => {
     await using house = await startTestGateway();
-    const [first, second] = [await house.issue(), await house.issue()];
+    const [first, second, third] = [await house.issue(), await house.issue(), await house.issue()];
     const ban = ({ account }: { readonly account: string }) => {
       return write(house, "POST", "/api/bans", { id: account, for: "1h" });
     };
@@ -110,6 +123,14 @@ describe("keys and accounts on the page", () => {
     await eventually(async () => assert.deepEqual(await listed(), [first.account]));
     await Promise.all([write(house, "DELETE", `/api/bans/${first.account}`), ban(second)]);
     await eventually(async () => assert.deepEqual(await listed(), [second.account]));
+    await ban(third);
+    await eventually(async () => assert.equal((await listed()).length, 2));
+    const [, last] = await listed();
+    await page.getByRole("button", { name: "Lift" }).nth(1).focus();
+    await ban(first);
+    await eventually(async () => assert.equal((await listed()).length, 3));
+    const row = await page.evaluate("document.activeElement.closest('tr')?.innerText");
+    assert.ok(String(row).startsWith(`${last}`), "the keyboard stays at the same ban");
   });
 });
 
@@ -146,6 +167,31 @@ describe("the configuration on the page", () => {
     await write(house, "POST", "/api/reload");
     await page.getByText("free", { exact: true }).click();
     assert.match(await textOf(page.locator("pre").filter({ hasText: '"minute": 7' })), /"free"/);
+  });
+
+  it("says why the last reload was refused, once it was, and shows six names of a setting at most", async () => {
+    await using house = await startTestGateway();
+    const { hello, figures } = await firstMessages(house);
+    const { page } = await openTab(browser, "about:blank");
+    const send = await holdStream(page, [
+      ["hello", hello],
+      ["figures", figures],
+    ]);
+    await page.route("**/api/config", (route) => route.fulfill({ status: 502, body: "" }));
+    await page.goto(`${house.adminUrl}/#/configuration`);
+    const again = page.getByRole("button", { name: "Try again" });
+    await again.waitFor();
+    await page.unroute("**/api/config");
+    const six = { a: 1, b: 2, c: 3, d: 4, e: 5, f: 6 };
+    const json = { hash: "0", six, seven: { ...six, g: 7 } };
+    await page.route("**/api/config", (route) => route.fulfill({ json }));
+    await again.click();
+    const names = page.locator("summary");
+    await names.first().waitFor();
+    assert.deepEqual(await names.allInnerTexts(), ["a, b, c, d, e, f", "a, b, c, d, e, f …"]);
+    const checks = { config: { ok: false, why: "plans is missing" } };
+    send([["figures", { ...figures, checks }]]);
+    await page.getByText(/last reload refused\s*plans is missing$/).waitFor();
   });
 });
 

@@ -39,6 +39,9 @@ const DIALOGS = [
   ["bans", ["Lift"]],
 ] as const;
 
+/** The operations in the colour of danger: their buttons, and those of their dialogs. */
+const DANGEROUS = ["Reset usage", "Ban", "Suspend", "Revoke"];
+
 /** The fields of the dialog that is open: their names, what is in them, and an example. */
 const FIELDS = `[...document.querySelectorAll("dialog[open] :is(input, select)")]
   .map((one) => [one.name || one.id, one.type, one.value, one.placeholder ?? "", one.required ? "required" : ""])
@@ -83,6 +86,8 @@ async function checkDialog(page: Page, view: string, name: string): Promise<void
   await page.getByRole("dialog", { name: title, exact: true }).waitFor();
   const fields = await page.evaluate<string>(FIELDS);
   compare(`dialog ${view}: ${name}`, plain(`${await dialog.innerText()}\n${fields}`));
+  const isDangerous = await dialog.locator("[type=submit].danger").count();
+  assert.equal(isDangerous, DANGEROUS.includes(name) ? 1 : 0, `the colour of ${name}`);
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
 }
@@ -147,6 +152,8 @@ describe("the page says to the letter", () => {
     for (const [view, names] of DIALOGS) {
       await page.goto(at(view));
       for (const name of names) await checkDialog(page, view, name);
+      if (view !== "accounts/often") continue;
+      assert.deepEqual(await page.locator("#main button.danger").allInnerTexts(), DANGEROUS);
     }
   });
 
