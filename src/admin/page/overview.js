@@ -31,13 +31,13 @@ const CHARTS = [
     ],
   },
   {
-    title: "Bans in force, and imposed per minute",
+    title: "Bans in force, and earned per minute",
     show: count,
     isWhole: true,
     series: [
       { name: "in force", colour: "accent", of: (sample) => sample.banned },
       {
-        name: "imposed",
+        name: "earned",
         colour: "bad",
         as: perMinute,
         of: ({ imposed }) => imposed && imposed * 60,
@@ -137,7 +137,7 @@ function tilesOf(figures, sample) {
       "bans",
       "Bans in force",
       count(bans.inForce),
-      `${count(bans.imposed)} imposed since the start`,
+      `${count(bans.imposed)} earned since the start`,
     ),
     tile(
       "flight",

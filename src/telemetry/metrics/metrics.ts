@@ -86,7 +86,7 @@ export const METRICS = {
     labels: ["env", "plan", "window"],
     help: "Requests that an observed limit would have refused.",
   },
-  bans_total: { type: "counter", labels: ["env"], help: "Bans imposed on accounts." },
+  bans_total: { type: "counter", labels: ["env"], help: "Bans that accounts earned." },
   connections_open: {
     type: "gauge",
     labels: [],

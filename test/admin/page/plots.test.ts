@@ -100,7 +100,7 @@ describe("the axes of a plot", () => {
 
   it("count small numbers of bans by whole ones, each once", async () => {
     const page = await openPlots({ bans: { imposed: 0, inForce: 1, edition: 1 } });
-    const [, texts] = await labels(page, "Bans in force, and imposed per minute", "1");
+    const [, texts] = await labels(page, "Bans in force, and earned per minute", "1");
     assert.deepEqual([...new Set(texts)], ["0", "1"]);
     const zeros = texts.filter((text) => text === "0").length;
     assert.equal(texts.length, 2 * zeros, "each as often as the other");
@@ -132,6 +132,32 @@ describe("a plot", () => {
     assert.equal(await textOf(shown), before);
     await page.mouse.move(0, 0);
     await eventually(async () => assert.equal(await textOf(shown), "30/s"));
+  });
+
+  it("shows a value that has no neighbour, as where one request is answered now and then", async () => {
+    const durations = { bounds: [0.01, 0.1, 1], counts: [0, 9, 0, 0], sum: 0.9 };
+    const none = { ...durations, counts: [0, 0, 0, 0], sum: 0 };
+    const at = (agoS: number, told: object) => {
+      return { ...first.figures, atMs: first.figures.atMs - agoS * 1_000, durations: told };
+    };
+    const { page } = await openTab(browser, "about:blank");
+    await holdStream(page, [
+      ["hello", { ...first.hello, readings: [at(30, none), at(20, none), at(10, durations)] }],
+      ["figures", at(0, durations)],
+    ]);
+    await page.goto(`${house.adminUrl}/#/`);
+    const points = `(() => {
+      const canvas = document.querySelectorAll(".chart canvas")[2];
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let coloured = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        const [r, g, b, alpha] = data.slice(i, i + 4);
+        if (alpha > 200 && Math.max(r, g, b) - Math.min(r, g, b) > 60) coloured += 1;
+      }
+      return coloured;
+    })()`;
+    await page.locator(".u-over").nth(2).waitFor();
+    await eventually(async () => assert.ok((await page.evaluate<number>(points)) > 5));
   });
 
   it("has room above its highest value", async () => {

@@ -73,7 +73,7 @@ describe("the overview", () => {
           ["Refused a second", "11/s", "110 since the start"],
           ["Over quota or banned", "6/s", "60 since the start"],
           ["Answered 5xx a second", "9/s", "90 since the start"],
-          ["Bans in force", "4", "25 imposed since the start"],
+          ["Bans in force", "4", "25 earned since the start"],
           ["In flight", "13", "5 of them tunnels"],
           ["Units charged", "1,234", "1,200 forwarded"],
           ["99 % answered within", "1.0 s", "mean 4 ms"],
@@ -84,7 +84,7 @@ describe("the overview", () => {
       ...["all\n75/s", "answered 5xx\n9/s"],
       ...["all\n11/s", "429\n6/s", "401, 403\n3/s"],
       ...["mean\n4 ms", "95 % within\n100 ms", "99 % within\n1.0 s"],
-      ...["in force\n4", "imposed\n12/min"],
+      ...["in force\n4", "earned\n12/min"],
     ]);
     assert.deepEqual(await cells(page, "Checks"), [
       ["config", "ok", ""],
