@@ -41,7 +41,9 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
     const pages = (next !== undefined || at > 0) && pager(items, total);
     fill(element, draw(items, total), pages, missing !== null && without(missing));
-    if (turned !== 0) element.querySelector(turned > 0 ? ".next" : ".previous")?.focus();
+    if (turned === 0) return;
+    const same = element.querySelector(`${turned > 0 ? ".next" : ".previous"}:enabled`);
+    (same ?? element.querySelector(".pager :enabled"))?.focus();
   };
   const pager = (items, total) => {
     const turn = (by) => () => {

@@ -48,6 +48,12 @@ describe("what could not be read for a moment", () => {
     await page.unroute("**/api/plans");
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("region", { name: "Plans", exact: true }).waitFor();
+    await page.route("**/api/config", (route) => route.fulfill(AWAY));
+    await page.getByRole("link", { name: "Deprecations" }).click();
+    await page.getByRole("alert").getByText("The store is away").waitFor();
+    await page.unroute("**/api/config");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("region", { name: "Deprecated operations", exact: true }).waitFor();
     await page.getByRole("link", { name: "Bans" }).click();
     await page.getByRole("region", { name: "Bans", exact: true }).waitFor();
     await failsAndRecovers(page, "**/api/bans?*", "Bans");

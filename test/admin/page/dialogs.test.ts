@@ -18,10 +18,24 @@ describe("A dialog", () => {
   it("that shows a key this once stays open however often Escape is pressed", async () => {
     await using house = await startTestGateway();
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    await page.addInitScript(`Object.defineProperty(navigator, "clipboard", {
+      value: { writeText: async (text) => { globalThis.copied = text; } },
+    });`);
+    await page.reload();
     await page.getByRole("button", { name: "Create a key" }).click();
     await page.getByRole("button", { name: "Create", exact: true }).click();
     const shown = page.getByRole("textbox", { name: "The key" });
     await shown.waitFor();
+    const [made] = (await (await house.admin("/api/keys")).json()) as {
+      id: string;
+      account: string;
+    }[];
+    const told = `Key ${made?.id} of account ${made?.account}. It is shown this once: store it now.`;
+    assert.equal(await textOf(page.locator("dialog p")), told);
+    assert.equal(await shown.isEditable(), false);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByText("Copied", { exact: true }).waitFor();
+    assert.equal(await page.evaluate("copied"), await shown.inputValue());
     assert.equal(await page.locator("dialog:modal").count(), 1, "the rest cannot be reached");
     // Browsers let a page refuse to close only so many times.
     for (let i = 0; i < 8; i++) await page.keyboard.press("Escape");
@@ -75,7 +89,11 @@ describe("A dialog", () => {
     await using house = await startTestGateway({ config: { admin } });
     const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
     const dialog = (name: string) => page.getByRole("dialog", { name, exact: true });
-    await page.locator("#field-token").fill(TOKEN);
+    const token = page.locator("#field-token");
+    await token.fill(TOKEN);
+    assert.equal(await token.getAttribute("type"), "password", "nobody reads it over a shoulder");
+    const buttons = dialog("Admin token").getByRole("button");
+    assert.deepEqual(await buttons.allInnerTexts(), ["Continue"]);
     await dialog("Admin token").getByRole("button", { name: "Continue" }).click();
     await page.getByRole("button", { name: "Create a key" }).click();
     await dialog("Create a key").waitFor();

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 
 type Reading = {
@@ -33,6 +35,50 @@ const START: Reading = {
   durations: { counts: [10, 0, 0, 0], sum: 0.1 },
 };
 const BOUNDS = [0.01, 0.1, 1];
+
+/** What the page keeps for a tab. */
+const kept = new Map<string, string>();
+const sessionStorage = {
+  getItem: (name: string) => kept.get(name) ?? null,
+  setItem: (name: string, value: string) => void kept.set(name, value),
+};
+Object.defineProperty(globalThis, "sessionStorage", { value: sessionStorage });
+const { Api } = (await import("../../../src/admin/page/api.js" as string)) as {
+  Api: new (askToken: () => Promise<string>) => { get: (url: string) => Promise<unknown> };
+};
+
+describe("the admin token", () => {
+  it("is asked for once, though a request with the old one is refused after the new one was given", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    const server = createServer(async ({ url, headers }, response) => {
+      const isRefused = headers.authorization !== "Bearer renewed";
+      if (isRefused && url === "/slow") {
+        arrived.resolve();
+        await release.promise;
+      }
+      response.writeHead(isRefused ? 401 : 200).end("{}");
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    try {
+      let asked = 0;
+      const api = new Api(async () => {
+        asked += 1;
+        return "renewed";
+      });
+      const slow = api.get(`${url}/slow`);
+      await arrived.promise;
+      await api.get(`${url}/fast`);
+      release.resolve();
+      await slow;
+      assert.deepEqual([asked, [...kept.values()]], [1, ["renewed"]]);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+});
 
 describe("a sample of the plots", () => {
   it("has the rates between two readings, each refusal where it belongs", () => {

@@ -85,8 +85,10 @@ describe("a long list", () => {
       if (shown !== "101 to 120") await page.getByRole("button", { name: "Next" }).click();
     }
     assert.equal(seen.size, 120);
+    assert.equal(await focused(page), "Previous", "where there is no next page");
     await page.getByRole("button", { name: "Previous" }).click();
     await page.getByText("51 to 100 of 120", { exact: true }).waitFor();
+    assert.equal(await focused(page), "Previous");
 
     await page.getByRole("link", { name: "Bans" }).click();
     await page.getByText("1 to 50 of 60", { exact: true }).waitFor();

@@ -360,7 +360,7 @@ describe("before the first figures", () => {
     await page.addInitScript("const real = Date.now; Date.now = () => real() + 86_400_000;");
     await page.route("**/api/events", () => {});
     await page.goto(`${house.adminUrl}/#/`);
-    await page.getByText("Connecting", { exact: true }).waitFor();
+    await page.locator(".badge.plain").getByText("Connecting", { exact: true }).waitFor();
     await page.locator("[data-tile=waiting]").waitFor();
     for (const name of ["Gateways", "Backends", "Events"]) {
       await page.getByRole("link", { name }).click();

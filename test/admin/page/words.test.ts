@@ -112,7 +112,7 @@ describe("the page says to the letter", () => {
       files: { "api.yaml": DEPRECATED_API },
       now: () => nowMs,
     });
-    const terms = { name: "a shop", scopes: ["beta"], meta: { tenant: "42" } };
+    const terms = { name: "a shop", scopes: ["beta", "orders"], meta: { tenant: "42" } };
     const free = await house.issue({ account: "often", ...terms });
     const pro = await house.issue({ plan: "pro", account: "seldom" });
     for (const { key } of [free, free, free, pro, pro, pro]) {
