@@ -89,6 +89,15 @@ describe("a table that is drawn again", () => {
     send([["figures", { ...figures, upstreams: [{ origin: "http://a.test", up: true }] }]]);
     await page.getByText("http://a.test").waitFor();
     assert.equal(await page.evaluate(`${focused}.ariaLabel`), "Backends");
+    const isOutside = await page.evaluate(`(async () => {
+      const { fill, el, button } = await import("/page/elements.js");
+      const [outside, block] = [button("Again"), el("div", {})];
+      document.body.append(outside, block);
+      outside.focus();
+      fill(block, button("Again"));
+      return document.activeElement === outside;
+    })()`);
+    assert.equal(isOutside, true, "what has the keyboard elsewhere keeps it");
   });
 });
 

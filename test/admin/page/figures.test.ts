@@ -36,7 +36,7 @@ const START: Reading = {
 };
 const BOUNDS = [0.01, 0.1, 1];
 
-/** What the page keeps for a tab. */
+/** The storage of a tab. */
 const kept = new Map<string, string>();
 const sessionStorage = {
   getItem: (name: string) => kept.get(name) ?? null,

@@ -117,14 +117,18 @@ describe("the head of the page", () => {
 describe("the list of gateways", () => {
   it("has the state of each with its reason, and no rates of one that is silent", async () => {
     const rates = { requestsPerSecond: 12, refusalsPerSecond: 2 };
-    const page = await pageOf("gateways", {
-      gateways: [
-        gateway({ name: "a", state: "ready", ...rates, self: true }),
-        gateway({ name: "b", state: "not ready", why: "the store is away", ...rates }),
-        gateway({ name: "c", state: "draining", ...rates, storeMs: null }),
-        gateway({ name: "d", state: "silent", age: 75, ...rates, differs: ["config"] }),
-      ],
-    });
+    const gateways = [
+      gateway({ name: "a", state: "ready", ...rates, self: true }),
+      gateway({ name: "b", state: "not ready", why: "the store is away", ...rates }),
+      gateway({ name: "c", state: "draining", ...rates, storeMs: null }),
+      gateway({ name: "d", state: "silent", age: 75, ...rates, differs: ["config"] }),
+    ];
+    const { page } = await openTab(browser, "about:blank");
+    const send = await holdStream(page, [
+      ["hello", first.hello],
+      ["figures", { ...first.figures, gateways, upstreams: [{ origin: "http://a", up: false }] }],
+    ]);
+    await page.goto(`${house.adminUrl}/#/gateways`);
     await eventually(async () => {
       assert.deepEqual(
         (await cells(page, "Gateways")).map((row) => row.slice(0, 5)),
@@ -144,6 +148,13 @@ describe("the list of gateways", () => {
       "badge bad",
     ]);
     await page.getByText("4 gateways: 48/s requests, 8/s refused", { exact: true }).waitFor();
+    await page.getByText("No news for 3 s").waitFor();
+    assert.equal(await page.getByText("not known", { exact: true }).count(), 4);
+    await page.getByRole("link", { name: "Backends" }).click();
+    await page.getByText("not known, was down", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Gateways" }).click();
+    send([["figures", { ...first.figures, gateways: [] }]]);
+    await page.getByText("No gateway has told of itself yet.").waitFor();
   });
 });
 
