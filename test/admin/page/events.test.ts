@@ -86,9 +86,12 @@ describe("a table that is drawn again", () => {
     assert.match(String(await page.evaluate(`${focused}.closest("tr")?.innerText`)), /was-1/);
     await page.getByRole("link", { name: "Backends" }).click();
     await page.getByRole("region", { name: "Backends", exact: true }).focus();
+    // Who scrolls away from the table is not led back to it.
+    await page.setViewportSize({ width: 1280, height: 120 });
+    await page.evaluate("scrollTo(0, 0)");
     send([["figures", { ...figures, upstreams: [{ origin: "http://a.test", up: true }] }]]);
     await page.getByText("http://a.test").waitFor();
-    assert.equal(await page.evaluate(`${focused}.ariaLabel`), "Backends");
+    assert.deepEqual(await page.evaluate(`[${focused}.ariaLabel, scrollY]`), ["Backends", 0]);
     const isOutside = await page.evaluate(`(async () => {
       const { fill, el, button } = await import("/page/elements.js");
       const [outside, block] = [button("Again"), el("div", {})];
