@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 import { OutageTracker } from "../../../src/cli/prove/outage-tracker.ts";
 import type { GatewayChild } from "../../../src/cli/prove/processes.ts";
+import { eventually } from "../../support/poll.ts";
 
 const LINE = { msg: "event", time: 10_000 };
 
@@ -146,7 +147,9 @@ describe("when gateways decided without the store", () => {
   it("is looked for once more at the end, when metrics are new again, and a gateway that is gone holds nothing up", async () => {
     let decided = 0;
     let lookedMs = 0;
+    const betweenMs: number[] = [];
     const server = createServer((_, response) => {
+      betweenMs.push(performance.now() - lookedMs);
       lookedMs = performance.now();
       response.end(`tollgate_store_unavailable_decisions_total ${decided}\n`);
     });
@@ -156,6 +159,9 @@ describe("when gateways decided without the store", () => {
       const away = new OutageTracker();
       away.watch({ adminUrl: `http://127.0.0.1:${port}` } as never);
       away.watch({ adminUrl: "http://127.0.0.1:1" } as never);
+      await eventually(() => betweenMs.length >= 4);
+      const nextMs = Math.min(...betweenMs);
+      assert.ok(nextMs > 150 && nextMs < 500, `${nextMs} ms between two looks`);
       const stoppedMs = performance.now();
       const stopped = away.stop();
       decided = 1;

@@ -149,7 +149,11 @@ describe("accounts", () => {
   });
 
   it("set --on moves every account of a plan, also one that is no longer configured", async () => {
-    for (const count of ["1000", "1000", "3"]) await create("--count", count);
+    for (const count of ["1000", "1000"]) await create("--count", count);
+    const one = await accounts("set", "--on", "free", "--plan", "pro");
+    assert.deepEqual([one.out, one.err], ["2000 accounts are changed\n", ""], "in one write");
+    await accounts("set", "--on", "pro", "--plan", "free");
+    await create("--count", "3");
     await create("--account", "other");
     await accounts("set", "other", "--plan", "pro");
     const moved = await accounts("set", "--on", "free", "--plan", "business", "--json");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "vitest";
+import { afterEach, describe, it, vi } from "vitest";
 import { startDemoPets } from "../../../src/cli/verbs/demo-pets.ts";
 import { eventually } from "../../support/poll.ts";
 import { type Folder, openFolder } from "../kit.ts";
@@ -49,5 +49,35 @@ describe("the pets of npm start", () => {
     );
     await stopped.pets.stop();
     assert.deepEqual(stopped.said, []);
+  });
+
+  describe("that are silent or deaf", () => {
+    const waits: (number | undefined)[] = [];
+    afterEach(() => void vi.restoreAllMocks());
+
+    /** Each wait is noted, and is a hundred times shorter. */
+    const hurry = () => {
+      const { setTimeout: wait } = globalThis;
+      waits.length = 0;
+      vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms?: number) => {
+        waits.push(ms);
+        return wait(work, (ms ?? 0) / 100);
+      }) as typeof setTimeout);
+    };
+
+    it("are waited for 15 s at the start, and killed 6 s after they were told to end", async () => {
+      await using folder = await openFolder();
+      hurry();
+      const message = `Cannot start the pets at 127.0.0.1:9 (${SETTING}): they did not say in time`;
+      const stays = "setInterval(() => {}, 1_000);";
+      await assert.rejects(startPets(folder, stays), { message });
+      assert.deepEqual(waits, [15_000, 6_000]);
+      vi.restoreAllMocks();
+      const ready = `process.send({ listening: "127.0.0.1:9" });`;
+      const { pets, said } = await startPets(folder, `${stays} ${ready}`);
+      hurry();
+      await pets.stop();
+      assert.deepEqual([waits, said], [[6_000], []]);
+    });
   });
 });

@@ -2,13 +2,20 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { describe, it } from "vitest";
 import { loadConfig } from "../../../src/config/load/load.ts";
+import { plansReport } from "../../../src/config/queries/plans-report.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { runTollgate, startTollgate } from "../../support/gateway/processes.ts";
 import { provided } from "../../support/needing.ts";
 import { freePorts, jsonOf, openFolder, runVerb } from "../kit.ts";
+
+/** The prefix of keys that a folder's name gives. */
+const prefixOf = (path: string) =>
+  basename(path)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, "");
 
 describe("init", () => {
   it("writes a configuration that works as it is, in a folder that is not there yet", async () => {
@@ -17,7 +24,15 @@ describe("init", () => {
     const file = join(folder.path, "config", "tollgate.yaml");
     const written = await runVerb(["init", "--upstream", backend.origin, "--config", file]);
     assert.deepEqual([written.status, written.err], [0, ""]);
-    assert.match(written.out, /^ {2}tollgate keys create --env production --plan free --config/m);
+    assert.equal(
+      written.out,
+      `${file} is written: clients at http://127.0.0.1:8080 in front of ${backend.origin}
+
+Next:
+  tollgate keys create --env production --plan free --config ${file}
+  tollgate start --config ${file}
+`,
+    );
     const checked = await runVerb(["check", file]);
     assert.deepEqual([checked.status, checked.err], [0, ""]);
     assert.ok(checked.out.startsWith(`${file} is fine: production`), checked.out);
@@ -39,14 +54,18 @@ describe("init", () => {
     await using folder = await openFolder();
     const at = (name: string) => ["--config", join(folder.path, name), "--json"];
     const plain = (name: string) => ["--config", join(folder.path, name)];
+    const questions: string[] = [];
     const asked = await runVerb(["init", ...plain("asked.yaml")], {
       answer: [" http://10.0.0.7:80 ", " acme "],
+      onQuestion: (question) => void questions.push(question),
     });
     assert.equal(asked.status, 0);
-    assert.match(
-      await readFile(join(folder.path, "asked.yaml"), "utf8"),
-      /http:\/\/10\.0\.0\.7:80/,
-    );
+    assert.deepEqual(questions, [
+      "Your backend, as an origin [http://127.0.0.1:3000]: ",
+      `The first part of your keys, so that a leaked one is recognized [${prefixOf(folder.path)}]: `,
+    ]);
+    const text = await readFile(join(folder.path, "asked.yaml"), "utf8");
+    assert.match(text, /http:\/\/10\.0\.0\.7:80(?:.*\n)+?keyPrefix: "acme"/);
     const empty = await runVerb(["init", ...plain("empty.yaml")], { answer: "" });
     assert.match(empty.out, /in front of http:\/\/127\.0\.0\.1:3000\n/);
     const npx = { env: { npm_command: "exec" } };
@@ -56,10 +75,13 @@ describe("init", () => {
     const ofCheckout = await runVerb(["init", "--yes", ...plain("checkout.yaml")], checkout);
     assert.match(ofCheckout.out, /^ {2}npm run -s tollgate -- start --config/m);
     const yes = await runVerb(["init", "--yes", ...at("yes.yaml")]);
-    assert.equal(jsonOf(yes).upstream, "http://127.0.0.1:3000");
+    assert.deepEqual(jsonOf(yes), {
+      ...{ file: join(folder.path, "yes.yaml"), upstream: "http://127.0.0.1:3000" },
+      keyPrefix: prefixOf(folder.path),
+    });
     const silent = await runVerb(["init", ...at("silent.yaml")], { answer: "http://10.0.0.7:80" });
     assert.equal(silent.status, 64);
-    assert.match(silent.err, /^Missing --upstream URL: .*--yes\n$/);
+    assert.match(silent.err, /^Missing --upstream URL: .*:3000, .*--yes\n$/);
     assert.ok(!existsSync(join(folder.path, "silent.yaml")));
   });
 
@@ -73,6 +95,12 @@ describe("init", () => {
     assert.ok(loaded.ok, JSON.stringify(loaded));
     const [production] = loaded.config.environments;
     assert.match(JSON.stringify(production?.upstreams), /\$\{home\}\.example/);
+    assert.deepEqual(production?.listen, { host: "127.0.0.1", port: 8080 });
+    const limits = plansReport(loaded.config, []).map(({ plan, limits }) => [plan, ...limits]);
+    assert.deepEqual(limits, [
+      ["free", { window: "minute", limit: 60 }, { window: "day", limit: 1_000 }],
+      ["pro", { window: "minute", limit: 300 }, { window: "day", limit: 10_000 }],
+    ]);
   });
 
   it("gives keys a prefix of their own: the answer, the option, or the folder's name", async () => {
@@ -107,7 +135,8 @@ describe("init", () => {
       const args = ["init", "--yes", "--key-prefix", prefix, "--config", wrong];
       const said = await runVerb(args, { env: { x: "acme" } });
       assert.equal(said.status, 64, prefix);
-      assert.match(said.err, /^Cannot use ".*" as --key-prefix: [^\n]+\n$/);
+      const told = said.err.replace(`Cannot use ${JSON.stringify(prefix)} as --key-prefix: `, "");
+      assert.match(told, /^Cannot read keyPrefix [^\n]+\n$/);
       assert.ok(!existsSync(wrong), prefix);
     }
   });
@@ -133,13 +162,14 @@ describe("init", () => {
     await writeFile(file, "mine");
     const there = await runVerb(["init", "--yes", "--config", file]);
     assert.equal(there.status, 1);
-    assert.match(there.err, /is there already/);
+    assert.ok(there.err.startsWith(`${file} is there already: change it, or name `), there.err);
     assert.equal(await readFile(file, "utf8"), "mine");
     const other = join(folder.path, "other.yaml");
     for (const upstream of ["not a url", "http://x/path", 'http://x"]', "ftp://x"]) {
       const wrong = await runVerb(["init", "--upstream", upstream, "--config", other]);
       assert.equal(wrong.status, 64, upstream);
-      assert.match(wrong.err, /^Cannot use ".*" as --upstream: [^\n]+\n$/);
+      const told = wrong.err.replace(`Cannot use ${JSON.stringify(upstream)} as --upstream: `, "");
+      assert.match(told, /^Cannot read environments\.production\.upstreams[^\n]+\n$/);
       assert.ok(!existsSync(other), upstream);
     }
   });

@@ -75,6 +75,13 @@ often    production   free  2026-07-15         2      2        1
 seldom   production   pro   2026-07-15         3      3        0
 `,
     );
+    await says(
+      ["usage", "--month", "2026-07"],
+      `ACCOUNT  ENVIRONMENT  PLAN  DAY         ADMITTED  UNITS  REFUSED  OVERAGE
+often    production   free  2026-07-15         2      2        1        0
+seldom   production   pro   2026-07-15         3      3        0        1
+`,
+    );
   });
 
   it("of one account also what is observed, included and beyond that", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { appendFile } from "node:fs/promises";
 import { describe, it } from "vitest";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
@@ -10,6 +11,7 @@ import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const ASKED = { often: 5, seldom: 2, never: 0 } as const;
+const METERED = { free: { minute: 60, meters: { tokens: { day: 9 } } } };
 const TODAY = () => new Date().toISOString().slice(0, 10);
 
 /** Three accounts that have asked 5, 2 and 0 times, on the store. */
@@ -143,7 +145,7 @@ describe("usage by day", () => {
     const redis = await startRedis();
     try {
       await using house = await startTestGateway({
-        config: { store: redis.url, keys: "redis", history: "400d", admin: "off" },
+        config: { store: redis.url, keys: "redis", history: "400d", admin: "off", plans: METERED },
       });
       const named = (...args: string[]) => runVerb([...args, "--config", house.file]);
       const create = ["--env", "production", "--plan", "free", "--count", "501", "--json"];
@@ -164,6 +166,10 @@ describe("usage by day", () => {
         csv.map((line) => line.split(",")[0]).toSorted(),
         [...accounts, "account"].toSorted(),
       );
+      await appendFile(house.file, "\nbogus: 1\n");
+      const sound = (await named("usage", "--days", "2", "--csv")).out.trimEnd().split("\r\n");
+      assert.match(sound[0] ?? "", /,refused,tokens$/, "the meters of the sound part of the file");
+      assert.deepEqual(sound.toSorted(), csv.toSorted());
     } finally {
       await redis.close();
     }

@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "vitest";
+import type { Explanation } from "../../../src/core/quota/explain.ts";
+import type { GatewayReport } from "../../../src/telemetry/gateway-status.ts";
+import { openAdmin, send } from "../access/admin-server.ts";
+import {
+  configText,
+  type Folder,
+  jsonOf,
+  openFolder,
+  type RunVerbOptions,
+  runVerb,
+} from "../kit.ts";
+
+const NOON_S = Date.UTC(2026, 6, 15, 12) / 1_000;
+const HASH = "0123456789abcdef".repeat(4);
+const PRODUCTION = { listen: "127.0.0.1:1", keyTag: "live", upstreams: ["http://127.0.0.1:1"] };
+const RUNNING = {
+  environments: { production: PRODUCTION },
+  plans: { free: { minute: 60 } },
+  hash: HASH,
+};
+
+/** The answers of a gateway by path, without its query: a body, or a status and a body. */
+type Answers = Readonly<Record<string, unknown>>;
+
+let folder: Folder;
+let file: string;
+beforeEach(async () => {
+  folder = await openFolder();
+  file = join(folder.path, "tollgate.yaml");
+});
+afterEach(() => folder[Symbol.asyncDispose]());
+
+function openGateway(answers: Answers) {
+  return openAdmin((response, { asked }) => {
+    const path = new URL(asked.split(" ")[1] ?? "", "http://x").pathname;
+    const answer = answers[path] ?? [404, { code: "not_found", message: "There is nothing here" }];
+    if (Array.isArray(answer) && typeof answer[0] === "number")
+      send(response, answer[0], answer[1]);
+    else send(response, 200, answer);
+  });
+}
+
+/** Runs a verb while the gateway of its file answers so. */
+async function says(
+  args: readonly string[],
+  answers: Answers,
+  { more = "", ...options }: RunVerbOptions & { readonly more?: string } = {},
+) {
+  await using gateway = await openGateway({ "/api/config": RUNNING, ...answers });
+  await writeFile(file, configText({ admin: gateway.port, more }));
+  const said = await runVerb([...args, "--config", file], options);
+  return { ...said, err: said.err.replaceAll(gateway.origin, "AT") };
+}
+
+describe("status tells", () => {
+  const OK = { ok: true };
+  const checks = { config: OK, store: { ok: false, why: "it is late" }, keys: OK };
+  const notReady = { "/readyz": [503, { status: "not ready", checks }] };
+
+  it("which check fails and why, the whole hash as JSON, and what the file was not reloaded for", async () => {
+    const said = await says(["status"], notReady);
+    const text = `Tollgate is not ready
+  config     ok
+  store      FAILS  it is late
+  keys       ok
+  in force   01234567  not the file as it is now
+`;
+    assert.deepEqual([said.status, said.out, said.err], [1, text, ""]);
+    const broken = await says(["status", "--json"], notReady, { more: "bogus: 1\n" });
+    const { notReloaded, ...told } = jsonOf<{ notReloaded: string[] }>(broken);
+    assert.deepEqual([broken.status, told], [1, { status: "not ready", checks, config: HASH }]);
+    assert.match(notReloaded.join(), /^[^,]*tollgate\.yaml:\d+:1: Cannot use bogus/);
+  });
+
+  it("why the gateway answers a part of it with an error, with 1", async () => {
+    const ready = { "/readyz": { status: "ready", checks } };
+    for (const [args, answers] of [
+      [["status"], { ...ready, "/api/config": [500, { message: "It broke" }] }],
+      [["status", "--all"], { ...ready, "/api/gateways": [500, { message: "It broke" }] }],
+    ] as const) {
+      const said = await says(args, answers);
+      assert.deepEqual([said.status, said.out, said.err], [1, "", "It broke\n"]);
+    }
+    const strange = await says(["status"], { ...ready, "/api/config": { other: 1 } });
+    assert.equal(strange.status, 1);
+    assert.match(strange.err, /what answered is no admin listener of Tollgate/);
+    const bare = await says(["status"], { "/readyz": { status: "ready" } });
+    assert.match(bare.err, /what answered is no admin listener of Tollgate/);
+  });
+
+  it("all gateways: what each reports, what differs from most, and the sums of their rates", async () => {
+    const one: GatewayReport = {
+      ...{ name: "vm-1", version: "1.2.0", config: HASH, started: NOON_S, state: "ready" },
+      ...{ requestsPerSecond: 1.25, refusalsPerSecond: 0.5, storeMs: 0.4, why: null },
+      ...{ age: 0, self: true, differs: [] },
+    };
+    const other = { ...one, name: "vm-2", self: false, requestsPerSecond: 2, storeMs: null };
+    const late = { ...other, state: "not ready", why: "the store is late" } as const;
+    const dead = { ...other, name: "vm-3", state: "silent", requestsPerSecond: 0 } as const;
+    const old = { ...dead, version: "1.1.0", age: 61, differs: ["version"] } as const;
+    const all = (...gateways: GatewayReport[]) => {
+      return says(["status", "--all"], { "/api/gateways": gateways });
+    };
+    const mixed = await all(one, late, old);
+    assert.equal(
+      mixed.out,
+      `gateway  state      version  config    started               requests/s  refusals/s  store ms  why
+vm-1 *   ready      1.2.0    01234567  2026-07-15 12:00:00Z        1.25         0.5  0.4
+vm-2     not ready  1.2.0    01234567  2026-07-15 12:00:00Z           2         0.5  -         the store is late
+vm-3     silent     1.1.0 !  01234567  2026-07-15 12:00:00Z           0         0.5  -         no news for 61 s
+3 gateways, 3.3 requests/s, 1.5 refusals/s; * answers here; ! is not as in most gateways
+`,
+    );
+    assert.equal(mixed.status, 1);
+    const odd = await all(one, { ...other, config: "f".repeat(64), differs: ["config"] });
+    assert.match(odd.out, /^vm-2 +ready +1\.2\.0 +f{8} ! /m);
+    assert.equal(odd.status, 0);
+    const same = await all(one, other);
+    assert.match(same.out, /\n2 gateways, 3\.3 requests\/s, 1\.0 refusals\/s; \* answers here\n$/);
+    for (const gateway of [late, { ...late, state: "draining" } as const, old]) {
+      assert.equal((await all(one, gateway)).status, 1, gateway.state);
+    }
+  });
+});
+
+describe("reload tells", () => {
+  it("what else reloads where the gateway refuses its name, and nothing where the file is at fault", async () => {
+    const refused = await says(["reload"], { "/api/reload": [403, { message: "No" }] });
+    const instead = "Saving the file reloads it too, and so does SIGHUP to the process";
+    assert.deepEqual([refused.status, refused.err], [1, `No (admin.listen, AT)\n${instead}\n`]);
+    // A file that the gateway refused before is what this verb is for: it is no reason to warn.
+    const checks = { config: { ok: true, why: "not reloaded" } };
+    const readiness = { "/readyz": { status: "ready", checks } };
+    const again = await says(["reload"], { ...readiness, "/api/reload": { hash: HASH } });
+    assert.deepEqual([again.status, again.err], [0, ""]);
+    assert.match(again.out, /: 01234567 is in force, which is not that of .*tollgate\.yaml\n$/);
+  });
+});
+
+const API = `openapi: 3.1.0
+info: { title: t, version: "1" }
+paths:
+  /old: { get: { deprecated: true, x-sunset: "2026-07-15", responses: {} } }
+  /some: { get: { deprecated: true, responses: {} } }
+`;
+
+describe("deprecations tell", () => {
+  const path = "/api/deprecations";
+  const caller = (account: string, requests: number) => ({ account, requests, last: NOON_S });
+  const some = (...accounts: object[]) => {
+    return [{ environment: "production", method: "GET", route: "/v1/some", accounts }];
+  };
+  const described = async (api: string, answers: Answers, nowMs = NOON_S * 1_000) => {
+    await using gateway = await openGateway({ "/api/config": RUNNING, [path]: some(), ...answers });
+    await using other = await openGateway({ [path]: some(caller("b", 2), caller("a", 1)) });
+    await writeFile(join(folder.path, "api.yaml"), api);
+    const text = configText({ admin: gateway.port }).replaceAll(/api: .*/g, "api: ./api.yaml");
+    await writeFile(file, text.replace(/ {2}staging:\n(?: {4}.*\n)+/, ""));
+    const args = ["deprecations", "--admin", other.origin, "--config", file];
+    return await runVerb(args, { nowMs });
+  };
+
+  it("an operation without a sunset, and one that is gone from the instant of its own", async () => {
+    const gone = Date.UTC(2026, 6, 15);
+    for (const [nowMs, left] of [
+      [gone - 1, "1 day left, until"],
+      [gone, "gone for 0 days, since"],
+    ] as const) {
+      const { out } = await described(API, {}, nowMs);
+      assert.ok(
+        out.startsWith(`production: GET /v1/old, ${left} 2026-07-15 00:00:00Z\n`),
+        `${out} at ${nowMs}`,
+      );
+      assert.match(out, /^production: GET \/v1\/some, no sunset$/m);
+    }
+  });
+
+  it("the calls at the gateway of the file and at the others that are named, added up", async () => {
+    const { out, err } = await described(API, { [path]: some(caller("a", 3)) });
+    assert.equal(err, "");
+    assert.match(out, /\na +4 {2}2026-07-15 12:00:00Z\nb +2 {2}2026-07-15 12:00:00Z\n$/);
+  });
+
+  it("that there are none, and who would know of calls where nobody can be asked", async () => {
+    const none = 'openapi: 3.1.0\ninfo: { title: t, version: "1" }\npaths: {}\n';
+    assert.equal((await described(none, {})).out, "No operation is deprecated\n");
+    await writeFile(file, configText());
+    const off = await runVerb(["deprecations", "--config", file]);
+    const why = "Cannot ask the gateway, and the running gateway knows who calls: admin is off";
+    assert.deepEqual([off.status, off.err], [1, `${why}, set admin.listen\n`]);
+  });
+});
+
+describe("explain tells", () => {
+  const told: Explanation = {
+    ...{ id: "r-1", environment: "production", account: "acme", key: "k", plan: "free" },
+    ...{ request: "GET /v1/pets", status: 429, code: "rate_limited", rule: "The share is used up" },
+    ...{ cost: 1, charged: 0, window: null, windows: [], strikes: null, ban: null },
+    ...{ decidedAt: NOON_S, decidedBy: "local", config: null, passesAt: null },
+  };
+  const explained = async (explanation: Explanation) => {
+    return (await says(["explain", "r-1"], { "/api/explain/r-1": explanation })).out;
+  };
+
+  it("who decided, and no more than is known", async () => {
+    const head = "429 rate_limited  GET /v1/pets of account acme, plan free";
+    const decided = `${head}, decided 2026-07-15 12:00:00Z`;
+    assert.equal(await explained(told), `${decided} (local)\nThe share is used up\n`);
+    const store = { ...told, decidedBy: null };
+    assert.equal(await explained(store), `${decided} (store)\nThe share is used up\n`);
+    const bare = { ...store, code: null, account: null, decidedAt: null };
+    assert.equal(await explained(bare), "429  GET /v1/pets\nThe share is used up\n");
+  });
+
+  it("once at which place a gateway was asked that does not answer", async () => {
+    const admins = ["--admin", "http://127.0.0.1:1", "--admin", "http://127.0.0.1:1"];
+    const said = await says(["explain", "r-1", ...admins], {});
+    const lines = [
+      "There is nothing here",
+      "Cannot ask the gateway at http://127.0.0.1:1 (--admin): nothing listens there. Is it running?",
+    ];
+    assert.deepEqual([said.status, said.err], [1, `${lines.join("\n")}\n`]);
+  });
+});
+
+describe("bans why tells", () => {
+  const owner = { account: "acme", environment: "production" };
+  const ban = (at: number, until: number) => ({
+    ...{ ...owner, window: "day", at, until, offences: 1, strikes: [] },
+  });
+  const line = (atS: number, untilS: number) => ({
+    ...{ level: "warn", msg: "event", kind: "ban", account: "acme", env: "production" },
+    ...{ window: "day", until: untilS, offences: 1, time: atS * 1_000, decidedAt: atS * 1_000 },
+  });
+  type Why = { readonly bans: readonly { at: number; until: number }[]; missing: string[] };
+  const bansOf = ({ bans }: Why) => bans.map(({ at, until }) => [at - NOON_S, until - NOON_S]);
+
+  it("of the logs and of the gateways that are named each ban once, oldest first, and not of that of the file", async () => {
+    const now = { ...owner, strikes: 3, ban: null };
+    const path = "/api/bans/acme";
+    const own = { [path]: { ...now, bans: [ban(NOON_S - 9, NOON_S)] } };
+    const more = [ban(NOON_S, NOON_S + 5), ban(NOON_S, NOON_S + 9), ban(NOON_S - 5, NOON_S)];
+    await using other = await openGateway({ [path]: { ...now, bans: more } });
+    const log = join(folder.path, "gateway.log");
+    await writeFile(log, `${JSON.stringify(line(NOON_S, NOON_S + 5))}\n`);
+    const why = ["bans", "why", "acme", "--json", "--admin", other.origin];
+    const logged = jsonOf<Why>(await says([...why, "--log", log], own));
+    const named = [-5, 0];
+    const both = [
+      [0, 5],
+      [0, 9],
+    ];
+    assert.deepEqual([bansOf(logged), logged.missing], [[named, ...both], []]);
+    const asked = jsonOf<Why>(await says(why, own));
+    assert.deepEqual(bansOf(asked), [[-9, 0], named, ...both]);
+  });
+
+  it("what is not known of a gateway that answers something else, and why the store cannot tell", async () => {
+    const log = join(folder.path, "gateway.log");
+    await writeFile(log, `${JSON.stringify(line(NOON_S, NOON_S + 5))}\n`);
+    const path = "/api/bans/acme";
+    const bare = { ...owner, strikes: 3, ban: null };
+    const { missing } = jsonOf<Why>(
+      await says(["bans", "why", "acme", "--json"], { [path]: bare }),
+    );
+    assert.match(
+      missing.join("\n"),
+      /^earlier bans are not known of every gateway: Cannot ask the/,
+    );
+    const away = { [path]: [503, { message: "The store is away" }] };
+    const said = await says(["bans", "why", "acme", "--log", log], away);
+    assert.equal(said.status, 0);
+    const why = "whether it is banned now and its strikes are not known: The store is away";
+    assert.ok(said.out.endsWith(`\nMissing: ${why}\n`), said.out);
+  });
+});
