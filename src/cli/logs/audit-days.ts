@@ -1,7 +1,7 @@
 import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import { DAYS_MAX } from "../../stores/queries/read-history.ts";
-import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
+import type { AccountOperations } from "../access/account-operations.ts";
 import type { AskedPeriod, AuditInputs } from "./audit-periods.ts";
 import type { AuditReport } from "./audit-report.ts";
 import { DayBalances } from "./day-balances.ts";
@@ -22,16 +22,16 @@ type Asked = Pick<AuditInputs, "config" | "ledger" | "span"> & {
 export async function readDays(
   { config, asked, ledger, span, counts, nowMs }: Asked,
   accounts: Pick<AccountOperations, "history">,
-): Promise<OperationResult<Days>> {
+): Promise<Days> {
   const today = dayOf(nowMs);
   const range = asked.month === undefined ? undefined : monthRange(asked.month);
   const from = asked.day ?? range?.from ?? ledger.firstDay ?? today;
   const to = Math.min(asked.day ?? range?.to ?? today, today);
   const isIn = (day: number) => day >= from && day <= to;
   const nothing: Days = { rows: [], matched: 0, notCompared: [], isIdle: false };
-  if (from >= today) return { ok: true, value: nothing };
-  const lacking = (name: string, why: string): OperationResult<Days> => {
-    return { ok: true, value: { ...nothing, notCompared: [{ window: name, why }] } };
+  if (from >= today) return nothing;
+  const lacking = (name: string, why: string): Days => {
+    return { ...nothing, notCompared: [{ window: name, why }] };
   };
   const window = asked.month ?? (asked.day === undefined ? "days that are over" : formatDay(from));
   if (config.historyMs === undefined) return lacking(window, "there is no history");
@@ -66,5 +66,5 @@ export async function readDays(
   const whole = { fromMs: from * DAY_MS, toMs: (to + 1) * DAY_MS };
   const gap = isEmpty ? span.gapIn(whole, null, false) : undefined;
   if (gap !== undefined) return lacking(window, gap);
-  return { ok: true, value: { rows, matched, notCompared, isIdle: isEmpty } };
+  return { rows, matched, notCompared, isIdle: isEmpty };
 }

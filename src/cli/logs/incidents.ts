@@ -29,7 +29,7 @@ export class Incidents {
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
 
-  /** Called with the instant of each line, including requests. */
+  /** Called with the instant of each request. */
   line(atMs: number): void {
     const run = this.#running.at(-1);
     if (run !== undefined && atMs > run.lastMs) run.lastMs = atMs;
@@ -39,9 +39,11 @@ export class Incidents {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
     const gateway = String(line.gateway);
+    // Neither line is a sign of life of the process that served before.
     if (name === "serving") this.#running.push({ lastMs: atMs });
     else if (name === "stopped") this.#running.pop();
-    else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
+    else this.line(atMs);
+    if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });
     else if (name === "store_away") this.#away.set(gateway, atMs);
     else if (name === "store_back") {

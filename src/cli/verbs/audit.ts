@@ -121,8 +121,7 @@ async function auditAll(
     const round = await readRound(auditor, accounts, all, waitMs);
     const unasked = [...(counts.missing ?? []), ...round.unasked];
     const told = await compare(auditor, accounts, { ...round, unasked, unknown, counts: all });
-    if (!told.ok) return told;
-    report = counts.missing?.length ? { ...told.value, passes: false } : told.value;
+    report = counts.missing?.length ? { ...told, passes: false } : told;
     let grows = false;
     for (const { account, environment, counts: known } of round.ledger.accounts) {
       const id = `${environment}:${account}`;
@@ -164,10 +163,7 @@ async function readRound(
     },
     event: (line) => {
       const atMs = Number(line.time);
-      if (Number.isFinite(atMs)) {
-        span.line(atMs);
-        incidents.line(atMs);
-      }
+      if (Number.isFinite(atMs)) span.line(atMs);
       incidents.event(line);
       gaps.event(line);
       ledger.event(line);
@@ -210,7 +206,7 @@ async function compare(
   auditor: Auditor,
   accounts: AccountOperations,
   round: Compared,
-): Promise<OperationResult<AuditReport>> {
+): Promise<AuditReport> {
   const { reached, asked, terminal } = auditor;
   const inputs: AuditInputs = { config: reached.config, ...round };
   const nowMs = Math.max(...round.counts.map(({ at }) => at), 0) || terminal.now();
@@ -219,33 +215,29 @@ async function compare(
     return created.get(`${environment}:${account}`)?.created ?? null;
   };
   const days = await readDays({ ...round, config: reached.config, asked, nowMs }, accounts);
-  if (!days.ok) return days;
   const balances = [
     ...windowBalances(inputs, asked),
-    ...dayBalances(inputs, days.value.rows, { nowMs, createdOf }),
+    ...dayBalances(inputs, days.rows, { nowMs, createdOf }),
   ];
   const of = (verdict: string) => balances.filter((one) => one.verdict === verdict);
-  const nothing = balances.length + days.value.matched + days.value.notCompared.length === 0;
+  const nothing = balances.length + days.matched + days.notCompared.length === 0;
   const notCompared = [
     ...of("not compared"),
-    ...days.value.notCompared,
+    ...days.notCompared,
     ...unknownBalances(round.ledger, round.unknown, asked),
     ...(nothing ? openPeriod(asked, nowMs) : []),
   ];
-  const matched = of("matched").length + days.value.matched;
+  const matched = of("matched").length + days.matched;
   const explained = of("explained");
   const drift = of("drift");
   const isAsked = asked.day !== undefined || asked.month !== undefined;
-  const hasCompared = matched + explained.length > 0 || days.value.isIdle;
+  const hasCompared = matched + explained.length > 0 || days.isIdle;
   return {
-    ok: true,
-    value: {
-      ...{ matched, explained, drift, notCompared, span: round.span.span },
-      accounts: new Set([...created.keys(), ...round.unknown.keys()]).size,
-      charged: round.ledger.charged,
-      open: balances.filter(({ open }) => open !== 0),
-      missing: [...round.missing, ...round.unasked],
-      passes: drift.length === 0 && hasCompared && !(isAsked && notCompared.length > 0),
-    },
+    ...{ matched, explained, drift, notCompared, span: round.span.span },
+    accounts: new Set([...created.keys(), ...round.unknown.keys()]).size,
+    charged: round.ledger.charged,
+    open: balances.filter(({ open }) => open !== 0),
+    missing: [...round.missing, ...round.unasked],
+    passes: drift.length === 0 && hasCompared && !(isAsked && notCompared.length > 0),
   };
 }

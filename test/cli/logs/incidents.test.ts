@@ -55,6 +55,21 @@ describe("incidents in logs", () => {
     assert.equal(incidents.killedIn(HOUR, 1), NOON);
   });
 
+  it("end a process that was killed with its own last line, and not with the start of the next one", () => {
+    const incidents = new Incidents();
+    const event = (msg: string, ms: number) => incidents.event({ msg, time: NOON + ms });
+    event("serving", 0);
+    event("keys", 1_000);
+    event("serving", 3 * HOUR_MS);
+    event("serving", 4 * HOUR_MS);
+    event("stopped", 5 * HOUR_MS);
+    event("store_slow", Number.NaN);
+    assert.equal(incidents.killedIn(HOUR, 1), NOON + 1_000);
+    const later = { fromMs: NOON + 2 * HOUR_MS, toMs: NOON + 6 * HOUR_MS };
+    assert.equal(incidents.killedIn(later, 1), undefined);
+    assert.equal(incidents.killedIn(later, 0), NOON + 3 * HOUR_MS, "the later one was killed too");
+  });
+
   it("keep each change of an account, in whatever order the logs come", () => {
     const incidents = new Incidents();
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
