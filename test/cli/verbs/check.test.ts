@@ -10,7 +10,8 @@ describe("check", () => {
     const file = await writeConfig(folder);
     const said = await runVerb(["check", "--config", file]);
     assert.deepEqual({ status: said.status, err: said.err }, { status: 0, err: "" });
-    assert.match(said.out, /tollgate\.yaml is fine: production, staging/);
+    const plans = "free, pro, business, enterprise";
+    assert.equal(said.out, `${file} is fine: production, staging; plans ${plans}\n`);
     const { out } = await runVerb(["check", "--config", file, "--json"]);
     assert.deepEqual(jsonOf({ out }), { ok: true, mistakes: [], warnings: [] });
   });
@@ -113,6 +114,9 @@ paths:
     const told = await runVerb(["check", "--keys", "--config", file, "--json"]);
     assert.equal(told.status, 0);
     const { warnings } = jsonOf<{ warnings: { message: string }[] }>(told);
+    const message =
+      "No working key of production has the scope orders:write, which POST /v1/orders asks for; issue one with --scope orders:write";
+    assert.deepEqual(warnings[0], { file, line: 1, column: 1, message });
     assert.deepEqual(
       warnings.map(({ message }) => message.split(",")[0]),
       [

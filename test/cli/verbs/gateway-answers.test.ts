@@ -246,7 +246,10 @@ describe("bans why tells", () => {
     const more = [ban(NOON_S, NOON_S + 5), ban(NOON_S, NOON_S + 9), ban(NOON_S - 5, NOON_S)];
     await using other = await openGateway({ [path]: { ...now, bans: more } });
     const log = join(folder.path, "gateway.log");
-    await writeFile(log, `${JSON.stringify(line(NOON_S, NOON_S + 5))}\n`);
+    // The account that has this name in the store is that of production.
+    const staging = { ...line(NOON_S - 7, NOON_S), env: "staging" };
+    const lines = [staging, line(NOON_S, NOON_S + 5)];
+    await writeFile(log, lines.map((one) => `${JSON.stringify(one)}\n`).join(""));
     const why = ["bans", "why", "acme", "--json", "--admin", other.origin];
     const logged = jsonOf<Why>(await says([...why, "--log", log], own));
     const named = [-5, 0];

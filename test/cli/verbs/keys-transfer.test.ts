@@ -100,7 +100,9 @@ describe("keys by stdin", () => {
   it("are exported with --json as one array of the records that are lines without it", async () => {
     assert.deepEqual(JSON.parse((await keys("", "export", "--json")).out), []);
     const [one, two] = [await create("--account", "acme"), await create("--account", "other")];
-    const lines = (await keys("", "export")).out.trimEnd().split("\n");
+    const text = (await keys("", "export")).out;
+    const lines = text.trimEnd().split("\n");
+    assert.equal(text, lines.map((line) => `${line}\n`).join(""));
     const { out, status } = await keys("", "export", "--json");
     const records = JSON.parse(out) as { readonly record: string; readonly id: string }[];
     assert.deepEqual(

@@ -104,6 +104,10 @@ describe("keys", () => {
       new RegExp(`^ {2}curl -i -H "Authorization: Bearer ${key}" "http://.*/v1/pets"$`, "m"),
     );
     assert.doesNotMatch((await keys("list")).out, /pets_test_/);
+    const two = await keys("create", "--env", "staging", "--plan", "pro", "--count", "2");
+    const one =
+      "Key k_\\w+: staging, plan pro, account \\w+\\. It is shown this once:\n.*\n {2}curl .*\n";
+    assert.match(two.out, new RegExp(`^${one}\n${one}$`));
   });
 
   it("--limit replaces a window of any plan, and repeats", async () => {

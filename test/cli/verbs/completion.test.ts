@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { appendFile } from "node:fs/promises";
+import { describe, it } from "vitest";
+import { parseArguments } from "../../../src/cli/framework/parse.ts";
+import type { Verb } from "../../../src/cli/framework/verb.ts";
+import { completionOf } from "../../../src/cli/verbs/completion.ts";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const verb = (name: string, ...options: string[]): Verb => ({
+  ...{ name, usage: "", summary: "", args: [], run: async () => 0 },
+  options: options.map((option) => ({ name: option, value: "X", summary: "" })),
+});
+const VERBS = [verb("keys create", "plan", "env"), verb("keys list"), verb("start", "config")];
+
+/** The script of a command line that has three verbs. */
+async function script(shell: string): Promise<string> {
+  const completion = completionOf(async () => VERBS);
+  const parsed = parseArguments(completion, [shell]);
+  assert.ok(parsed.ok);
+  let text = "";
+  const out = (more: string) => {
+    text += more;
+  };
+  assert.equal(await completion.run(parsed.call, { out } as never, "1.2.3"), 0);
+  return text;
+}
+
+const WORDS = `_tollgate_words() {
+  local words="" options=""
+  if [ "$1" -le 1 ]; then echo "keys start completion help"; return; fi
+  case "$2" in
+    "keys create"|"keys create "*) options="--plan --env --help" ;;
+    "keys list"|"keys list "*) options="--help" ;;
+    "start"|"start "*) options="--config --help" ;;
+  esac
+  if [ "$1" -eq 2 ]; then
+    case "$3" in
+    keys) words="create list" ;;
+    completion) words="bash zsh fish" ;;
+    esac
+  fi
+  echo "$words $options"
+}
+# The names that the configuration has for the value of an option; nothing for all other words.
+_tollgate_names() {
+  local kind="" file="" word="" before=""
+  case "$1" in
+    --plan|--on) kind=plan ;;
+    --env) kind=env ;;
+    *) return ;;
+  esac
+  for word in $2; do
+    if [ "$before" = "--config" ]; then file="$word"; fi
+    before="$word"
+  done
+  tollgate completion bash --names "$kind" \${file:+--config "$file"} 2>/dev/null
+}
+`;
+
+describe("the script that completes the words of a command line", () => {
+  it("of bash falls back on the names of files, and asks the configuration for those of options", async () => {
+    const text = await script("bash");
+    assert.ok(text.startsWith(`${WORDS}_tollgate() {\n`), text);
+    assert.ok(text.endsWith("\ncomplete -o default -F _tollgate tollgate\n"), text);
+    assert.match(
+      text,
+      /^ {4}--plan\|--on\|--env\)\n {6}COMPREPLY=\(\$\(compgen -W "\$\(_tollgate_names /m,
+    );
+  });
+
+  it("of zsh counts its words from one, and offers files beside them", async () => {
+    assert.equal(
+      await script("zsh"),
+      `#compdef tollgate
+${WORDS}_tollgate() {
+  local typed="\${words[2,CURRENT-1]}"
+  local previous="\${words[CURRENT-1]}"
+  case "$previous" in
+    --plan|--on|--env)
+      compadd -- \${=$(_tollgate_names "$previous" "$typed")}
+      return ;;
+    --config|--log|--data)
+      _files
+      return ;;
+  esac
+  compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
+  _files
+}
+compdef _tollgate tollgate
+`,
+    );
+  });
+
+  it("of fish offers no file in place of a verb", async () => {
+    const seen = "__fish_seen_subcommand_from";
+    const line = (rest: string) => `complete -c tollgate -n ${rest}\n`;
+    const names = (kind: string) => `"(tollgate completion fish --names ${kind} 2>/dev/null)"`;
+    const not = (...words: string[]) => words.map((word) => `not ${seen} ${word}`).join("; and ");
+    const create = `"${seen} keys; and ${seen} create"`;
+    assert.equal(
+      await script("fish"),
+      [
+        line('__fish_use_subcommand -f -a "keys start completion help"'),
+        line(`"${seen} keys; and ${not("create", "list")}" -f -a "create list"`),
+        line(`"${seen} completion; and ${not("bash", "zsh", "fish")}" -f -a "bash zsh fish"`),
+        line(`${create} -l plan -xa ${names("plan")}`),
+        line(`${create} -l env -xa ${names("env")}`),
+        line(`${create} -l help`),
+        line(`"${seen} keys; and ${seen} list" -l help`),
+        line(`"${seen} start" -l config -rF`),
+        line(`"${seen} start" -l help`),
+      ].join(""),
+    );
+  });
+});
+
+describe("the names that a script asks for", () => {
+  it("are one a line or one value of JSON, also of a file with mistakes, and none of no file", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const names = (...args: string[]) => runVerb(["completion", "bash", "--names", ...args]);
+    for (const mistake of ["", "bogus: 1\n"]) {
+      await appendFile(file, mistake);
+      const plans = await names("plan", "--config", file);
+      assert.deepEqual([plans.status, plans.out], [0, "free\npro\nbusiness\nenterprise\n"]);
+      const environments = await names("env", "--config", file, "--json");
+      assert.deepEqual(jsonOf(environments), ["production", "staging"]);
+    }
+    const none = await names("plan", "--config", `${file}.gone`);
+    assert.deepEqual([none.status, none.out], [0, ""]);
+  });
+
+  it("are those of plans or environments, or wrong usage", async () => {
+    const { status, out, err } = await runVerb(["completion", "bash", "--names", "keys"]);
+    const message = 'Expected --names plan or --names env: found "keys"\n';
+    assert.deepEqual([status, out, err], [64, "", message]);
+  });
+});

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const START_MS = Date.UTC(2026, 10, 1);
+const START_S = START_MS / 1_000;
+const BANS = "bans: { strikes: 2, grace: 0s, within: 60s, duration: 30s }\n";
+
+/** The line of a request of an account, so many seconds after the start. */
+const line = (account: string, atS: number, more: object = {}) => ({
+  ...{ level: "info", msg: "request", time: START_MS + atS * 1_000, id: `${account}-${atS}` },
+  ...{ env: "production", account, key: "k", plan: "free", method: "GET", route: "/v1/pets" },
+  ...{ path: "/v1/pets", status: 200, source: "backend", decision: "admitted", charged: 1 },
+  ...{ forwards: 1, durationMs: 0, decidedAt: START_MS + atS * 1_000, client: "192.0.2.1" },
+  ...{ cost: 1, strikes: 0 },
+  ...more,
+});
+const REFUSED = { status: 429, code: "rate_limited", decision: "refused", source: "gateway" };
+
+async function openTrial(lines: readonly object[], plans: string) {
+  const folder = await openFolder();
+  const file = await writeConfig(folder, { more: BANS });
+  const [log, trial] = [join(folder.path, "one.log"), join(folder.path, "new.yaml")];
+  await writeFile(log, lines.map((one) => `${JSON.stringify(one)}\n`).join(""));
+  await writeFile(trial, plans);
+  const run = (...more: string[]) => {
+    return runVerb(["plans", "try", trial, "--log", log, "--config", file, ...more]);
+  };
+  return { run, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+}
+
+describe("plans try tells", () => {
+  it("from when on an account is limited and banned by the bans in force, and whom the plans ease", async () => {
+    const lines = [
+      ...[0, 1, 2, 3, 4, 5].map((atS) => line("acme", atS)),
+      line("eased", 7, { ...REFUSED, charged: 0, forwards: 0 }),
+    ];
+    await using trial = await openTrial(lines, "plans: { free: { minute: 1 } }\n");
+    assert.equal(
+      (await trial.run()).out,
+      `7 requests of 2 accounts, 2026-11-01 00:00:00Z to 2026-11-01 00:00:07Z
+ACCOUNT  ENVIRONMENT  PLAN  LIMITED  WINDOW  SINCE                 BANNED  BANS  SINCE                 EASED
+acme     production   free        2  minute  2026-11-01 00:00:01Z       3     1  2026-11-01 00:00:03Z      0
+eased    production   free        0  -       -                          0     0  -                         1
+`,
+    );
+    const { requests, from, to, accounts } = jsonOf<{
+      requests: number;
+      from: number;
+      to: number;
+      accounts: Record<string, unknown>[];
+    }>(await trial.run("--json"));
+    assert.deepEqual([requests, from, to], [7, START_S, START_S + 7]);
+    const [acme, eased] = accounts.map((one) => {
+      return [one.account, one.window, one.limitedSince, one.bannedSince, one.bans, one.admitted];
+    });
+    assert.deepEqual(acme, ["acme", "minute", START_S + 1, START_S + 3, 1, 0]);
+    assert.deepEqual(eased, ["eased", null, null, null, 0, 1]);
+  });
+
+  it("that nothing differs, and no span of a log without a request", async () => {
+    const plans = "plans: { free: { minute: 60 } }\n";
+    const same = "Each would be decided as it was: no account is newly limited or banned\n";
+    await using one = await openTrial([line("acme", 0)], plans);
+    const at = "2026-11-01 00:00:00Z";
+    assert.equal((await one.run()).out, `1 request of 1 account, ${at} to ${at}\n${same}`);
+    await using none = await openTrial([], plans);
+    assert.equal((await none.run()).out, `0 requests of 0 accounts\n${same}`);
+    const nothing = { requests: 0, from: null, to: null, accounts: [], missing: [] };
+    assert.deepEqual(jsonOf(await none.run("--json")), nothing);
+  });
+});
