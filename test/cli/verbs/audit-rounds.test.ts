@@ -125,8 +125,8 @@ describe("audit", () => {
       [3, 3],
     ] as const) {
       const gateway = { counts: [counts(used)], open: [open(1), open(0)] };
-      const { status, told } = await audited(lines(units), gateway);
-      assert.deepEqual([status, told.drift], [0, []], `${units} units`);
+      const { status, told, paths } = await audited(lines(units), gateway);
+      assert.deepEqual([status, told.drift, paths.length], [0, [], 3], `${units} units`);
     }
   });
 

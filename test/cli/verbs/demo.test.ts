@@ -71,6 +71,8 @@ describe("npm start", () => {
     const line = await demo.line(({ msg }) => msg === "request");
     assert.equal(line.charged, 1);
     assert.ok(screen.indexOf("Tollgate is up") < screen.indexOf('"msg":"serving"'));
+    assert.match(screen, /^production, enterprise \(5000 a minute, 500000 a day\)$/m);
+    assert.match(screen, new RegExp(`^ {2}data +${folder.path}/data  `, "m"));
 
     const keys = [...screen.matchAll(/Bearer (pets_\w+)/g)].map(([, key = ""]) => key);
     const stored = await readFile(join(folder.path, "data/keys.json"), "utf8");
@@ -88,10 +90,14 @@ describe("npm start", () => {
     assert.match(again.stdout(), /keys create --env production --plan free/);
     const { stdout } = await run("sh", ["-c", `${lines[0]} -s`]);
     assert.match(stdout, /^X-RateLimit-Remaining: \d+/im);
-    const listed = jsonOf<{ id: string }[]>(
+    const listed = jsonOf<{ id: string; name: string }[]>(
       await runVerb(["keys", "list", "--json", "--config", file]),
     );
-    assert.equal(listed.length, 5);
+    const names = ["free", "pro", "business", "enterprise", "free"].map((plan) => `demo ${plan}`);
+    assert.deepEqual(
+      listed.map(({ name }) => name),
+      names,
+    );
     const id = listed[0]?.id ?? "";
     const usage = await runVerb(["usage", id, "--json", "--config", file]);
     const day = jsonOf<{ windows: { window: string; used: number }[] }>(usage).windows[1];
@@ -162,6 +168,8 @@ describe("npm start", () => {
     }
     const left = await runVerb(["keys", "list", "--json", "--config", file]);
     assert.deepEqual(jsonOf(left), [], "keys that nobody has seen");
+    const accounts = await runVerb(["accounts", "list", "--json", "--config", file]);
+    assert.deepEqual(jsonOf(accounts), [], "nor their accounts");
     await using demo = await startDemo(file);
     assert.match(demo.stdout(), /Demo keys/, "every port is free again");
   });
@@ -193,10 +201,13 @@ describe("npm start", () => {
 });
 
 describe("npm start with an upstream", () => {
-  it("at the usual port of HTTP, or at an address of IPv6, starts its pets there", async () => {
+  it("at the usual port of HTTP, or at an address of IPv6, starts its pets there, whatever the names of environments and plans", async () => {
     await using folder = await openFolder();
     const file = await writeConfig(folder);
-    const text = await readFile(file, "utf8");
+    // The first environment has the most keys where none is called production.
+    const text = (await readFile(file, "utf8"))
+      .replace(/^ {2}production:/m, "  main:")
+      .replace(/^ {2}free:.*\n/m, "");
     const [port = 0] = await freePorts(1);
     let key: string | undefined;
     // One of the sixteen million addresses of this machine, at which nothing else listens.
@@ -212,7 +223,10 @@ describe("npm start with an upstream", () => {
       const said = `${demo.stdout()}${demo.stderr()}`;
       if (said.includes("Cannot start")) assert.ok(said.includes(`pets at ${listen} (`), said);
       else {
-        const url = /^ *production +(http:\S+)/m.exec(said)?.[1];
+        const url = /^ *main +(http:\S+)/m.exec(said)?.[1];
+        const keys = said.match(/^(?:main|staging), \w+/gm);
+        const issued = ["main, pro", "main, business", "main, enterprise", "staging, pro"];
+        assert.deepEqual(keys, key === undefined ? issued : null);
         key ??= /Bearer (pets_live_\w+)/.exec(said)?.[1];
         const headers = { Authorization: `Bearer ${key}` };
         assert.equal((await fetch(`${url}/pets`, { headers })).status, 200);

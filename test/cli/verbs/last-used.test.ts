@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
+import { openAdmin, send } from "../access/admin-server.ts";
 import { openAudited } from "../audit-kit.ts";
-import { jsonOf, runVerb } from "../kit.ts";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const today = () => new Date().toISOString().slice(0, 10);
 
@@ -60,5 +61,42 @@ describe("the day on which a key was used last", () => {
     } finally {
       await redis.close();
     }
+  });
+
+  it("is asked for of one key alone, and of several in one list, and waited for up to 5 s", async (t) => {
+    await using folder = await openFolder();
+    await using admin = await openAdmin((response, { asked }) => {
+      const used = { id: asked.split("/").at(-1), lastUsed: "2026-07-15" };
+      send(response, 200, asked.includes("?") ? [] : used);
+    });
+    const file = await writeConfig(folder, { admin: admin.port });
+    const run = (...args: string[]) => runVerb(["keys", ...args, "--json", "--config", file]);
+    const create = ["create", "--env", "production", "--plan", "free"];
+    const { id } = jsonOf<KeyReport>(await run(...create));
+    const lastUsedOf = async (...args: string[]) => {
+      admin.questions.length = 0;
+      const told = [jsonOf<KeyReport | KeyReport[]>(await run(...args))].flat();
+      const asked = admin.questions.map((one) => one.asked).filter((one) => /keys/.test(one));
+      return [told.map(({ lastUsed }) => lastUsed), asked];
+    };
+    assert.deepEqual(await lastUsedOf("show", id), [["2026-07-15"], [`GET /api/keys/${id}`]]);
+    await run(...create);
+    const timeout = vi.spyOn(AbortSignal, "timeout");
+    t.onTestFinished(() => timeout.mockRestore());
+    assert.deepEqual(await lastUsedOf("list"), [[null, null], ["GET /api/keys?limit=10000"]]);
+    assert.deepEqual(timeout.mock.lastCall, [5_000]);
+  });
+
+  it("is left out where the store is away, which is told", async () => {
+    await using folder = await openFolder();
+    const store = "redis://127.0.0.1:1";
+    const file = await writeConfig(folder, { store });
+    const run = (...args: string[]) => runVerb(["keys", ...args, "--json", "--config", file]);
+    const { id } = jsonOf<KeyReport>(await run("create", "--env", "production", "--plan", "free"));
+    const { status, out, err } = await run("list");
+    const [key, ...others] = jsonOf<KeyReport[]>({ out });
+    assert.deepEqual([status, key?.id, key?.lastUsed, others], [0, id, undefined, []]);
+    const why = "Redis cannot be reached: ECONNREFUSED";
+    assert.ok(err.startsWith(`Cannot tell when keys were used last: ${why}`), err);
   });
 });
