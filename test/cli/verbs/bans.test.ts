@@ -54,18 +54,13 @@ describe("bans add", () => {
   });
 
   it("needs a time that can be read, with 64, and bans that are on, with 1", async () => {
-    await using folder = await openFolder();
-    const [admin = 0] = await freePorts(1);
-    const file = await writeConfig(folder, { admin, more: "bans: off\n" });
-    const add = (...args: string[]) => runVerb(["bans", "add", ...args, "--config", file]);
+    await using house = await startTestGateway({ config: { bans: "off" } });
+    await house.issue({ account: "acme" });
+    const add = (...args: string[]) => runVerb(["bans", "add", ...args, "--admin", house.adminUrl]);
     assert.match((await add("acme")).err, /^Missing --for 1h \(see/);
     const long = await add("acme", "--for", "long");
     assert.deepEqual([long.status, long.out], [64, ""]);
     assert.match(long.err, /^Cannot read --for as a duration .*: the value is "long"/);
-    const args = ["--env", "production", "--plan", "free", "--account", "acme", "--config", file];
-    await runVerb(["keys", "create", ...args]);
-    await using gateway = startTollgate(["start", "--config", file]);
-    await gateway.line(({ msg }) => msg === "serving");
     const off = await add("acme", "--for", "1h");
     assert.deepEqual([off.status, off.err], [1, "Bans are off: set bans in the configuration\n"]);
   });
