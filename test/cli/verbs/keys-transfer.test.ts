@@ -188,6 +188,22 @@ describe("keys by stdin", () => {
     assert.match(broken.err, /state\.json\.lost:1:22: Cannot use keys\[0\]/);
   });
 
+  it("come in from a file of the first version with the terms of the newest key that works by now", async () => {
+    const old = (id: string, letter: string, more: object) => ({
+      ...{ id, digest: letter.repeat(64), name: "", environment: "production", account: "acme" },
+      ...{ scopes: [], limits: {}, ...more },
+    });
+    const works = old("k_1", "a", { plan: "pro", created: "2026-01-01T00:00:00.000Z" });
+    const ended = { created: "2026-01-02T00:00:00.000Z", expires: "2026-01-03T00:00:00.000Z" };
+    const records = [works, old("k_2", "b", { plan: "free", ...ended })];
+    const path = join(folder.path, "old.json");
+    await writeFile(path, `{"version":1,"keys":${JSON.stringify(records)}}`);
+    const made = await keys("", "import", path, "--json");
+    assert.deepEqual(jsonOf(made), { keys: 2, accounts: 1, known: 0, ended: 0 });
+    const shown = await keys("", "show", "k_1", "--json");
+    assert.equal(jsonOf<{ plan: string }>(shown).plan, "pro");
+  });
+
   it("come in all or none, each mistake with its line", async () => {
     await create("--account", "acme");
     const path = join(folder.path, "plain.jsonl");
