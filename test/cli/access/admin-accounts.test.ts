@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import type {
+  AccountOperations,
+  OperationResult,
+} from "../../../src/cli/access/account-operations.ts";
+import { openAdminAccounts } from "../../../src/cli/access/admin-accounts.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { openAdmin, send } from "./admin-server.ts";
+
+type Ask = (accounts: AccountOperations) => Promise<OperationResult<unknown>>;
+const ID = "a/b";
+const NAMED = { id: ID, environment: "e 1" };
+
+/** Each question about one account, as it is sent, and the members that its answer has. */
+const OF_ONE: readonly (readonly [asked: string, Ask, body: string, members: string])[] = [
+  [
+    "GET /api/usage/a%2Fb?env=e+1",
+    (accounts) => accounts.usage(NAMED),
+    "",
+    "account windows strikes ban",
+  ],
+  ["GET /api/counts/a%2Fb", (accounts) => accounts.countsOf({ id: ID }), "", "account at windows"],
+  [
+    "POST /api/accounts/a%2Fb/reset",
+    (accounts) => accounts.reset({ id: ID }, ["day"]),
+    '{"windows":["day"]}',
+    "account windows",
+  ],
+  [
+    "POST /api/bans",
+    (accounts) => accounts.ban(ID, { lengthMs: 5, reason: undefined }),
+    '{"id":"a/b","for":"5ms"}',
+    "account until",
+  ],
+  [
+    "POST /api/bans",
+    (accounts) => accounts.ban(ID, { lengthMs: 5, reason: "bot" }),
+    '{"id":"a/b","for":"5ms","reason":"bot"}',
+    "account until",
+  ],
+  [
+    "GET /api/bans/a%2Fb",
+    (accounts) => accounts.banReasons(ID),
+    "",
+    "account environment strikes ban",
+  ],
+  ["DELETE /api/bans/a%2Fb", (accounts) => accounts.liftBan(ID), "", "account environment"],
+];
+
+const LISTS: readonly (readonly [asked: string, Ask])[] = [
+  ["GET /api/bans", (accounts) => accounts.bans()],
+  ["GET /api/counts?limit=10000", (accounts) => accounts.counts()],
+  [
+    "GET /api/usage?limit=10000&env=e&plan=p&over=80&top=5",
+    (accounts) => accounts.usageOfAll({ environment: "e", plan: "p", over: 80, top: 5 }),
+  ],
+  [
+    "GET /api/history?limit=10000&account=a%2Fb&env=e+1&plan=p&month=2026-10",
+    (accounts) => accounts.history({ ...NAMED, plan: "p", period: { month: "2026-10" } }, () => {}),
+  ],
+  [
+    "GET /api/history?limit=10000&days=3",
+    (accounts) => accounts.history({ period: { days: 3 } }, () => {}),
+  ],
+];
+
+async function asked(ask: Ask, status: number, answer: unknown) {
+  await using admin = await openAdmin((response) => send(response, status, answer));
+  const result = await ask(openAdminAccounts(admin.config as unknown as Config));
+  return { result, sent: admin.questions.map((one) => [one.asked, one.body]) };
+}
+
+it.each(OF_ONE)(
+  "a question about one account is sent as it is, and its answer has each member: %s",
+  async (path, ask, body, members) => {
+    const answer = Object.fromEntries(members.split(" ").map((name) => [name, 1]));
+    const { result, sent } = await asked(ask, path === "POST /api/bans" ? 201 : 200, answer);
+    assert.deepEqual([result.ok && result.value, sent], [answer, [[path, body]]]);
+    for (const name of Object.keys(answer)) {
+      const { result: lacking } = await asked(ask, 200, { ...answer, [name]: undefined });
+      const why =
+        "with store: memory the running gateway knows: what answered is no admin listener";
+      assert.ok(!lacking.ok && lacking.message.includes(why), `without ${name}`);
+    }
+    const unknown = await asked(ask, 404, { code: "unknown_id", message: "No such ID" });
+    const message = 'Cannot find "a/b": no key or account has this ID';
+    assert.deepEqual(unknown.result, { ok: false, message });
+  },
+);
+
+it.each(LISTS)("a question about all accounts is one for a whole list: %s", async (path, ask) => {
+  const { result, sent } = await asked(ask, 200, []);
+  assert.deepEqual([result.ok, sent], [true, [[path, ""]]]);
+  const { result: other } = await asked(ask, 200, {});
+  assert.ok(!other.ok && other.message.includes("with store: memory the running gateway knows"));
+});
