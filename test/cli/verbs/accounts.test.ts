@@ -269,6 +269,12 @@ describe("accounts in Redis", () => {
       const wrong = await run("accounts", "reset", "acme", "--window", "fortnight");
       assert.equal(wrong.status, 64);
       assert.match(wrong.err, /Unknown window "fortnight": expected second, minute/);
+      const text = await readFile(file, "utf8");
+      await writeFile(file, text.replace("pro:", "prime:"));
+      const planless = await run("usage", "acme");
+      const why = "Account acme is on plan pro, which is not configured\n";
+      assert.deepEqual([planless.status, planless.out, planless.err], [1, "", why]);
+      await writeFile(file, text);
       await (await redis.client()).hset("tg:{0}:keys", "k_1", "{");
       for (const verb of ["accounts", "keys"]) {
         const damaged = await run(verb, "list");

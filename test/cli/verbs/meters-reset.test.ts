@@ -2,19 +2,20 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { ResetReport } from "../../../src/core/keys/usage-reports.ts";
 import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
 import { audited, openAudited } from "../audit-kit.ts";
 import { jsonOf, runVerb } from "../kit.ts";
 
 const HOLD = 20;
 
 /** A gateway with a metered operation whose answers tell nothing, so that each keeps its hold. */
-async function openMetered() {
+async function openMetered(store = "memory") {
   const tokens = { hold: HOLD, max: HOLD, used: ["header x-used"] };
   return openAudited({
     environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { tokens } }] },
     config: {
-      bans: "off",
-      plans: { free: { day: 1000, meters: { tokens: { day: 100, month: 400 } } } },
+      ...{ bans: "off", store },
+      plans: { free: { day: 1000, month: 1000, meters: { tokens: { day: 100, month: 400 } } } },
     },
   });
 }
@@ -37,19 +38,27 @@ async function reset(house: House, account: string, ...windows: string[]) {
 }
 
 describe("a reset of an account with meters", () => {
-  it("names their windows as usage does, and leaves no drift in an audit", async () => {
-    await using house = await openMetered();
-    const { key, account } = await house.issue();
-    await chat(house, key, 3);
-    const { windows } = jsonOf<ResetReport>(await reset(house, account));
-    const told = Object.fromEntries(windows.map(({ window, units }) => [window, units]));
-    assert.deepEqual(told, { day: 3, "tokens.day": 3 * HOLD, "tokens.month": 3 * HOLD });
-    await chat(house, key, 1);
-    await eventually(async () => {
-      const found = await audited(house);
-      assert.deepEqual([found.status, found.told.drift], [0, []]);
-    });
-  });
+  it.for(["memory", "redis"])(
+    "names their windows as usage does, and leaves no drift in an audit: store %s",
+    async (kind, t) => {
+      const redis = kind === "redis" ? await startRedis() : undefined;
+      t.onTestFinished(() => redis?.close());
+      await using house = await openMetered(redis?.url);
+      // Its month began on a day of its own, which is not the first one.
+      const anchor = 2 + (new Date().getUTCDate() % 28);
+      const { key, account } = await house.issue({ anchor });
+      await chat(house, key, 3);
+      const { windows } = jsonOf<ResetReport>(await reset(house, account));
+      const told = Object.fromEntries(windows.map(({ window, units }) => [window, units]));
+      const tokens = { "tokens.day": 3 * HOLD, "tokens.month": 3 * HOLD };
+      assert.deepEqual(told, { day: 3, month: 3, ...tokens });
+      await chat(house, key, 1);
+      await eventually(async () => {
+        const found = await audited(house);
+        assert.deepEqual([found.status, found.told.drift], [0, []]);
+      });
+    },
+  );
 
   it("takes the name of one of their windows, and sets that one alone to 0", async () => {
     await using house = await openMetered();

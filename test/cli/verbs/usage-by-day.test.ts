@@ -11,7 +11,9 @@ import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const ASKED = { often: 5, seldom: 2, never: 0 } as const;
-const METERED = { free: { minute: 60, meters: { tokens: { day: 9 } } } };
+const METERED = {
+  free: { month: 60, included: { month: 9 }, meters: { tokens: { day: 9 } } },
+};
 const TODAY = () => new Date().toISOString().slice(0, 10);
 
 /** Three accounts that have asked 5, 2 and 0 times, on the store. */
@@ -166,6 +168,8 @@ describe("usage by day", () => {
         csv.map((line) => line.split(",")[0]).toSorted(),
         [...accounts, "account"].toSorted(),
       );
+      const month = await named("usage", "--month", TODAY().slice(0, 7), "--csv");
+      assert.match(month.out, /^account,.*,refused,overage,tokens\r\n.*,1,1,0,0,0\r\n/);
       await appendFile(house.file, "\nbogus: 1\n");
       const sound = (await named("usage", "--days", "2", "--csv")).out.trimEnd().split("\r\n");
       assert.match(sound[0] ?? "", /,refused,tokens$/, "the meters of the sound part of the file");
