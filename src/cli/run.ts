@@ -1,3 +1,4 @@
+import { errorMessage } from "../base/messages.ts";
 import { containsKey } from "../core/keys/key.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-context.ts";
 import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
@@ -47,7 +48,7 @@ async function runVerb(
   try {
     return await verb.run(parsed.call, terminal, version);
   } catch (error) {
-    return fail(terminal, EXIT_FAILURE, error instanceof Error ? error.message : String(error));
+    return fail(terminal, EXIT_FAILURE, errorMessage(error));
   }
 }
 

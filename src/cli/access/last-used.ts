@@ -1,3 +1,4 @@
+import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import {
   type KeyReport,
@@ -52,8 +53,7 @@ export async function withLastUsed(
   try {
     return keyReportsWithLastUse(keys, records, await lastUsedNow(config, ids));
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    terminal.err(`Cannot tell when keys were used last: ${why}\n`);
+    terminal.err(`Cannot tell when keys were used last: ${errorMessage(error)}\n`);
     return keyReports(keys, records);
   }
 }

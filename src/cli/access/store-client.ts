@@ -1,3 +1,4 @@
+import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
@@ -240,7 +241,7 @@ export async function readDeprecatedCalls(
 
 /** Why the store gave no answer, with its address once and without its password. */
 function storeError({ store }: Config, error: unknown): string {
-  const why = error instanceof Error ? error.message : String(error);
+  const why = errorMessage(error);
   // The key store names the address itself.
   if (why.startsWith("Cannot read the keys in ")) return why;
   return `Cannot ask the store ${store.kind === "memory" ? "memory" : store.shown}: ${why}`;
