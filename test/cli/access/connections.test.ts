@@ -19,6 +19,7 @@ it("a verb that asked the store leaves no connection to it, which would hold up 
   for (const verb of [
     ...[create, "keys list", "accounts list", "accounts show acme", "bans list", "usage acme"],
     ...["usage --plan free", "bans lift acme", "accounts reset acme", "plans list", "deprecations"],
+    "check --keys",
   ]) {
     const { status, err } = await runVerb([...verb.split(" "), "--config", file]);
     assert.equal(status, verb === "bans lift acme" ? 1 : 0, `${verb}: ${err}`);

@@ -71,6 +71,19 @@ describe("a command whose key records are not those of the running gateway", () 
     }
   });
 
+  it("works where the gateway gave the records their id while it was asked, under another name", async () => {
+    await using folder = await openFolder();
+    const place = join(folder.path, "keys.json");
+    await using admin = await openAdmin(async (response, { asked }) => {
+      if (asked !== "GET /api/records") return send(response, 200, {});
+      await writeFile(place, '{"version":2,"id":"same","keys":[],"accounts":[]}');
+      send(response, 200, { id: "same", place: "/data/keys.json" });
+    });
+    const file = await writeConfig(folder, { admin: admin.port, keys: place });
+    const said = await runVerb([...CREATE, "--config", file]);
+    assert.deepEqual([said.status, said.err], [0, ""]);
+  });
+
   it("notices another prefix in the same Redis", async () => {
     const redis = await startRedis();
     try {

@@ -3,6 +3,7 @@ import { describe, it } from "vitest";
 import { generalHelp, groupHelp, verbHelp } from "../../../src/cli/framework/help.ts";
 import { formatTable, styleOf } from "../../../src/cli/framework/table.ts";
 import type { Option, Verb } from "../../../src/cli/framework/verb.ts";
+import { statusUnwritten } from "../../../src/cli/run.ts";
 import { runVerb } from "../kit.ts";
 
 const verbOf = (name: string, usage: string, options: readonly Option[] = []): Verb => ({
@@ -77,6 +78,16 @@ describe("wrong usage", () => {
     assert.match(await saysOf(), /[^\n]\n$/);
   });
 
+  it("names every verb where none is near, and what was found after the first word of some", async () => {
+    const { out } = await runVerb(["help"]);
+    const words = [...out.matchAll(/^ {2}([a-z]+)/gm)].map(([, word]) => word);
+    const listed = [...new Set(words)].filter((word) => word !== "tollgate").join(", ");
+    const all = `Unknown verb "frobnicate": expected ${listed} (see: tollgate help)\n`;
+    assert.equal(await saysOf("frobnicate"), all);
+    const plans = "Expected list, try after plans: found nothing (see: tollgate help plans)\n";
+    assert.equal(await saysOf("plans"), plans);
+  });
+
   it("is a verb that only a gateway with a channel to it runs", async () => {
     assert.match(await saysOf("worker"), /^Unknown verb "worker"/);
   });
@@ -99,7 +110,10 @@ describe("wrong usage", () => {
 });
 
 describe("what a verb prints", () => {
-  it("is the help of a group by -h, and the version as JSON by --version", async () => {
+  it("is the help of all by each of its names, of a group by -h, and the version as JSON by --version", async () => {
+    const help = await runVerb(["help"]);
+    for (const name of ["-h", "--help"]) assert.deepEqual(await runVerb([name]), help);
+    assert.equal(help.status, 0);
     const group = await runVerb(["keys", "-h"]);
     assert.deepEqual([group.status, group.out], [0, (await runVerb(["keys", "--help"])).out]);
     assert.equal((await runVerb(["--version", "--json"])).out, '{"version":"9.8.7"}\n');
@@ -112,6 +126,22 @@ describe("what a verb prints", () => {
     const { bold } = styleOf(terminal);
     const table = formatTable(terminal as Parameters<typeof formatTable>[0], ["ID"], [["k_1"]]);
     assert.equal(table, `${bold("ID")}\nk_1\n`);
+  });
+
+  it("and cannot be written is told with its reason, and leaves a status that says more as it is", () => {
+    for (const [code, status, ended, told] of [
+      ["EIO", 0, 1, "Cannot write to stdout: broken\n"],
+      ["EIO", 64, 64, "Cannot write to stdout: broken\n"],
+      ["ENOSPC", 0, 1, "Cannot write to stdout: the disk is full (ENOSPC)\n"],
+      ["EPIPE", 0, 0, ""],
+    ] as const) {
+      let err = "";
+      const say = (text: string) => {
+        err += text;
+      };
+      const failure = Object.assign(new Error("broken"), { code });
+      assert.deepEqual([statusUnwritten(failure, { status, err: say }), err], [ended, told]);
+    }
   });
 
   it("is of a failure its message, without the name of its class", async () => {
