@@ -51,12 +51,15 @@ Missing: another
 
 it("an audit shows drift to the unit, and each reason once with those whom it is of", () => {
   const because = (account: string, why: string): Balance => ({ ...BALANCE, account, why });
-  const explained = [because("a", "reset"), because("b", "reset"), because("c", "lost")];
+  const explained = [
+    ...[because("a", "reset"), because("b", "reset"), because("c", "lost")],
+    { ...because("a", "reset"), window: "month" },
+  ];
   const notCompared = [{ window: "2026-07-14", why: "there is no history" }];
   assert.equal(
     printed({ drift: [BALANCE], explained, notCompared }),
     `1 account, 1 unit in the logs, from 2026-07-15 12:00:00Z to 2026-07-15 12:01:01Z
-1 period matched, 3 explained, 1 with drift, 1 not compared
+1 period matched, 4 explained, 1 with drift, 1 not compared
 Drift:
 ACCOUNT  ENVIRONMENT  PERIOD  CHARGED  COUNTED  RESET  OPEN  DRIFT
 acme     production   day          10       12      1     3      2
@@ -64,6 +67,7 @@ Explained:
 ACCOUNT     PERIOD  WHY
 2 accounts  day     reset
 c           day     lost
+a           month   reset
 Not compared:
 ACCOUNT  PERIOD      WHY
 all      2026-07-14  there is no history

@@ -23,11 +23,14 @@ describe("incidents in logs", () => {
     const line = { msg: "charges_uncertain", time: NOON + 1 };
     incidents.event({ ...line, accounts: "production:acme 3, production:addr:::1 2, x, y z" });
     incidents.event({ ...line, accounts: `production:acme ${10 ** 15}` });
+    incidents.event({ ...line, accounts: `staging:many ${10 ** 15 - 1}` });
     incidents.event({ ...line, accounts: 7 });
     incidents.event({ ...line, time: NOON - HOUR_MS, accounts: "production:acme 5" });
     assert.equal(incidents.uncertainOf(ACME, HOUR), 3);
     assert.equal(incidents.uncertainOf({ ...ACME, account: "addr:::1" }, HOUR), 2);
     assert.equal(incidents.uncertainOf({ ...ACME, environment: "staging" }, HOUR), 0);
+    const many = { environment: "staging", account: "many" };
+    assert.equal(incidents.uncertainOf(many, HOUR), 10 ** 15 - 1);
   });
 
   it("are of a period from ten seconds before it until ten after it, as clocks differ", () => {
