@@ -114,6 +114,7 @@ describe("what a verb prints", () => {
     const help = await runVerb(["help"]);
     for (const name of ["-h", "--help"]) assert.deepEqual(await runVerb([name]), help);
     assert.equal(help.status, 0);
+    assert.deepEqual(await runVerb(["check", "-h"]), await runVerb(["check", "--help"]));
     const group = await runVerb(["keys", "-h"]);
     assert.deepEqual([group.status, group.out], [0, (await runVerb(["keys", "--help"])).out]);
     assert.equal((await runVerb(["--version", "--json"])).out, '{"version":"9.8.7"}\n');
