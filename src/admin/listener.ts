@@ -85,7 +85,7 @@ export async function startAdmin(
     const deadline = setTimeout(() => request.socket.destroy(), limits.responseTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
     void answerRequest(deps, { host: listen.host, ...options.guard() }, request)
-      .catch((error: unknown) => failed(deps, request, error))
+      .catch((error: unknown) => failed(deps, error))
       .then((told) => {
         if (told.stream !== undefined) clearTimeout(deadline);
         send(request, response, told);
@@ -138,16 +138,13 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin
   return { begin, read };
 }
 
-/** Handles unexpected errors, in one place. A client that disconnected is not an error. */
-function failed(deps: AnswerDeps, request: IncomingMessage, error: unknown): AdminResponse {
-  if (!request.destroyed || request.complete) {
-    deps.log.error("admin_request_failed", { why: errorMessage(error) });
-  }
+/** Handles unexpected errors, in one place. */
+function failed(deps: AnswerDeps, error: unknown): AdminResponse {
+  deps.log.error("admin_request_failed", { why: errorMessage(error) });
   return problemResponse("internal_error", "The admin listener failed: the log says why");
 }
 
 function send(request: IncomingMessage, response: ServerResponse, told: AdminResponse): void {
-  if (request.socket.destroyed) return;
   const fields = ["Content-Type", told.type, ...securityFields(told.policy), ...told.fields];
   if (told.stream === undefined) {
     fields.push("Content-Length", String(Buffer.byteLength(told.body)));
@@ -169,11 +166,7 @@ function hasMore({ headers }: IncomingMessage): boolean {
 
 function listenOn(server: Server, { host, port }: HostPort): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port }, () => {
-      server.removeListener("error", reject);
-      resolve();
-    });
+    server.once("error", reject).listen({ host, port }, resolve);
   });
 }
 
@@ -184,7 +177,6 @@ function urlOf(server: Server): string {
 
 /** Gives responses in progress one second to end. */
 async function close(server: Server): Promise<void> {
-  if (!server.listening) return;
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const timer = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
   await closed;

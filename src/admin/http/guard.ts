@@ -10,7 +10,8 @@ export type GuardFields = {
   readonly contentType: string | undefined;
 };
 
-const ONCE = ["authorization", "content-length", "content-type", "origin", "transfer-encoding"];
+/** The parser itself refuses a repeated Content-Length. */
+const ONCE = ["authorization", "content-type", "origin", "transfer-encoding"];
 
 /**
  * Requires exactly one Host, and at most one of each other field that is checked; else undefined.
@@ -73,7 +74,7 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
  * name is refused. Such a listener always has a token.
  */
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
-  const name = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
+  const name = /^(\[[0-9a-f:.]+\]|[^:]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
   const bare = name.replace(/^\[|\]$/g, "");
   if (LOOPBACK.has(name) || bare === guarded.host) return true;
@@ -88,7 +89,7 @@ function isOwnHost(host: string, guarded: GuardOptions): boolean {
  * scheme from an Origin (RFC 6454 6.1).
  */
 function isOwnOrigin(origin: string, host: string, { hosts }: GuardOptions): boolean {
-  const [, scheme, authority = ""] = /^(https?):\/\/([^/?#@\s]+)$/.exec(origin.toLowerCase()) ?? [];
+  const [, scheme, authority = ""] = /^(https?):\/\/(.+)$/.exec(origin.toLowerCase()) ?? [];
   if (scheme === undefined) return false;
   const usual = scheme === "https" ? ":443" : ":80";
   const own = host.toLowerCase();

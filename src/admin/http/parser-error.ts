@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { LINGER_MS } from "../../base/linger.ts";
 import { STATUS_CODES } from "../../base/node-http.ts";
+import { LINGER_BYTES_MAX } from "./request-body.ts";
 import {
   type AdminResponse,
   methodNotAllowed,
@@ -15,23 +16,23 @@ import {
  * progress, it completes and nothing is added to it.
  */
 export function handleParserErrors(server: Server): void {
-  const pending = new WeakMap<Duplex, Set<ServerResponse>>();
-  const follow = (request: IncomingMessage, response: ServerResponse) => {
-    const responses = pending.get(request.socket) ?? new Set();
-    pending.set(request.socket, responses.add(response));
-    response.once("close", () => responses.delete(response));
+  /** The last response of each connection. Earlier ones have ended, as `meterInput` sees to. */
+  const last = new WeakMap<Duplex, ServerResponse>();
+  const follow = ({ socket }: IncomingMessage, response: ServerResponse) => {
+    last.set(socket, response);
   };
   const underWay = (socket: Duplex) => {
-    const responses = [...(pending.get(socket) ?? [])];
-    return responses.filter(({ req, headersSent }) => headersSent || req.complete);
+    const response = last.get(socket);
+    const isOpen = response !== undefined && !response.closed;
+    return isOpen && (response.headersSent || response.req.complete) ? response : undefined;
   };
   server.prependListener("request", follow);
   server.prependListener("checkExpectation", follow);
   server.on("clientError", (error: ParserError, socket) => {
-    if (!socket.destroyed) endAfter(underWay(socket), socket, answerTo(error));
+    endAfter(underWay(socket), socket, answerTo(error));
   });
   server.on("connect", (_request, socket) => {
-    endAfter([...(pending.get(socket) ?? [])], socket, methodNotAllowed(["GET", "HEAD"]));
+    endAfter(underWay(socket), socket, methodNotAllowed(["GET", "HEAD"]));
   });
 }
 
@@ -55,39 +56,34 @@ function problemOf(code: string | undefined): AdminResponse {
   }
 }
 
-const LINGER_BYTES_MAX = 1_048_576;
-
 /**
- * Ends the connection once these responses have ended, however long each takes, and with the answer
- * if there are none. The listener bounds the time of a response.
+ * Ends the connection once this response has ended, however long it takes, and with the answer if
+ * there is none. The listener bounds the time of a response.
  */
-function endAfter(responses: ServerResponse[], socket: Duplex, answer: AdminResponse): void {
+function endAfter(
+  response: ServerResponse | undefined,
+  socket: Duplex,
+  answer: AdminResponse,
+): void {
   discard(socket);
-  if (responses.length === 0) {
-    if (socket.writable) writeLast(socket, answer);
-    lingerThenDestroy(socket);
-    return;
-  }
-  let open = responses.length;
-  const onClose = () => {
-    open -= 1;
-    if (open > 0) return;
+  const end = () => {
     socket.end();
     lingerThenDestroy(socket);
   };
-  for (const response of responses) response.once("close", onClose);
+  if (response === undefined) {
+    if (socket.writable) writeLast(socket, answer);
+    end();
+  } else response.once("close", end);
 }
 
-/**
- * Writes a response by hand, because there is no response object, and half-closes the connection.
- */
+/** Writes a response by hand, because there is no response object. */
 function writeLast(socket: Duplex, { status, type, body, fields }: AdminResponse): void {
   const all = [
     ...["Content-Type", type, "Content-Length", String(Buffer.byteLength(body))],
     ...["Connection", "close", ...securityFields(), ...fields],
   ];
   const lines = all.flatMap((value, i) => (i % 2 === 0 ? [`${value}: ${all[i + 1]}\r\n`] : []));
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`);
+  socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`);
 }
 
 /** The connection ends when the client ends it, or after a second. */

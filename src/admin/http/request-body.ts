@@ -38,9 +38,9 @@ export async function readJsonBody(
   return { ok: true, value: value as Record<string, unknown> };
 }
 
-/** Undefined if the body is too large. Rejects if the client disconnects before its end. */
+/** Undefined if the body is too large. Never settles if the client disconnects before its end. */
 function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer | undefined> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
     request.on("data", (chunk: Buffer) => {
@@ -49,7 +49,6 @@ function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer |
       else chunks.push(chunk);
     });
     request.once("end", () => resolve(Buffer.concat(chunks)));
-    request.once("error", reject);
   });
 }
 

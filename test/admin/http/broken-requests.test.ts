@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { describe, it } from "vitest";
@@ -23,6 +23,13 @@ describe("requests that nobody should send", () => {
     for (const name of ["Authorization", "Content-Type", "Origin"]) {
       broken.push(`${start}Host: a\r\n${name}: x\r\n${name}: x\r\n\r\n`);
     }
+    for (const [value, name] of [
+      ["2", "Content-Length"],
+      ["chunked", "Transfer-Encoding"],
+    ]) {
+      const first = value === "2" ? value : "gzip";
+      broken.push(`${start}Host: a\r\n${name}: ${first}\r\n${name}: ${value}\r\n\r\n`);
+    }
     for (const bytes of [...broken, "GET http://a/livez HTTP/1.1\r\nHost: a\r\n\r\n"]) {
       const got = await sendRaw(house.port, bytes, { methods: ["GET"] });
       assert.match(got.bytes.toString(), /^HTTP\/1\.1 400 .*"code":"bad_request"/s, bytes);
@@ -35,12 +42,13 @@ describe("requests that nobody should send", () => {
     await using house = await openAdminHouse();
     const body = Buffer.alloc(900_000, 0x20);
     const head = "POST /api/keys HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    const chunked = `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}`;
     for (const [more, status] of [
-      ["", 401],
-      [`Authorization: Bearer ${TOKEN}\r\n`, 413],
+      [`Content-Length: ${body.length}\r\n`, 401],
+      [chunked, 401],
+      [`Authorization: Bearer ${TOKEN}\r\nContent-Length: ${body.length}\r\n`, 413],
     ] as const) {
-      const bytes = `${head}${more}Content-Length: ${body.length}\r\n\r\n`;
-      const got = await sendRaw(house.port, [bytes, body]);
+      const got = await sendRaw(house.port, [`${head}${more}\r\n`, body]);
       assert.match(got.bytes.toString(), new RegExp(`^HTTP/1\\.1 ${status} `));
       assert.match(got.bytes.toString(), /\r\nConnection: close\r\n/);
       assert.equal(got.ended, "closed");
@@ -108,22 +116,59 @@ describe("requests that nobody should send", () => {
     const whole = (bytes: number) => `{"x":"${"y".repeat(bytes - 8)}"}`;
     assert.equal((await house.ask("POST", "/api/keys", { body: whole(65_536) })).status, 400);
     const more = await house.ask("POST", "/api/keys", { body: whole(65_537) });
-    assert.deepEqual([more.status, more.json().code], [413, "body_too_large"]);
+    const { code, message } = more.json();
+    const told = [413, "body_too_large", "The body is larger than 64 KiB"];
+    assert.deepEqual([more.status, code, message], told);
   });
 
   it("get 417, 405 for CONNECT, 431, in the Error shape", async () => {
     await using house = await openAdminHouse();
     const host = "Host: localhost\r\n";
     const rows = [
-      [`GET /livez HTTP/1.1\r\n${host}Expect: magic\r\n\r\n`, 417],
-      [`CONNECT localhost:1 HTTP/1.1\r\n${host}\r\n`, 405],
-      [`GET /livez HTTP/1.1\r\n${host}X: ${"y".repeat(20_000)}\r\n\r\n`, 431],
+      [`GET /livez HTTP/1.1\r\n${host}Expect: magic\r\n\r\n`, 417, /: keep-alive\r\n/],
+      [`CONNECT localhost:1 HTTP/1.1\r\n${host}\r\n`, 405, /\r\nAllow: GET, HEAD\r\n/],
+      [
+        `GET /livez HTTP/1.1\r\n${host}X: ${"y".repeat(20_000)}\r\n\r\n`,
+        431,
+        /"The request header fields are too large"/,
+      ],
     ] as const;
-    for (const [bytes, status] of rows) {
+    for (const [bytes, status, more] of rows) {
       const got = (await sendRaw(house.port, bytes, { methods: ["GET"] })).bytes.toString();
       assert.match(got, new RegExp(`^HTTP/1\\.1 ${status} `));
       assert.match(got, new RegExp(`"status":${status}}$`));
+      assert.match(got, more);
     }
+  });
+
+  it("may have a head of 16 KiB", async () => {
+    await using house = await openAdminHouse();
+    for (const [bytes, status] of [
+      [16_300, 200],
+      [16_500, 431],
+    ] as const) {
+      const start = "GET /livez HTTP/1.1\r\nHost: a\r\nX: ";
+      const head = `${start}${"y".repeat(bytes - start.length - 4)}\r\n\r\n`;
+      const got = await sendRaw(house.port, head, { methods: ["GET"] });
+      assert.match(got.bytes.toString(), new RegExp(`^HTTP/1\\.1 ${status} `));
+    }
+  });
+
+  it("end no process when the client of a CONNECT resets its connection", async () => {
+    await using server = createServer();
+    handleParserErrors(server);
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const client = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    const accepted = once(server, "connection");
+    client.write("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n");
+    const [socket] = (await accepted) as [Socket];
+    await once(client.resume(), "end");
+    // Without a listener it would reach the process.
+    const failed = once(socket, "error");
+    client.resetAndDestroy();
+    await failed;
+    assert.ok(socket.listenerCount("error") > 0);
   });
 
   it("answers an upgrade as a plain request, and does not upgrade", async () => {
@@ -140,7 +185,10 @@ describe("requests that nobody should send", () => {
     for (const bytes of slow) {
       const got = await sendRaw(house.port, bytes, { timeoutMs: 10_000 });
       assert.notEqual(got.ended, "timeout");
-      assert.match(got.bytes.toString(), /^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
+      assert.match(
+        got.bytes.toString(),
+        /^HTTP\/1\.1 408 .*"code":"request_timeout","message":"The request did not arrive in time"/s,
+      );
     }
     const silent = await sendRaw(house.port, "", { timeoutMs: 10_000 });
     assert.notEqual(silent.ended, "timeout");

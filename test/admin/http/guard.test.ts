@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { checkAccess } from "../../../src/admin/http/guard.ts";
 import { openAdminHouse, TOKEN } from "../admin-house.ts";
 
 describe("/api is guarded", () => {
@@ -8,13 +9,17 @@ describe("/api is guarded", () => {
     const missing = await house.ask("GET", "/api/keys", { token: "" });
     assert.equal(missing.status, 401);
     assert.equal(missing.fields["www-authenticate"], 'Bearer realm="tollgate admin"');
-    assert.equal(missing.json().code, "token_missing");
+    const { code: why, message: help } = missing.json();
+    assert.equal(why, "token_missing");
+    assert.match(String(help), /^The admin token is required: send Authorization: Bearer <admin/);
     const wrong = [TOKEN.slice(0, -1), `${TOKEN}x`, TOKEN.toUpperCase(), "x"];
     for (const token of wrong) {
       const got = await house.ask("GET", "/api/keys", { token });
       assert.equal(got.status, 401);
-      assert.match(String(got.fields["www-authenticate"]), /error="invalid_token"/);
-      assert.equal(got.json().code, "token_invalid");
+      const challenge = 'Bearer realm="tollgate admin", error="invalid_token"';
+      assert.equal(got.fields["www-authenticate"], challenge);
+      const { code, message } = got.json();
+      assert.deepEqual([code, message], ["token_invalid", "The admin token is not valid"]);
     }
     for (const authorization of [`Basic ${TOKEN}`, TOKEN, "Bearer", `Bearer${TOKEN}`]) {
       const fields = { Authorization: authorization };
@@ -30,7 +35,9 @@ describe("/api is guarded", () => {
     await using house = await openAdminHouse();
     for (const path of ["/api", "/api/", "/api/nothing", "/api/keys/x/y/z"]) {
       assert.equal((await house.ask("GET", path, { token: "" })).status, 401, path);
-      assert.equal((await house.ask("GET", path)).status, 404, path);
+      const known = await house.ask("GET", path);
+      const message = "There is nothing here: see / for what is";
+      assert.deepEqual([known.status, known.json().message], [404, message], path);
     }
   });
 
@@ -39,6 +46,15 @@ describe("/api is guarded", () => {
     assert.equal((await house.ask("GET", "/api/keys")).status, 200);
     const foreign = { Host: "attacker.example" };
     assert.equal((await house.ask("GET", "/api/keys", { fields: foreign })).status, 403);
+  });
+
+  it("takes an address of IPv6 by its brackets as its own Host, and a token by its bytes", () => {
+    const guarded = { host: "2001:db8::1", hosts: [], token: "schlüssel" };
+    const sent = Buffer.from(`Bearer ${guarded.token}`).toString("latin1");
+    const head = { origin: undefined, authorization: sent, contentType: undefined };
+    const statusOf = (host: string) => checkAccess({ ...head, host }, guarded)?.status;
+    assert.equal(statusOf("[2001:DB8::1]:9090"), undefined);
+    assert.equal(statusOf("[2001:db8::2]:9090"), 403);
   });
 
   it("refuses a foreign Host, and takes its own with or without a port", async () => {
@@ -61,7 +77,9 @@ describe("/api is guarded", () => {
     for (const host of [...foreign, "localhost:123456", " ", "localhost."]) {
       const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
       assert.equal(got.status, 403, host);
-      assert.equal(got.json().code, "host_refused");
+      const { code, message } = got.json();
+      const told = [code, message];
+      assert.deepEqual(told, ["host_refused", "This Host is not a name of the admin listener"]);
     }
   });
 
@@ -135,7 +153,9 @@ describe("/api is guarded", () => {
     for (const origin of [...foreign, `http://${host}.example`, `http://localhost:${house.port}`]) {
       const got = await ask(origin);
       assert.equal(got.status, 403, origin);
-      assert.equal(got.json().code, "origin_refused");
+      const { code, message } = got.json();
+      assert.equal(code, "origin_refused");
+      assert.equal(message, "Requests from pages of another origin are refused");
       assert.equal(got.fields["access-control-allow-origin"], undefined);
     }
   });
@@ -235,7 +255,9 @@ describe("/api is guarded", () => {
       ["GET", `${house.url}/livez`],
     ] as const) {
       const got = await house.ask(method, target);
-      assert.deepEqual([got.status, got.json().code], [400, "bad_request"], target);
+      const { code, message } = got.json();
+      assert.deepEqual([got.status, code], [400, "bad_request"], target);
+      assert.match(String(message), /^A request needs exactly one Host, no repeated fields, and a/);
     }
   });
 });

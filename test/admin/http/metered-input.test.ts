@@ -97,7 +97,7 @@ it("a client that goes on for more than a MiB after a refusal is cut off", async
 });
 
 it("what a client has sent after a refusal is read to its end, though more waited than may", async () => {
-  const rest = "BROKEN\r\n\r\n".repeat(30_000);
+  const rest = "BROKEN\r\n\r\n".repeat(100_000);
   await using held = await openHeld(rest);
   await eventually(() => assert.ok(held.socket.isPaused()));
   const ended = once(held.client, "end");

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
+import { beforeEach, describe, it, onTestFinished, vi } from "vitest";
+import { atMostEvery } from "../../../src/admin/http/at-most-every.ts";
+import { each } from "../../support/each.ts";
+import { eventually } from "../../support/poll.ts";
+import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
+
+describe("/metrics", () => {
+  it("is rendered at most once a second, however many ask, and anew after it", async () => {
+    await using house = await openAdminHouse();
+    const { render } = house.metrics;
+    let rendered = 0;
+    Object.assign(house.metrics, {
+      render: () => {
+        rendered += 1;
+        return render();
+      },
+    });
+    const clock = vi.spyOn(performance, "now");
+    onTestFinished(() => clock.mockRestore());
+    clock.mockReturnValue(5_000);
+    const all = await Promise.all(Array.from({ length: 50 }, () => house.ask("GET", "/metrics")));
+    const text = all[0]?.text;
+    assert.ok(each(all).every((answer) => answer.status === 200 && answer.text === text));
+    clock.mockReturnValue(5_999);
+    await house.ask("GET", "/metrics");
+    assert.equal(rendered, 1);
+    clock.mockReturnValue(6_000);
+    await house.ask("GET", "/metrics");
+    assert.equal(rendered, 2);
+  });
+});
+
+describe("What is read at most every so often", () => {
+  it("is read again by the next who asks after it has failed", async () => {
+    let read = 0;
+    const ask = atMostEvery(60_000, async () => {
+      read += 1;
+      await sleep(1);
+      if (read === 1) throw new Error("not now");
+      return read;
+    });
+    const both = await Promise.allSettled([ask(), ask()]);
+    assert.deepEqual(
+      both.map(({ status }) => status),
+      ["rejected", "rejected"],
+    );
+    assert.deepEqual([await ask(), await ask(), read], [2, 2, 2]);
+  });
+});
+
+describe("the admin listener", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    return () => vi.useRealTimers();
+  });
+
+  it("gives an answer that never comes a minute, and a second once it closes", async () => {
+    const house = await openAdminHouse();
+    /** Whether a request is cut within a time, and whether it was a millisecond before. */
+    const cuts = async ({ isCut }: { isCut: () => boolean }, ms: number) => {
+      await vi.advanceTimersByTimeAsync(ms - 1);
+      for (let turn = 0; turn < 50; turn++) await setImmediate();
+      const before = isCut();
+      await vi.advanceTimersByTimeAsync(1);
+      while (!isCut()) await setImmediate();
+      return before;
+    };
+    assert.equal(await cuts(await askForEver(house), 60_000), false);
+    const last = await askForEver(house);
+    const closed = house[Symbol.asyncDispose]();
+    assert.equal(await cuts(last, 1_000), false);
+    await closed;
+  });
+
+  it("leaves no timer of an answer that is out, nor of its end", async () => {
+    const house = await openAdminHouse();
+    const timers = vi.getTimerCount();
+    assert.equal((await house.ask("GET", "/livez")).status, 200);
+    await eventually(() => assert.equal(vi.getTimerCount(), timers));
+    await house[Symbol.asyncDispose]();
+    assert.equal(vi.getTimerCount(), 0);
+  });
+});
+
+/** Asks for a reload that never ends, and waits until it is under way. */
+async function askForEver(house: AdminHouse) {
+  const { promise: asked, resolve } = Promise.withResolvers<void>();
+  house.reloaded = () => {
+    resolve();
+    return new Promise(() => {});
+  };
+  let isCut = false;
+  house.ask("POST", "/api/reload", { body: {} }).catch(({ code }) => {
+    isCut = code === "ECONNRESET";
+  });
+  await asked;
+  return { isCut: () => isCut };
+}
