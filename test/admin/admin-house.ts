@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
 import { createPrometheusMetrics, type PrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { Config } from "../../src/config/config.ts";
@@ -143,10 +144,13 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
 }
 
 function counting(made: AdminHouse["made"]) {
+  // As each does elsewhere, it takes a moment.
   const spreadKeys = async () => {
+    await setImmediate();
     made.spreads += 1;
   };
   const tellStore = async () => {
+    await setImmediate();
     made.flushes += 1;
   };
   return { spreadKeys, recall: new RecentRefusals({ open: () => [], tellStore }) };

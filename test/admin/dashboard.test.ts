@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { setImmediate } from "node:timers/promises";
+import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, it, vi } from "vitest";
 import { BackgroundValue } from "../../src/admin/background-value.ts";
 import { Dashboard, type DashboardSources } from "../../src/admin/dashboard-stats.ts";
+import type { AccountBan } from "../../src/stores/quotas/quota-store.ts";
 import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../src/telemetry/history/recent-events.ts";
 import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
@@ -212,10 +213,25 @@ describe("the figures", () => {
     }
     const watched: MetricSources = {
       ...{ ...UNWATCHED, version: "1.2.3", inFlight: () => 4, tunnels: () => 3 },
+      upstreams: () => [{ environment: "production", origin: "http://a:1", up: true }],
       ...{ storeUp: () => false, storeCommands: () => 5, logDropped: () => 6 },
       workers: () => ({ serving: 2, restarts: 1 }),
     };
+    const { charged, forwards, deprecated, requests } = counting.tallies;
+    for (let i = 0; i < 7; i++) increment(charged.cell("production"));
+    for (let i = 0; i < 8; i++) increment(forwards.cell("production"));
+    increment(deprecated.cell("production", "/v1/pets/{petId}"));
+    increment(requests.cell("production", "none", "GET", 200, "backend"));
+    increment(requests.cell("production", "none", "GET", 401, "gateway"));
+    const hash = "h";
+    counting.configured({ hash, environments: [], metrics: { routes: 0 } }, 9);
     const told = dashboardOf(house, { counting, watched }).dashboard.readIdle();
+    assert.deepEqual([told.charged, told.forwards], [7, 8]);
+    const operation = { environment: "production", route: "/v1/pets/{petId}", requests: 1 };
+    assert.deepEqual(told.deprecated, [operation]);
+    assert.deepEqual([told.answered, told.ownAnswers], [{ 200: 1, 401: 1 }, { 401: 1 }]);
+    assert.deepEqual([told.upstreams, told.checks], [watched.upstreams(), ALL_WELL]);
+    assert.deepEqual(told.config, { hash, configuredMs: 9 });
     const { version, inFlight, tunnels, store, logDropped, workers, plans } = told;
     assert.deepEqual([version, inFlight, tunnels, logDropped], ["1.2.3", 4, 3, 6]);
     assert.deepEqual(
@@ -227,6 +243,34 @@ describe("the figures", () => {
     );
     const free = { environment: "production", plan: "free", admitted: 2, refused: 3 };
     assert.deepEqual(plans, [free]);
+  });
+});
+
+describe("what the store and other processes tell", () => {
+  it("is in the figures when it has come, and no figure waits for it longer than 200 ms", async () => {
+    await using house = await openAdminHouse();
+    const refused = [{ account: "a_1", environment: "production", requests: 3 }];
+    const status = { name: "me", version: "1", config: "h", started: 1, requestsPerSecond: 0 };
+    const more = { refusalsPerSecond: 0, storeMs: null, state: "ready", why: null };
+    const news = [{ status: JSON.stringify({ ...status, ...more }), ageMs: 0 }];
+    const { promise, resolve } = Promise.withResolvers<AccountBan[]>();
+    const quotas = { bans: () => promise, gateways: { list: async () => news } };
+    const recall = { refused: async () => refused };
+    const { dashboard } = dashboardOf(house, { quotas, recall, name: "me" });
+    // Timers of one turn end in the order of their lengths, however late.
+    const before = sleep(190, "before");
+    const read = dashboard.read();
+    const after = sleep(210, "after");
+    assert.equal(await Promise.race([before, read]), "before");
+    assert.notEqual(await Promise.race([after, read]), "after");
+    const told = await read;
+    assert.deepEqual([told.refused, told.bans.inForce], [refused, null]);
+    assert.deepEqual(
+      told.gateways?.map(({ name, self }) => [name, self]),
+      [["me", true]],
+    );
+    resolve([]);
+    await eventually(() => assert.equal(dashboard.readIdle().bans.inForce, 0));
   });
 });
 

@@ -122,7 +122,7 @@ export function noPlaceResponse(): AdminResponse {
 /** The maximum number of entries of one page. */
 export function parsePageLimit(query: URLSearchParams): BodyResult<number> {
   const limit = query.get("limit") ?? String(LENGTH);
-  if (/^\d{1,5}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= LENGTH_MAX) {
+  if (/^\d+$/.test(limit) && Number(limit) >= 1 && Number(limit) <= LENGTH_MAX) {
     return { ok: true, value: Number(limit) };
   }
   const message = `limit must be a whole number from 1 to ${LENGTH_MAX}`;

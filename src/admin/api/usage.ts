@@ -46,10 +46,10 @@ export function showUsage(call: ApiRequest): Promise<AdminResponse> {
 /** The usage of all accounts that match the query; those nearest to a limit come first. */
 export async function listUsage({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const [over, top] = [query.get("over"), query.get("top")];
-  if (over !== null && !/^\d{1,3}(?:\.\d{1,3})?$/.test(over)) {
+  if (over !== null && !/^\d+(?:\.\d+)?$/.test(over)) {
     return problemResponse("bad_request", "over must be a number of percent, such as 80");
   }
-  if (top !== null && !/^[1-9]\d{0,6}$/.test(top)) {
+  if (top !== null && !/^[1-9]\d*$/.test(top)) {
     return problemResponse("bad_request", "top must be a number of accounts, such as 20");
   }
   const filter = {
@@ -82,28 +82,28 @@ export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResp
 }
 
 /** The counts of one account, or of an address, which is in no list. */
-export async function showCounts(call: ApiRequest): Promise<AdminResponse> {
-  const { deps } = call;
-  return storeOr503(deps, async () => {
-    const found = await find(call);
-    if (!found.ok) return notFound(found);
-    const report = await readCounts(deps.quotas, deps.config(), found.holder);
-    if (report !== undefined) return jsonResponse(200, report);
-    const { account } = found.holder;
-    return problemResponse("plan_missing", `The plan of account ${account} is not configured`);
-  });
+export function showCounts(call: ApiRequest): Promise<AdminResponse> {
+  return withReport(call, readCounts, async (report) => report);
 }
 
-/** Responds with what `answer` makes of the usage of the account that the request names. */
-export async function withAccountUsage(
+/** Responds with what `tell` makes of the usage of the account that the request names. */
+export function withAccountUsage(
   call: ApiRequest,
   tell: (report: UsageReport) => Promise<unknown>,
+): Promise<AdminResponse> {
+  return withReport(call, usageOf, tell);
+}
+
+function withReport<T>(
+  call: ApiRequest,
+  read: (...of: Parameters<typeof usageOf>) => Promise<T | undefined>,
+  tell: (report: T) => Promise<unknown>,
 ): Promise<AdminResponse> {
   const { deps } = call;
   return storeOr503(deps, async () => {
     const found = await find(call);
     if (!found.ok) return notFound(found);
-    const report = await usageOf(deps.quotas, deps.config(), found.holder);
+    const report = await read(deps.quotas, deps.config(), found.holder);
     if (report !== undefined) return jsonResponse(200, await tell(report));
     const { account } = found.holder;
     return problemResponse("plan_missing", `The plan of account ${account} is not configured`);

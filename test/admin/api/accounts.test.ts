@@ -78,6 +78,37 @@ describe("usage and bans", () => {
   });
 });
 
+describe("an account", () => {
+  it("whose plan is gone has neither usage nor counts, and says so by its name", async () => {
+    await using house = await openAdminHouse();
+    const { account } = await issueOn(house, "acme");
+    (house.config.plans as Map<string, unknown>).delete("free");
+    for (const path of ["usage", "counts", "bans"]) {
+      const got = await house.ask("GET", `/api/${path}/${account}`);
+      const { code, message } = got.json<Problem>();
+      assert.deepEqual([got.status, code], [503, "plan_missing"], path);
+      assert.equal(message, "The plan of account acme is not configured");
+    }
+  });
+
+  it("that runs a month has a new anchor from the end of it", async () => {
+    await using house = await openAdminHouse();
+    const { account } = await issueOn(house, "acme");
+    const got = await house.ask("PATCH", `/api/accounts/${account}`, { body: { anchor: 15 } });
+    const { anchor, anchorFrom } = got.json();
+    assert.deepEqual([anchor, anchorFrom], [15, Date.UTC(2026, 5, 1) / 1_000]);
+  });
+
+  it("has windows of known names alone to reset", async () => {
+    await using house = await openAdminHouse();
+    const { account } = await issueOn(house, "acme");
+    const body = { windows: ["fortnight"] };
+    const got = await house.ask("POST", `/api/accounts/${account}/reset`, { body });
+    assert.deepEqual([got.status, got.json<Problem>().code], [400, "bad_request"]);
+    assert.match(got.json<Problem>().message, /fortnight/);
+  });
+});
+
 describe("a ban in a shared store", () => {
   it("is answered with the members that the pages name, and none of the store's", async () => {
     const redis = await startRedis();
@@ -159,14 +190,18 @@ describe("the configuration", () => {
     const twice = await house.ask("POST", "/api/reload");
     assert.match(String(twice.json().message), /stays in force: the new one has 2 mistakes$/);
 
-    const reasons = ["Cannot change store"];
+    const reasons = ["Cannot change store", "Cannot change keys"];
     house.reloaded = async () => ({ ok: false, mistakes: [], reasons });
     const refused = await house.ask("POST", "/api/reload");
     assert.deepEqual([refused.status, refused.json().reasons], [409, reasons]);
+    assert.match(String(refused.json().message), /force: Cannot change store; Cannot change keys$/);
     house.reloaded = async () => ({ ok: false, mistakes: [], reasons, partly: true });
     const partly = await house.ask("POST", "/api/reload");
     assert.deepEqual([partly.status, partly.json().code], [500, "reload_incomplete"]);
-    assert.match(String(partly.json().message), /^The new .* not in force everywhere yet: Cannot/);
+    assert.match(
+      String(partly.json().message),
+      /^The new .* yet: Cannot change store; Cannot change keys$/,
+    );
     assert.equal((await house.ask("POST", "/api/reload", { body: { x: 1 } })).status, 400);
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { explainRequest } from "../../../src/admin/api/diagnostics.ts";
+import { explainRequest, listDeprecations } from "../../../src/admin/api/diagnostics.ts";
 import type { Explanation } from "../../../src/core/quota/explain.ts";
 import { RecentEvents } from "../../../src/telemetry/history/recent-events.ts";
 import { NOON_MS, openAdminHouse } from "../admin-house.ts";
@@ -25,4 +25,54 @@ it("a refusal by a ban of which the gateway has no event is explained by the sto
   const endS = NOON_MS / 1_000 + 60;
   assert.deepEqual(await told(endS + 1), [true, "scrapes"]);
   assert.deepEqual(await told(endS), [null, null]);
+});
+
+it("a refusal by a ban is explained by the event of that ban, and without a cause while the store is away", async () => {
+  const line = { id: "r", env: NAME.environment, account: NAME.account, ban: 1_000 };
+  const refused = { method: "GET", path: "/", status: 429, code: "key_banned", charged: 0 };
+  const recall = { refusal: async () => ({ ...line, ...refused, decision: "refused" }) };
+  const quotas = { banCause: () => Promise.reject(new Error("away")) };
+  const [hand, earned] = [{ until: 1_000, imposed: true, reason: "scrapes" }, { until: 2_000 }];
+  for (const [bans, expected] of [
+    [
+      [hand, earned],
+      [true, "scrapes"],
+    ],
+    [
+      [{ until: 1_000 }, { ...hand, until: 2_000 }],
+      [false, null],
+    ],
+    [[earned], [null, null]],
+  ] as const) {
+    const deps = { quotas, recent: { bansOf: () => bans }, recall };
+    const answer = await explainRequest({ deps, id: "r" } as never);
+    const { ban } = JSON.parse(String(answer.body)) as Explanation;
+    assert.deepEqual([answer.status, ban?.imposed, ban?.reason], [200, ...expected]);
+  }
+});
+
+it("deprecated operations are told page by page, from the memory of the gateway while the store is away", async () => {
+  const lifecycle = { deprecated: true, sunsetMs: 5 * 86_400_000 };
+  const operations = ["GET", "POST"].map((method) => ({ method, template: "/v1/a", lifecycle }));
+  const environments = [{ name: "production", routes: { operations }, services: [] }];
+  const call = { environment: "production", method: "POST", route: "/v1/a" };
+  const calls = [{ ...call, account: "a_1", requests: 2, last: 7 }];
+  const deps = {
+    config: () => ({ environments }),
+    now: () => 2 * 86_400_000,
+    recall: { flushToStore: async () => {}, deprecated: async () => calls },
+    quotas: { activity: { calls: () => Promise.reject(new Error("away")) } },
+  };
+  const found: unknown[] = [];
+  for (let query: string | undefined = "limit=1"; query !== undefined; ) {
+    const request = { deps, query: new URLSearchParams(query) };
+    const { body, fields } = await listDeprecations(request as never);
+    const [{ method, daysLeft, accounts }] = JSON.parse(String(body));
+    found.push([method, daysLeft, accounts.length]);
+    query = /<\/api\/deprecations\?(.*)>; rel="next"/.exec(fields.join())?.[1];
+  }
+  assert.deepEqual(found, [
+    ["GET", 3, 0],
+    ["POST", 3, 1],
+  ]);
 });

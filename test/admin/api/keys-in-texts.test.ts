@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
+import { refuseKeyIn } from "../../../src/admin/api/request-bodies.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 
 const FOREIGN = "sk_AbCdEfGhIjKlMnOpQrStUvWx";
@@ -32,8 +33,10 @@ it("a whole key in a text that would be kept, shown or logged is refused, and no
   assert.deepEqual(await (await house.admin("/api/bans")).json(), []);
 });
 
-it("a search and an import take keys, since they keep digests alone", async () => {
-  await using house = await startTestGateway();
+it("a search, an import and a change of records take keys, since they keep digests alone", async () => {
+  await using house = await startTestGateway({
+    config: { foreignKeys: [{ prefix: "sk_", min: 22 }] },
+  });
   const { key, id } = await house.issue();
   const post = async (path: string, body: object) => {
     return house.admin(path, { method: "POST", body: JSON.stringify(body) });
@@ -44,4 +47,9 @@ it("a search and an import take keys, since they keep digests alone", async () =
   const plain = { key, account: "moved", plan: "free", environment: "production" };
   const dry = await post("/api/keys/import", { records: [plain], plain: true, dryRun: true });
   assert.ok(!(await dry.text()).includes("holds a whole key"));
+  const records = [{ ...plain, key: FOREIGN }];
+  const foreign = await post("/api/keys/import", { records, plain: true });
+  assert.equal(((await foreign.json()) as { keys: number }).keys, 1);
+  assert.equal(refuseKeyIn({ changes: [key] }, []), undefined);
+  assert.equal(refuseKeyIn({ name: key }, [])?.status, 400);
 });

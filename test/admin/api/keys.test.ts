@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
-import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
+import { checkKeyFormat, digestKey, makeKey } from "../../../src/core/keys/key.ts";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse, TOKEN } from "../admin-house.ts";
 
@@ -148,9 +148,10 @@ describe("POST /api/keys", () => {
     await writeFile(keys.path, "{ damaged");
     const got = await house.ask("POST", "/api/keys", { body: FREE });
     assert.deepEqual([got.status, got.json<Problem>().code], [503, "store_unavailable"]);
+    assert.equal(got.fields["retry-after"], "1");
     assert.equal(await readFile(keys.path, "utf8"), "{ damaged");
     assert.equal(house.keys.records().keys.length, 1);
-    assert.ok(house.logged.some((line) => line.includes("keys_unchanged")));
+    assert.ok(house.logged.some((line) => /"keys_unchanged",\{"why":"[^"]/.test(line)));
   });
 
   it("loses none of 40 sent at once", async () => {
@@ -185,9 +186,32 @@ describe("the keys that there are", () => {
       both.map(({ id }) => id),
       [first?.id, second?.id],
     );
-    for (const id of ["nobody", "..", "a%20b", "x".repeat(65)]) {
-      assert.equal((await house.ask("GET", `/api/keys/${id}`)).status, 404, id);
+    for (const [id, code, message] of [
+      ["nobody", "unknown_id", "No key or account has this ID"],
+      ["..", "unknown_id", "No key or account has this ID"],
+      ["a%20b", "not_found", "There is nothing here: see / for what is"],
+      ["%zz", "not_found", "There is nothing here: see / for what is"],
+      ["x".repeat(65), "not_found", "There is nothing here: see / for what is"],
+    ] as const) {
+      const got = await house.ask("GET", `/api/keys/${id}`);
+      const told = got.json<Problem>();
+      assert.deepEqual([got.status, told.code, told.message], [404, code, message], id);
     }
+  });
+
+  it("end so long after a change as it says, and those of an import begin with it", async () => {
+    await using house = await openAdminHouse();
+    const { id } = (await house.ask("POST", "/api/keys", { body: FREE })).json<Issued>();
+    house.clock.nowMs += 1_000;
+    const nowS = NOON_MS / 1_000 + 1;
+    const got = await house.ask("PATCH", `/api/keys/${id}`, { body: { expires: "90d" } });
+    assert.equal(got.json<KeyReport>().expires, nowS + 90 * 86_400);
+    const key = makeKey("pets", "live", () => 1);
+    const records = [{ key, account: "moved", ...FREE }];
+    const moved = await house.ask("POST", "/api/keys/import", { body: { records, plain: true } });
+    assert.equal(moved.status, 200, moved.text);
+    const [one] = (await house.ask("GET", "/api/keys/moved")).json<KeyReport[]>();
+    assert.equal(one?.created, nowS);
   });
 
   it("rotate with a grace of 24 hours unless told, and only once", async () => {

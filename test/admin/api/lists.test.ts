@@ -79,6 +79,8 @@ describe("a search for accounts", () => {
     assert.deepEqual([await found("suspended"), await found("active")], [["late"], []]);
     house.clock.nowMs += 3_600_000;
     assert.deepEqual([await found("suspended"), await found("active")], [[], ["late"]]);
+    const resumed = await house.ask("POST", "/api/accounts/late/resume", { body: {} });
+    assert.equal(resumed.status, 409, "there is nothing to take back");
     const [shown] = (await house.ask("GET", "/api/accounts")).json<{ suspended: unknown }[]>();
     assert.equal(shown?.suspended, null);
   });
@@ -95,8 +97,13 @@ describe("a search for accounts", () => {
     await using house = await openAdminHouse();
     const long = (characters: number) => `/api/accounts?q=${"x".repeat(characters)}`;
     assert.equal((await house.ask("GET", long(200))).status, 200);
-    assert.equal((await house.ask("GET", long(201))).status, 400);
-    assert.equal((await house.ask("GET", "/api/accounts?order=oldest")).status, 400);
+    for (const [path, expected] of [
+      [long(201), "q has at most 200 characters"],
+      ["/api/accounts?order=oldest", "order must be newest"],
+    ] as const) {
+      const got = await house.ask("GET", path);
+      assert.deepEqual([got.status, got.json().message], [400, expected]);
+    }
     assert.equal((await house.ask("GET", "/api/accounts?limit=10000")).status, 200);
     for (const limit of ["0", "10001", "", "1e3", "-1"]) {
       const got = await house.ask("GET", `/api/accounts?limit=${limit}`);
@@ -110,7 +117,9 @@ describe("a search for accounts", () => {
     for (const [query, expected] of [
       ["over=8e1", "over must be a number of percent, such as 80"],
       ["over=", "over must be a number of percent, such as 80"],
+      ["over=80%25", "over must be a number of percent, such as 80"],
       ["top=0", "top must be a number of accounts, such as 20"],
+      ["top=1e2", "top must be a number of accounts, such as 20"],
     ] as const) {
       const got = await house.ask("GET", `/api/usage?${query}`);
       const { code, message } = got.json<{ code: string; message: string }>();
@@ -214,6 +223,9 @@ describe("pages of a list", () => {
       ["/api/keys?limit=2&order=newest", made.toReversed()],
       ["/api/bans?limit=2", made],
       ["/api/usage?limit=3", made],
+      ["/api/usage?plan=pro", []],
+      ["/api/usage?over=1000", []],
+      ["/api/counts?limit=2", made],
       ["/api/usage?limit=1&top=2", made.slice(0, 2)],
     ] as const) {
       const { found, totals } = await followed(house, path);

@@ -88,7 +88,10 @@ describe("an import over the API", () => {
       const body = { records: [{ record: "key" }], dryRun };
       const headers = { "Content-Type": "application/json" };
       const init = { method: "POST", headers, body: JSON.stringify(body) };
-      assert.equal((await house.admin("/api/keys/import", init)).status, 409);
+      const got = await house.admin("/api/keys/import", init);
+      const { message } = (await got.json()) as { message: string };
+      assert.equal(got.status, 409);
+      assert.match(message, /^records\[0\]: /m);
     }
   });
 });

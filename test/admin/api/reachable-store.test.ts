@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import type { ApiDeps, ApiRequest } from "../../../src/admin/api/api-request.ts";
+import { listGateways } from "../../../src/admin/api/gateway-state.ts";
 import { fromReachableStore } from "../../../src/admin/api/reachable-store.ts";
 import { showRecordsIdentity } from "../../../src/admin/api/records.ts";
 import { jsonResponse } from "../../../src/admin/http/response.ts";
@@ -29,6 +30,38 @@ it("each node of a Cluster that is away is logged once a request, however many p
 it("records that do not say which they are may be asked again in a second", async () => {
   const deps = { keys: { identity: () => Promise.reject(new Error("no answer")) } };
   const { status, body, fields } = await showRecordsIdentity({ deps } as unknown as ApiRequest);
-  assert.deepEqual([status, JSON.parse(String(body)).code], [503, "store_unavailable"]);
+  const { code, message } = JSON.parse(String(body));
+  assert.deepEqual([status, code], [503, "store_unavailable"]);
+  assert.match(
+    message,
+    /^The key records cannot be asked which they are: the store is unreachable/,
+  );
   assert.deepEqual(fields.slice(fields.indexOf("Retry-After")), ["Retry-After", "1"]);
 });
+
+it("records that may not be written tell that they have no id", async () => {
+  const deps = { keys: { identity: async () => ({ id: undefined, place: "./keys.json" }) } };
+  const { body } = await showRecordsIdentity({ deps } as unknown as ApiRequest);
+  assert.deepEqual(JSON.parse(String(body)), { id: null, place: "./keys.json" });
+});
+
+it("the gateways of a store are told page by page, in the order of their names", async () => {
+  const list = async () => ["b", "c", "a"].map((name) => ({ status: statusOf(name), ageMs: 0 }));
+  const deps = { quotas: { gateways: { list } }, name: "a" };
+  const found: string[] = [];
+  for (let query: string | undefined = "limit=1"; query !== undefined; ) {
+    const call = { deps, query: new URLSearchParams(query) };
+    const { body, fields } = await listGateways(call as unknown as ApiRequest);
+    found.push(...JSON.parse(String(body)).map(({ name }: { name: string }) => name));
+    query = /<\/api\/gateways\?(.*)>; rel="next"/.exec(fields.join())?.[1];
+  }
+  assert.deepEqual(found, ["a", "b", "c"]);
+});
+
+function statusOf(name: string): string {
+  const rates = { requestsPerSecond: 0, refusalsPerSecond: 0, storeMs: null };
+  return JSON.stringify({
+    ...{ name, version: "1", config: "c", started: 1, ...rates },
+    ...{ state: "ready", why: null },
+  });
+}

@@ -103,10 +103,24 @@ it("a body of one mistake or many names each, and what is expected in its place"
       { ...FREE, meta: { a: 1 } },
       '"meta" must be an object of texts such as {"tenant": "42"}',
     ],
+    ["/api/keys", { ...FREE, scopes: "beta" }, '"scopes" must be a list of texts'],
+    ["/api/keys", { ...FREE, count: "2" }, '"count" must be a number'],
+    [
+      "/api/keys",
+      { ...FREE, expires: "soon", limits: { minute: "5" } },
+      '"expires" must be a duration such as 90d or 24h; "limits" must be an object of numbers such as {"minute": 500}',
+    ],
+    [
+      "/api/keys/import",
+      { records: {}, plain: 1 },
+      '"records" must be a list; "plain" must be true or false',
+    ],
   ] as const) {
     const got = await house.ask("POST", path, { body });
     assert.deepEqual([got.status, got.json().message], [400, `Cannot use the body: ${message}`]);
   }
+  const endless = await house.ask("PATCH", "/api/keys/k", { body: { expires: "always" } });
+  assert.match(endless.text, /\\"expires\\" must be a duration such as 90d, or \\"never\\"/);
   const odd = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`x${i}`, 1]));
   const got = await house.ask("POST", "/api/reload", { body: odd });
   assert.equal(String(got.json().message).split("; ").length, 20, "no more than twenty");
