@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setImmediate } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
 import { createPrometheusMetrics, type PrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { Config } from "../../src/config/config.ts";
@@ -67,8 +67,8 @@ export type AdminHouse = AsyncDisposable & {
   checks: ReadinessChecks;
   checksOf: (environment?: string) => ReadinessChecks;
   reloaded: () => Promise<ReloadResult>;
-  /** How often other processes were made to read the key records, and this one to tell the store. */
-  made: { spreads: number; flushes: number };
+  /** How often other processes were made to read the key records, and this one to tell the store, and how long each takes. */
+  made: { spreads: number; flushes: number; takesMs: number };
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
 };
 
@@ -100,7 +100,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     guard: { token, hosts: options.hosts ?? [] },
     clock,
     checks: ALL_WELL,
-    made: { spreads: 0, flushes: 0 },
+    made: { spreads: 0, flushes: 0, takesMs: 0 },
     checksOf: (_environment?: string): ReadinessChecks => state.checks,
     reloaded: async (): Promise<ReloadResult> => ({ ok: true, hash: config.hash }),
   };
@@ -144,13 +144,12 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
 }
 
 function counting(made: AdminHouse["made"]) {
-  // As each does elsewhere, it takes a moment.
   const spreadKeys = async () => {
-    await setImmediate();
+    await sleep(made.takesMs);
     made.spreads += 1;
   };
   const tellStore = async () => {
-    await setImmediate();
+    await sleep(made.takesMs);
     made.flushes += 1;
   };
   return { spreadKeys, recall: new RecentRefusals({ open: () => [], tellStore }) };

@@ -188,6 +188,8 @@ describe("pages of a list", () => {
 
   it("refuse an `after` that is no place, and do not begin again", async () => {
     await using house = await openAdminHouse();
+    const off = await house.ask("GET", "/api/history");
+    assert.deepEqual([off.status, off.json().code], [409, "conflict"]);
     Object.assign(house.config, { historyMs: 30 * 86_400_000 });
     await issue(house, { account: "a-1" });
     for (const path of [

@@ -6,6 +6,7 @@ const FREE = { environment: "production", plan: "free", account: "acme" };
 
 it("a change of records is read by every process before its answer, and a refused one by none", async () => {
   await using house = await openAdminHouse();
+  house.made.takesMs = 30;
   const made = await house.ask("POST", "/api/keys", { body: FREE });
   const { id, key } = made.json<{ id: string; key: string }>();
   for (const [method, path, body, spreads] of [
@@ -28,6 +29,7 @@ it("a change of records is read by every process before its answer, and a refuse
 
 it("the last use of keys and the calls of deprecated operations are told to the store before they are shown", async () => {
   await using house = await openAdminHouse();
+  house.made.takesMs = 30;
   const { id, key } = (await house.ask("POST", "/api/keys", { body: FREE })).json();
   const asked = [
     ["GET", "/api/keys"],
@@ -46,6 +48,7 @@ it("the last use of keys and the calls of deprecated operations are told to the 
 
 it("the usage by day is told to the store before its first page, and not again for the rest", async () => {
   await using house = await openAdminHouse();
+  house.made.takesMs = 30;
   Object.assign(house.config, { historyMs: 30 * 86_400_000 });
   await house.ask("POST", "/api/keys", { body: { ...FREE, account: "acme" } });
   for (const [query, flushes] of [

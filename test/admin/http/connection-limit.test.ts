@@ -53,8 +53,13 @@ describe("a connection more than there may be", () => {
     await using house = await openSmall();
     const oldest = await house.open("/held");
     const second = await house.open("/held");
-    await Promise.all([once(oldest, "close"), house.open()]);
+    const [, next] = await Promise.all([once(oldest, "close"), house.open()]);
     assert.equal(second.destroyed, false);
+    for (const socket of [second, next]) socket.destroy();
+    await eventually(async () => assert.equal(await house.connections(), 0));
+    const first = await house.open("/livez");
+    await house.open("/livez");
+    assert.equal(first.destroyed, false, "what has left takes no place");
   });
 
   it("is none where one has left", async () => {

@@ -90,7 +90,9 @@ describe("GET /api/events", () => {
     const refused = await fetch(`${house.adminUrl}/api/events`);
     assert.equal(refused.status, 503);
     assert.equal(refused.headers.get("retry-after"), "5");
-    assert.equal(((await refused.json()) as { code: string }).code, "too_many_watchers");
+    const { code, message } = (await refused.json()) as { code: string; message: string };
+    assert.equal(code, "too_many_watchers");
+    assert.equal(message, "At most 16 watch at a time: close another page");
     leave.abort();
     await eventually(async () => (await read(`${house.adminUrl}/api/events`, 1)).length > 0);
   });
@@ -205,6 +207,28 @@ describe("the stream", () => {
     assert.equal(readings, 1);
     held.resolve([]);
     stream.close();
+    const last = turns;
+    await sleep(20);
+    assert.equal(turns, last, "it has no turns any more");
+  });
+
+  it("reads nothing for readers whose token is in force no more", async () => {
+    const reader = new Watcher();
+    let [token, readings] = ["old", 0];
+    const stream = new EventStream({
+      ...{ everyMs: 1, watchersMax: 1, token: () => token, begin: () => {} },
+      read: async () => {
+        readings += 1;
+        return [];
+      },
+    });
+    stream.open({}).stream?.(reader as never);
+    await eventually(() => readings > 2);
+    token = "new";
+    const last = readings;
+    await eventually(() => reader.ended);
+    await sleep(5);
+    assert.equal(readings, last);
   });
 
   it("ends with its listener for a reader that has its answer and no stream yet", () => {

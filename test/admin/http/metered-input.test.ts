@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { it } from "vitest";
 import { meterInput } from "../../../src/admin/http/metered-input.ts";
 import { handleParserErrors } from "../../../src/admin/http/parser-error.ts";
@@ -125,4 +126,61 @@ it("what a client sent ahead before it left is no request of it any more, nor of
   for (const client of next) await once(client, "data");
   assert.equal(held.requests(), 1 + next.length);
   for (const client of next) client.destroy();
+});
+
+/** A server of which this process has so many connections open, each with its side of it. */
+async function openSome(count: number) {
+  const server = createServer();
+  meterInput(server);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const clients: Socket[] = [];
+  const sockets: Socket[] = [];
+  for (let i = 0; i < count; i++) {
+    const accepted = once(server, "connection");
+    clients.push(connect({ port, host: "127.0.0.1" }).resume());
+    sockets.push(((await accepted) as [Socket])[0]);
+  }
+  return {
+    ...{ server, sockets },
+    [Symbol.asyncDispose]: async () => {
+      for (const client of clients) client.destroy();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+it("one request of all that wait is read in each turn of the event loop, of one connection after the other", async () => {
+  await using open = await openSome(3);
+  let turn = 0;
+  const seen: { readonly socket: Socket; readonly turn: number }[] = [];
+  open.server.on("request", ({ socket }, response) => {
+    seen.push({ socket, turn });
+    response.end();
+  });
+  const bytes = Buffer.from("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(4));
+  for (const socket of open.sockets) socket.emit("data", bytes);
+  for (; seen.length < 12; turn++) await setImmediate();
+  assert.equal(new Set(seen.map((one) => one.turn)).size, 12);
+  const order = seen.map(({ socket }) => open.sockets.indexOf(socket));
+  assert.deepEqual(order.slice(0, 3), [0, 1, 2]);
+  for (const from of [3, 6, 9]) {
+    assert.deepEqual(order.slice(from, from + 3).toSorted(), [0, 1, 2], `${order}`);
+  }
+});
+
+it("a body is read in pieces of 16 KiB, however much of it is there", async () => {
+  await using open = await openSome(1);
+  const lengths: number[] = [];
+  const ended = new Promise((resolve) => {
+    open.server.on("request", (request) => {
+      request.on("data", ({ length }: Buffer) => lengths.push(length)).once("end", resolve);
+    });
+  });
+  const body = 3 * 16_384 + 1;
+  const head = `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${body}\r\n\r\n`;
+  open.sockets[0]?.emit("data", Buffer.from(head + "x".repeat(body)));
+  await ended;
+  assert.deepEqual(lengths, [16_384, 16_384, 16_384, 1]);
 });

@@ -2,9 +2,12 @@ import assert from "node:assert/strict";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, it, onTestFinished, vi } from "vitest";
 import { atMostEvery } from "../../../src/admin/http/at-most-every.ts";
+import { openAdmin } from "../../../src/admin/listener.ts";
+import { RecentEvents } from "../../../src/telemetry/history/recent-events.ts";
+import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
 import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
-import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
+import { type AdminHouse, ALL_WELL, openAdminHouse, UNWATCHED } from "../admin-house.ts";
 
 describe("/metrics", () => {
   it("is rendered at most once a second, however many ask, and anew after it", async () => {
@@ -47,6 +50,32 @@ describe("What is read at most every so often", () => {
       ["rejected", "rejected"],
     );
     assert.deepEqual([await ask(), await ask(), read], [2, 2, 2]);
+  });
+});
+
+describe("the admin listener of a gateway", () => {
+  it("gathers the counts of all processes before a scrape, and reads no figures after its end", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const counting = createMetricsRecorder();
+    const gather = async () => {
+      await sleep(5);
+      counting.banned("late");
+    };
+    const admin = { listen: { host: "127.0.0.1", port: 0 }, hosts: [], token: "" };
+    const quotas = { bans: async () => [], gateways: { list: async () => [] } };
+    const rest = { config: () => ({ admin }), now: () => 0, recent: new RecentEvents() };
+    const checks = () => ALL_WELL;
+    const house = { ...rest, counting, gather, checks, quotas, watched: UNWATCHED, name: "a" };
+    const opened = await openAdmin(admin, { ...house, recall: {}, log: {} } as never);
+    const text = await (await fetch(`${opened.url}/metrics`)).text();
+    assert.match(text, /^tollgate_bans_total\{env="late"\} 1$/m);
+    await eventually(() => {
+      assert.ok(!process.getActiveResourcesInfo().includes("Immediate"), "it reads nothing");
+    });
+    assert.equal(vi.getTimerCount(), 1);
+    await opened.close();
+    assert.equal(vi.getTimerCount(), 0);
   });
 });
 

@@ -53,9 +53,18 @@ describe("the files of the page", () => {
     const types = ["/", "/page/main.js", "/page/parts.css", "/page/icon.svg"];
     const found = await Promise.all(types.map((path) => house.ask("GET", path)));
     assert.deepEqual(
-      found.map(({ fields }) => String(fields["content-type"]).replace(/;.*/, "")),
-      ["text/html", "text/javascript", "text/css", "image/svg+xml"],
+      found.map(({ fields }) => fields["content-type"]),
+      [
+        ...["text/html; charset=utf-8", "text/javascript; charset=utf-8"],
+        ...["text/css; charset=utf-8", "image/svg+xml"],
+      ],
     );
+    const rules = String(found[0]?.fields["content-security-policy"]).split("; ").sort();
+    assert.deepEqual(rules, [
+      ...["base-uri 'none'", "connect-src 'self'", "default-src 'none'", "form-action 'none'"],
+      ...["frame-ancestors 'none'", "img-src 'self'", "require-trusted-types-for 'script'"],
+      ...["script-src 'self'", "style-src 'self'"],
+    ]);
   });
 
   it("have a dark scheme that differs by its colours alone", () => {
