@@ -38,3 +38,19 @@ it("a page of the history that has all that there is has no way to a next one, a
   };
   assert.deepEqual([await linkOf(1), await linkOf(2)], [true, false]);
 });
+
+it("the history of a month tells the units above those in the price of the plan, and that of days does not", async () => {
+  const plans = { free: { month: 10, included: { month: 1 } } };
+  const nowMs = Date.UTC(2026, 5, 10, 12);
+  await using house = await startTestGateway({
+    config: { history: "400d", plans },
+    now: () => nowMs,
+  });
+  const { key } = await house.issue();
+  for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
+  const overageOf = async (query: string) => {
+    const [row] = (await (await house.admin(`/api/history?${query}`)).json()) as object[];
+    return (row as { overage?: number }).overage;
+  };
+  assert.deepEqual([await overageOf("month=2026-06"), await overageOf("days=1")], [2, undefined]);
+});
