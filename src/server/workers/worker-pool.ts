@@ -112,10 +112,14 @@ export class WorkerPool {
 
   get gauges(): Gauges {
     const now = joinGauges(this.#statuses().map(({ gauges }) => gauges));
-    const lost = [...this.#members].reduce((sum, member) => sum + member.lost, 0);
-    const grown = GROWING.map((name) => [name, now[name] + (this.#past.get(name) ?? 0)] as const);
-    const all: Gauges = { ...now, ...Object.fromEntries(grown) };
-    return { ...all, logDropped: all.logDropped + lost };
+    // A worker that drains goes on counting, and may still charge what it owes.
+    const left = joinGauges([...this.#leaving].flatMap(({ status }) => status?.gauges ?? []));
+    const counted = ([...GROWING, "chargesOwed"] as const).map((name) => {
+      return [name, now[name] + left[name] + (this.#past.get(name) ?? 0)] as const;
+    });
+    const all: Gauges = { ...now, ...Object.fromEntries(counted) };
+    const workers = [...this.#members, ...this.#leaving];
+    return { ...all, logDropped: workers.reduce((sum, { lost }) => sum + lost, all.logDropped) };
   }
 
   /** The gateway is not ready if workers end again and again, or if none serves. */
@@ -247,14 +251,13 @@ export class WorkerPool {
       lost,
     });
     this.#members.add(member);
-    void member.closed.then(() => this.#leaving.delete(member));
+    void member.closed.then(() => this.#forget(member));
     return member;
   }
 
-  #lose(member: WorkerProcess, why: string): void {
-    if (!this.#members.delete(member)) return;
-    this.#leaving.add(member);
-    this.#store.ended(member.number);
+  /** Keeps the last counts of a worker that has ended. */
+  #forget(member: WorkerProcess): void {
+    this.#leaving.delete(member);
     const last = member.status?.gauges;
     const grow = (name: GrowingName, by = 0) => {
       this.#past.set(name, (this.#past.get(name) ?? 0) + by);
@@ -263,6 +266,12 @@ export class WorkerPool {
     grow("logDropped", member.lost);
     // The units that it owed to a store that is away go with it.
     grow("chargesLost", last?.chargesOwed);
+  }
+
+  #lose(member: WorkerProcess, why: string): void {
+    if (!this.#members.delete(member)) return;
+    this.#leaving.add(member);
+    this.#store.ended(member.number);
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;

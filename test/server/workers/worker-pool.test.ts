@@ -147,10 +147,24 @@ it("a level of the log that a reload brings is that of the workers", async () =>
   assert.doesNotMatch(house.lines.join(""), /"path":"\/v1\/warn"/);
 });
 
-/** A worker that got a SIGUSR2 refuses each configuration. */
-const REFUSES_AT_RELOAD = `process.on("SIGUSR2", () => {
-  const { emit } = process;
+/**
+ * A worker that got a SIGUSR2 refuses each configuration. It owes units that it charges while it
+ * drains, and its last line has no end.
+ */
+const REFUSES_AT_RELOAD = `import { writeSync } from "node:fs";
+process.on("SIGUSR2", () => {
+  const { emit, send } = process;
+  let [gauges, last] = [{ chargesOwed: 4 }, undefined];
+  process.send = function (message, ...rest) {
+    if (message.status) last = Object.assign(message.status.gauges, gauges) && message;
+    return send.call(this, message, ...rest);
+  };
   process.emit = function (name, message) {
+    if (message?.stop) {
+      gauges = { chargesOwed: 0, keysOlder: 3 };
+      process.send(last);
+      process.once("exit", () => writeSync(1, "half"));
+    }
     if (!message?.reload) return emit.apply(this, arguments);
     const reloaded = { ok: false, mistakes: [], reasons: ["no room"] };
     return process.send({ reloaded, id: message.id });
@@ -158,19 +172,27 @@ const REFUSES_AT_RELOAD = `process.on("SIGUSR2", () => {
   process.stdout.write("it will refuse\\n");
 });`;
 
-it("a worker that refuses what another has taken is named, and replaced by one that has it", async () => {
+it("a worker that refuses what another has taken is named, replaced, and counts to its end", async () => {
   const code = `--import data:text/javascript,${encodeURIComponent(REFUSES_AT_RELOAD)}`;
   await using house = await openPool({ count: 2, variables: { NODE_OPTIONS: code } });
   const { pool, pids, lines } = house;
   process.kill(pids[1] as number, "SIGUSR2");
   await eventually(() => assert.match(lines.join(""), /it will refuse/));
+  await pool.ask(60_000);
   const { applied, reasons } = await pool.reload(house.config);
   assert.equal(applied, true);
   assert.match(reasons.join(), /^worker \d+: no room$/);
+  const counts = () => {
+    const { chargesOwed, chargesLost, keysOlder, logDropped } = pool.gauges;
+    return { chargesOwed, chargesLost, keysOlder, logDropped };
+  };
+  assert.deepEqual(counts(), { chargesOwed: 4, chargesLost: 0, keysOlder: 0, logDropped: 0 });
   await eventually(() => assert.equal(pids.length, 3));
   await eventually(() => assert.ok(!isAlive(pids[1] as number)));
   const lost = house.told.find(({ msg }) => msg === "worker_lost");
   assert.deepEqual([lost?.pid, lost?.why], [pids[1], "it did not take the new configuration"]);
+  const whole = { chargesOwed: 0, chargesLost: 0, keysOlder: 3, logDropped: 1 };
+  await eventually(() => assert.deepEqual(counts(), whole), { withinMs: 10_000 });
 });
 
 it("a pool that ends starts no worker in the place of one that was lost before", async () => {
