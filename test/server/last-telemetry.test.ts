@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "vitest";
+import { createLog } from "../../src/telemetry/log/log.ts";
+import { Telemetry } from "../../src/telemetry/tracing/telemetry.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { expectDuration } from "../support/in-time.ts";
 import { openCollector } from "../support/otlp-collector.ts";
@@ -31,6 +33,20 @@ describe.concurrent("a collector that never answers", () => {
 
   it("holds up the end for half a second, where nothing of the drain is left", async (t) => {
     await expectEnd(t, { wantedMs: 470, lateMs: 930 }, { drain: "1ms" });
+  });
+
+  it("has the spans that a reload leaves it for three seconds, and they are dropped", async (t) => {
+    await using collector = await openCollector();
+    collector.mood = "hang";
+    const telemetry = new Telemetry(createLog({ write: () => {} }, "info"));
+    const source = { version: "1", instance: "one" };
+    await telemetry.configure({ otlp: collector.origin, sample: 1, serviceName: "" }, source);
+    const line = { method: "GET", path: "/", status: 200, durationMs: 1 } as never;
+    telemetry.tracing?.begin([]).end(line, { scheme: "http", host: "a", version: "1.1" });
+    await expectDuration(t, { wantedMs: 2_970, lateMs: 3_030 }, async () => {
+      await telemetry.configure(undefined, source);
+      await eventually(() => assert.equal(telemetry.dropped, 1));
+    });
   });
 
   it("does not hold up an end at once", async (t) => {

@@ -11,12 +11,14 @@ const isOf = (wanted: string) => {
   return ({ events }: Received) => events.some(({ kind }) => kind === wanted);
 };
 
-it("events that their receiver takes none of for a day are counted as dropped, by each process that serves too", async () => {
+it("events and spans that nobody takes are counted as dropped, by each process that serves too", async () => {
   await using receiver = await startWebhookReceiver();
   receiver.status = 500;
   let nowMs = Date.now();
   const events = { url: receiver.url, secret: SECRET, kinds: ["config_reloaded"] };
-  await using house = await startTestGateway({ config: { events }, now: () => nowMs });
+  const telemetry = { otlp: "http://127.0.0.1:1", sample: 1 };
+  await using house = await startTestGateway({ config: { events, telemetry }, now: () => nowMs });
+  await house.ask("no key");
   assert.ok((await house.started.reload()).ok);
   await eventually(() => assert.equal(receiver.tries, 1));
   assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 0);
@@ -24,7 +26,9 @@ it("events that their receiver takes none of for a day are counted as dropped, b
   await eventually(async () => {
     assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 1);
   });
-  assert.equal((house.started as WorkerHandle).status().gauges.eventsDropped, 1);
+  const gauges = () => (house.started as WorkerHandle).status().gauges;
+  assert.equal(gauges().eventsDropped, 1);
+  await eventually(() => assert.equal(gauges().telemetryDropped, 1));
 });
 
 it("a gateway that has stopped sends no event again that its receiver did not take", async () => {

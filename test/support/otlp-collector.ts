@@ -14,12 +14,15 @@ export type ReceivedSpan = {
   readonly hasRemoteParent: boolean;
   readonly attributes: Plain;
   readonly resource: Plain;
+  /** Who made it, as "tollgate 1.0.0". */
+  readonly scope: string;
 };
 
 /** The last value of a metric with these attributes; of a histogram, its count. */
 export type ReceivedPoint = {
   readonly metric: string;
   readonly unit: string;
+  readonly description: string;
   readonly value: number;
   /** The sum of a histogram; undefined for any other metric. */
   readonly sum: number | undefined;
@@ -28,6 +31,7 @@ export type ReceivedPoint = {
   readonly isCounter: boolean;
   readonly attributes: Plain;
   readonly resource: Plain;
+  readonly scope: string;
 };
 
 type Plain = Readonly<Record<string, unknown>>;
@@ -113,7 +117,7 @@ const KINDS = { 2: "SERVER", 3: "CLIENT" } as const;
 
 function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
   return each(resourceSpans).flatMap((one) =>
-    each(one.scopeSpans).flatMap(({ spans }) =>
+    each(one.scopeSpans).flatMap(({ spans, scope }) =>
       each(spans).map((span) => ({
         traceId: span.traceId,
         spanId: span.spanId,
@@ -124,6 +128,7 @@ function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
         failed: (span.status as { code?: number } | undefined)?.code === 2,
         attributes: plain(span.attributes),
         resource: plain((one.resource as Wire).attributes),
+        scope: `${scope?.name} ${scope?.version}`,
       })),
     ),
   );
@@ -131,20 +136,22 @@ function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
 
 function pointsIn({ resourceMetrics }: Wire): ReceivedPoint[] {
   return each(resourceMetrics).flatMap((one) =>
-    each(one.scopeMetrics).flatMap(({ metrics }) =>
-      each(metrics).flatMap(({ name, unit, ...metric }) => {
+    each(one.scopeMetrics).flatMap(({ metrics, scope }) =>
+      each(metrics).flatMap(({ name, unit, description, ...metric }) => {
         const { dataPoints, isMonotonic } = Object.values(metric).find(
           (value) => typeof value === "object" && "dataPoints" in value,
         ) as unknown as Wire;
         return each(dataPoints).map((point) => ({
           metric: name,
           unit: unit ?? "",
+          description: description ?? "",
           value: Number(point.asDouble ?? point.asInt ?? point.count),
           sum: point.sum,
           bounds: point.explicitBounds,
           isCounter: isMonotonic === true,
           attributes: plain(point.attributes),
           resource: plain((one.resource as Wire).attributes),
+          scope: `${scope?.name} ${scope?.version}`,
         }));
       }),
     ),

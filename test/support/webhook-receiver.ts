@@ -8,11 +8,16 @@ type Event = Readonly<Record<string, unknown>> & { readonly kind: string };
 
 export type Received = {
   readonly id: string;
+  readonly type: string;
   readonly timestamp: string;
   readonly events: readonly Event[];
 };
 
-type Message = { readonly timestamp: string; readonly data: { readonly events: Event[] } };
+type Message = {
+  readonly type: string;
+  readonly timestamp: string;
+  readonly data: { readonly events: Event[] };
+};
 
 export type WebhookReceiver = AsyncDisposable & {
   readonly url: string;
@@ -40,8 +45,8 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
       if (receiver.status === 0) return;
       if (receiver.status < 300) {
         const headers = request.headers as Record<string, string>;
-        const { timestamp, data } = wanted.verify(body, headers) as Message;
-        received.push({ id: headers["webhook-id"] ?? "", timestamp, events: data.events });
+        const { type, timestamp, data } = wanted.verify(body, headers) as Message;
+        received.push({ id: headers["webhook-id"] ?? "", type, timestamp, events: data.events });
       }
       response.writeHead(receiver.status).end();
     });

@@ -27,6 +27,11 @@ it("a collector is told each counter and gauge that /metrics has a value of", as
     [...new Set(collector.points.map(({ metric }) => metric))].toSorted(),
     wanted.map(([name]) => ownName(name)).toSorted(),
   );
+  for (const { metric, description, scope } of collector.points) {
+    const [name] = wanted.find(([one]) => ownName(one) === metric) ?? assert.fail(metric);
+    assert.equal(description, METRICS[name as ScalarMetricName].help);
+    assert.equal(scope, "tollgate 1");
+  }
   const counters = collector.points.flatMap(({ metric, isCounter }) => (isCounter ? [metric] : []));
   const isCounter = (name: string) => METRICS[name as ScalarMetricName].type === "counter";
   assert.deepEqual(

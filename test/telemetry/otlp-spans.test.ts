@@ -131,6 +131,8 @@ it("requests and attempts are timed in seconds, in the buckets of /metrics", asy
   assert.equal(server?.sum, 0.25);
   assert.ok(Number(client?.sum) > 0.1 && Number(client?.sum) < 90, `${client?.sum}`);
   for (const one of [server, client]) assert.deepEqual(one?.bounds, DURATION_BUCKETS);
+  assert.equal(server?.description, "Duration of HTTP server requests.");
+  assert.equal(client?.description, "Duration of HTTP client requests.");
 });
 
 it.for([
@@ -272,4 +274,5 @@ it("a collector below a path is sent to below it, and knows process, version and
     ...{ "service.name": "tollgate", "service.version": "1" },
     ...{ "service.instance.id": "one", "tollgate.worker": 3 },
   });
+  assert.equal(collector.spans[0]?.scope, "tollgate 1");
 });

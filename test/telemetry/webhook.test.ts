@@ -27,7 +27,9 @@ describe("a webhook", () => {
       Array.from({ length: 250 }, (_, i) => `a_${i}`),
     );
     assert.equal(new Set(receiver.received.map(({ id }) => id)).size, 3);
-    for (const { timestamp } of receiver.received) {
+    for (const { id, type, timestamp } of receiver.received) {
+      assert.match(id, /^msg_[0-9a-f-]{36}$/);
+      assert.equal(type, "tollgate.events");
       const ageMs = Date.now() - Date.parse(timestamp);
       assert.ok(ageMs >= 0 && ageMs < 60_000, timestamp);
     }
@@ -175,6 +177,22 @@ describe("the pauses of a webhook", () => {
     webhook.reconfigure({ ...all, url: right.url });
     await eventually(() => assert.equal(right.received.length, 1));
     assert.deepEqual([wrong.tries, webhook.dropped], [3, 0]);
+    webhook.close();
+  });
+
+  it("go on for a whole day, and the message is dropped after it", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 503;
+    let nowMs = 0;
+    const webhook = new Webhook({ ...all, url: receiver.url }, () => nowMs);
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(receiver.tries >= 1));
+    nowMs = 24 * 3_600_000;
+    const tries = receiver.tries;
+    await eventually(() => assert.ok(receiver.tries >= tries + 2));
+    assert.equal(webhook.dropped, 0);
+    nowMs += 1;
+    await eventually(() => assert.equal(webhook.dropped, 1));
     webhook.close();
   });
 

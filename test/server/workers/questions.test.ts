@@ -94,9 +94,22 @@ it("calls of deprecated operations are added up over all processes, by the store
   await away.close();
 });
 
-it("commands that the watching process sends to the store are counted beside those of the others", async () => {
+/** Each process tells that it has dropped so much. */
+const DROPS = `const { send } = process;
+process.send = function (message, ...rest) {
+  const dropped = { logDropped: 2, eventsDropped: 3, telemetryDropped: 4 };
+  if (message.status) Object.assign(message.status.gauges, dropped);
+  return send.call(this, message, ...rest);
+};`;
+
+it("commands that the watching process sends to the store are counted beside those of the others, and what these dropped is", async () => {
   const [key = ""] = await issueKeys(redis, 1);
-  await using crew = await openCrew(redis);
+  const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(DROPS)}` };
+  await using crew = await openCrew(redis, {}, undefined, { env });
+  const dropped = ["log", "events", "telemetry"].map((what) => {
+    return crew.metric(`tollgate_${what}_dropped_total`);
+  });
+  assert.deepEqual(await Promise.all(dropped), [4, 6, 8]);
   assert.equal((await get(`${crew.url}/v1/animals`, key)).status, 200);
   const before = await crew.metric("tollgate_store_commands_total");
   // More than the processes send by themselves in the seconds that this takes.
