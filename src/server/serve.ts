@@ -88,7 +88,13 @@ class Service {
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
   readonly #first: Opened["loaded"];
-  #last: Opened["loaded"];
+  /** The files of the configuration that was read last without a mistake. */
+  #files: readonly string[];
+  /**
+   * The longest drain of all configurations that may have been in force, because ending too early
+   * would break a promise.
+   */
+  #longestDrainMs: number;
   #started: GatewayHandle | undefined;
   #ending = false;
   #cutShort = false;
@@ -109,7 +115,8 @@ class Service {
     this.#write = write;
     this.#log = log;
     this.#first = loaded;
-    this.#last = loaded;
+    this.#files = loaded.files;
+    this.#longestDrainMs = drainTimes(loaded.config).totalMs;
   }
 
   async run(): Promise<number> {
@@ -141,9 +148,13 @@ class Service {
 
   async #load(): Promise<LoadResult> {
     const loaded = await loadConfig(this.#serving.file, this.#serving.env);
-    if (loaded.ok) this.#last = loaded;
+    if (loaded.ok) {
+      this.#files = loaded.files;
+      const { totalMs } = drainTimes(loaded.config);
+      this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);
+    }
     // A refused configuration may be mended by a save of a file that only it names.
-    const files = loaded.ok ? loaded.files : [...this.#last.files, ...loaded.files];
+    const files = loaded.ok ? loaded.files : [...this.#files, ...loaded.files];
     await this.#watch.setFiles(files);
     return loaded;
   }
@@ -217,13 +228,8 @@ class Service {
     process.kill();
   }
 
-  /**
-   * The longest drain of all configurations that were in force, because ending too early would
-   * break a promise.
-   */
   #drainMs(): number {
-    const configs = [this.#first.config, this.#last.config];
-    const wholeMs = Math.max(...configs.map((config) => drainTimes(config).totalMs));
-    return this.#first.config.workers === 1 ? wholeMs : wholeMs + WORKERS_LATER_MS;
+    const drainMs = this.#longestDrainMs;
+    return this.#first.config.workers === 1 ? drainMs : drainMs + WORKERS_LATER_MS;
   }
 }

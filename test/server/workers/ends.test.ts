@@ -26,6 +26,8 @@ describe.concurrent("requests under way", () => {
     });
     await crew.rewrite({ workers: 1, drain: "60s" });
     assert.equal((await crew.reload()).status, 200);
+    await crew.rewrite({ workers: 2, drain: "100ms" });
+    assert.equal((await crew.reload()).body.code, "reload_refused", "it never was in force");
     const asked = get(`${crew.url}/v1/animals`, key);
     await eventually(() => assert.equal(crew.backend.seen.length, 1));
     process.kill(crew.gateway.pid, "SIGTERM");
