@@ -88,6 +88,12 @@ test("2.4 Log pipe closed: a log whose reader went away: it goes on, every line 
   for (let i = 0; i < 5; i++)
     assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
   assert.equal(await served.counted(), 10);
+  const { status, checks } = (await (await fetch(`${served.adminUrl}/readyz`)).json()) as {
+    readonly status: string;
+    readonly checks: { readonly log?: unknown };
+  };
+  const why = "lines of the log are dropped: EPIPE, it is closed";
+  assert.deepEqual([status, checks.log], ["ready", { ok: true, why }]);
   const { code } = await served.running.stop();
   assert.equal(code, 0);
 });

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { it, onTestFinished, vi } from "vitest";
 import type { LoadResult } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
+import { Listeners } from "../../src/gateway/listen/listeners.ts";
+import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
 import { startGateway } from "../../src/server/start.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
+import type { ReadinessChecks } from "../../src/telemetry/readiness.ts";
+import { freshMetrics } from "../admin/scrape.ts";
 import { openFolder, writeConfig } from "../cli/kit.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
@@ -24,13 +28,35 @@ it("events go to the receiver that the configuration in force names, from that r
   await using after = await startWebhookReceiver();
   const events = ({ url }: { readonly url: string }) => ({ events: { url, secret: SECRET } });
   await using house = await startTestGateway({ config: events(before) });
+  const usageEvents = vi.spyOn(UsageEventSender.prototype, "reconfigure");
+  onTestFinished(() => usageEvents.mockRestore());
   await reload(house, events(after));
+  assert.equal(usageEvents.mock.calls.length, 1, "those of usage too");
   await eventually(() => assert.equal(after.received.length, 1));
   assert.deepEqual(
     after.received.flatMap((message) => message.events.map(({ kind }) => kind)),
     ["config_reloaded"],
   );
   assert.equal(before.tries, 0);
+});
+
+it("a configuration that cannot be put to use changes nothing, is counted, and tells the log alone why", async () => {
+  await using house = await startTestGateway({ keys: { [KEY]: {} } });
+  const serve = vi.spyOn(Listeners.prototype, "serve").mockRejectedValueOnce(new Error("no room"));
+  onTestFinished(() => serve.mockRestore());
+  const reloaded = await house.started.reload();
+  assert.deepEqual(reloaded, { ok: false, mistakes: [], reasons: ["no room"] });
+  const { checks } = (await (await house.admin("/readyz")).json()) as { checks: ReadinessChecks };
+  const why = "not reloaded: it could not be put to use; the log says why";
+  assert.deepEqual(checks.config, { ok: true, why });
+  const samples = await freshMetrics(house.adminUrl);
+  assert.equal(samples.get(`tollgate_config_reloads_total{result="failure"}`), 1);
+  const refused = house.said.filter(({ kind }) => kind === "config_refused");
+  assert.deepEqual(
+    refused.map(({ level, why: told }) => [level, told]),
+    [["error", "no room"]],
+  );
+  assert.equal((await house.ask(KEY)).status, 200);
 });
 
 it("failures of an address are counted on over a reload that leaves their allowance as it is", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { it, onTestFinished, vi } from "vitest";
+import { RecordChangeWatcher } from "../../src/server/events/record-change-watcher.ts";
 import type { WorkerHandle } from "../../src/server/process/gateway-process.ts";
 import { Webhook } from "../../src/telemetry/log/webhook.ts";
 import { freshMetrics } from "../admin/scrape.ts";
@@ -19,12 +20,14 @@ it("events and spans that nobody takes are counted as dropped, by each process t
   const telemetry = { otlp: "http://127.0.0.1:1", sample: 1 };
   await using house = await startTestGateway({ config: { events, telemetry }, now: () => nowMs });
   await house.ask("no key");
+  const dropped = vi.spyOn(RecordChangeWatcher.prototype, "dropped", "get").mockReturnValue(5);
+  onTestFinished(() => dropped.mockRestore());
   assert.ok((await house.started.reload()).ok);
   await eventually(() => assert.equal(receiver.tries, 1));
-  assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 0);
+  assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 5);
   nowMs += 24 * 3_600_000 + 1;
   await eventually(async () => {
-    assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 1);
+    assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 6);
   });
   const gauges = () => (house.started as WorkerHandle).status().gauges;
   assert.equal(gauges().eventsDropped, 1);

@@ -125,8 +125,11 @@ test("the gateway's own time is what store and backend leave of a request, never
 test("a method that is none of ours, and what is not known of a request, have a label of their own", () => {
   const { tallies, request } = createMetricsRecorder();
   const line = { method: "BREW", status: 405, source: "gateway", decision: "none" };
-  const told = { ...line, durationMs: 1, charged: 0, forwards: 0, code: "key_missing" };
+  const more = { observed: ["day"], code: "key_missing" };
+  const told = { ...line, durationMs: 1, charged: 0, forwards: 0, ...more };
   request(told as never, { storeMs: 0, upstreamMs: undefined });
+  const [[observed] = []] = [...tallies.observed.entries()];
+  assert.deepEqual(observed, { env: "none", plan: "none", window: "day" });
   const [[labels] = []] = [...tallies.requests.entries()];
   assert.deepEqual(labels, {
     ...{ env: "none", route: "none", method: "OTHER", code: 405, source: "gateway" },

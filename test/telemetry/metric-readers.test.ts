@@ -101,6 +101,21 @@ describe("a metric", () => {
     ]);
   });
 
+  it("of an upstream or a certificate has at most a thousand series", () => {
+    const names = Array.from({ length: 1_001 }, (_, i) => `e${i}`);
+    const upstreams = () => {
+      return names.map((environment) => ({ environment, origin: "http://a:1", up: true }));
+    };
+    const certificates = () => {
+      return names.map((environment) => {
+        return { environment, certificate: "listener", endsMs: 1 } as const;
+      });
+    };
+    const rows = told({ ...UNWATCHED, upstreams, certificates });
+    assert.equal(rows.upstream_up?.length, 1_000);
+    assert.equal(rows.certificate_expiry_timestamp_seconds?.length, 1_000);
+  });
+
   it("of each request has the table that is named for it", () => {
     const counting = createMetricsRecorder();
     const { tallies } = counting;
@@ -138,8 +153,10 @@ describe("a metric", () => {
     const zero = (why: string) => [{ why }, 0];
     const refused = [zero("connections"), [{ why: "address" }, 1], zero("memory")];
     assert.deepEqual(rows.connections_refused_total, refused);
-    assert.deepEqual(rows.store_unavailable_decisions_total?.at(-1), [{ mode: "allow" }, 1]);
+    const without = ["local", "deny", "allow"].map((mode, i) => [{ mode }, i < 2 ? 0 : 1]);
+    assert.deepEqual(rows.store_unavailable_decisions_total, without);
     assert.deepEqual(rows.share_refusals_total, [[{}, 3]]);
+    assert.deepEqual(told(UNWATCHED).share_refusals_total, [[{}, 0]], "before the first one");
     assert.deepEqual(rows.bans_total, [[{ env: "production" }, 1]]);
     assert.deepEqual(rows.meter_over_max_total, [[{}, 0]]);
   });

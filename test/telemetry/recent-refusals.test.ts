@@ -44,6 +44,20 @@ describe("what is remembered of refusals", () => {
     assert.equal(kept.filter((line) => line !== undefined).length, 7_500, "three in four");
   });
 
+  it("has as much of all addresses as of the account that has the most, and no more", async () => {
+    const recall = openRecall();
+    const ids = ["addr:192.0.2.1", "a"].map((account) => {
+      return Array.from({ length: 5_000 }, () => refuse(recall, account))[0] ?? "";
+    });
+    const kept = async () => {
+      return (await Promise.all(ids.map((id) => recall.refusal(id)))).map((line) => !!line);
+    };
+    refuse(recall, "b");
+    assert.deepEqual(await kept(), [true, false], "the account had as much");
+    refuse(recall, "b");
+    assert.deepEqual(await kept(), [false, false], "now the addresses have more");
+  });
+
   it("counts as refused what the account asked too much or wrongly, and not what failed behind it", async () => {
     const recall = openRecall();
     for (const status of [429, 403, 400, 499, 500, 502, 503]) {

@@ -94,6 +94,9 @@ it("is written at the level info and below, and an event with the name of its ga
     );
     assert.deepEqual(heard, [["ban", { account: "a" }]], "no other line is an event");
     const [event] = lines;
+    if (event !== undefined) {
+      assert.equal(Object.keys(event).join(), "level,time,kind,gateway,account,msg");
+    }
     const shown = [event?.kind, event?.gateway, event?.level, event?.account];
     if (told.length > 0) assert.deepEqual(shown, ["ban", "here", "warn", "a"]);
   }

@@ -73,7 +73,6 @@ export function newMetricTables() {
   for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
   for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
   tallies.shareRefusals.cell();
-  tallies.storeCalls.cell();
   tallies.metersOverMax.cell();
   for (const result of ["success", "failure"]) tallies.reloads.cell(result);
   return tallies;
