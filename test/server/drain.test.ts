@@ -90,20 +90,29 @@ test("an answer that the end of the drain cuts never looks complete to an HTTP/1
   assert.equal((await served.running.exited).code, 0);
 });
 
-test("a gateway that drains reloads no more", async () => {
+test("a gateway that drains reloads no more, and a fault of its own does not begin its end again", async () => {
   let answer = () => {};
   await using backend = await startTestUpstream((_seen, response) => {
     answer = () => void response.end("late");
   });
-  await using served = await spawnGateway({ upstreams: [backend.origin] });
+  const fault = `process.on("SIGUSR2", () => { throw new Error("induced"); });`;
+  const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(fault)}`;
+  const run = { env: { NODE_OPTIONS } };
+  await using served = await spawnGateway({ upstreams: [backend.origin], run });
   const asked = sendRequest(served.port, { key: KEY });
   await eventually(() => assert.equal(backend.seen.length, 1));
   served.running.child.kill("SIGTERM");
-  await served.running.line(({ msg }) => msg === "draining");
+  const draining = await served.running.line(({ msg }) => msg === "draining");
   served.running.child.kill("SIGHUP");
+  await eventually(() => Date.now() > Number(draining.time) + 200);
+  served.running.child.kill("SIGUSR2");
+  const failed = await served.running.line(({ msg }) => msg === "unexpected_failure");
   answer();
   assert.equal((await asked).status, 200);
   assert.equal((await served.running.exited).code, 0);
   const said = served.running.lines().map(({ msg, kind }) => kind ?? msg);
-  assert.deepEqual(said.slice(said.indexOf("draining")), ["draining", "request", "stopped"]);
+  const wanted = ["draining", "unexpected_failure", "request", "stopped"];
+  assert.deepEqual(said.slice(said.indexOf("draining")), wanted);
+  const afterMs = Number(served.running.lines().at(-1)?.afterMs);
+  assert.ok(afterMs >= Number(failed.time) - Number(draining.time) - 20, `${afterMs} ms`);
 });

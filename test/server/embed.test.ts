@@ -16,6 +16,27 @@ async function createKey(configFile: string): Promise<{ readonly key: string }> 
   return JSON.parse(made.out) as { key: string };
 }
 
+/** The timers after which a file of keys is looked at, from now on to the end of the test. */
+function watchLooks(): ReadonlySet<unknown> {
+  const looks = new Set<unknown>();
+  const { setTimeout: wait, clearTimeout: clear } = globalThis;
+  const begin = (work: () => void, ms: number) => {
+    const timer = wait(() => {
+      looks.delete(timer);
+      work();
+    }, ms);
+    if (new Error().stack?.includes("/file-key-store.ts")) looks.add(timer);
+    return timer;
+  };
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(begin as typeof wait);
+  vi.spyOn(globalThis, "clearTimeout").mockImplementation((timer) => {
+    looks.delete(timer);
+    clear(timer);
+  });
+  onTestFinished(() => void vi.restoreAllMocks());
+  return looks;
+}
+
 describe("an embedded gateway", () => {
   it.each([
     [undefined, /^Cannot start without options: give the configuration/],
@@ -72,9 +93,11 @@ describe("an embedded gateway", () => {
     await once(other, "listening");
     const { port: admin } = other.address() as AddressInfo;
     const [production = 0] = await freePorts(1);
-    const configFile = await writeConfig(folder, { production, admin });
+    const more = "telemetry: { otlp: http://127.0.0.1:1 }";
+    const configFile = await writeConfig(folder, { production, admin, more });
+    const looks = watchLooks();
     await assert.rejects(start({ configFile }), /EADDRINUSE|in use/);
-    assert.equal(vi.getTimerCount(), 0);
+    assert.deepEqual([vi.getTimerCount(), looks.size], [0, 0]);
     const again = createServer().listen(production, "127.0.0.1");
     await once(again, "listening");
     again.close();

@@ -146,14 +146,14 @@ describe("a metric", () => {
   it("of a count tells the table that is counted in", () => {
     const counting = createMetricsRecorder();
     counting.turnedAway("address");
-    counting.decidedWithoutStore("allow");
+    counting.decidedWithoutStore("local");
     for (let i = 0; i < 3; i++) counting.shareRefused();
     counting.banned("production");
     const rows = told(UNWATCHED, counting);
     const zero = (why: string) => [{ why }, 0];
     const refused = [zero("connections"), [{ why: "address" }, 1], zero("memory")];
     assert.deepEqual(rows.connections_refused_total, refused);
-    const without = ["local", "deny", "allow"].map((mode, i) => [{ mode }, i < 2 ? 0 : 1]);
+    const without = ["local", "deny", "allow"].map((mode, i) => [{ mode }, i === 0 ? 1 : 0]);
     assert.deepEqual(rows.store_unavailable_decisions_total, without);
     assert.deepEqual(rows.share_refusals_total, [[{}, 3]]);
     assert.deepEqual(told(UNWATCHED).share_refusals_total, [[{}, 0]], "before the first one");

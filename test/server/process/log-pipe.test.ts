@@ -235,7 +235,9 @@ describe("the log pipe", () => {
     await eventually(() => assert.match(disk.text, /"dropped":3,/));
     const [one, two, five, note, end] = disk.text.split("\n");
     assert.deepEqual([one, two, five, end], ["one", "two", "five", ""]);
-    assert.equal(JSON.parse(note ?? "").msg, "log lines were dropped");
+    const { level, time, msg } = JSON.parse(note ?? "");
+    assert.deepEqual([level, msg], ["warn", "log lines were dropped"]);
+    assert.ok(Math.abs(time - Date.now()) < 60_000, `${time}`);
     assert.equal(pipe.dropped(), 3);
     disk.room = 0;
     pipe.write("six\n");
@@ -276,6 +278,24 @@ describe("the log pipe", () => {
     assert.equal(pipe.dropped(), 0);
     vi.advanceTimersByTime(200);
     assert.equal(pipe.dropped(), 1);
+  });
+
+  it("leaves no timer behind when all is written", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    let end = () => {};
+    const pipe = createLogPipe({
+      blocks: true,
+      write: (chunk, done) => {
+        end = () => done(null, chunk.length);
+      },
+    });
+    pipe.write("one\n");
+    const flushed = pipe.flush(60_000);
+    assert.equal(vi.getTimerCount(), 1);
+    end();
+    assert.equal(await flushed, true);
+    assert.equal(vi.getTimerCount(), 0);
   });
 
   it("writes a line whole that is longer than all that it has gathered so far", async () => {
