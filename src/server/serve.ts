@@ -88,8 +88,6 @@ class Service {
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
   readonly #first: Opened["loaded"];
-  /** The files of the configuration that was read last without a mistake. */
-  #files: readonly string[];
   /**
    * The longest drain of all configurations that may have been in force, because ending too early
    * would break a promise.
@@ -115,7 +113,6 @@ class Service {
     this.#write = write;
     this.#log = log;
     this.#first = loaded;
-    this.#files = loaded.files;
     this.#longestDrainMs = drainTimes(loaded.config).totalMs;
   }
 
@@ -149,13 +146,11 @@ class Service {
   async #load(): Promise<LoadResult> {
     const loaded = await loadConfig(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
-      this.#files = loaded.files;
       const { totalMs } = drainTimes(loaded.config);
       this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);
     }
     // A refused configuration may be mended by a save of a file that only it names.
-    const files = loaded.ok ? loaded.files : [...this.#files, ...loaded.files];
-    await this.#watch.setFiles(files);
+    await this.#watch.setFiles(loaded.files);
     return loaded;
   }
 

@@ -14,7 +14,7 @@ export type ReceivedSpan = {
   readonly hasRemoteParent: boolean;
   readonly attributes: Plain;
   readonly resource: Plain;
-  /** Who made it, as "tollgate 1.0.0". */
+  /** The name and the version of its maker, as "tollgate 1.0.0". */
   readonly scope: string;
 };
 
