@@ -8,6 +8,7 @@ type Event = Readonly<Record<string, unknown>> & { readonly kind: string };
 
 export type Received = {
   readonly id: string;
+  readonly mediaType: string | undefined;
   readonly type: string;
   readonly timestamp: string;
   readonly events: readonly Event[];
@@ -46,7 +47,8 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
       if (receiver.status < 300) {
         const headers = request.headers as Record<string, string>;
         const { type, timestamp, data } = wanted.verify(body, headers) as Message;
-        received.push({ id: headers["webhook-id"] ?? "", type, timestamp, events: data.events });
+        const [id = "", mediaType] = [headers["webhook-id"], headers["content-type"]];
+        received.push({ id, mediaType, type, timestamp, events: data.events });
       }
       response.writeHead(receiver.status).end();
     });

@@ -27,7 +27,8 @@ describe("a webhook", () => {
       Array.from({ length: 250 }, (_, i) => `a_${i}`),
     );
     assert.equal(new Set(receiver.received.map(({ id }) => id)).size, 3);
-    for (const { id, type, timestamp } of receiver.received) {
+    for (const { id, mediaType, type, timestamp } of receiver.received) {
+      assert.equal(mediaType, "application/json");
       assert.match(id, /^msg_[0-9a-f-]{36}$/);
       assert.equal(type, "tollgate.events");
       const ageMs = Date.now() - Date.parse(timestamp);
