@@ -86,7 +86,7 @@ describe("a table that is drawn again", () => {
     assert.match(String(await page.evaluate(`${focused}.closest("tr")?.innerText`)), /was-1/);
     await page.getByRole("link", { name: "Backends" }).click();
     await page.getByRole("region", { name: "Backends", exact: true }).focus();
-    // Who scrolls away from the table is not led back to it.
+    // A reader who scrolls away from the table is not led back to it.
     await page.setViewportSize({ width: 1280, height: 120 });
     await page.evaluate("scrollTo(0, 0)");
     send([["figures", { ...figures, upstreams: [{ origin: "http://a.test", up: true }] }]]);
