@@ -112,6 +112,7 @@ function windowBalance(
   const meter = meterIn(inputs, name, window);
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window);
+  const plans = new Map([...sum.plans, [plan, sum.plans.get(plan) ?? 0]]);
   const isChanged = !ofPlan(plan) && incidents.isChanged(name, period);
   const change = "the account was changed, which may have added the window";
   return {
@@ -122,7 +123,7 @@ function windowBalance(
       ...commonEvidence(inputs, name, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
-        ...fewerByChanges(sum, ofPlan),
+        ...fewerByChanges({ ...sum, plans }, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
         ...(keys === undefined ? [] : [{ from: 0, to: sum.charged, why: KEY_CHANGE }]),
         ...(incidents.isAway(period)

@@ -131,6 +131,17 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual([names({ month: "2026-09" }), names({ month: "2026-11" })], [[], []]);
   });
 
+  it("is explained by a plan that lacks the window also if nothing was charged since the account left it", () => {
+    const lines = [["daily", 9] as const];
+    const asked = (used: number, plan = "hourly") =>
+      judged({ plan, lines, windows: [{ window: "hour", used }] });
+    const why = "9 units fewer: the plan was changed, and daily does not have the window";
+    assert.deepEqual(asked(0), [["hour", "explained", 0, why]]);
+    assert.deepEqual(asked(1), [["hour", "drift", -8, undefined]]);
+    assert.deepEqual(asked(0, "daily"), [["hour", "drift", -9, undefined]]);
+    assert.deepEqual(judged({ plan: "hourly", lines, windows: [{ used: 0 }] }), drift(-9));
+  });
+
   it("is explained by a changed account only where its plan lacks the window, as it may have been added", () => {
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
     const lines = (plan: string) => [[plan, 9] as const];
