@@ -184,6 +184,19 @@ describe("limits of an operation", () => {
     );
     assert.deepEqual(others, []);
   });
+
+  it("and so is one that costs say for paths without a description", async () => {
+    const of = (cost: number) => {
+      return warnings(`${UPSTREAMS}    costs: [{ match: "GET /v1/a", cost: ${cost} }]\n`);
+    };
+    assert.deepEqual(await of(60), [
+      "6:35: cost 60 is above the smallest limit of open (5): such accounts always get 403 cost_over_limit",
+    ]);
+    assert.deepEqual(await of(61), [
+      "6:35: cost 61 is above the smallest limit of free (60), open (5): such accounts always get 403 cost_over_limit",
+    ]);
+    assert.deepEqual(await of(5), []);
+  });
 });
 
 describe("what descriptions and the configuration say together", () => {

@@ -8,12 +8,16 @@ import { cost } from "../schema/value-types.ts";
 import type { PlanMeters } from "./meters.ts";
 import type { OperationNames } from "./operation-names.ts";
 
-export type CostContext = {
-  readonly environment: string;
-  readonly names: OperationNames;
+/** The limits and meters of all plans, for comparison with the cost of an operation. */
+export type PlanCosts = {
   /** The smallest limit of each plan that has one. */
   readonly leastLimits: ReadonlyMap<string, number>;
   readonly planMeters: PlanMeters;
+};
+
+export type CostContext = PlanCosts & {
+  readonly environment: string;
+  readonly names: OperationNames;
 };
 
 export type OperationCost = {
@@ -127,21 +131,30 @@ type Judging = {
   readonly charging: CostContext;
 };
 
-/** A cost that no account can ever pay is allowed, but probably unintended. */
+/** A cost that no account of a plan can ever pay is allowed, but probably unintended. */
+export function warnOfPlans(
+  units: number,
+  at: ConfigPath,
+  findings: Findings,
+  leastLimits: PlanCosts["leastLimits"],
+): void {
+  const plans = [...leastLimits].filter(([, least]) => units > least);
+  if (plans.length === 0) return;
+  const names = plans.map(([plan, least]) => `${plan} (${least})`).join(", ");
+  findings.warning(
+    at,
+    `${at.at(-1)} ${units} is above the smallest limit of ${names}: such accounts always get 403 cost_over_limit`,
+  );
+}
+
+/** The same of the limits of the operation itself. */
 function warnOfCost(
   units: number,
   windows: readonly Limit[],
   { path, findings, charging }: Judging,
 ): void {
   const at = [...path, "x-cost"];
-  const plans = [...charging.leastLimits].filter(([, least]) => units > least);
-  if (plans.length > 0) {
-    const names = plans.map(([plan, least]) => `${plan} (${least})`).join(", ");
-    findings.warning(
-      at,
-      `x-cost ${units} is above the smallest limit of ${names}: such accounts always get 403 cost_over_limit`,
-    );
-  }
+  warnOfPlans(units, at, findings, charging.leastLimits);
   const own = windows.find(({ limit }) => units > limit);
   if (own === undefined) return;
   findings.warning(

@@ -1,8 +1,7 @@
 import { dirname, isAbsolute, join } from "node:path";
 import { isTemplateUnder } from "../../core/http/path-pattern.ts";
 import { findRoute, type Operation } from "../../core/http/route.ts";
-import { WINDOW_NAMES } from "../../core/quota/windows.ts";
-import type { PlanMeters } from "../description/meters.ts";
+import type { PlanCosts } from "../description/cost.ts";
 import { readDescription } from "../description/openapi.ts";
 import { OperationNames } from "../description/operation-names.ts";
 import type { Findings } from "../file/findings.ts";
@@ -24,14 +23,13 @@ export type Descriptions = {
 export async function readDescriptions(
   draft: Draft,
   findings: Findings,
-  planMeters: PlanMeters,
+  planCosts: PlanCosts,
 ): Promise<Descriptions> {
   const operations = new Map<string, readonly Operation[]>();
   const sources = new DescriptionSources();
   const mistakes: Mistake[] = [];
   const warnings: Mistake[] = [];
   const names = new Map<string, OperationNames>();
-  const leastLimits = leastLimitsOf(draft.plans);
   for (const service of listServices(draft.environments)) {
     const { api, environment, start, paths } = service;
     if (api === undefined) continue;
@@ -41,7 +39,7 @@ export async function readDescriptions(
       noteUnread(service, `${file} `, source.why, findings);
       continue;
     }
-    const ofEnvironment = names.get(environment) ?? namesOf(environment, draft, planMeters);
+    const ofEnvironment = names.get(environment) ?? namesOf(environment, draft, planCosts);
     names.set(environment, ofEnvironment);
     const read = await readDescription(source.text, {
       file,
@@ -50,7 +48,7 @@ export async function readDescriptions(
       ...(service.backend === undefined || start === undefined
         ? {}
         : { under: service.backend.path }),
-      charging: { environment, names: ofEnvironment, leastLimits, planMeters },
+      charging: { environment, names: ofEnvironment, ...planCosts },
       rules: {
         hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
         keyHeaders: draft.keyHeaders ?? ["authorization"],
@@ -70,7 +68,7 @@ export async function readDescriptions(
 function namesOf(
   environment: string,
   { environments }: Draft,
-  planMeters: PlanMeters,
+  { planMeters }: PlanCosts,
 ): OperationNames {
   const names = new OperationNames();
   environments.get(environment)?.costs?.forEach(({ meters = {} }, i) => {
@@ -119,16 +117,4 @@ function judgeTogether(
     [...path, "api"],
     `${hidden.method} ${hidden.template} is described here and never served from here: a backend has its path`,
   );
-}
-
-/** The smallest limit of each plan that has windows of its own. */
-function leastLimitsOf(plans: Draft["plans"]): ReadonlyMap<string, number> {
-  const least = Object.entries(plans ?? {}).flatMap(([name, plan]): [string, number][] => {
-    if (plan === "custom") return [];
-    const limits = WINDOW_NAMES.map((window) => plan[window]).filter(
-      (limit) => limit !== undefined,
-    );
-    return limits.length === 0 ? [] : [[name, Math.min(...limits)]];
-  });
-  return new Map(least);
 }

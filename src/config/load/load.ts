@@ -12,7 +12,7 @@ import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { namedPemFiles, readPemFiles } from "./pem.ts";
 import { validateDraft } from "./validate.ts";
-import { planMetersOf, validateMeters } from "./validate-meters.ts";
+import { planCostsOf, validateCosts } from "./validate-costs.ts";
 import { validateServices } from "./validate-services.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
@@ -69,10 +69,10 @@ export async function loadTree(
   const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
   validateDraft(draft, findings);
   validateServices(draft, findings);
-  const planMeters = planMetersOf(draft);
-  validateMeters(draft, findings, planMeters);
+  const planCosts = planCostsOf(draft);
+  validateCosts(draft, findings, planCosts);
   const telemetry = resolveTelemetry(draft, findings, env);
-  const described = await readDescriptions(draft, findings, planMeters);
+  const described = await readDescriptions(draft, findings, planCosts);
   const pems = await readPemFiles(draft, findings, dirname(resolve(file)));
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
