@@ -14,7 +14,7 @@ export type AskedPeriod = { readonly day?: number; readonly month?: string };
 
 /** All data of one round of queries. */
 export type AuditInputs = {
-  readonly config: Pick<Config, "plans" | "historyMs">;
+  readonly config: Pick<Config, "plans" | "planBounds" | "historyMs">;
   readonly ledger: Ledger;
   readonly incidents: Incidents;
   readonly span: LogSpan;
@@ -111,7 +111,7 @@ function windowBalance(
   const period = { fromMs: from, toMs: at + 1 };
   const meter = meterIn(inputs, name, window);
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
-  const ofPlan = (each: string) => planHas(config, each, window);
+  const ofPlan = (each: string) => planHas(config, each, window, meter);
   const plans = new Map([...sum.plans, [plan, sum.plans.get(plan) ?? 0]]);
   const isChanged = !ofPlan(plan) && incidents.isChanged(name, period);
   const change = "the account was changed, which may have added the window";
@@ -166,10 +166,18 @@ function unsettledIn(
 }
 
 /** A window of an operation is not part of a plan and always exists. */
-function planHas({ plans }: Pick<Config, "plans">, plan: string, window: string): boolean {
-  const limits = plans.get(plan);
-  if (window.includes(".") || limits === undefined) return true;
-  return limits !== "custom" && limits.some((limit) => limit.window === window);
+function planHas(
+  { plans, planBounds }: AuditInputs["config"],
+  plan: string,
+  window: string,
+  meter: string | undefined,
+): boolean {
+  const own = plans.get(plan);
+  if (own === undefined || (meter === undefined && window.includes("."))) return true;
+  const metered = planBounds.get(plan)?.meters.find(({ name }) => name === meter)?.limits;
+  const limits = meter === undefined ? own : (metered ?? []);
+  const length = window.slice(window.lastIndexOf(".") + 1);
+  return limits !== "custom" && limits.some((limit) => limit.window === length);
 }
 
 type Named = { readonly account: string; readonly environment: string };

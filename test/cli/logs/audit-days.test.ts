@@ -50,7 +50,11 @@ async function read({ history = {}, logged = {}, account = "acme", asked = {}, .
   const wanted: unknown[] = [];
   const { rows, matched, notCompared, isIdle } = await readDays(
     {
-      config: { plans: new Map(), historyMs: keepsHistory ? 400 * DAY_MS : undefined },
+      config: {
+        plans: new Map(),
+        planBounds: new Map(),
+        historyMs: keepsHistory ? 400 * DAY_MS : undefined,
+      },
       ...{ ledger, span, asked, nowMs },
       counts: isKnown ? [{ ...name, plan: "pro", created: 0, at: NOW, windows: [] }] : [],
     },

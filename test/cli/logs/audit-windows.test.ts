@@ -58,7 +58,7 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
     return open.map((one) => ({ ...ACME, units: one[place], decidedAt: NOON, ...one[2] }));
   };
   const inputs = {
-    config: { plans: PLANS as never, historyMs: DAY_MS },
+    config: { plans: PLANS as never, planBounds: new Map(), historyMs: DAY_MS },
     ...{ ledger, incidents, span, alive, openBefore: charges(0), openAfter: charges(1) },
   };
   return windowBalances(inputs, asked).map(({ window, verdict, drift, why }) => {

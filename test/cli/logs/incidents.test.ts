@@ -223,7 +223,7 @@ describe("days that are over", () => {
     const incidents = new Incidents();
     const back = { msg: "event", kind: "store_back", gateway: "a", time: NOON + DAY_MS };
     incidents.event(back);
-    const config = { plans: new Map(), historyMs: 400 * DAY_MS };
+    const config = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };
     const read = { config, incidents, span, ledger: new Ledger([], []), alive: 1 };
     const judged = (units: Parameters<typeof rowsOf>[0], nowMs = NOON + 3 * DAY_MS) => {
       const inputs = { ...read, openBefore: [], openAfter: [] };
@@ -240,7 +240,7 @@ describe("days that are over", () => {
     assert.deepEqual(judged({ 0: [1, 5] }, (DAY + 1) * DAY_MS), [open]);
   });
 
-  const CONFIG = { plans: new Map(), historyMs: 400 * DAY_MS };
+  const CONFIG = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };
   type Judging = {
     readonly reach?: readonly number[];
     readonly createdMs?: number;

@@ -13,18 +13,31 @@ import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logg
 const ACME = { environment: "production", account: "acme" };
 const DAY = dayOf(Date.UTC(2026, 9, 21));
 const NOON = (DAY + 0.5) * DAY_MS;
+const PLANS = new Map<string, unknown>(["pro", "monthly", "bare"].map((plan) => [plan, []]));
+const BOUNDS = new Map<string, unknown>([
+  ["pro", { meters: [{ name: "tokens", limits: [{ window: "day", limit: 9000 }] }] }],
+  ["monthly", { meters: [{ name: "tokens", limits: [{ window: "month", limit: 9000 }] }] }],
+  ["bare", { meters: [] }],
+]);
 
 type Line = {
   readonly atMs?: number;
   readonly endMs?: number;
   readonly charged?: number;
   readonly tokens?: LoggedMeter;
+  readonly plan?: string;
 };
 
-function lineOf({ atMs = NOON, endMs = atMs, charged = 1, tokens }: Line): LoggedRequest {
+function lineOf({
+  atMs = NOON,
+  endMs = atMs,
+  charged = 1,
+  tokens,
+  plan = "pro",
+}: Line): LoggedRequest {
   const { environment: env, account } = ACME;
   return {
-    ...{ msg: "request", time: endMs, id: "r", env, account, plan: "pro", config: "c" },
+    ...{ msg: "request", time: endMs, id: "r", env, account, plan, config: "c" },
     ...{ method: "POST", route: "/v1/chat", charged, decidedAt: atMs, cost: charged },
     ...(tokens && { meters: { tokens } }),
   } as unknown as LoggedRequest;
@@ -55,7 +68,7 @@ function inputsOf(
     incidents.event(event);
   }
   return {
-    config: { plans: new Map(), historyMs: 400 * DAY_MS },
+    config: { plans: PLANS as never, planBounds: BOUNDS as never, historyMs: 400 * DAY_MS },
     ...{ ledger, span, incidents, alive: 1 },
     ...{ openBefore: open, openAfter: open },
   };
@@ -152,10 +165,10 @@ describe("the audit of a meter's day", () => {
 });
 
 /** The verdict of `tokens.day`, which runs, where the store has so many units. */
-function judgeWindow(used: number, one: Case) {
+function judgeWindow(used: number, one: Case, plan = "pro") {
   const [from, to] = [DAY * DAY_MS, (DAY + 1) * DAY_MS];
   const windows = [{ window: "tokens.day", used, from, to }];
-  const counts = [{ ...ACME, plan: "pro", created: 0, at: NOON + 1000, windows }];
+  const counts = [{ ...ACME, plan, created: 0, at: NOON + 1000, windows }];
   const inputs = inputsOf(one, counts);
   const [found] = windowBalances(inputs, {});
   return [found?.verdict, found?.drift, found?.why];
@@ -187,6 +200,29 @@ describe("the audit of a meter's window", () => {
     };
     assert.deepEqual(of("acme#tokens"), ["explained", 0, "3 units were told as uncertain"]);
     assert.equal(of("acme")[0], "drift");
+  });
+
+  it("is explained by a changed account whose plan lacks the window, as its own limit may have brought it", () => {
+    const event = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
+    const events = [{ ...event, time: NOON }];
+    const of = (plan: string) => lines.map((line) => ({ ...line, plan }));
+    const asked = (plan: string, more: Partial<Case>) =>
+      judgeWindow(4000, { lines: of(plan), ...more }, plan);
+    const why = "500 units fewer: the account was changed, which may have added the window";
+    for (const plan of ["monthly", "bare"]) {
+      assert.deepEqual(asked(plan, { events }), ["explained", 0, why], plan);
+      assert.deepEqual(asked(plan, {}), ["drift", -500, undefined], plan);
+    }
+    assert.deepEqual(asked("pro", { events }), ["drift", -500, undefined]);
+  });
+
+  it("is explained by a plan that lacks the window, to the unit", () => {
+    const of = (used: number, plan = "monthly") =>
+      judgeWindow(used, { lines: lines.map((line) => ({ ...line, plan })) });
+    const why = "4500 units fewer: the plan was changed, and monthly does not have the window";
+    assert.deepEqual(of(0), ["explained", 0, why]);
+    assert.deepEqual(of(1), ["drift", -4499, undefined]);
+    assert.deepEqual(of(0, "pro"), ["drift", -4500, undefined]);
   });
 
   it("excuses all that it lacks where charges were lost, as their lines tell no units of meters", () => {
