@@ -112,7 +112,7 @@ function windowBalance(
   const meter = meterIn(inputs, name, window);
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window, meter);
-  const plans = new Map([...sum.plans, [plan, sum.plans.get(plan) ?? 0]]);
+  const terms = withPresent(sum, plan, incidents.configIn(period));
   const isChanged = !ofPlan(plan) && incidents.isChanged(name, period);
   const change = "the account was changed, which may have added the window";
   return {
@@ -123,7 +123,7 @@ function windowBalance(
       ...commonEvidence(inputs, name, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
-        ...fewerByChanges({ ...sum, plans }, ofPlan),
+        ...fewerByChanges(terms, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
         ...(keys === undefined ? [] : [{ from: 0, to: sum.charged, why: KEY_CHANGE }]),
         ...(incidents.isAway(period)
@@ -132,6 +132,18 @@ function windowBalance(
       ],
     }),
   };
+}
+
+/** The plan and the configuration of today may be other than those of all lines. */
+function withPresent(
+  sum: PeriodSum,
+  plan: string,
+  config: ReturnType<Incidents["configIn"]>,
+): PeriodSum {
+  const plans = new Map([[plan, 0], ...sum.plans]);
+  const latest = config && { units: 0, lastMs: config.atMs };
+  const configs = latest ? new Map([[config.name, latest], ...sum.configs]) : sum.configs;
+  return { ...sum, plans, configs };
 }
 
 /** No line tells when a key got its limits, nor which key of an account a reset concerned. */

@@ -14,6 +14,9 @@ const UNDER_WAY_MS = 65_000;
 /** The clocks of gateways and stores differ by less than this. */
 const CLOCK_MS = 10_000;
 
+/** Lines of requests have so much of the hash of the configuration. */
+const CONFIG_DIGITS = 8;
+
 type Run = { lastMs: number };
 
 /**
@@ -28,6 +31,7 @@ export class Incidents {
   readonly #away = new Map<string, number>();
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
+  #config: { readonly name: string; readonly atMs: number } | undefined;
 
   /** Called with the instant of each request. */
   line(atMs: number): void {
@@ -40,10 +44,13 @@ export class Incidents {
     const name = line.msg === "event" ? String(line.kind) : line.msg;
     const gateway = String(line.gateway);
     // Neither line is a sign of life of the process that served before.
-    if (name === "serving") this.#running.push({ lastMs: atMs });
-    else if (name === "stopped") this.#running.pop();
+    if (name === "serving") {
+      this.#running.push({ lastMs: atMs });
+      this.#addConfig(line.config, atMs);
+    } else if (name === "stopped") this.#running.pop();
     else this.line(atMs);
-    if (name === "charges_uncertain") this.#addUncertain(line, atMs);
+    if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
+    else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });
     else if (name === "store_away") this.#away.set(gateway, atMs);
     else if (name === "store_back") {
@@ -53,6 +60,17 @@ export class Incidents {
       const id = accountId({ environment: String(line.env), account: String(line.account) });
       this.#changed.set(id, [...(this.#changed.get(id) ?? []), atMs]);
     }
+  }
+
+  #addConfig(hash: unknown, atMs: number): void {
+    if (this.#config !== undefined && this.#config.atMs > atMs) return;
+    this.#config = { name: String(hash).slice(0, CONFIG_DIGITS), atMs };
+  }
+
+  /** The configuration that came into force last, if that was in the period. */
+  configIn(period: Period): { readonly name: string; readonly atMs: number } | undefined {
+    const last = this.#config;
+    return last !== undefined && isIn(last.atMs, period) ? last : undefined;
   }
 
   /** Units that a line reports as possibly charged twice in the period. */

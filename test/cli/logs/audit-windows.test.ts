@@ -142,6 +142,23 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(judged({ plan: "hourly", lines, windows: [{ used: 0 }] }), drift(-9));
   });
 
+  it("is explained by a configuration that was taken since the last charge, or read by a restart, to the unit", () => {
+    const lines = [["daily", 9] as const];
+    const hash = "8a6bf653777373d8";
+    const reloaded = { msg: "event", kind: "config_reloaded", gateway: "a", hash };
+    const serving = { msg: "serving", config: hash };
+    const of = (used: number, event: Readonly<Record<string, unknown>>) =>
+      judged({ lines, windows: [{ used }], events: [{ time: NOON + 1, ...event }] });
+    const why =
+      "9 units fewer: the configuration was changed, and only what came after it is counted";
+    for (const event of [reloaded, serving]) {
+      assert.deepEqual(of(0, event), explained(why));
+      assert.deepEqual(of(1, event), drift(-8));
+      assert.deepEqual(of(0, { ...event, time: NOON - 1 }), drift(-9), "before the charge");
+    }
+    assert.deepEqual(of(0, { ...reloaded, hash: "c" }), drift(-9), "the same configuration");
+  });
+
   it("is explained by a changed account only where its plan lacks the window, as it may have been added", () => {
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
     const lines = (plan: string) => [[plan, 9] as const];
