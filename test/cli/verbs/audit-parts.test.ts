@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, it } from "vitest";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
@@ -61,6 +63,20 @@ describe("audit", () => {
     assert.deepEqual([status, told.drift], [0, []]);
     const cap = told.explained.find(({ window }) => window === `key.month of ${id}`);
     assert.match(cap?.why ?? "", /may have been set in the window, or reset/);
+  });
+
+  it("reads every log that a shell has put in the place of --log *.log", async () => {
+    await using house = await openAudited({ config: CONFIG });
+    const { key } = await house.issue();
+    for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
+    await eventually(() => assert.equal(house.lines.length, 3));
+    const others = house.lines.slice(0, 2).map((line, i) => {
+      return { file: join(house.directory, `other-${i}.log`), text: `${JSON.stringify(line)}\n` };
+    });
+    for (const { file, text } of others) await writeFile(file, text);
+    const args = others.map(({ file }) => file);
+    const { status, told } = await audited(house, { leaveOut: 2, args });
+    assert.deepEqual([status, told.charged, told.drift], [0, 3, []]);
   });
 
   it("says of a single line that is damaged where it is", async () => {

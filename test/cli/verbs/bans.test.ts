@@ -38,7 +38,8 @@ async function banned(store: string): Promise<void> {
   assert.equal((await named("bans", "lift", "acme")).status, 0);
   await eventually(async () => assert.equal((await ask()).status, 502));
   const nobody = await named("bans", "add", "nobody", "--for", "1h");
-  assert.equal(nobody.status, 1);
+  const unknown = 'Cannot find "nobody": no key or account has this ID\n';
+  assert.deepEqual([nobody.status, nobody.err], [1, unknown]);
 }
 
 describe("bans add", () => {
