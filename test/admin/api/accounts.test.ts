@@ -91,6 +91,19 @@ describe("an account", () => {
     }
   });
 
+  it("is shown with its keys by its ID or one of them, and by no part of an ID", async () => {
+    await using house = await openAdminHouse();
+    const { id, account } = await issueOn(house, "acme");
+    for (const name of [account, id]) {
+      const got = (await house.ask("GET", `/api/accounts/${name}`)).json();
+      assert.deepEqual([got.account, got.keys], [account, [id]], name);
+    }
+    for (const part of [account.slice(0, -1), id.slice(0, -1)]) {
+      const got = await house.ask("GET", `/api/accounts/${part}`);
+      assert.deepEqual([got.status, got.json<Problem>().code], [404, "unknown_id"], part);
+    }
+  });
+
   it("that runs a month has a new anchor from the end of it", async () => {
     await using house = await openAdminHouse();
     const { account } = await issueOn(house, "acme");

@@ -186,6 +186,28 @@ describe("pages of a list", () => {
     }
   });
 
+  it("have as many gateways as were asked for, each once and in order", async () => {
+    await using house = await openAdminHouse();
+    const names = ["g-1", "g-2", "g-3"];
+    const told = { version: "1", config: "c", started: 1, requestsPerSecond: 0 };
+    for (const name of names.toReversed()) {
+      const status = { ...told, name, refusalsPerSecond: 0, state: "ready" };
+      await house.quotas.gateways.announce(name, JSON.stringify(status));
+    }
+    for (const [path, expected] of [
+      ["/api/gateways?limit=2", names.slice(0, 2)],
+      ["/api/gateways?limit=2&after=0+g-2", names.slice(2)],
+    ] as const) {
+      const got = await house.ask("GET", path);
+      assert.deepEqual(
+        got.json<{ name: string }[]>().map(({ name }) => name),
+        expected,
+        path,
+      );
+      assert.equal(got.fields["x-total-count"], "3");
+    }
+  });
+
   it("refuse an `after` that is no place, and do not begin again", async () => {
     await using house = await openAdminHouse();
     const off = await house.ask("GET", "/api/history");
