@@ -79,6 +79,12 @@ describe("the judge of a proof", () => {
     );
   });
 
+  it("counts what was admitted by its cost", () => {
+    const { judged, take } = judge();
+    take({ remaining: 1 }, { operation: "dear" });
+    assert.deepEqual([judged.admittedOf("a"), judged.report([]).admitted], [2, 2]);
+  });
+
   it("finds one admitted over the limit, and that its Remaining cannot be true", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}, {}, { remaining: 0 }]) take(answer);
