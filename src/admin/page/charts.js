@@ -135,7 +135,6 @@ function options({ series, width, show, isWhole, tell, span }) {
     series: [
       {},
       ...series.map((one, i) => ({
-        label: one.name,
         stroke: colour(one.colour),
         fill: i === 0 ? `${colour(one.colour)}1f` : undefined,
         width: 1.5,
