@@ -37,9 +37,11 @@ async function banned(store: string): Promise<void> {
   ]);
   assert.equal((await named("bans", "lift", "acme")).status, 0);
   await eventually(async () => assert.equal((await ask()).status, 502));
-  const nobody = await named("bans", "add", "nobody", "--for", "1h");
   const unknown = 'Cannot find "nobody": no key or account has this ID\n';
-  assert.deepEqual([nobody.status, nobody.err], [1, unknown]);
+  for (const verb of ["bans add --for 1h", "bans lift"]) {
+    const { status, err } = await named(...verb.split(" "), "nobody");
+    assert.deepEqual([status, err], [1, unknown], verb);
+  }
 }
 
 describe("bans add", () => {

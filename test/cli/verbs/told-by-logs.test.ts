@@ -75,6 +75,22 @@ describe("what only logs tell", () => {
     assert.match(err, /admin\.listen/);
   });
 
+  it("is read from all logs that a shell has put in the place of --log *.log", async () => {
+    const file = join(folder.path, "tollgate.yaml");
+    const [first, second] = [join(folder.path, "a.log"), join(folder.path, "b.log")];
+    const end = AT_S + 3_600;
+    await writeFile(first, `${JSON.stringify(REFUSED)}\n`);
+    const lines = [bannedRequest("r-9", end), ban(AT_S, end, { imposed: true })];
+    await writeFile(second, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    for (const [verb, text] of [
+      ["explain r-9", /^429 key_banned/],
+      ["bans why acme", /imposed by hand/],
+    ] as const) {
+      const asked = [...verb.split(" "), "--log", first, second, "--config", file];
+      assert.match((await runVerb(asked)).out, text, verb);
+    }
+  });
+
   it("is asked for one request at a time", async () => {
     const said = await runVerb(["explain", "r-1", "r-2", "--config", join(folder.path, "no.yaml")]);
     assert.deepEqual([said.status, said.out], [64, ""]);
