@@ -4,6 +4,12 @@ import { count } from "./format.js";
 const without = (missing) =>
   el("p", { class: "empty" }, `The store cannot be reached in part: without ${missing}`);
 
+/** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */
+function focusPager(element, turned) {
+  const same = element.querySelector(`${turned > 0 ? ".next" : ".previous"}:enabled`);
+  (same ?? element.querySelector(".pager :enabled"))?.focus();
+}
+
 /**
  * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
  * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
@@ -41,9 +47,7 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
     const pages = (next !== undefined || at > 0) && pager(items, total);
     fill(element, draw(items, total), pages, missing !== null && without(missing));
-    if (turned === 0) return;
-    const same = element.querySelector(`${turned > 0 ? ".next" : ".previous"}:enabled`);
-    (same ?? element.querySelector(".pager :enabled"))?.focus();
+    if (turned !== 0) focusPager(element, turned);
   };
   const pager = (items, total) => {
     const turn = (by) => () => {
