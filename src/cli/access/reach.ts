@@ -55,12 +55,14 @@ type ReachOptions = {
   readonly asksSeveral?: boolean;
   /** Whether the verb is about the file itself, so that what stands there is not replaced. */
   readonly readsFile?: boolean;
+  /** False if the verb prints the mistakes of the file itself. */
+  readonly printsMistakes?: boolean;
 };
 
 async function reach(
   call: Invocation,
   terminal: Terminal,
-  { asksSeveral = false, readsFile = false }: ReachOptions,
+  { asksSeveral = false, readsFile = false, printsMistakes = true }: ReachOptions,
 ): Promise<Reached | number> {
   const admins = parseAdminOptions(call);
   if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
@@ -80,7 +82,7 @@ async function reach(
     return fail(terminal, EXIT_CONFIG, found.mistakes.map(formatMistake).join("\n"));
   }
   const { mistakes, config } = found.reach;
-  terminal.err(`${refusal ?? mistakes.map(formatMistake).join("\n")}\n`);
+  if (printsMistakes) terminal.err(`${refusal ?? mistakes.map(formatMistake).join("\n")}\n`);
   const running = await fetchAdmin<YamlMap>(config, RUNNING);
   const known = running.ok ? await found.reach.with(running.value) : config;
   const meters = running.ok ? runningMeterNames(running.value) : undefined;

@@ -136,6 +136,9 @@ function insteadOf(status: number | undefined): string {
   return status === undefined || status === 403 ? `\n${INSTEAD}` : "";
 }
 
+/** The status of a gateway's answer that names each mistake of its file. */
+const INVALID = 422;
+
 type Reloading = { readonly hash: string };
 
 const INSTEAD = "Saving the file reloads it too, and so does SIGHUP to the process";
@@ -152,13 +155,17 @@ export const reload: Verb = {
   args: [],
   example: "reload --config config/tollgate.yaml",
   async run(call, terminal) {
-    const reached = await reachGateway(call, terminal, { readsFile: true });
+    const reached = await reachGateway(call, terminal, { readsFile: true, printsMistakes: false });
     if (typeof reached === "number") return reached;
-    const { config } = reached;
+    const { config, mistakes } = reached;
     const reloaded = await fetchAdmin<Reloading>(config, {
       ...{ method: "POST", path: "/api/reload" },
       members: ["hash"],
     });
+    const isToldByGateway = !reloaded.ok && reloaded.status === INVALID;
+    if (mistakes.length > 0 && !isToldByGateway) {
+      terminal.err(`${mistakes.map(formatMistake).join("\n")}\n`);
+    }
     if (!reloaded.ok) {
       return fail(terminal, EXIT_FAILURE, `${reloaded.message}${insteadOf(reloaded.status)}`);
     }

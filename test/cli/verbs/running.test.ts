@@ -23,6 +23,8 @@ async function tellsOwnWords(file: string, admin: number): Promise<void> {
   assert.match(await answer.text(), /the new one has 1 mistake"/);
 }
 
+const ONE_MISTAKE = /^\S*tollgate\.yaml:\d+:1: Cannot use bogus: .*\n$/;
+
 describe("status and reload", () => {
   it("ask the running gateway, and end with 1 where none runs or what it reads is wrong", async () => {
     await using folder = await openFolder();
@@ -91,6 +93,31 @@ describe("status and reload", () => {
     });
     const all = await ask("--all");
     assert.equal(all.status, 1, all.out);
+  });
+
+  it("reload says each mistake of the file once, whether the gateway finds it or none runs", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    const gateway = startTollgate(["start", "--config", file]);
+    try {
+      await gateway.line(({ msg }) => msg === "serving");
+      await appendFile(file, "bogus: 1\n");
+      const refused = await runVerb(["reload", "--config", file]);
+      const kept = "The old configuration stays in force: the new one has 1 mistake\n";
+      assert.equal(refused.status, 1);
+      assert.match(refused.err.replace(kept, ""), ONE_MISTAKE);
+    } finally {
+      await gateway.stop();
+    }
+    const none = await runVerb(["reload", "--config", file]);
+    assert.equal(none.status, 1);
+    const [mistake, ...rest] = none.err.split("\n");
+    assert.match(`${mistake}\n`, ONE_MISTAKE);
+    assert.match(
+      rest.join("\n"),
+      /^Cannot ask the gateway .*\nSaving the file reloads it too.*\n$/,
+    );
   });
 
   it("reload says that admin is off, and what else reloads", async () => {
