@@ -134,12 +134,15 @@ class Service {
     };
     await this.#watch.setFiles(this.#first.files);
     this.#started = await startGateway(this.#first.config, options);
+    if (this.#signalled) {
+      this.#end(EXIT_OK, this.#drainMs());
+      return ended;
+    }
     setUpHeap(process.v8);
     this.#serving.ready?.(this.#started, this.#first.config, this.#write);
     const { urls, adminUrl } = this.#started;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
-    if (this.#signalled) this.#end(EXIT_OK, this.#drainMs());
-    else if (this.#due !== undefined) this.#reload(this.#due);
+    if (this.#due !== undefined) this.#reload(this.#due);
     return ended;
   }
 

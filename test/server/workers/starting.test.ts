@@ -49,12 +49,14 @@ describe("a gateway that is still starting", () => {
     await eventually(async () => assert.equal((await get(url, key)).limit, 200_000));
   });
 
-  it("ends by a signal, with 0 and nothing left", async () => {
+  it("ends by a signal, with 0 and nothing left, and does not say that it serves", async () => {
     await using house = await starting();
     process.kill(house.gateway.pid, "SIGTERM");
     const { code, signal, stderr } = await house.gateway.exited;
     assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
-    assert.equal(house.gateway.lines().at(-1)?.msg, "stopped");
+    const told = house.gateway.lines().map(({ msg }) => msg);
+    assert.equal(told.at(-1), "stopped");
+    assert.ok(!told.slice(told.indexOf("draining")).includes("serving"), `${told}`);
   });
 });
 
