@@ -12,6 +12,9 @@ function readFilesMax(): number {
 
 const filesMax = readFilesMax();
 
+/** What to do about too few open files, as the end of a sentence. */
+export const RAISE_OPEN_FILES = "raise their limit (ulimit -n), or lower limits.connections";
+
 /**
  * The connections, out of those that are `wanted`, that fit in a share of the files which this
  * process may open: clients of one listener leave the others, the upstreams and the store theirs.

@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { RAISE_OPEN_FILES } from "../../base/open-files.ts";
 
 export type TextFileResult =
   | { readonly ok: true; readonly text: string }
@@ -44,6 +45,7 @@ export function readErrorMessage(error: unknown): string {
   if (code === "ENOENT") return "there is no such file; check the path";
   if (code === "EACCES") return "this user may not read it; check its permissions";
   if (code === "EISDIR") return "it is a folder; name a file";
+  if (code === "EMFILE") return `too many files are open (EMFILE); ${RAISE_OPEN_FILES}`;
   if (code === undefined) throw error;
   return `the system says ${code}`;
 }

@@ -1,4 +1,4 @@
-import { connectionsWithin } from "../../base/open-files.ts";
+import { connectionsWithin, RAISE_OPEN_FILES } from "../../base/open-files.ts";
 import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { TableLimits } from "./connection-table.ts";
@@ -63,7 +63,7 @@ export function warnOfFileLimit(
   const connections = connectionsMax(wanted, listeners);
   if (connections >= wanted || told.has(gateway)) return;
   told.add(gateway);
-  const why = "open files: raise their limit (ulimit -n), or lower limits.connections";
+  const why = `open files: ${RAISE_OPEN_FILES}`;
   gateway.log.info("connections_limited", { connections, wanted, why });
 }
 
