@@ -12,7 +12,7 @@ function readFilesMax(): number {
 
 const filesMax = readFilesMax();
 
-/** What to do about too few open files, as the end of a sentence. */
+/** The remedy for too few open files, as the end of a sentence. */
 export const RAISE_OPEN_FILES = "raise their limit (ulimit -n), or lower limits.connections";
 
 /**
