@@ -52,8 +52,13 @@ export class Findings {
   unknownKey(path: ConfigPath, known: readonly string[]): void {
     const name = String(path.at(-1));
     const near = nearestKey(name, known);
+    const glued = known.find((key) => name.startsWith(`${key}:`));
     const advice =
-      near === undefined ? `the keys here are ${known.join(", ")}` : `did you mean ${near}?`;
+      glued !== undefined
+        ? `write a space after the colon of ${glued}`
+        : near === undefined
+          ? `the keys here are ${known.join(", ")}`
+          : `did you mean ${near}?`;
     this.mistakeAtKey(path, `Cannot use ${formatPath(path)}: there is no such key; ${advice}`);
   }
 
