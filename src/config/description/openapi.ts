@@ -90,7 +90,7 @@ async function readPaths(
     placed.push(...(await readPathItem({ findings, path }, matched, of, files)));
   }
   const operations = placed.map(({ operation }) => operation);
-  checkOperationIds(operations, findings);
+  checkOperationIds(placed);
   if (paths === "exact") warnOfSpellings(placed, rules);
   return operations;
 }
@@ -166,13 +166,14 @@ function checkServers(servers: unknown, basePath: string, findings: Findings): v
   );
 }
 
-function checkOperationIds(operations: readonly Operation[], findings: Findings): void {
+function checkOperationIds(operations: readonly PlacedOperation[]): void {
   const seen = new Set<string>();
-  for (const { operationId, method, template } of operations) {
+  for (const { operation, findings, path } of operations) {
+    const { operationId, method, template } = operation;
     if (seen.has(operationId)) {
       findings.warning(
-        ["paths"],
-        `The operationId ${JSON.stringify(operationId)} of ${method} ${template} is not unique`,
+        [...path, "operationId"],
+        `The operationId ${JSON.stringify(operationId)} of ${method} ${template} is not unique, as OpenAPI wants it; rename one`,
       );
     }
     seen.add(operationId);
