@@ -163,16 +163,25 @@ function endOf(pem: string): number {
   return endsMs;
 }
 
+/** By the code of the system: the reason, and the advice before the name of the setting. */
+const LISTEN_ERRORS: Readonly<Record<string, readonly [why: string, advice: string]>> = {
+  EADDRINUSE: ["the port is in use already", "Stop what listens there or change"],
+  EACCES: [
+    "this user may not use the port (EACCES)",
+    "Give the process CAP_NET_BIND_SERVICE, or name a port from 1024 on in",
+  ],
+  EADDRNOTAVAIL: ["this machine has no such address (EADDRNOTAVAIL)", "Name one that it has in"],
+  ENOTFOUND: ["the name has no address (ENOTFOUND)", "Name an address of this machine in"],
+};
+
 /**
  * The error of a listener, with the value and the setting: an address in use is the most common
  * start-up problem.
  */
 export function listenError(error: unknown, address: string, setting: string): Error {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  const isInUse = code === "EADDRINUSE";
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const reason = error instanceof Error ? error.message : String(error);
-  const why = isInUse ? "the port is in use already" : reason;
-  const advice = isInUse ? "Stop what listens there or change" : "Change";
+  const [why, advice] = LISTEN_ERRORS[code] ?? [reason, "Change"];
   return new Error(`Cannot listen on ${address} (${setting}): ${why}. ${advice} ${setting}`, {
     cause: error,
   });

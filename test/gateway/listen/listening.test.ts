@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { listenError } from "../../../src/gateway/listen/listeners.ts";
 import { Certificate } from "../../../src/gateway/runtime/certificate.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort } from "../../support/redis/redis.ts";
@@ -14,6 +15,26 @@ describe("a listener", () => {
     assert.match(house.url, /^http:\/\/\[::1\]:\d+$/);
     const { key } = await house.issue();
     assert.equal((await house.ask(key)).status, 200);
+  });
+
+  it("at an address that this machine does not have says so, and names the setting", async () => {
+    const started = startTestGateway({ environment: { listen: "203.0.113.1:0" } });
+    const why = "this machine has no such address (EADDRNOTAVAIL)";
+    const place = "Cannot listen on 203.0.113.1:0 (environments.production.listen)";
+    const advice = "Name one that it has in environments.production.listen";
+    await assert.rejects(started, { message: `${place}: ${why}. ${advice}` });
+  });
+
+  it("at a port that only other users may use says what lets this one, and any other code as it is", () => {
+    const told = (code: string) => {
+      const error = Object.assign(new Error(`listen ${code}`), { code });
+      return listenError(error, "127.0.0.1:80", "admin.listen").message;
+    };
+    const place = "Cannot listen on 127.0.0.1:80 (admin.listen)";
+    const advice = "Give the process CAP_NET_BIND_SERVICE, or name a port from 1024 on";
+    const why = "this user may not use the port (EACCES)";
+    assert.equal(told("EACCES"), `${place}: ${why}. ${advice} in admin.listen`);
+    assert.equal(told("EINVAL"), `${place}: listen EINVAL. Change admin.listen`);
   });
 
   it("at an IPv6 address that is taken says which, in brackets", async () => {
