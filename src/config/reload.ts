@@ -139,13 +139,32 @@ function planChanges({ from, to }: ConfigChange, records: Records, nowMs: number
   if (without.length === 0) return [];
   const already = new Set(stranded(from, accounts));
   const suspects = without.filter((account) => !already.has(account));
-  const working = new Set<string>();
-  for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
-  const owners = suspects.filter(({ id }) => working.has(id));
+  const owners = withWorkingKeys(suspects, keys, nowMs);
   return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) =>
     to.plans.has(plan)
       ? `Cannot make the plan ${plan} custom by a reload: ${named(of)} without limits of their own; give them some first, with \`accounts set ID --limit WINDOW=N\``
       : `Cannot drop the plan ${plan} by a reload: ${named(of)}; move them first, with \`accounts set --on ${plan} --plan OTHER\``,
+  );
+}
+
+function withWorkingKeys(accounts: readonly AccountRecord[], keys: Records["keys"], nowMs: number) {
+  const working = new Set<string>();
+  for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
+  return accounts.filter(({ id }) => working.has(id));
+}
+
+/**
+ * The plans that leave accounts with working keys without limits, one sentence each. A reload is
+ * refused for it, and a restart is not.
+ */
+export function plansWithoutLimits(config: Config, records: Records, nowMs: number): string[] {
+  const without = stranded(config, records.accounts);
+  if (without.length === 0) return [];
+  const owners = withWorkingKeys(without, records.keys, nowMs);
+  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) =>
+    config.plans.has(plan)
+      ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
+      : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
   );
 }
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
-import { spawnGateway } from "../support/gateway/served.ts";
+import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
+import { sendRequest } from "../support/wire/client.ts";
 
 it("/readyz does not ask for a restart where a plan in use is dropped, and names no account", async () => {
   await using backend = await startTestUpstream();
@@ -21,4 +22,23 @@ it("/readyz does not ask for a restart where a plan in use is dropped, and names
   await served.rewrite({});
   const taken = { status: "ready", config: { ok: true } };
   await eventually(async () => assert.deepEqual(await config(), taken));
+});
+
+it("a start whose plans leave accounts with working keys without limits says which, and another start says nothing", async () => {
+  await using backend = await startTestUpstream();
+  const warned = async (plans: Readonly<Record<string, unknown>>) => {
+    await using served = await spawnGateway({ upstreams: [backend.origin], config: { plans } });
+    const { status } = await sendRequest(served.port, { key: KEY });
+    await served.running.stop();
+    const lines = served.said.filter(({ msg }) => msg === "config_warning");
+    return { status, lines: lines.map(({ level, file, why }) => ({ level, file, why })) };
+  };
+  assert.deepEqual(await warned({ vectors: { minute: 5 } }), { status: 200, lines: [] });
+  const dropped = await warned({ other: { minute: 5 } });
+  assert.deepEqual([dropped.status, dropped.lines.length], [503, 1]);
+  const told = `there is no plan vectors, and the account ${ACCOUNT} has it; add it, or move them with`;
+  assert.ok(String(dropped.lines[0]?.why).includes(told), JSON.stringify(dropped.lines));
+  const custom = await warned({ vectors: "custom" });
+  assert.deepEqual([custom.status, custom.lines.length], [503, 1]);
+  assert.match(String(custom.lines[0]?.why), /the plan vectors is custom, and .*--limit WINDOW=N/);
 });

@@ -194,7 +194,7 @@ const LIMITS: readonly ApiRoute[] = [
     refuses: ["store_unavailable"],
   }),
   row("POST /api/bans", addBan, {
-    summary: "Ban an account, which counts as no offence of its",
+    summary: "Ban an account, which counts as no offence",
     body: BAN_BODY,
     status: 201,
     answers: "Ban",

@@ -4,6 +4,7 @@ import type { Config } from "../../config/config.ts";
 import {
   type ConfigChange,
   decideReload,
+  plansWithoutLimits,
   type ReloadResult,
   reloadErrors,
 } from "../../config/reload.ts";
@@ -138,7 +139,12 @@ export class RunningGateway implements GatewayHandle {
     if (admin !== undefined) this.#admin = await this.#listen(admin);
     this.#announcer?.start();
     this.#usageEvents?.start();
-    if (this.#options.supervised !== true) this.#unwatch = this.#watchChanges();
+    if (this.#options.supervised === true) return;
+    this.#unwatch = this.#watchChanges();
+    const { log } = this.#options;
+    const { file } = this.#config;
+    const reasons = plansWithoutLimits(this.#config, this.#stores.keys.records(), this.#now());
+    for (const why of reasons) log.warn("config_warning", { file, why });
   }
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
