@@ -75,6 +75,7 @@ export function isInMotion({ code }: StoreFailure): boolean {
 const NO_CONNECTION = "no connection";
 const LOST = "the connection was lost";
 const CLOSED = "the connection is closed";
+const NO_REDIS = "what answers there does not speak the protocol of Redis";
 /** Why there is no connection to a node of a Cluster, as far as the end of an attempt says it. */
 export const NODE_SILENT = "a node of the cluster does not answer";
 /** Why a link is not there before its first attempt has ended. */
@@ -110,6 +111,7 @@ export function toStoreFailure(error: unknown): StoreFailure {
   if (text.includes("Connection is closed")) return unreachableFailure(CLOSED, "unknown");
   if (text.includes("max retries per request")) return unreachableFailure(LOST, "unknown");
   if (code !== undefined) return unreachableFailure(code, "unknown");
+  if (text.startsWith("Unknown RESP type")) return unreachableFailure(NO_REDIS, "unknown");
   // The client library asks to be told of replies that it cannot read, which are no mistake of its own.
   const [said = ""] = text.replace(". Please report this.", "").split("\n", 1);
   return unreachableFailure(said, "unknown");

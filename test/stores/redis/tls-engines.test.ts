@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 import { parseStoreAddress } from "../../../src/config/schema/addresses.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
@@ -68,5 +71,16 @@ it("an address with rediss at which a Redis speaks no TLS is told as that, and n
   const { store } = await open(checked(server.url.replace("redis:", "rediss:")));
   t.onTestFinished(() => store.close());
   const why = "Redis cannot be reached: connected, but there is no answer by TLS";
+  await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
+});
+
+it("an address at which another server answers is told as that", async (t) => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const { store } = await open(checked(`redis://127.0.0.1:${port}`));
+  t.onTestFinished(() => store.close());
+  const why = "Redis cannot be reached: what answers there does not speak the protocol of Redis";
   await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
 });
