@@ -157,3 +157,15 @@ describe("healthCheck and cors", () => {
     ]);
   });
 });
+
+it("a certificate that has ended is a warning at its line, and one that runs is none", async () => {
+  const ENDED = /environments\.production\.tls\.cert ended on \d{4}-\d\d-\d\d, so .*; renew it$/;
+  for (const expired of [true, false]) {
+    const { cert, key } = authority.issue(["DNS:gateway.test"], { expired });
+    const files = { "tollgate.yaml": withEdge(TLS), "edge.pem": cert, "edge.key": key };
+    const loaded = await loadFiles(files);
+    assert.ok(loaded.ok, told(loaded).join("\n"));
+    const ended = loaded.warnings.map(({ line, message }) => [line, ENDED.test(message)]);
+    assert.deepEqual(ended, expired ? [[2, true]] : []);
+  }
+});

@@ -128,11 +128,22 @@ function checkPair(
     );
     return;
   }
+  warnOfEnd(cert, [...path, "cert"], findings);
   const refusal = tlsRefusal(cert, key);
   if (refusal === undefined) return;
   findings.mistake(
     [...path, "cert"],
     `Cannot use the file of ${formatPath([...path, "cert"])}: TLS refuses it (${refusal})`,
+  );
+}
+
+function warnOfEnd(cert: string, path: ConfigPath, findings: Findings): void {
+  const { validToDate } = new X509Certificate(cert);
+  if (validToDate.getTime() > Date.now()) return;
+  const ended = validToDate.toISOString().slice(0, 10);
+  findings.warning(
+    path,
+    `The certificate of ${formatPath(path)} ended on ${ended}, so that TLS connections fail; renew it`,
   );
 }
 
