@@ -161,7 +161,8 @@ it("a ban is told to the end of its last second, with its strikes, and as observ
       [others, told?.until, told?.strikes, told?.decidedAt],
       [[], 61, [1.5, 5], 5_000],
     );
-    assert.deepEqual([told?.window, told?.offences, told?.env], ["minute", 2, "production"]);
+    assert.deepEqual([told?.window, told?.offences], ["minute", 2]);
+    assert.deepEqual([told?.account, told?.env, told?.plan], ["a", "production", "free"]);
     assert.equal(told?.observed, inForce === undefined ? true : undefined);
   }
   const { log, events } = openLog();

@@ -16,6 +16,7 @@ function split(...pieces: readonly string[]) {
 describe("the lines of a process", () => {
   it("are passed on whole, however they were cut, and many at once", () => {
     assert.deepEqual(split("a", "b\nc\nd", "\n"), { passed: ["ab\nc\n", "d\n"], lost: 0 });
+    assert.deepEqual(split("a", "b", "c\n"), { passed: ["abc\n"], lost: 0 });
     assert.deepEqual(split("\n", "a\n"), { passed: ["\n", "a\n"], lost: 0 });
   });
 
