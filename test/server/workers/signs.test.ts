@@ -89,13 +89,20 @@ it("records that one process alone cannot read are a failed check of the gateway
   }, WITHIN);
 });
 
-it("records that the store has lost are told with the way back", async () => {
+const LOST = /1 key and 1 account are gone.* tollgate keys import /;
+
+it("records that the store has lost are told with the way back, in the log too", async () => {
   const client = await redis.client();
   await using crew = await openCrew(redis);
   await client.flushall();
   await eventually(async () => {
     const { status, checks } = await crew.ready();
     assert.equal(status, 503);
-    assert.match(checks.keys?.why ?? "", /1 key and 1 account are gone.* tollgate keys import /);
+    assert.match(checks.keys?.why ?? "", LOST);
   }, WITHIN);
+  const told = crew.gateway.lines().filter(({ kind }) => kind === "keys_lost");
+  assert.deepEqual(
+    told.map(({ level, why }) => [level, LOST.test(String(why))]),
+    [["error", true]],
+  );
 });
