@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { utimesSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
-import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { get, issueKeys, openFolder } from "./kit.ts";
+import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { get, issueKeys, openFolder, pidsOf } from "./kit.ts";
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -90,4 +91,51 @@ it("a process that hangs at its start ends by itself when its supervisor is kill
     if (isAlive(pid)) process.kill(pid, "SIGKILL");
     await gateway.exited;
   }
+});
+
+/** A process in the place of another opens its second listener only once it was told to stop. */
+const HOLDS = `import cluster from "node:cluster";
+import { Server } from "node:net";
+const { listen } = Server.prototype;
+let count = 0;
+if (cluster.worker?.id > 2) {
+  const told = new Promise((resolve) => {
+    cluster.worker.on("message", ({ stop }) => stop && resolve());
+  });
+  Server.prototype.listen = function (...args) {
+    count += 1;
+    if (count === 1) return listen.apply(this, args);
+    told.then(() => listen.apply(this, args));
+    return this;
+  };
+}`;
+
+it("a request that a process took before all of its listeners are open is answered where it has to stop", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  let answer = () => {};
+  await using backend = await startTestUpstream((_seen, response) => {
+    answer = () => void response.end("late");
+  });
+  await using folder = await openFolder(redis, backend.origin);
+  await folder.write({ listen: `127.0.0.1:${await freePort()}`, drain: "60s" });
+  const staging = `  staging: { listen: "127.0.0.1:0", keyTag: test, upstreams: ["${backend.origin}"] }`;
+  const text = await readFile(folder.file, "utf8");
+  await writeFile(folder.file, text.replace("\nplans:", `\n${staging}\nplans:`));
+  const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(HOLDS)}` };
+  await using gateway = startTollgate(["start", "--config", folder.file], { env });
+  const { urls } = await gateway.line(({ msg }) => msg === "serving");
+  for (const pid of pidsOf(gateway)) process.kill(pid, "SIGKILL");
+  await eventually(() => assert.equal(pidsOf(gateway).length, 0));
+  const url = `${(urls as Record<string, string>).production}/v1/animals`;
+  const asked = eventually(async () => {
+    const outcome = await get(url, key);
+    assert.ok(backend.seen.length > 0, `${outcome.code}`);
+    return outcome;
+  });
+  await eventually(() => assert.equal(backend.seen.length, 1));
+  process.kill(gateway.pid, "SIGTERM");
+  const serves = gateway.line(({ msg, worker }) => msg === "worker_serves" && Number(worker) > 2);
+  void serves.then(answer, () => {});
+  assert.equal((await asked).status, 200);
+  assert.equal((await gateway.exited).code, 0);
 });
