@@ -179,7 +179,9 @@ export class DebtSettlement {
         const { counter, startMs, endMs } = owed;
         const { used, loweredFrom, hasRefused } = charged;
         totals.push({ counter, startMs, endMs, used });
-        const before = { counter, startMs, used: used - owed.units };
+        // A window that was reset since then takes none of these units.
+        const added = owed.chargedMs === undefined ? owed.units : 0;
+        const before = { counter, startMs, used: used - added };
         const lost = loweredFrom > 0 ? undefined : answers.lostOf(debt.name, before, nowMs);
         if (lost !== undefined) onCountLost(debt.name, lost);
         isLowered ||= owed.units < 0 && hasRefused;

@@ -10,7 +10,7 @@ import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, spend } from "../redis/redis-kit.ts";
-import { leave, openFallback } from "./fallback-kit.ts";
+import { type FallbackHouse, leave, openFallback } from "./fallback-kit.ts";
 
 const { redis, proxy } = await useProxiedRedis();
 const name = account("metered");
@@ -27,6 +27,9 @@ const ASK = {
   bans: undefined,
   requests: 1,
 } as const;
+
+/** For so long a lower count may be that of a reset. */
+const RESET_HEARD_MS = 1_000;
 
 beforeEach(() => redis.flushall());
 
@@ -221,6 +224,38 @@ describe("a settlement", () => {
       assert.equal((await spend(other.store, name, ASK)).admitted, true),
     );
     assert.deepEqual([...one.told, ...other.told], [], "no lost count");
+  });
+});
+
+describe("a settlement that raises a count tells", () => {
+  const lostOf = ({ told }: Pick<FallbackHouse, "told">) => {
+    return told.filter(({ message }) => message === "counter_regression");
+  };
+
+  it("no loss where the window of its hold was reset, as nothing is added then", async () => {
+    await using house = await openFallback(proxy, { policy: PATIENT });
+    const { store } = house;
+    const { holds } = await hold(store);
+    await store.reset(name);
+    await hold(store);
+    store.settle(name, holds, use(10));
+    await sleep(RESET_HEARD_MS + 200);
+    assert.deepEqual(await counts(store), [1, 4, 14]);
+    assert.deepEqual(lostOf(house), []);
+  });
+
+  it("what the store has lost, and what is counted by now", async () => {
+    await using house = await openFallback(proxy, { policy: PATIENT });
+    const { store } = house;
+    const { holds } = await hold(store);
+    for (let i = 0; i < 4; i++) await hold(store);
+    await redis.flushall();
+    // Answers of one millisecond of the store's clock tell no loss.
+    await sleep(5);
+    store.settle(name, holds, use(10));
+    await eventually(() => assert.equal(lostOf(house).length, 1));
+    const [{ details } = { details: undefined }] = lostOf(house);
+    assert.deepEqual([details?.window, details?.used, details?.was], ["year", 6, 20]);
   });
 });
 
