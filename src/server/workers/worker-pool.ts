@@ -258,6 +258,8 @@ export class WorkerPool {
   /** Keeps the last counts of a worker that has ended. */
   #forget(member: WorkerProcess): void {
     this.#leaving.delete(member);
+    // It may have lost the store while it drained.
+    this.#store.ended(member.number);
     const last = member.status?.gauges;
     const grow = (name: GrowingName, by = 0) => {
       this.#past.set(name, (this.#past.get(name) ?? 0) + by);

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { it, onTestFinished } from "vitest";
 import { StoreAvailability } from "../../../src/server/workers/store-availability.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { get, issueKeys } from "./kit.ts";
+import { openPoolOn } from "./pool.ts";
 
 function house() {
   const told: unknown[] = [];
@@ -39,4 +44,34 @@ it("a process that ends while the store is away takes its view with it, once", (
   assert.deepEqual(told, ["store_away late"]);
   seen.ended(2);
   assert.deepEqual(told, ["store_away late", "store_back 0"]);
+});
+
+it("a store that is back is told although a replaced worker lost it while it drained and ended before", async () => {
+  const redis = await startRedis();
+  const backend = await startTestUpstream(() => {});
+  onTestFinished(async () => void (await Promise.all([redis.close(), backend.close()])));
+  const [key = ""] = await issueKeys(redis, 1);
+  const { origin: upstream } = backend;
+  await using house = await openPoolOn(redis, { drain: "10m", upstream });
+  const { pool, config, pids } = house;
+  const asked = get(`${pool.urls.production}/v1/animals`, key).catch(() => undefined);
+  await eventually(() => assert.equal(backend.seen.length, 1));
+  const [replaced = 0] = pids;
+  process.kill(replaced, "SIGSTOP");
+  await pool.reload(config);
+  process.kill(replaced, "SIGCONT");
+  await eventually(() => assert.equal(pids.length, 2));
+  const kinds = () => house.told.flatMap(({ kind }) => (kind === undefined ? [] : [kind]));
+  await redis.kill();
+  await eventually(() => assert.deepEqual(kinds(), ["store_away"]));
+  await eventually(async () => {
+    await pool.ask(1_000);
+    assert.ok(pool.checks.every(({ store }) => !store.ok));
+  });
+  process.kill(replaced, "SIGKILL");
+  await asked;
+  await redis.restart();
+  await eventually(() => assert.deepEqual(kinds(), ["store_away", "store_back"]), {
+    withinMs: 10_000,
+  });
 });
