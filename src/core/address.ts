@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv4 } from "node:net";
+import { BlockList, isIP, isIPv4, isIPv6 } from "node:net";
 
 /** Whether an address lies in one of a set of networks. */
 export type AddressMatcher = (address: string) => boolean;
@@ -44,6 +44,11 @@ export type HostPort = { readonly host: string; readonly port: number };
 /** Formats a host and a port for people: IPv6 in brackets. */
 export function formatHostPort({ host, port }: HostPort): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** An address of IPv6 in its shortest form, as browsers send it (RFC 5952); any other host as it is. */
+export function shortestHost(host: string): string {
+  return isIPv6(host) ? new URL(`http://[${host}]`).hostname.slice(1, -1) : host;
 }
 
 /** Whether only this machine can reach it. */

@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
+import { shortestHost } from "../../core/address.ts";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
 /** The fields that the guard checks, from rawHeaders, because merged headers hide repetition. */
@@ -64,7 +65,7 @@ export function checkAccess(head: GuardFields, guarded: GuardOptions): AdminResp
   });
 }
 
-const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "::1"]);
 const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
 
 /**
@@ -76,8 +77,8 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
   const name = /^(\[[0-9a-f:.]+\]|[^:]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
-  const bare = name.replace(/^\[|\]$/g, "");
-  if (LOOPBACK.has(name) || bare === guarded.host) return true;
+  const bare = shortestHost(name.replace(/^\[|\]$/g, ""));
+  if (LOOPBACK.has(bare) || bare === guarded.host) return true;
   if (guarded.hosts.includes(name)) return true;
   return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;
 }

@@ -53,7 +53,9 @@ describe("/api is guarded", () => {
     const sent = Buffer.from(`Bearer ${guarded.token}`).toString("latin1");
     const head = { origin: undefined, authorization: sent, contentType: undefined };
     const statusOf = (host: string) => checkAccess({ ...head, host }, guarded)?.status;
-    assert.equal(statusOf("[2001:DB8::1]:9090"), undefined);
+    for (const host of ["[2001:DB8::1]:9090", "[2001:db8:0:0:0:0:0:1]", "[0:0:0:0:0:0:0:1]:9090"]) {
+      assert.equal(statusOf(host), undefined, host);
+    }
     assert.equal(statusOf("[2001:db8::2]:9090"), 403);
   });
 

@@ -103,6 +103,17 @@ describe("an address to listen on", () => {
     });
   }
 
+  it("of IPv6 is the same in each of its forms, as the shortest", () => {
+    for (const [text, host] of [
+      ["[2001:db8:0:0:0:0:0:1]:0", "2001:db8::1"],
+      ["[2001:0DB8::0001]:0", "2001:db8::1"],
+      ["[0:0:0:0:0:0:0:1]:0", "::1"],
+      ["[0:0:0:0:0:0:0:0]:0", "::"],
+    ] as const) {
+      assert.deepEqual(found(parseListen(text)), { host, port: 0 }, text);
+    }
+  });
+
   for (const text of [
     "8080",
     ":8080",
