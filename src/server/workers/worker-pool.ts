@@ -139,9 +139,10 @@ export class WorkerPool {
     await Promise.all([...this.#members].map((member) => member.requestStatus(withinMs)));
   }
 
-  /** The results of all workers that serve; waits for each at most `withinMs`. */
+  /** The results of all workers that serve or drain; waits for each at most `withinMs`. */
   recall(question: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
-    return Promise.all([...this.#members].map((member) => member.recall(question, withinMs)));
+    const workers = [...this.#members, ...this.#leaving];
+    return Promise.all(workers.map((member) => member.recall(question, withinMs)));
   }
 
   /** Makes all workers read the key records; waits at most `withinMs`. */

@@ -103,11 +103,11 @@ export class WorkerProcess {
   }
 
   /**
-   * The worker's result from its memory; empty if it does not reply within `withinMs`. Never
-   * rejects.
+   * The worker's result from its memory, also while it drains; empty if it does not reply within
+   * `withinMs`. Never rejects.
    */
   async recall(recall: DiagnosticsQuery, withinMs: number): Promise<DiagnosticsReply> {
-    if (!this.serving) return {};
+    if (!this.#serving) return {};
     const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => undefined);
     return answer !== undefined && "recalled" in answer ? answer.recalled : {};
   }

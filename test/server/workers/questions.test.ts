@@ -49,6 +49,29 @@ it("charges under way are told of all processes", async () => {
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
 });
 
+it("charges under way are told also of a process that was replaced and drains", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  const held: (() => void)[] = [];
+  await using crew = await openCrew(redis, { drain: "10m" }, (_seen, response) => {
+    held.push(() => void response.end("late"));
+  });
+  const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
+  await eventually(() => assert.equal(held.length, HELD));
+  const [replaced = 0] = crew.pids();
+  process.kill(replaced, "SIGSTOP");
+  await crew.reload();
+  process.kill(replaced, "SIGCONT");
+  await eventually(
+    async () => {
+      const open = (await (await fetch(`${crew.adminUrl}/api/open`)).json()) as unknown[];
+      assert.equal(open.length, HELD);
+    },
+    { withinMs: 10_000 },
+  );
+  for (const answer of held) answer();
+  for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
+});
+
 it("the most refused accounts are added up over all processes, and an event of any of them is told", async () => {
   const [key = ""] = await issueKeys(redis, 1);
   await using crew = await openCrew(redis, { limit: 1 });
