@@ -33,10 +33,9 @@ export function printAudit(report: AuditReport, terminal: Terminal, asJson: bool
   const { accounts, charged, matched, explained, drift, notCompared, missing } = report;
   const [first, last] = [span?.firstMs, span?.lastMs].map((ms) => formatInstant((ms ?? 0) / 1_000));
   const spanned = span === undefined ? "" : `, from ${first} to ${last}`;
-  const read = `${formatCount(accounts, "account")}, ${formatCount(charged, "unit")}`;
-  terminal.out(`${read} in the logs${spanned}\n`);
+  terminal.out(`${formatCount(charged, "unit")} in the logs${spanned}\n`);
   terminal.out(
-    `${formatCount(matched, "period")} matched, ${explained.length} explained, ${drift.length} with drift, ${notCompared.length} not compared\n`,
+    `${formatCount(accounts, "account")}: ${formatCount(matched, "period")} matched, ${explained.length} explained, ${drift.length} with drift, ${notCompared.length} not compared\n`,
   );
   if (drift.length > 0) terminal.out(`Drift:\n${balanceTable(drift, terminal)}`);
   else if (matched + explained.length > 0) {

@@ -30,8 +30,8 @@ function printed(change: Partial<AuditReport>, asJson = false): string {
 it("an audit says what it read, what matched, and that the store counts what was charged", () => {
   assert.equal(
     printed({}),
-    `1 account, 1 unit in the logs, from 2026-07-15 12:00:00Z to 2026-07-15 12:01:01Z
-1 period matched, 0 explained, 0 with drift, 0 not compared
+    `1 unit in the logs, from 2026-07-15 12:00:00Z to 2026-07-15 12:01:01Z
+1 account: 1 period matched, 0 explained, 0 with drift, 0 not compared
 What was charged is what the store counts
 `,
   );
@@ -41,8 +41,8 @@ it("an audit says nothing of what matches where nothing was compared, and has no
   const span = undefined;
   assert.equal(
     printed({ ...{ accounts: 2, charged: 0, matched: 0, span }, missing: ["one part", "another"] }),
-    `2 accounts, 0 units in the logs
-0 periods matched, 0 explained, 0 with drift, 0 not compared
+    `0 units in the logs
+2 accounts: 0 periods matched, 0 explained, 0 with drift, 0 not compared
 Missing: one part
 Missing: another
 `,
@@ -58,8 +58,8 @@ it("an audit shows drift to the unit, and each reason once with those whom it is
   const notCompared = [{ window: "2026-07-14", why: "there is no history" }];
   assert.equal(
     printed({ drift: [BALANCE], explained, notCompared }),
-    `1 account, 1 unit in the logs, from 2026-07-15 12:00:00Z to 2026-07-15 12:01:01Z
-1 period matched, 4 explained, 1 with drift, 1 not compared
+    `1 unit in the logs, from 2026-07-15 12:00:00Z to 2026-07-15 12:01:01Z
+1 account: 1 period matched, 4 explained, 1 with drift, 1 not compared
 Drift:
 ACCOUNT  ENVIRONMENT  PERIOD  CHARGED  COUNTED  RESET  OPEN  DRIFT
 acme     production   day          10       12      1     3      2
