@@ -17,6 +17,9 @@ const CLOCK_MS = 10_000;
 /** Lines of requests have so much of the hash of the configuration. */
 const CONFIG_DIGITS = 8;
 
+/** A process that starts writes these before it serves. */
+const BEFORE_SERVING = new Set<unknown>(["config_warning", "connections_limited", "worker_serves"]);
+
 type Run = { lastMs: number };
 
 /**
@@ -43,12 +46,12 @@ export class Incidents {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
     const gateway = String(line.gateway);
-    // Neither line is a sign of life of the process that served before.
+    // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
       this.#running.push({ lastMs: atMs });
       this.#addConfig(line.config, atMs);
     } else if (name === "stopped") this.#running.pop();
-    else this.line(atMs);
+    else if (!BEFORE_SERVING.has(name)) this.line(atMs);
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });

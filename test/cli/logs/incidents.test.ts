@@ -73,6 +73,16 @@ describe("incidents in logs", () => {
     assert.equal(incidents.killedIn(later, 0), NOON + 3 * HOUR_MS, "the later one was killed too");
   });
 
+  it("end a killed process before the start of the next one, which has lines before it serves", () => {
+    const incidents = new Incidents();
+    const event = (msg: string, ms: number) => incidents.event({ msg, time: NOON + ms });
+    event("serving", 0);
+    event("keys", 1_000);
+    const start = ["config_warning", "worker_serves", "connections_limited", "serving"];
+    for (const msg of start) event(msg, 3 * HOUR_MS);
+    assert.equal(incidents.killedIn(HOUR, 1), NOON + 1_000);
+  });
+
   it("keep each change of an account, in whatever order the logs come", () => {
     const incidents = new Incidents();
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
