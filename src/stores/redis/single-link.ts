@@ -116,11 +116,16 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   const redis = open();
   const others: StrictRedis[] = [];
   let why: StoreFailure | undefined;
-  redis.on("error", (error) => {
-    why = redis.refused ?? toStoreFailure(error);
-  });
+  /** Whether the connection that ends next has said why. */
+  let isTold = false;
+  const tell = (failure: StoreFailure) => {
+    why = failure;
+    isTold = true;
+  };
+  redis.on("error", (error) => tell(redis.refused ?? toStoreFailure(error)));
   redis.on("close", () => {
-    why ??= lostFailure();
+    if (!isTold) why = redis.refused ?? lostFailure();
+    isTold = false;
   });
   redis.on("ready", () => {
     why = undefined;
@@ -139,7 +144,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     return sendProven(redis, name, args, read).catch((error) => {
       const failure = toCommandFailure(error, why);
       // The client connects anew then.
-      if (failure.code === "READONLY") why = failure;
+      if (failure.code === "READONLY") tell(failure);
       return Promise.reject(failure);
     });
   };

@@ -9,6 +9,11 @@ import { guardReplies, guardSockets } from "./unasked-replies.ts";
 const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
 /** A server whose reply goes on for ever is not silent, and no command of the greeting has a deadline. */
 const GREETING_MS_MAX = 2_000;
+/**
+ * A server that takes no further client may reset a connection before its refusal is read, but not
+ * so many in a row.
+ */
+const UNREFUSED_MAX = 5;
 /** Longer than any command may take: the longest reads all keys, in ten seconds at most. */
 const REPLY_MS_MAX = 12_000;
 
@@ -18,6 +23,8 @@ const REPLY_MS_MAX = 12_000;
  */
 export class StrictRedis extends Redis {
   #refused: StoreFailure | undefined;
+  /** Connections in a row that ended without a refusal. */
+  #unrefused = 0;
   readonly #silence: SilenceWatch | undefined;
 
   constructor({ socketTimeout, ...options }: LinkOptions) {
@@ -28,22 +35,31 @@ export class StrictRedis extends Redis {
       this.#silence = new SilenceWatch(bounds, () => this.commandQueue.peekFront());
     }
     this.on("error", (error: NodeJS.ErrnoException) => {
-      // The server can no longer even be reached. One that refuses all clients may reset a connection
-      // before its refusal is read.
+      // The server can no longer even be reached.
       const isReset = error.code === "ECONNRESET";
       if (error.syscall !== undefined && !isReset) this.#refused = undefined;
     });
     this.on("ready", () => {
       this.#refused = undefined;
     });
+    this.on("close", () => {
+      this.#unrefused += 1;
+      if (this.#unrefused >= UNREFUSED_MAX) this.#refused = undefined;
+    });
     this.#boundGreeting();
     guardReplies(this);
     guardSockets(this);
   }
 
-  /** Why there is no connection, if the server refused the last greeting. */
+  /** Why there is no connection, if the server refused one of the last greetings. */
   get refused(): StoreFailure | undefined {
     return this.#refused;
+  }
+
+  #refuse(failure: StoreFailure): void {
+    this.#refused = failure;
+    // This connection ends, too.
+    this.#unrefused = -1;
   }
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
@@ -72,8 +88,9 @@ export class StrictRedis extends Redis {
     command.reject = (error: Error) => {
       if (error.name !== "ReplyError") return reject(error);
       const { code, message } = toStoreFailure(error);
-      this.#refused = new StoreFailure(code, message, "no");
-      reject(this.#refused);
+      const failure = new StoreFailure(code, message, "no");
+      this.#refuse(failure);
+      reject(failure);
       this.disconnect(true);
     };
   }
@@ -87,13 +104,14 @@ export class StrictRedis extends Redis {
     const { resolve, reject } = command;
     command.resolve = (info) => {
       if (!/^loading:1/m.test(String(info))) return resolve(info);
-      this.#refused = toReplyFailure("LOADING");
-      reject(this.#refused);
+      const failure = toReplyFailure("LOADING");
+      this.#refuse(failure);
+      reject(failure);
     };
     command.reject = (error: Error) => {
       const { code, message } = toStoreFailure(error);
       if (code === "NOPERM") return resolve("");
-      if (error.name === "ReplyError") this.#refused = new StoreFailure(code, message, "no");
+      if (error.name === "ReplyError") this.#refuse(new StoreFailure(code, message, "no"));
       reject(error);
     };
   }

@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { describe, it } from "vitest";
+import { describe, it, type TestContext } from "vitest";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { account, openFor, perDay, spend, startServer } from "../quotas/redis/redis-kit.ts";
+
+type Fickle = (socket: Socket) => unknown;
 
 describe("a store that is away", () => {
   it("does not keep a gateway from starting, and is found when it comes", async (t) => {
@@ -161,6 +163,41 @@ describe("the reason for which a store is away", () => {
         [...told].filter((one) => !why.test(one)),
         [],
       );
+    });
+  }
+});
+
+/** A server that refuses the password of the first clients, and then does something else. */
+async function startFickle(t: TestContext): Promise<{ url: string; change(to: Fickle): void }> {
+  let does: Fickle = (socket) => socket.write("-WRONGPASS invalid username-password pair\r\n");
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined).once("data", () => does(socket));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `redis://:other@127.0.0.1:${port}`,
+    change: (to) => {
+      does = to;
+    },
+  };
+}
+
+describe("the reason for which a store is away, where it refused a password before", () => {
+  const CHANGES: readonly (readonly [string, Fickle, RegExp])[] = [
+    ["ends each connection", (socket) => socket.end(), /: the connection was lost$/],
+    ["resets each connection", (socket) => socket.resetAndDestroy(), /: ECONNRESET$|was lost$/],
+  ];
+  for (const [what, change, why] of CHANGES) {
+    it(`is another one where it ${what} by now`, async (t) => {
+      const server = await startFickle(t);
+      const { store } = await openFor(t, server.url);
+      const first = /password are wrong/;
+      await eventually(() => assert.match(String(store.health().why), first));
+      server.change(change);
+      await eventually(() => assert.match(String(store.health().why), why));
     });
   }
 });
