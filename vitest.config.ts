@@ -27,10 +27,10 @@ const OWN = ownProcessFiles(globSync("test/**/*.test.ts", { cwd: import.meta.dir
 /** Four times of what the longest takes on a quiet machine of two cores, and no test waits for it. */
 const DEADLINE_MS = 180_000;
 /**
- * Most tests wait for sockets, timers and processes, so that a processor is busy with two files;
- * with three, a run of all takes a fifth longer, as what waits for a processor looks and asks again.
+ * Most tests wait for sockets, timers and processes: with two files for each processor, a run of all
+ * leaves a quarter of two processors idle, with three a tenth.
  */
-const FILES_AT_A_TIME = 2 * availableParallelism();
+const FILES_AT_A_TIME = 3 * availableParallelism();
 /**
  * A few claims about time still fail where the machine stalls for a second. CI tries a test with
  * sockets again after a pause, and the closing lines name it with its first error. Tests without

@@ -148,6 +148,7 @@ export class WorkerProcess {
   }
 
   #ask(question: (id: number) => WorkerCommand, withinMs: number): Promise<WorkerMessage> {
+    if (!this.#worker.isConnected()) return Promise.reject(new Error("it ended"));
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise((resolve, reject) => {

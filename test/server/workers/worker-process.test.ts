@@ -251,7 +251,7 @@ describe("a worker", () => {
     one.run("process.exit(0)");
     assert.deepEqual(await Promise.all(asked), [{}, undefined]);
     await assert.rejects(reload, /^Error: it ended$/);
-    assert.deepEqual(await worker.recall({ open: true }, 60_000), {});
+    assert.deepEqual(await worker.recall({ open: true }, 600_000), {});
   });
 
   it("applies a configuration once it serves, and what it answers within five seconds is the answer", async () => {
