@@ -106,6 +106,28 @@ function retryDelay(times: number): number {
   return delayMs + Math.floor(Math.random() * delayMs * 0.5);
 }
 
+/** Keeps why there is no connection, between two attempts too: by what the last of them said. */
+function watchReason(redis: StrictRedis) {
+  let isTold = false;
+  const reason = {
+    why: undefined as StoreFailure | undefined,
+    /** Called with what the connection that ends next has said. */
+    tell: (failure: StoreFailure) => {
+      reason.why = failure;
+      isTold = true;
+    },
+  };
+  redis.on("error", (error) => reason.tell(redis.refused ?? toStoreFailure(error)));
+  redis.on("close", () => {
+    if (!isTold) reason.why = redis.refused ?? lostFailure();
+    isTold = false;
+  });
+  redis.on("ready", () => {
+    reason.why = undefined;
+  });
+  return reason;
+}
+
 /**
  * With Sentinels (`route`), the Sentinels and the master that they name are either all reached with
  * TLS or all without. A certificate has to hold the address by which the server was reached. For
@@ -115,36 +137,22 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   const open = () => route?.open() ?? new StrictRedis(options);
   const redis = open();
   const others: StrictRedis[] = [];
-  let why: StoreFailure | undefined;
-  /** Whether the connection that ends next has said why. */
-  let isTold = false;
-  const tell = (failure: StoreFailure) => {
-    why = failure;
-    isTold = true;
-  };
-  redis.on("error", (error) => tell(redis.refused ?? toStoreFailure(error)));
-  redis.on("close", () => {
-    if (!isTold) why = redis.refused ?? lostFailure();
-    isTold = false;
-  });
-  redis.on("ready", () => {
-    why = undefined;
-  });
+  const reason = watchReason(redis);
   // If the Sentinels are unreachable, `connect` keeps trying and does not settle; it emits an
   // error.
   const tried = Promise.race([redis.connect(), once(redis, "ready")]).then(
     () => undefined,
     (error) => {
-      why ??= toStoreFailure(error);
+      if (reason.why === undefined) reason.tell(toStoreFailure(error));
     },
   );
   const send = (name: string, args: readonly RedisArgument[], read?: ReplyReader) => {
     const refusal = route?.refusal(redis);
     if (refusal !== undefined) return Promise.reject(refusal);
     return sendProven(redis, name, args, read).catch((error) => {
-      const failure = toCommandFailure(error, why);
+      const failure = toCommandFailure(error, reason.why);
       // The client connects anew then.
-      if (failure.code === "READONLY") tell(failure);
+      if (failure.code === "READONLY") reason.tell(failure);
       return Promise.reject(failure);
     });
   };
@@ -166,7 +174,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
       const refusal = route?.refusal(redis);
       if (refusal !== undefined) return { ok: false, failure: refusal };
       if (redis.status === "ready") return { ok: true };
-      return { ok: false, failure: why ?? unreachableFailure(NOT_YET) };
+      return { ok: false, failure: reason.why ?? unreachableFailure(NOT_YET) };
     },
     tried,
     close: async () => {
