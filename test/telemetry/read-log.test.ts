@@ -153,6 +153,39 @@ describe("a log read again", () => {
     }
   });
 
+  it("is told from the oldest file of a rotation to the newest, log after log, in whatever order they are named", async () => {
+    await using folder = await openFolder();
+    const write = async (name: string, id: string, time: number) => {
+      const line = JSON.stringify({ ...REQUEST, id, time });
+      const started = JSON.stringify({ time: time - 5, msg: "serving" });
+      const text = `${started}\n${line}\n`;
+      await writeFile(join(folder.path, name), name.endsWith(".gz") ? gzipSync(text) : text);
+    };
+    await write("a.log", "a3", 3_000);
+    await write("a.log.1", "a2", 2_000);
+    await write("a.log.2.gz", "a1", 1_000);
+    await write("b.log", "b2", 2_500);
+    await write("b.log-20261124", "b1", 500);
+    const startedOnly = JSON.stringify({ time: 1_500, msg: "serving" });
+    await writeFile(join(folder.path, "a.log-20261125"), `${startedOnly}\n`);
+    const told = async (names: readonly string[]) => {
+      const told: unknown[] = [];
+      await readLogs(
+        names.map((name) => join(folder.path, name)),
+        {
+          request: ({ id }) => told.push(id),
+          event: ({ time }) => time === 1_500 && told.push("started"),
+        },
+      );
+      return told.join(" ");
+    };
+    const a = ["a.log", "a.log-20261125", "a.log.1", "a.log.2.gz"];
+    const b = ["b.log", "b.log-20261124"];
+    assert.equal(await told([...a, ...b]), "a1 started a2 a3 b1 b2");
+    assert.equal(await told([...b, ...a.toReversed()]), "b1 b2 a1 started a2 a3");
+    assert.equal(await told(["b.log", ...a, "b.log-20261124"]), "b1 b2 a1 started a2 a3");
+  });
+
   it("that is not there is said before anything is told", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "there.log");

@@ -31,11 +31,15 @@ export type LogSummary = {
  */
 const LINE_CHARACTERS_MAX = 1024 ** 2;
 
+/** What a rotation appends to the name of a log: `.1`, `-20261125`, `.gz`. */
+const OF_ROTATION = /(?:\.gz|[.-]\d+)+$/;
+
 /**
- * Reads logs from first to last, compressed by gzip or not, line by line. Files that begin with the
- * same request are copies of one log, as a rotation makes them: their lines are reported once.
- * Holds no more than one piece of one file at a time. If a file cannot be read, rejects before it
- * has reported any line.
+ * Reads logs, compressed by gzip or not, line by line. Files of one name, but for what a rotation
+ * appends, are read from the oldest to the newest, because a process is followed through them. Files
+ * that begin with the same request are copies of one log, as a rotation makes them: their lines are
+ * reported once. Holds no more than one piece of one file at a time. If a file cannot be read,
+ * rejects before it has reported any line.
  */
 export async function readLogs(
   files: readonly string[],
@@ -56,9 +60,7 @@ export async function readLogs(
       bytes += more;
       listener.progress?.(bytes, bytesAll);
     };
-    for (const [i, file] of files.entries()) {
-      const handle = handles[i] as FileHandle;
-      const id = await firstRequestOf(handle);
+    for (const { file, handle, id } of await inOrder(files, handles)) {
       const known = reads.get(id ?? "") ?? 0;
       const lines = await readOne(file, handle, { listener, tally, advance, known });
       if (id !== undefined) reads.set(id, Math.max(known, lines));
@@ -135,11 +137,39 @@ async function readOne(
   return whole;
 }
 
-/** The id of the first request; undefined if there is none that can be read. */
-async function firstRequestOf(handle: FileHandle): Promise<string | undefined> {
+type Log = Beginning & { readonly file: string; readonly handle: FileHandle };
+
+async function inOrder(files: readonly string[], handles: readonly FileHandle[]): Promise<Log[]> {
+  const series = new Map<string, Log[]>();
+  for (const [i, file] of files.entries()) {
+    const handle = handles[i] as FileHandle;
+    const name = file.replace(OF_ROTATION, "");
+    const log = { file, handle, ...(await beginningOf(handle)) };
+    series.set(name, [...(series.get(name) ?? []), log]);
+  }
+  return [...series.values()].flatMap((logs) => logs.toSorted((a, b) => a.atMs - b.atMs));
+}
+
+type Beginning = {
+  /** The first instant of a line, in Unix milliseconds; 0 if none can be read. */
+  readonly atMs: number;
+  /** The id of the first request; undefined if there is none that can be read. */
+  readonly id: string | undefined;
+};
+
+async function beginningOf(handle: FileHandle): Promise<Beginning> {
   let id: string | undefined;
+  let atMs = 0;
   const take = (text: string) => {
-    tell(text, { request: (line) => (id = line.id) });
+    tell(text, {
+      request: (line) => {
+        atMs ||= line.time;
+        id = line.id;
+      },
+      event: ({ time }) => {
+        atMs ||= Number(time ?? 0);
+      },
+    });
     return id !== undefined;
   };
   try {
@@ -148,7 +178,7 @@ async function firstRequestOf(handle: FileHandle): Promise<string | undefined> {
   } catch {
     // The file is told when it is read.
   }
-  return id;
+  return { atMs, id };
 }
 
 async function isCompressed(handle: FileHandle): Promise<boolean> {
