@@ -31,7 +31,7 @@ export type LogSummary = {
  */
 const LINE_CHARACTERS_MAX = 1024 ** 2;
 
-/** What a rotation appends to the name of a log: `.1`, `-20261125`, `.gz`. */
+/** A rotation appends these to the name of a log: `.1`, `-20261125`, `.gz`. */
 const OF_ROTATION = /(?:\.gz|[.-]\d+)+$/;
 
 /**
