@@ -58,6 +58,8 @@ export type WorkerPoolOptions = {
 export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   #config: Config;
+  /** The longest drain of all configurations that a worker may have: it may not have the last one. */
+  #longestDrainMs = 0;
   /** The workers that serve or are starting. */
   readonly #members = new Set<WorkerProcess>();
   /** The workers that were replaced and have not ended yet. */
@@ -75,6 +77,7 @@ export class WorkerPool {
 
   constructor(config: Config, options: WorkerPoolOptions) {
     this.#config = config;
+    this.#heedDrain(config);
     this.#options = options;
     this.#store = new StoreAvailability(options.log);
     // Each worker accepts from the shared socket itself. So no connection waits in a process that
@@ -157,6 +160,7 @@ export class WorkerPool {
    */
   async reload(config: Config): Promise<Rollout> {
     const asked = new Map<WorkerProcess, Verdict>();
+    this.#heedDrain(config);
     for (const judge of [...this.#members]) {
       const { is, reasons } = await this.#apply(config, judge);
       if (is === "refused") return { applied: false, reasons };
@@ -175,7 +179,7 @@ export class WorkerPool {
       others.map(async (member) => {
         const { is, reasons } = await this.#apply(config, member);
         asked.set(member, { is, reasons });
-        if (is === "refused") this.#retire(member, config);
+        if (is === "refused") this.#retire(member);
       }),
     );
     const reasons = [...asked].flatMap(([member, verdict]) => {
@@ -199,7 +203,7 @@ export class WorkerPool {
         const reason = `worker ${member.number} ended while it applied the configuration`;
         return { is: "ended", reasons: [reason] };
       }
-      this.#retire(member, config);
+      this.#retire(member);
       return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
     }
   }
@@ -225,11 +229,15 @@ export class WorkerPool {
     await this.#ended();
   }
 
+  #heedDrain(config: Config): void {
+    this.#longestDrainMs = Math.max(this.#longestDrainMs, drainTimes(config).totalMs);
+  }
+
   /** Replaces a worker now. The old one drains, or is killed. */
-  #retire(member: WorkerProcess, config: Config): void {
+  #retire(member: WorkerProcess): void {
     this.#lose(member, "it did not take the new configuration");
     member.stop();
-    setTimeout(() => member.kill(), drainTimes(config).totalMs + LAST_MESSAGES_MS).unref();
+    setTimeout(() => member.kill(), this.#longestDrainMs + LAST_MESSAGES_MS).unref();
   }
 
   #statuses(): readonly ProcessStatus[] {

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew } from "./kit.ts";
+import { openPoolOn } from "./pool.ts";
 
 let redis: TestRedis;
 let key: string;
@@ -17,6 +20,16 @@ afterAll(() => redis.close());
 async function replacementOf(pid: number, { pids }: Crew): Promise<void> {
   await eventually(() => assert.ok(pids().length === 2 && !pids().includes(pid)));
 }
+
+/** A worker that got a SIGUSR2 refuses each configuration. */
+const REFUSES = `process.on("SIGUSR2", () => {
+  const { emit } = process;
+  process.emit = function (name, message) {
+    if (message?.reload === undefined) return emit.apply(this, arguments);
+    return process.send({ reloaded: { ok: false, reasons: ["no room"] }, id: message.id });
+  };
+  process.stdout.write("it will refuse\\n");
+});`;
 
 describe.concurrent("requests under way", () => {
   it("have the drain of the configuration that was put in force last, also where it is longer", async () => {
@@ -37,6 +50,33 @@ describe.concurrent("requests under way", () => {
     answer();
     assert.equal((await asked).status, 200);
     assert.equal((await crew.gateway.exited).code, 0);
+  });
+
+  it("have the drain of their process, which refused a configuration with a shorter one", async () => {
+    const answers: (() => void)[] = [];
+    await using backend = await startTestUpstream((_seen, response) => {
+      answers.push(() => void response.end("late"));
+    });
+    const variables = {
+      NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(REFUSES)}`,
+    };
+    const opened = { count: 2, drain: "60s", upstream: backend.origin, variables };
+    await using house = await openPoolOn(redis, opened);
+    const { pool, pids, lines, config } = house;
+    process.kill(pids[1] as number, "SIGUSR2");
+    await eventually(() => assert.match(lines.join(""), /it will refuse/));
+    const asked = Array.from({ length: 40 }, () => get(`${pool.urls.production}/v1/animals`, key));
+    await eventually(() => assert.equal(answers.length, asked.length));
+    const environments = config.environments.map((one) => {
+      return { ...one, limits: { ...one.limits, drainDelayMs: 0, drainMs: 100 } };
+    });
+    const { applied, reasons } = await pool.reload({ ...config, environments });
+    assert.deepEqual([applied, reasons.length], [true, 1]);
+    // With the drain of 100 ms it would be killed 2.6 s after it was told.
+    await sleep(3_000);
+    for (const answer of answers) answer();
+    const statuses = (await Promise.all(asked)).map(({ status }) => status);
+    assert.deepEqual([...new Set(statuses)], [200]);
   });
 
   it("are cut by a second signal in a process too that was replaced and does not answer", async () => {
