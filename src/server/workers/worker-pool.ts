@@ -171,6 +171,10 @@ export class WorkerPool {
         return { applied: false, reasons: ended.flatMap((verdict) => verdict.reasons) };
       }
     }
+    // Workers in the place of those that were late have the configuration of before.
+    if (![...asked.values()].some(({ is }) => is === "taken")) {
+      return { applied: false, reasons: reasonsOf(asked) };
+    }
     this.#config = config;
     // After a worker has applied the configuration, another can refuse it only for a temporary
     // reason of its own.
@@ -182,13 +186,7 @@ export class WorkerPool {
         if (is === "refused") this.#retire(member);
       }),
     );
-    const reasons = [...asked].flatMap(([member, verdict]) => {
-      if (verdict.is === "late" || verdict.is === "refused") {
-        return verdict.reasons.map((reason) => `worker ${member.number}: ${reason}`);
-      }
-      return [];
-    });
-    return { applied: true, reasons };
+    return { applied: true, reasons: reasonsOf(asked) };
   }
 
   async #apply(config: Config, member: WorkerProcess): Promise<Verdict> {
@@ -320,4 +318,11 @@ export class WorkerPool {
   async #ended(): Promise<void> {
     await Promise.all([...this.#members, ...this.#leaving].map(({ closed }) => closed));
   }
+}
+
+function reasonsOf(asked: ReadonlyMap<WorkerProcess, Verdict>): readonly string[] {
+  return [...asked].flatMap(([{ number }, { is, reasons }]) => {
+    if (is !== "late" && is !== "refused") return [];
+    return reasons.map((reason) => `worker ${number}: ${reason}`);
+  });
 }

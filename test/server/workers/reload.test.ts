@@ -6,6 +6,7 @@ import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
+import { openPoolOn } from "./pool.ts";
 
 const PATH = "/v1/animals";
 let redis: TestRedis;
@@ -94,5 +95,19 @@ describe("a reload of several processes", () => {
       samples.get(`tollgate_config_reloads_total{result="${result}"}`);
     assert.equal(reloads("failure"), 1, "it was not in force everywhere");
     assert.equal(reloads("success"), 1);
+  });
+
+  it("is refused where none of them answers, and their successors have the configuration of before", async () => {
+    await using house = await openPoolOn(redis, { count: 2 });
+    const { pool, pids, lines, config } = house;
+    for (const pid of pids) process.kill(pid, "SIGSTOP");
+    const silent = { ...config, log: { ...config.log, level: "silent" as const } };
+    const { applied, reasons } = await pool.reload(silent);
+    assert.equal(applied, false);
+    assert.equal(reasons.length, 2);
+    for (const reason of reasons) assert.match(reason, /^worker \d+: it did not answer in time$/);
+    await eventually(() => assert.equal(pids.length, 4));
+    await get(`${pool.urls.production}/v1/animals`, "no key");
+    await eventually(() => assert.match(lines.join(""), /"msg":"request"/));
   });
 });
