@@ -64,7 +64,8 @@ export class UsageReportCache {
     if (known.next === undefined) {
       const wanted = new Map<string, readonly Limit[]>();
       const dueMs = known.beforeMs + SECOND_MS;
-      const told = pause(dueMs - elapsedMs, undefined, { ref: false }).then(() => {
+      // A timer drops fractions of a millisecond, and would be early.
+      const told = pause(Math.ceil(dueMs - elapsedMs), undefined, { ref: false }).then(() => {
         const newest = this.#known.get(id);
         const isNewer = newest !== undefined && newest !== known;
         return isNewer ? newest.told : this.#renew(id, dueMs, peek, wanted).told;

@@ -51,7 +51,8 @@ describe("recent standings", () => {
     assert.deepEqual(asked, [["@0"], ["@1", "@0"]]);
     const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => at(i)));
     assert.equal(asked.length, 3, "a thousand keys make no more questions than one");
-    assert.ok(performance.now() - startMs >= 999);
+    const tookMs = performance.now() - startMs;
+    assert.ok(tookMs >= 999, `${tookMs} ms: a timer of Node counts whole milliseconds`);
     assert.deepEqual(new Set(asked[2]), new Set(Array.from({ length: 40 }, (_, i) => `@${i}`)));
     assert.deepEqual(
       [answers[0]?.verdict.nowMs, answers[1]?.verdict.nowMs, answers[39]?.verdict.nowMs],
