@@ -118,6 +118,7 @@ describe("two spellings of one path are one path", () => {
       assert.equal((await ask(loose, `POST /v1/Files/Export${end}`)).answer, "bad_request");
       assert.equal((await ask(raw, `POST /v1/jobs/7:run${end}`)).answer, "bad_request");
       assert.equal((await ask(exact, `GET /v1/files/secret${end}`, { key: null })).charged, 0);
+      assert.equal((await ask(exact, `DELETE /v1/users/all${end}`)).answer, "bad_request", "gone");
       assert.equal((await ask(raw, `GET /v1/status:now${end}`)).answer, "bad_request");
       assert.equal((await ask(raw, `GET /v1/files${end}`)).answer, "bad_request");
     }
