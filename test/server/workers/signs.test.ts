@@ -100,6 +100,7 @@ it("records that the store has lost are told with the way back, in the log too",
     assert.equal(status, 503);
     assert.match(checks.keys?.why ?? "", LOST);
   }, WITHIN);
+  await crew.gateway.line(({ kind }) => kind === "keys_lost");
   const told = crew.gateway.lines().filter(({ kind }) => kind === "keys_lost");
   assert.deepEqual(
     told.map(({ level, why }) => [level, LOST.test(String(why))]),
