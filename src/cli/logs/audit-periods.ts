@@ -204,11 +204,15 @@ function commonEvidence(
   const account = meter === undefined ? name.account : `${name.account}#${meter}`;
   const lost = incidents.lostIn(period);
   const killedMs = incidents.killedIn(period, alive);
-  const at = killedMs === undefined ? "" : new Date(killedMs).toISOString();
+  const endMs = killedMs ?? incidents.workerLostIn(period);
+  const of = killedMs === undefined ? "worker" : "gateway";
   return {
     uncertain: incidents.uncertainOf({ ...name, account }, period),
     lost: meter === undefined || lost === 0 ? lost : Number.POSITIVE_INFINITY,
-    killed: killedMs === undefined ? undefined : `a gateway ended without a last line at ${at}`,
+    killed:
+      endMs === undefined
+        ? undefined
+        : `a ${of} ended without a last line at ${new Date(endMs).toISOString()}`,
   };
 }
 

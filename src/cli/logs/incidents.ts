@@ -34,6 +34,7 @@ export class Incidents {
   readonly #away = new Map<string, number>();
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
+  readonly #workersLostMs: number[] = [];
   #config: { readonly name: string; readonly atMs: number } | undefined;
 
   /** Called with the instant of each request. */
@@ -52,6 +53,9 @@ export class Incidents {
       this.#addConfig(line.config, atMs);
     } else if (name === "stopped") this.#running.pop();
     else if (!BEFORE_SERVING.has(name)) this.line(atMs);
+    // Its last lines were not written, unless it was replaced and drains.
+    if (name === "worker_lost" && /^it ended/.test(String(line.why)))
+      this.#workersLostMs.push(atMs);
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });
@@ -113,7 +117,12 @@ export class Incidents {
     const ended = this.#running.toSorted((a, b) => a.lastMs - b.lastMs);
     return ended
       .slice(0, Math.max(0, ended.length - alive))
-      .find(({ lastMs }) => lastMs + CLOCK_MS >= fromMs && lastMs - UNDER_WAY_MS < toMs)?.lastMs;
+      .find(({ lastMs }) => mayHaveServed(lastMs, { fromMs, toMs }))?.lastMs;
+  }
+
+  /** The end of a worker without its last lines, whose last request may be of the period. */
+  workerLostIn(period: Period): number | undefined {
+    return this.#workersLostMs.find((atMs) => mayHaveServed(atMs, period));
   }
 
   /** `charges_uncertain` names its accounts as `production:acme 3, staging:other 1`. */
@@ -125,6 +134,10 @@ export class Incidents {
       this.#uncertain.push({ id: found[1] as string, units: Number(found[2]), atMs });
     }
   }
+}
+
+function mayHaveServed(endMs: number, { fromMs, toMs }: Period): boolean {
+  return endMs + CLOCK_MS >= fromMs && endMs - UNDER_WAY_MS < toMs;
 }
 
 function unitsOf({ units }: LoggedEvent): number {

@@ -159,6 +159,17 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(of(0, { ...reloaded, hash: "c" }), drift(-9), "the same configuration");
   });
 
+  it("is explained by a worker that was lost, where more was counted than its lines say", () => {
+    const lost = { msg: "worker_lost", time: NOON + 1, why: "it ended with SIGKILL" };
+    const of = (used: number, events: readonly LoggedEvent[]) =>
+      judged({ lines: [["daily", 9] as const], windows: [{ used }], events });
+    const at = new Date(NOON + 1).toISOString();
+    const why = `4 units more: a worker ended without a last line at ${at}`;
+    assert.deepEqual(of(13, [lost]), explained(why));
+    assert.deepEqual(of(13, []), drift(4));
+    assert.deepEqual(of(5, [lost]), drift(-4), "it explains none that are missing");
+  });
+
   it("is explained by a changed account only where its plan lacks the window, as it may have been added", () => {
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
     const lines = (plan: string) => [[plan, 9] as const];

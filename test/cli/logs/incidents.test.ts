@@ -83,6 +83,18 @@ describe("incidents in logs", () => {
     assert.equal(incidents.killedIn(HOUR, 1), NOON + 1_000);
   });
 
+  it("find a worker that ended, and none that was replaced and drains", () => {
+    const incidents = new Incidents();
+    const lost = { msg: "worker_lost", time: NOON + 5_000 };
+    incidents.event({ ...lost, why: "it did not take the new configuration" });
+    assert.equal(incidents.workerLostIn(HOUR), undefined);
+    incidents.event({ ...lost, why: "it ended with SIGKILL" });
+    assert.equal(incidents.workerLostIn(HOUR), NOON + 5_000);
+    const from = (fromMs: number) => ({ fromMs: NOON + fromMs, toMs: NOON + 2 * HOUR_MS });
+    assert.equal(incidents.workerLostIn(from(15_000)), NOON + 5_000, "clocks differ by that much");
+    assert.equal(incidents.workerLostIn(from(15_001)), undefined);
+  });
+
   it("keep each change of an account, in whatever order the logs come", () => {
     const incidents = new Incidents();
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
