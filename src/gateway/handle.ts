@@ -1,4 +1,5 @@
 import { isPreflight } from "../core/http/cors.ts";
+import { forwardsLeft } from "../core/http/max-forwards.ts";
 import { checkRoute } from "../core/http/route.ts";
 import { upstreamTarget } from "../core/http/target.ts";
 import type { RateLimitInfo } from "../core/quota/rate-limit-info.ts";
@@ -9,7 +10,7 @@ import { forward } from "./forward/forward.ts";
 import { type Caller, identify } from "./stages/authenticate.ts";
 import { chargeQuota } from "./stages/charge.ts";
 import { checkAddress, checkMaintenance, type RoutedRequest, receive } from "./stages/receive.ts";
-import { sendPreflight, sendRefusal, sendServerOptions } from "./stages/reply.ts";
+import { sendOptions, sendPreflight, sendRefusal } from "./stages/reply.ts";
 import { isStandingRequest, sendStandingReport } from "./stages/standing-report.ts";
 import { openTunnel } from "./tunnel/tunnel.ts";
 
@@ -30,7 +31,7 @@ export function handle(
   const { served, head, target } = received.value;
   const address = checkAddress(served, exchange);
   if (!address.ok) return sendRefusal(gateway, exchange, address.refusal);
-  if (target.raw === "*") return sendServerOptions(gateway, exchange);
+  if (target.raw === "*") return sendOptions(gateway, exchange);
   if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
   const open = checkMaintenance(served);
   if (!open.ok) return sendRefusal(gateway, exchange, open.refusal);
@@ -70,6 +71,7 @@ function answerDecided(
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
+  if (forwardsLeft(head) === 0) return sendOptions(gateway, exchange, found.allowedMethods);
   // A route was found, so a service has it.
   const service = backend as Service;
   const admitted = {

@@ -99,4 +99,23 @@ test("OPTIONS * is answered here, without a key and at no cost", async () => {
   assert.equal(house.backend.seen.length, before);
 });
 
+test("an OPTIONS that may be forwarded no further is answered here, at its cost", async () => {
+  await using open = await openAttacked({ environment: { api: null } });
+  const ask = (hops: string, key = KEY) =>
+    sendRequest(open.port, { key, method: "OPTIONS", fields: [["Max-Forwards", hops]] });
+  const answer = await ask("0");
+  assert.deepEqual(
+    [answer.status, valuesOf(answer, "Allow")],
+    [204, ["GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"]],
+  );
+  await eventually(() => assert.equal(open.lines.length, 1));
+  const { source, decision, charged, forwards } = open.lines[0] ?? {};
+  assert.deepEqual([source, decision, charged, forwards], ["gateway", "admitted", 1, 0]);
+  assert.equal((await ask("0", `${KEY.slice(0, -1)}?`)).status, 401);
+  assert.equal(open.backend.seen.length, 0);
+  assert.equal((await ask("1")).status, 200);
+  assert.deepEqual(fieldOf(lastSeen(open), "max-forwards"), ["0"]);
+  await lawHolds(open);
+});
+
 test("the law holds after all of it", () => lawHolds(house));

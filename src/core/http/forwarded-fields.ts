@@ -1,5 +1,6 @@
 import type { AccountRecord, KeyRecord } from "../keys/records.ts";
 import type { RequestHead } from "./head.ts";
+import { forwardsLeft } from "./max-forwards.ts";
 import { parseTraceContext, type TraceFields } from "./trace-context.ts";
 
 /**
@@ -145,6 +146,7 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
   let clientRequestId: string | undefined;
   let host = head.host;
   let scheme: string = identity.scheme;
+  const hops = forwardsLeft(head);
 
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
@@ -165,6 +167,8 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
       else if (name === "x-forwarded-proto") scheme = value || scheme;
       else if (name === "x-forwarded-prefix") continue;
       else fields.push(rawHeaders[2 * i] as string, value);
+    } else if (name === "max-forwards" && hops !== undefined) {
+      fields.push(rawHeaders[2 * i] as string, String(hops - 1));
     } else {
       fields.push(rawHeaders[2 * i] as string, value);
     }

@@ -108,15 +108,17 @@ export function failExchange(gateway: GatewayContext, exchange: Exchange, failur
 }
 
 /**
- * Answers `OPTIONS *`, which asks about the gateway itself. It needs no key and is not charged
+ * Answers an OPTIONS that asks about the gateway itself, with the methods that it allows:
+ * `OPTIONS *`, which needs no key and is not charged, and one that may be forwarded no further
  * (docs/reference/edge.md#versions-and-methods).
  */
-export async function sendServerOptions(
+export async function sendOptions(
   gateway: GatewayContext,
   exchange: Exchange,
+  allow: readonly string[] = METHODS,
 ): Promise<void> {
   await learnStanding(gateway, exchange, false);
-  const fields = ["Allow", METHODS.join(", "), "Cache-Control", "no-store"];
+  const fields = ["Allow", allow.join(", "), "Cache-Control", "no-store"];
   exchange.response.writeHead(204, [...fields, ...gatewayFields(exchange)]);
   exchange.response.end();
 }

@@ -56,6 +56,27 @@ const forwarded = (
   more: Partial<RequestHead> = {},
 ) => upstreamRequestFields(head(fields, more), identity);
 
+describe("Max-Forwards", () => {
+  const sent = (fields: readonly string[], method = "OPTIONS") =>
+    forwarded(fields, IDENTITY, { method }).filter((_, i, all) => /^max-f/i.test(all[i - 1] ?? ""));
+
+  it.for([
+    ["1", "0"],
+    ["010", "9"],
+    ["9".repeat(400), String(Number.MAX_SAFE_INTEGER - 1)],
+  ])("of an OPTIONS goes on less one: %s", ([value = "", left = ""]) => {
+    assert.deepEqual(sent(["max-Forwards", value]), [left]);
+  });
+
+  it("goes on as it came with another method, as no number, and twice", () => {
+    assert.deepEqual(sent(["Max-Forwards", "7"], "GET"), ["7"]);
+    for (const value of ["", "-1", "1.5", "0x1", "many", "1, 2"]) {
+      assert.deepEqual(sent(["Max-Forwards", value]), [value]);
+    }
+    assert.deepEqual(sent(["Max-Forwards", "7", "Max-Forwards", "8"]), ["7", "8"]);
+  });
+});
+
 describe("The fields of a request to the backend", () => {
   it("are ours, once each, where the client sent none", () => {
     assert.deepEqual(forwarded([]), ours());
