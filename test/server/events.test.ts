@@ -100,6 +100,7 @@ test("a backend that goes out and comes back, and a reload, are told once each",
   ill = true;
   await eventually(() => assert.deepEqual(kinds(), ["upstream_down"]));
   assert.equal(events(served)[0]?.upstream, sick.origin);
+  assert.equal(events(served)[0]?.why, "health check: answered 503");
   assert.match(String(events(served)[0]?.gateway), /.-[0-9a-f]{6}$/, "of several, the one it was");
   ill = false;
   await eventually(() => assert.deepEqual(kinds(), ["upstream_down", "upstream_up"]));

@@ -9,10 +9,10 @@ export function backendsView({ live }) {
     const text = JSON.stringify([figures?.upstreams, isStale]);
     if (content.dataset.shown === text) return;
     content.dataset.shown = text;
-    const rows = figures?.upstreams.map(({ environment, backend, origin, up }) => [
+    const rows = figures?.upstreams.map(({ environment, backend, origin, up, why }) => [
       el("span", { class: "id" }, origin),
       [environment, backend].filter(Boolean).join(" "),
-      isStale ? badge(`not known, was ${up ? "up" : "down"}`) : badge(...stateOf(up)),
+      isStale ? badge(`not known, was ${up ? "up" : "down"}`) : stateOf(up, why),
     ]);
     fill(
       content,
@@ -40,6 +40,6 @@ export function backendsView({ live }) {
   };
 }
 
-function stateOf(up) {
-  return up ? ["up", "good"] : ["down", "bad"];
+function stateOf(up, why) {
+  return up ? badge("up", "good") : el("span", {}, badge("down", "bad"), ` ${why ?? ""}`);
 }

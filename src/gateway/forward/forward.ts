@@ -169,7 +169,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     // A connection that died of old age, or while its client was not reading, is no sign of a bad
     // upstream.
     const isBackends = isUpstreamFault(failure.code) && again !== "aged";
-    if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed(upstream);
+    if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed(upstream, failure);
     this.#releaseConnection();
     if (again === undefined) this.#end(failure);
     else if (typeof again === "string") this.#try();
@@ -216,7 +216,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     else {
       connection.abort();
       if (isUpstreamFault(failure.code)) {
-        this.#admitted.backend.upstreams.failed(connection.upstream);
+        this.#admitted.backend.upstreams.failed(connection.upstream, failure);
       }
       this.#releaseConnection();
     }

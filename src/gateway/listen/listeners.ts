@@ -52,13 +52,11 @@ export class Listeners {
     return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.tunnels(), 0);
   }
 
-  /** Every upstream of every environment, and whether it is in service. */
+  /** Every upstream of every environment, whether it is in service, and if not the reason. */
   *upstreams() {
     for (const { name, services: backends } of this.#serves()) {
       for (const { path: backend, upstreams } of backends) {
-        for (const { origin, up } of upstreams.health()) {
-          yield { environment: name, backend, origin, up };
-        }
+        for (const health of upstreams.health()) yield { environment: name, backend, ...health };
       }
     }
   }

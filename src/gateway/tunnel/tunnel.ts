@@ -232,7 +232,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       return;
     }
     this.#trace?.end(failure.code);
-    backend.upstreams.failed(upstream);
+    backend.upstreams.failed(upstream, failure);
     this.#release();
     if (typeof again === "string") this.#try();
     else this.#timer = setTimeout(() => this.#try(), again.pauseMs);
@@ -299,7 +299,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #fail(failure: Refusal): void {
     if (this.#settled) return;
     if (isUpstreamFault(failure.code) && this.#upstream !== undefined) {
-      this.#admitted.backend.upstreams.failed(this.#upstream);
+      this.#admitted.backend.upstreams.failed(this.#upstream, failure);
     }
     this.#settle();
     this.#trace?.end(failure.code);

@@ -10,35 +10,41 @@ const USER_AGENT = "tollgate-health";
  * Starts the probe of an upstream if one is due and none is in progress. With a health check the
  * probe requests its path, and a 2xx response is a success. Without one the probe only connects, so
  * that the upstream sees no request that it cannot explain. Each probe has `connectTimeoutMs` in
- * all.
+ * all. `done` is told what was wrong, and undefined if nothing was.
  */
 export function startDueProbe(
   upstream: Upstream,
   options: UpstreamPoolOptions,
-  done: (wentWell: boolean) => void,
+  done: (wrong: string | undefined) => void,
 ): void {
   const { probeAtMs, endProbe } = upstream;
   if (probeAtMs === undefined || endProbe !== undefined || probeAtMs > options.elapsed()) return;
-  const timer = setTimeoutAfterPoll(options.connectTimeoutMs, () => end(false));
+  const { healthCheck, connectTimeoutMs } = options;
+  const timer = setTimeoutAfterPoll(connectTimeoutMs, () => {
+    end(`no ${healthCheck === undefined ? "connection" : "answer"} within ${connectTimeoutMs} ms`);
+  });
   let stop = () => {};
   let ended = false;
-  const end = (wentWell: boolean | undefined) => {
-    if (ended) return;
+  const leave = () => {
     ended = true;
     clearTimeout(timer);
     upstream.endProbe = undefined;
     stop();
-    if (wentWell !== undefined) done(wentWell);
   };
-  upstream.endProbe = () => end(undefined);
-  const { healthCheck } = options;
+  const end = (wrong: string | undefined) => {
+    if (ended) return;
+    leave();
+    done(wrong === undefined || healthCheck === undefined ? wrong : `health check: ${wrong}`);
+  };
+  upstream.endProbe = leave;
   stop =
     healthCheck === undefined
       ? tryConnect(upstream, end)
       : ask({ upstream, options, path: healthCheck.path }, end);
 }
 
-type EndProbe = (wentWell: boolean) => void;
+/** Takes the reason for which a probe failed, or undefined. */
+type EndProbe = (wrong: string | undefined) => void;
 
 type Check = {
   readonly upstream: Upstream;
@@ -49,11 +55,11 @@ type Check = {
 /** Connects as requests do, and sends nothing. */
 function tryConnect({ destination }: Upstream, end: EndProbe): () => void {
   const socket = openSocket(destination, {
-    onConnect: () => end(true),
+    onConnect: () => end(undefined),
     onRead: () => {},
     onDrain: () => {},
     onEnd: () => {},
-    onClose: () => end(false),
+    onClose: (_socket, why) => end(why),
   });
   return () => endConnection(socket);
 }
@@ -78,22 +84,26 @@ function ask({ upstream, options, path }: Check, end: EndProbe): () => void {
         {
           onRequestStart() {},
           onResponseStart(_controller, status) {
-            if (status >= 200) end(status < 300);
+            if (status >= 200) end(status < 300 ? undefined : `answered ${status}`);
           },
           onResponseData() {},
           onResponseEnd() {},
-          onResponseError() {
-            end(false);
+          onResponseError(_controller, error) {
+            end(codeOf(error));
           },
         },
       );
     },
-    () => end(false),
+    (error: Error) => end(codeOf(error)),
   );
   return () => {
     stopped = true;
     stop();
   };
+}
+
+function codeOf(error: NodeJS.ErrnoException): string {
+  return error.code ?? error.message;
 }
 
 /** Connects as requests do: over TLS with the same trust and the same server name. */

@@ -1,3 +1,4 @@
+import type { Refusal } from "../../core/refusal.ts";
 import { holderOf, type Waiter } from "./connection-shares.ts";
 import { startDueProbe } from "./health-check.ts";
 import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
@@ -146,6 +147,7 @@ export class UpstreamPool {
       if (upstream.unavailableInRow === 0) upstream.unavailableFor = holder;
       upstream.isUnavailableForSeveral ||= upstream.unavailableFor !== holder;
       upstream.unavailableInRow += 1;
+      upstream.why = `answered ${status}`;
     } else {
       upstream.unavailableInRow = 0;
       upstream.isUnavailableForSeveral = false;
@@ -155,7 +157,8 @@ export class UpstreamPool {
   }
 
   /** A request to the upstream failed, and the upstream is to blame. */
-  failed(upstream: Upstream): void {
+  failed(upstream: Upstream, { code, why = code }: Refusal): void {
+    upstream.why = why;
     upstream.failuresInRow += 1;
     if (upstream.trial === "asked" || isFailing(upstream)) this.#distrust(upstream);
   }
@@ -189,15 +192,16 @@ export class UpstreamPool {
     for (const upstream of this.all) {
       for (const connection of upstream.idle) connection.closeIfExpired();
       upstream.addresses?.refresh();
-      startDueProbe(upstream, this.options, (wentWell) => this.#probed(upstream, wentWell));
+      startDueProbe(upstream, this.options, (wrong) => this.#probed(upstream, wrong));
     }
   }
 
-  /** Whether each upstream is in service and answers. One that was never tried counts as up. */
-  health(): { readonly origin: string; readonly up: boolean }[] {
+  /** Whether each upstream is in service and answers, else why not. One never tried counts as up. */
+  health(): { readonly origin: string; readonly up: boolean; readonly why?: string }[] {
     return this.all.map((upstream) => {
-      const { origin, out, failedProbes } = upstream;
-      return { origin, up: !out && !isFailing(upstream) && failedProbes < FAILED_PROBES_MAX };
+      const { origin, out, failedProbes, why } = upstream;
+      const up = !out && !isFailing(upstream) && failedProbes < FAILED_PROBES_MAX;
+      return up ? { origin, up } : { origin, up, why };
     });
   }
 
@@ -208,9 +212,10 @@ export class UpstreamPool {
     for (const { idle } of this.all) for (const connection of idle.splice(0)) connection.close();
   }
 
-  #probed(upstream: Upstream, wentWell: boolean): void {
-    if (this.options.healthCheck === undefined) this.#connected(upstream, wentWell);
-    else this.#checked(upstream, wentWell);
+  #probed(upstream: Upstream, wrong: string | undefined): void {
+    if (wrong !== undefined) upstream.why = wrong;
+    if (this.options.healthCheck === undefined) this.#connected(upstream, wrong === undefined);
+    else this.#checked(upstream, wrong === undefined);
   }
 
   /** A health check ended. One success clears every failure; two failures take the upstream out. */

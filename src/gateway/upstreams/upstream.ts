@@ -45,6 +45,8 @@ export class Upstream {
   trial: "none" | "due" | "asked" = "none";
   /** Probes and trials that failed since the upstream began to fail. */
   failedTrials = 0;
+  /** Why the latest of its failures was one, whether of a request or of a probe. */
+  why = "";
   /** Failed requests. */
   failuresInRow = 0;
   /** Responses in a row that say that it cannot serve, and whether several accounts got them. */

@@ -8,6 +8,7 @@ type Upstream = {
   readonly backend?: string | undefined;
   readonly origin: string;
   readonly up: boolean;
+  readonly why?: string;
 };
 
 export type WatchSources = {
@@ -38,13 +39,13 @@ export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
 }
 
 function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boolean>): void {
-  for (const { environment: env, backend, origin, up } of upstreams()) {
+  for (const { environment: env, backend, origin, up, why } of upstreams()) {
     const id = `${env} ${backend ?? ""} ${origin}`;
     if ((before.get(id) ?? true) === up) continue;
     before.set(id, up);
     const told = { env, backend, upstream: new URL(origin).origin };
     if (up) log.info("upstream_up", told);
-    else log.error("upstream_down", told);
+    else log.error("upstream_down", { ...told, why });
   }
 }
 

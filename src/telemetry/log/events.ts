@@ -66,8 +66,9 @@ export const EVENTS = {
   },
   upstream_down: {
     level: "error",
-    members: ["env", "backend", "upstream"],
-    meaning: "A backend's upstream is out of service",
+    members: ["env", "backend", "upstream", "why"],
+    meaning:
+      "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, or that of its health check",
   },
   upstream_up: {
     level: "info",

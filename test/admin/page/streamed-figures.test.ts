@@ -238,14 +238,14 @@ describe("the backends", () => {
       ...backend,
     });
     const page = await pageOf("backends", {
-      upstreams: [of({}, true), of({ backend: "/v1/shop" }, false)],
+      upstreams: [of({}, true), of({ backend: "/v1/shop", why: "answered 503" }, false)],
     });
     await eventually(async () => {
       assert.deepEqual(
         (await cells(page, "Backends")).map(([, serves, state]) => [serves, state]),
         [
           ["production", "up"],
-          ["production /v1/shop", "down"],
+          ["production /v1/shop", "down answered 503"],
         ],
       );
     });

@@ -25,7 +25,7 @@ describe("backends", () => {
     t.onTestFinished(() => upstreams.close());
     const [unreached, out] = upstreams.all;
     assert.ok(unreached && out);
-    for (let i = 0; i < 5; i++) upstreams.failed(out);
+    for (let i = 0; i < 5; i++) upstreams.failed(out, { code: "upstream_invalid" });
     assert.ok(out.out);
     let taken: unknown;
     upstreams.take(

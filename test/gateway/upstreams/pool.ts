@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import type {
+  UpstreamConnection,
+  UpstreamPoolOptions,
+} from "../../../src/gateway/upstreams/upstream.ts";
+import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
+
+/** On a clock that the test moves; sockets are real. */
+export function poolOf(origins: readonly string[], more: Partial<UpstreamPoolOptions> = {}) {
+  const clock = { ms: 0 };
+  const upstreams = new UpstreamPool({
+    origins,
+    connectionsMax: 4,
+    connectTimeoutMs: 2_000,
+    headerBytesMax: 16_384,
+    idleMsMax: 4_000,
+    ca: undefined,
+    serverName: undefined,
+    clientCertificate: undefined,
+    healthCheck: undefined,
+    elapsed: () => clock.ms,
+    ...more,
+  });
+  return { upstreams, clock, [Symbol.asyncDispose]: async () => upstreams.close() };
+}
+
+export function take(upstreams: UpstreamPool): UpstreamConnection {
+  let taken: UpstreamConnection | undefined;
+  upstreams.take("acme", (connection) => {
+    taken = connection;
+  });
+  assert.ok(taken);
+  return taken;
+}
+
+const FAILURE = { code: "upstream_unreachable", why: "ECONNREFUSED" } as const;
+
+/** Failures that the pool hears of one backend, on whatever connection. */
+export function fail(upstreams: UpstreamPool, origin: string, times: number): void {
+  const upstream = upstreams.all.find((one) => one.origin === origin);
+  assert.ok(upstream);
+  for (let i = 0; i < times; i++) upstreams.failed(upstream, FAILURE);
+}
+
+export function originsOf(upstreams: UpstreamPool, count: number): string[] {
+  const connections = Array.from({ length: count }, () => take(upstreams));
+  for (const connection of connections) upstreams.release(connection);
+  return connections.map(({ upstream }) => upstream.origin);
+}
+
+export const A = "http://127.0.0.1:1";
+export const B = "http://127.0.0.1:2";
