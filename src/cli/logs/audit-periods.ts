@@ -103,7 +103,7 @@ function windowBalance(
   counts: CountReport,
   { window, used, from, keys }: CountReport["windows"][number],
 ): Balance | undefined {
-  const { config, ledger, incidents, span } = inputs;
+  const { config, ledger, incidents, span, alive } = inputs;
   const { account, environment, plan, created, at } = counts;
   const name = { account, environment };
   const sum = ledger.of(environment, account)?.windows.get(window) ?? newSum();
@@ -113,7 +113,7 @@ function windowBalance(
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window, meter);
   const terms = withPresent(sum, plan, incidents.configIn(period));
-  const isChanged = !ofPlan(plan) && incidents.isChanged(name, period);
+  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, name, period);
   const change = "the account was changed, which may have added the window";
   return {
     ...{ ...name, window },
@@ -126,7 +126,7 @@ function windowBalance(
         ...fewerByChanges(terms, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
         ...(keys === undefined ? [] : [{ from: 0, to: sum.charged, why: KEY_CHANGE }]),
-        ...(incidents.isAway(period)
+        ...(incidents.isAway(period, alive)
           ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }]
           : []),
       ],

@@ -20,7 +20,9 @@ const CONFIG_DIGITS = 8;
 /** A process that starts writes these before it serves. */
 const BEFORE_SERVING = new Set<unknown>(["config_warning", "connections_limited", "worker_serves"]);
 
-type Run = { lastMs: number };
+type Run = { lastMs: number; isStopped: boolean };
+/** `windows`: those that the account got; undefined if the line does not tell. */
+type AccountChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
 
 /**
  * The log lines that explain why the store may have counted other units than the lines charged:
@@ -30,8 +32,8 @@ export class Incidents {
   readonly #uncertain: { readonly id: string; readonly units: number; readonly atMs: number }[] =
     [];
   readonly #lost: { readonly units: number; readonly atMs: number }[] = [];
-  readonly #changed = new Map<string, number[]>();
-  readonly #away = new Map<string, number>();
+  readonly #changed = new Map<string, AccountChange[]>();
+  readonly #away = new Map<string, { readonly sinceMs: number; readonly run: Run | undefined }>();
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
   readonly #workersLostMs: number[] = [];
@@ -49,23 +51,27 @@ export class Incidents {
     const gateway = String(line.gateway);
     // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
-      this.#running.push({ lastMs: atMs });
+      this.#running.push({ lastMs: atMs, isStopped: false });
       this.#addConfig(line.config, atMs);
-    } else if (name === "stopped") this.#running.pop();
-    else if (!BEFORE_SERVING.has(name)) this.line(atMs);
+    } else if (name === "stopped") {
+      const run = this.#running.pop();
+      if (run !== undefined) run.isStopped = true;
+    } else if (!BEFORE_SERVING.has(name)) this.line(atMs);
     // Its last lines were not written, unless it was replaced and drains.
     if (name === "worker_lost" && /^it ended/.test(String(line.why)))
       this.#workersLostMs.push(atMs);
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });
-    else if (name === "store_away") this.#away.set(gateway, atMs);
+    else if (name === "store_away")
+      this.#away.set(gateway, { sinceMs: atMs, run: this.#running.at(-1) });
     else if (name === "store_back") {
       this.#away.delete(gateway);
       this.#returnDays.add(dayOf(atMs));
     } else if (name === "account_changed") {
       const id = accountId({ environment: String(line.env), account: String(line.account) });
-      this.#changed.set(id, [...(this.#changed.get(id) ?? []), atMs]);
+      const windows = Array.isArray(line.newWindows) ? line.newWindows : undefined;
+      this.#changed.set(id, [...(this.#changed.get(id) ?? []), { atMs, windows }]);
     }
   }
 
@@ -95,13 +101,24 @@ export class Incidents {
       .reduce((sum, { units }) => sum + units, 0);
   }
 
-  isChanged(name: Named, period: Period): boolean {
-    return (this.#changed.get(accountId(name)) ?? []).some((atMs) => isIn(atMs, period));
+  /** Whether a change of the account in the period may have given it the window. */
+  mayHaveBegun(window: string, name: Named, period: Period): boolean {
+    return (this.#changed.get(accountId(name)) ?? []).some(({ atMs, windows }) => {
+      return isIn(atMs, period) && windows?.includes(window) !== false;
+    });
   }
 
-  /** Whether some gateway was still in an outage at the end of the logs. */
-  isAway(period: Period): boolean {
-    return [...this.#away.values()].some((sinceMs) => sinceMs < period.toMs);
+  /**
+   * Whether some gateway was still in an outage at the end of the logs, or of its own life: a
+   * process that has ended lacks no charges of later periods. See `killedIn` for `alive`.
+   */
+  isAway(period: Period, alive: number): boolean {
+    const killed = this.#killed(alive);
+    return [...this.#away.values()].some(({ sinceMs, run }) => {
+      if (sinceMs >= period.toMs) return false;
+      const isOver = run !== undefined && (run.isStopped || killed.includes(run));
+      return !isOver || mayHaveServed(run.lastMs, period);
+    });
   }
 
   /** Whether an outage of some gateway ended on that day. */
@@ -113,11 +130,13 @@ export class Incidents {
    * The last instant of a process that ended without a last line during the period; undefined if
    * there is none. `alive` processes still run: they are the latest of those without a last line.
    */
-  killedIn({ fromMs, toMs }: Period, alive: number): number | undefined {
+  killedIn(period: Period, alive: number): number | undefined {
+    return this.#killed(alive).find(({ lastMs }) => mayHaveServed(lastMs, period))?.lastMs;
+  }
+
+  #killed(alive: number): readonly Run[] {
     const ended = this.#running.toSorted((a, b) => a.lastMs - b.lastMs);
-    return ended
-      .slice(0, Math.max(0, ended.length - alive))
-      .find(({ lastMs }) => mayHaveServed(lastMs, { fromMs, toMs }))?.lastMs;
+    return ended.slice(0, Math.max(0, ended.length - alive));
   }
 
   /** The end of a worker without its last lines, whose last request may be of the period. */

@@ -14,6 +14,7 @@ export type RecordEvent = {
 type ChangeDetails = Readonly<Record<"account" | "env", string>> & {
   readonly key?: string;
   readonly plan?: string;
+  readonly newWindows?: readonly string[];
   readonly successor?: string;
 };
 type ImportDetails = { readonly import: string } & Readonly<
@@ -78,5 +79,7 @@ export function accountEvent([was, is]: BeforeAfter<AccountRecord>): RecordEvent
   const { id: account, environment: env, plan } = is;
   // Only the new record is hashed: gateways may have seen different records before it.
   const marker = `account ${env} ${account} ${hash("sha256", text, "hex")}`;
-  return { kind: "account_changed", marker, details: { account, env, plan } };
+  const before = new Set(was.limits.map(({ window }) => window));
+  const newWindows = is.limits.map(({ window }) => window).filter((each) => !before.has(each));
+  return { kind: "account_changed", marker, details: { account, env, plan, newWindows } };
 }

@@ -61,8 +61,9 @@ export const EVENTS = {
   },
   account_changed: {
     level: "info",
-    members: ["account", "env", "plan"],
-    meaning: "The plan, the limits, the metadata or the suspension of an account changed",
+    members: ["account", "env", "plan", "newWindows"],
+    meaning:
+      "The plan, the limits, the metadata or the suspension of an account changed; `newWindows` are those that it had no limits of its own for before",
   },
   upstream_down: {
     level: "error",

@@ -190,6 +190,19 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(more, drift(1), "it explains no more than was charged");
   });
 
+  it("is explained by no change of an account that gave it other windows or none", () => {
+    const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
+    const asked = (newWindows: unknown) => {
+      const events = [{ ...change, newWindows }];
+      return judged({ plan: "agreed", lines: [["agreed", 9]], windows: [{ used: 4 }], events });
+    };
+    for (const newWindows of [[], ["hour", "tokens.day"]]) {
+      assert.deepEqual(asked(newWindows), drift(-5));
+    }
+    const why = "5 units fewer: the account was changed, which may have added the window";
+    assert.deepEqual(asked(["hour", "day"]), explained(why));
+  });
+
   it("is explained by a changed plan by what the plans that have the window charged", () => {
     const lines = [["hourly", 5] as const, ["daily", 4] as const];
     const why = "5 units fewer: the plan was changed, and hourly does not have the window";

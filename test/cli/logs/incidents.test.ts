@@ -101,7 +101,7 @@ describe("incidents in logs", () => {
     for (const ms of [1, 3 * HOUR_MS]) incidents.event({ ...change, time: NOON + ms });
     const later = { fromMs: NOON + HOUR_MS, toMs: NOON + 2 * HOUR_MS };
     assert.deepEqual(
-      [incidents.isChanged(ACME, HOUR), incidents.isChanged(ACME, later)],
+      [HOUR, later].map((period) => incidents.mayHaveBegun("day", ACME, period)),
       [true, false],
     );
   });
@@ -138,17 +138,33 @@ describe("incidents in logs", () => {
     event("store_away", "a");
     event("store_away", "b");
     event("store_back", "a");
-    assert.equal(incidents.isAway(HOUR), true);
-    const isAwayUntil = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms });
+    assert.equal(incidents.isAway(HOUR, 0), true);
+    const isAwayUntil = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms }, 0);
     assert.deepEqual(
       [isAwayUntil(1), isAwayUntil(2)],
       [false, true],
       "it began behind the period, or in it",
     );
     event("store_back", "b");
-    assert.equal(incidents.isAway(HOUR), false);
+    assert.equal(incidents.isAway(HOUR, 0), false);
     assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);
   });
+
+  for (const end of ["stopped", "killed"]) {
+    it(`end an outage with a gateway that was ${end} in it, as it counts nothing any more`, () => {
+      const incidents = new Incidents();
+      incidents.event({ msg: "serving", time: NOON });
+      const away = { msg: "event", kind: "store_away", gateway: "a", time: NOON + 1_000 };
+      incidents.event(away);
+      const isAwayFrom = (ms: number) => {
+        return incidents.isAway({ fromMs: NOON + ms, toMs: NOON + HOUR_MS }, 1);
+      };
+      assert.equal(isAwayFrom(20_000), true, "it runs");
+      if (end === "stopped") incidents.event({ msg: "stopped", time: NOON + 1_000 });
+      incidents.event({ msg: "serving", time: NOON + 20_000 });
+      assert.deepEqual([11_000, 11_001].map(isAwayFrom), [true, false], "clocks differ");
+    });
+  }
 });
 
 describe("the reach of logs", () => {

@@ -44,8 +44,24 @@ describe("Of an account", () => {
     assert.equal(accountEvent([undefined, ACCOUNT]), undefined);
     assert.equal(accountEvent([ACCOUNT, { ...ACCOUNT }]), undefined);
     assert.deepEqual(accountEvent([ACCOUNT, { ...ACCOUNT, plan: "pro" }])?.details, {
-      ...{ account: "a1", env: "production", plan: "pro" },
+      ...{ account: "a1", env: "production", plan: "pro", newWindows: [] },
     });
+  });
+
+  it("a change names the windows that it had no limits of its own for before", () => {
+    const [hour, day] = (["hour", "day"] as const).map((window) => ({ window, limit: 5 }));
+    const named = (was: readonly (typeof hour)[], is: readonly (typeof hour)[]) => {
+      const limits = (of: typeof was) => of.filter((one) => one !== undefined);
+      const [before, after] = [was, is].map((of) => ({ ...ACCOUNT, limits: limits(of) }));
+      return accountEvent([before, after as typeof ACCOUNT])?.details;
+    };
+    const about = { account: "a1", env: "production", plan: ACCOUNT.plan };
+    assert.deepEqual(named([], [hour, day]), { ...about, newWindows: ["hour", "day"] });
+    assert.deepEqual(named([hour], [{ window: "hour", limit: 6 }, day]), {
+      ...about,
+      newWindows: ["day"],
+    });
+    assert.deepEqual(named([hour, day], [day]), { ...about, newWindows: [] });
   });
 
   it("gateways that saw other states before give the same change the same marker", () => {
