@@ -275,6 +275,10 @@ export class WorkerPool {
     grow("logDropped", member.lost);
     // The units that it owed to a store that is away go with it.
     grow("chargesLost", last?.chargesOwed);
+    const { number: worker, pid, killedBy } = member;
+    if (killedBy) {
+      this.#options.log.error("worker_lost", { worker, pid, why: `it ended with ${killedBy}` });
+    }
   }
 
   #lose(member: WorkerProcess, why: string): void {

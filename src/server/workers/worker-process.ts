@@ -39,6 +39,8 @@ export class WorkerProcess {
   #stopped = false;
   /** The last status that the worker sent. */
   status: ProcessStatus | undefined;
+  /** What killed it while it drained, so that its last lines are not written. */
+  killedBy: NodeJS.Signals | undefined;
   /** Resolves with the URLs when the worker serves. Rejects in words if it cannot. */
   readonly ready: Promise<Readonly<Record<string, string>>>;
   /** Resolves when the worker has ended and all of its output was read. */
@@ -62,7 +64,11 @@ export class WorkerProcess {
     worker.on("error", (error) => this.#isLost(error.message));
     worker.process.stdout?.on("data", (chunk: Buffer) => this.#lines.take(chunk));
     this.closed = new Promise((resolve) => {
-      worker.once("exit", (status, signal) => this.#isLost(`it ended with ${signal ?? status}`));
+      worker.once("exit", (status, signal) => {
+        const drains = this.#serving && (this.#lost || this.#stopped);
+        if (drains) this.killedBy = signal as NodeJS.Signals | undefined;
+        this.#isLost(`it ended with ${signal ?? status}`);
+      });
       worker.process.once("close", () => {
         this.#lines.end();
         resolve();

@@ -297,6 +297,7 @@ export const LOG_EVENTS = {
   worker_lost: {
     level: "error",
     members: ["worker", "pid", "why", "afterMs"],
-    meaning: "A process has ended; another takes its place after `afterMs`",
+    meaning:
+      "A process has ended; another takes its place after `afterMs`, and none without it: the process was killed while it drained",
   },
 } as const satisfies Record<string, LogEventRow>;

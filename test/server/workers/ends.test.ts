@@ -94,6 +94,45 @@ describe.concurrent("requests under way", () => {
     await eventually(() => assert.ok(!isAlive(stuck)));
   });
 
+  it("of a process that is killed while it drains are told by its loss, which no other takes the place of", async () => {
+    await using crew = await openCrew(redis, { drain: "10m" }, () => {});
+    const asked = Array.from({ length: 8 }, () => get(`${crew.url}/v1/animals`, key));
+    await eventually(() => assert.equal(crew.backend.seen.length, asked.length));
+    const workers = crew.pids();
+    process.kill(crew.gateway.pid, "SIGTERM");
+    await crew.gateway.line(({ msg }) => msg === "draining");
+    for (const pid of workers) process.kill(pid, "SIGKILL");
+    await Promise.all(asked);
+    assert.equal((await crew.gateway.exited).code, 0);
+    const lines = crew.gateway.lines();
+    assert.equal(lines.at(-1)?.msg, "stopped");
+    const lost = lines.filter(({ msg }) => msg === "worker_lost");
+    const told = (pid: number) => lost.filter((line) => line.pid === pid);
+    for (const pid of workers) {
+      const [{ why, afterMs } = {}, ...more] = told(pid);
+      assert.deepEqual([why, afterMs, more], ["it ended with SIGKILL", undefined, []]);
+    }
+  });
+
+  it("of a process that was replaced and is killed while it drains are told by a loss of their own", async () => {
+    await using house = await openPoolOn(redis, { drain: "10m" });
+    const { pool, pids, config } = house;
+    const [replaced = 0] = pids;
+    process.kill(replaced, "SIGSTOP");
+    await pool.reload(config);
+    await eventually(() => assert.equal(pids.length, 2));
+    process.kill(replaced, "SIGKILL");
+    const whys = () => {
+      const lost = house.told.filter(({ msg, pid }) => msg === "worker_lost" && pid === replaced);
+      return lost.map(({ why }) => why);
+    };
+    const both = ["it did not take the new configuration", "it ended with SIGKILL"];
+    await eventually(() => assert.deepEqual(whys(), both));
+    await pool.stop(60_000);
+    const lost = house.told.filter(({ msg }) => msg === "worker_lost");
+    assert.equal(lost.length, 2, "the other one ended by itself");
+  });
+
   it.each([1, 2])(
     "of a process that has failed are cut after 5 s with a line, however long the drain is, of %i",
     async (workers) => {
