@@ -39,7 +39,7 @@ export class WorkerProcess {
   #stopped = false;
   /** The last status that the worker sent. */
   status: ProcessStatus | undefined;
-  /** What killed it while it drained, so that its last lines are not written. */
+  /** The signal that killed it while it drained, so that its last lines are not written. */
   killedBy: NodeJS.Signals | undefined;
   /** Resolves with the URLs when the worker serves. Rejects in words if it cannot. */
   readonly ready: Promise<Readonly<Record<string, string>>>;
