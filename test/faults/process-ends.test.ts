@@ -15,15 +15,25 @@ function preload(code: string) {
   return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
 }
 
-for (const [second, status] of [
-  ["SIGTERM", 143],
-  ["SIGINT", 130],
+/** Tells each status with which the process would end, and ends it a moment later. */
+const TELLING_EXITS = `
+  const { exit } = process;
+  process.exit = (status) => {
+    process.stderr.write("exit " + status + "\\n");
+    setTimeout(() => exit(status), 200);
+  };
+  process.kill = () => {};`;
+
+for (const [second, status, env] of [
+  ["SIGTERM", 143, {}],
+  ["SIGINT", 130, preload(TELLING_EXITS)],
 ] as const) {
   test(`2.4 Second SIGTERM / SIGINT: ${second} ends it at once, with ${status}`, async () => {
     await using backend = await startTestUpstream(() => {});
     await using served = await spawnGateway({
       upstreams: [backend.origin],
       limits: { drain: "60s" },
+      run: { env },
     });
     const asked = sendRequest(served.port, { key: KEY }).catch(() => "cut");
     await eventually(() => assert.equal(backend.seen.length, 1));
@@ -33,7 +43,9 @@ for (const [second, status] of [
     await eventually(() => Date.now() > Number(time) + 120);
     const startMs = performance.now();
     served.running.child.kill(second);
-    assert.equal((await served.running.exited).code, status);
+    const { code, stderr } = await served.running.exited;
+    const exits = second === "SIGINT" ? `exit ${status}\n` : "";
+    assert.deepEqual([code, stderr], [status, exits], "no other status comes before it or after");
     assert.ok(performance.now() - startMs < 5_000, "of a drain of a minute");
     assert.equal(await asked, "cut");
     const stopped = served.said.filter(({ msg }) => msg === "stopped");

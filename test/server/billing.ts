@@ -21,6 +21,8 @@ type Options = {
   readonly anchor?: number;
   readonly historyMs?: number;
   readonly retryMs?: number;
+  /** Whether senders pause as those of a gateway do. */
+  readonly isPaced?: boolean;
 };
 
 export const memory = (now: () => number) => {
@@ -34,6 +36,8 @@ export class Billing implements AsyncDisposable {
   kinds: readonly string[] = ["usage"];
   readonly said: Record<string, unknown>[] = [];
   readonly charged: Record<string, number> = {};
+  /** Whether the key records have been read. */
+  isReady = true;
   /** A test that names another one here acts as a reload, and calls `reconfigure`. */
   receiver: UsageReceiver;
   readonly #options: Options;
@@ -55,6 +59,8 @@ export class Billing implements AsyncDisposable {
 
   send(quotas: QuotaStore): UsageEventSender {
     const { includedOfMonth, anchor, historyMs = 400 * DAY_MS, retryMs = 20 } = this.#options;
+    const { isPaced = false } = this.#options;
+    const isReady = () => this.isReady;
     const included = includedOfMonth ? [{ window: "month", limit: includedOfMonth } as const] : [];
     const bounds = { observe: [], included } as never;
     const calendar = anchor === undefined ? {} : { calendar: [{ day: anchor, fromMs: 0 }] };
@@ -70,11 +76,16 @@ export class Billing implements AsyncDisposable {
         planBounds: new Map([["pro", bounds]]),
         storePrefix: "tollgate",
       }),
-      keys: { ready: true, records: () => records },
+      keys: {
+        get ready() {
+          return isReady();
+        },
+        records: () => records,
+      },
       quotas,
       log: createLog({ write: (line) => void this.said.push(JSON.parse(line)) }, "debug"),
       now: () => this.nowMs,
-      ...{ everyMs: 20, retryMs },
+      ...(!isPaced && { everyMs: 20, retryMs }),
     });
     this.#senders.push(sender);
     sender.start();

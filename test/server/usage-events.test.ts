@@ -66,6 +66,7 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       billing.nowMs = midnight + CLOSES_MS;
       await eventually(() => assert.equal(receiver.all().length, 2));
       assert.deepEqual(told(receiver), ["acme 2026-10-14 7", "beta 2026-10-14 0"]);
+      assert.equal(receiver.messages[0]?.signedS, billing.nowMs / 1_000);
       const [first] = receiver.all();
       assert.deepEqual(first, {
         ...{ specversion: "1.0", type: "tollgate.usage", source: "/tollgate/tollgate" },
@@ -170,6 +171,8 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       assert.equal(receiver.messages[0]?.events.length, 100);
       const [alone] = billing.lines("usage_unsent").filter(({ account }) => account !== undefined);
       assert.deepEqual([alone?.account, alone?.day], [poison, "2026-10-14"]);
+      const since = billing.said.slice(billing.said.indexOf(alone as Record<string, unknown>));
+      assert.ok(!since.some(({ msg }) => msg === "usage_sent"), "the receiver lacks one still");
       isCured = true;
       await eventually(() => assert.equal(receiver.all().length, 250), { withinMs: 60_000 });
       assert.deepEqual(receiver.units(), billing.charged);
@@ -204,6 +207,14 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
             ["2026-11-01", 12, overages[4]],
           ],
         );
+        const lines = await eventually(() => {
+          assert.equal(billing.lines("usage").length, overages.length);
+          return billing.lines("usage");
+        });
+        assert.deepEqual(
+          lines.map(({ overage }) => overage),
+          overages,
+        );
       },
     );
 
@@ -225,6 +236,14 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       assert.deepEqual(told, [
         ["acme", 2, { tokens: 40 }],
         ["beta", 3, undefined],
+      ]);
+      await eventually(() => assert.equal(billing.lines("usage").length, 2));
+      const lines = billing.lines("usage").map(({ account, meters, overage }) => {
+        return [account, meters, overage];
+      });
+      assert.deepEqual(lines, [
+        ["acme", { tokens: 40 }, undefined],
+        ["beta", undefined, undefined],
       ]);
     });
 

@@ -24,13 +24,20 @@ export type UsageEvent = {
   };
 };
 
+/** `signedS` is when it was signed, in Unix seconds. */
+type UsageMessage = {
+  readonly id: string;
+  readonly signedS: number;
+  readonly events: readonly UsageEvent[];
+};
+
 /** The fate of a message: 2xx stores it; `dies` stores it and never answers. */
 export type Verdict = number | "dies";
 
 export type UsageReceiver = AsyncDisposable & {
   readonly url: string;
   /** Every message that was stored, in order, doubles too. */
-  readonly messages: { readonly id: string; readonly events: readonly UsageEvent[] }[];
+  readonly messages: UsageMessage[];
   /** Messages that came, whatever became of them. */
   tries: number;
   verdict: Verdict | ((events: readonly UsageEvent[]) => Verdict);
@@ -66,7 +73,7 @@ export async function startUsageReceiver(port = 0): Promise<UsageReceiver> {
       checkCloudEvents(events);
       const { verdict } = receiver;
       const fate = typeof verdict === "function" ? verdict(events) : verdict;
-      if (fate === "dies" || fate < 300) messages.push({ id, events });
+      if (fate === "dies" || fate < 300) messages.push({ id, signedS: Number(seconds), events });
       if (fate === "dies") request.socket.destroy();
       else response.writeHead(fate).end();
     });

@@ -153,6 +153,18 @@ describe("a log read again", () => {
     }
   });
 
+  it("has each damaged line of a copy counted once, the last one too", async () => {
+    await using folder = await openFolder();
+    const [file, copy] = ["gateway.log", "gateway.log.1"].map((name) => join(folder.path, name));
+    for (const path of [file, copy]) {
+      await writeFile(path as string, `${JSON.stringify(REQUEST)}\nwords\n`);
+    }
+    const { lines, damaged } = await readLogs([file as string, copy as string], {
+      request: () => {},
+    });
+    assert.deepEqual([lines, damaged], [2, 1]);
+  });
+
   it("is told from the oldest file of a rotation to the newest, log after log, in whatever order they are named", async () => {
     await using folder = await openFolder();
     const write = async (name: string, id: string, time: number) => {
@@ -166,8 +178,10 @@ describe("a log read again", () => {
     await write("a.log.2.gz", "a1", 1_000);
     await write("b.log", "b2", 2_500);
     await write("b.log-20261124", "b1", 500);
-    const startedOnly = JSON.stringify({ time: 1_500, msg: "serving" });
-    await writeFile(join(folder.path, "a.log-20261125"), `${startedOnly}\n`);
+    const started = JSON.stringify({ time: 1_500, msg: "serving" });
+    // Its first line is older than that of a.log.1, and its first request is not.
+    const late = JSON.stringify({ ...REQUEST, id: "late", time: 2_800 });
+    await writeFile(join(folder.path, "a.log-20261125"), `${started}\n${late}\n`);
     const told = async (names: readonly string[]) => {
       const told: unknown[] = [];
       await readLogs(
@@ -181,9 +195,9 @@ describe("a log read again", () => {
     };
     const a = ["a.log", "a.log-20261125", "a.log.1", "a.log.2.gz"];
     const b = ["b.log", "b.log-20261124"];
-    assert.equal(await told([...a, ...b]), "a1 started a2 a3 b1 b2");
-    assert.equal(await told([...b, ...a.toReversed()]), "b1 b2 a1 started a2 a3");
-    assert.equal(await told(["b.log", ...a, "b.log-20261124"]), "b1 b2 a1 started a2 a3");
+    assert.equal(await told([...a, ...b]), "a1 started late a2 a3 b1 b2");
+    assert.equal(await told([...b, ...a.toReversed()]), "b1 b2 a1 started late a2 a3");
+    assert.equal(await told(["b.log", ...a, "b.log-20261124"]), "b1 b2 a1 started late a2 a3");
   });
 
   it("that is not there is said before anything is told", async () => {

@@ -112,6 +112,13 @@ it("a receiver that switches to another protocol has sent no answer", async () =
   assert.match(String(why), /^the receiver sent no valid answer/);
 });
 
+it("a receiver that answers with no status of HTTP has not accepted", async () => {
+  await using receiver = await openReceiver((request) => {
+    request.socket.end("HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n");
+  });
+  assert.equal(await postSigned(receiver, MESSAGE, 0), "the receiver answered 99");
+});
+
 it("a receiver may listen on a port that browsers block", async () => {
   await using receiver = await openReceiver((request, response) => {
     request.resume().on("end", () => response.writeHead(204).end());

@@ -150,7 +150,7 @@ export class UsageEventSender {
     const { signal } = this.#closing;
     for (let at = 0; at < due.length; ) {
       const some = due.slice(at, at + this.#batchMax);
-      if (signal.aborted || !(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
+      if (!(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
       const message = usageMessage(some, `/tollgate/${config().storePrefix}`);
       const why = await postSigned(settings, message, now(), signal);
       if (signal.aborted) return "left";

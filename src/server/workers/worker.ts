@@ -2,7 +2,7 @@ import { flushCompileCache } from "node:module";
 import type { Config, LoadResult } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
-import { createLog, type Log, type LogEvent } from "../../telemetry/log/log.ts";
+import { createLog, type Log } from "../../telemetry/log/log.ts";
 import { removeCompileCache, setUpHeap } from "../process/compiled-code.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
 import { GATEWAY_ID } from "../process/identity.ts";
@@ -21,6 +21,7 @@ import {
   type SupervisorChannel,
   type WorkerCommand,
 } from "./messages.ts";
+import { workerLog } from "./worker-log.ts";
 
 /** A process that is killed loses at most the counts of this time. */
 const TELL_MS = 500;
@@ -93,7 +94,7 @@ class Service {
   }
 
   async #start(config: Config): Promise<void> {
-    const log = numbered(createLog(this.#pipe, config.log.level, GATEWAY_ID), this.#channel);
+    const log = workerLog(createLog(this.#pipe, config.log.level, GATEWAY_ID), this.#channel);
     this.#log = log;
     this.#config = config;
     const load = async (): Promise<LoadResult> => {
@@ -192,35 +193,6 @@ class Service {
     await Promise.all([this.#pipe.flush(LAST_LINES_MS), this.#removed]);
     this.#end(status);
   }
-}
-
-/**
- * Adds the number of the process to its log messages, except to request lines. The supervisor logs
- * once for the whole gateway that the store is unreachable or back. Each process logs parts of a
- * Cluster itself.
- */
-function numbered(log: Log, { number: worker, send: tell }: SupervisorChannel): Log {
-  const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
-    // The supervisor has the same records, and logs it.
-    if (kind === "keys_lost" || kind === "keys_unreadable" || kind === "keys_older") return true;
-    if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
-    void tell({ store: { kind, details } });
-    return true;
-  };
-  const atLevel = (level: "debug" | "info" | "warn" | "error"): Log["info"] => {
-    return (event, details) => {
-      if (!isForAll(event, details)) log[level](event, { ...details, worker } as typeof details);
-    };
-  };
-  return {
-    debug: atLevel("debug"),
-    info: atLevel("info"),
-    warn: atLevel("warn"),
-    error: atLevel("error"),
-    request: (line) => log.request(line),
-    setLevel: (level) => log.setLevel(level),
-    onEvent: (listener) => log.onEvent(listener),
-  };
 }
 
 async function answerFrom(

@@ -133,6 +133,19 @@ describe.concurrent("requests under way", () => {
     assert.equal(lost.length, 2, "the other one ended by itself");
   });
 
+  it("are cut at once where the process that watches is killed while they drain", async () => {
+    await using crew = await openCrew(redis, { drain: "10m" }, () => {});
+    const pids = crew.pids();
+    const asked = get(`${crew.url}/v1/animals`, key);
+    await eventually(() => assert.equal(crew.backend.seen.length, 1));
+    process.kill(crew.gateway.pid, "SIGTERM");
+    await crew.gateway.line(({ msg }) => msg === "draining");
+    await eventually(async () => (await crew.ready()).checks.draining?.ok === false);
+    await crew.gateway.kill();
+    assert.equal((await asked).status, 0);
+    await eventually(() => assert.ok(!pids.some(isAlive)));
+  });
+
   it.each([1, 2])(
     "of a process that has failed are cut after 5 s with a line, however long the drain is, of %i",
     async (workers) => {

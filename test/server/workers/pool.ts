@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { loadConfig } from "../../../src/config/load/load.ts";
+import type { ProcessStatus } from "../../../src/server/process/status.ts";
 import { WorkerPool } from "../../../src/server/workers/worker-pool.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
 import { eventually } from "../../support/poll.ts";
@@ -7,6 +8,7 @@ import type { TestRedis } from "../../support/redis/redis.ts";
 import { type Change, openFolder } from "./kit.ts";
 
 export type OpenedPool = Pick<Change, "drain" | "level"> & {
+  readonly onStatus?: (status: ProcessStatus) => void;
   readonly heard?: (line: Readonly<Record<string, unknown>>) => void;
   readonly count?: number;
   readonly upstream?: string;
@@ -16,7 +18,7 @@ export type OpenedPool = Pick<Change, "drain" | "level"> & {
 /** A pool of workers, by default of one, on a real Redis. `killed` ends the worker and waits for the next one. */
 export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
   const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
-  const { heard = () => {}, ...change } = rest;
+  const { heard = () => {}, onStatus = () => {}, ...change } = rest;
   const folder = await openFolder(redis, upstream);
   await folder.write({ workers: 2, ...change });
   const loaded = await loadConfig(folder.file, {});
@@ -33,7 +35,7 @@ export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
   const pool = new WorkerPool(loaded.config, {
     count,
     log: createLog({ write }, "info"),
-    onStatus: () => {},
+    onStatus,
     lines: (piece) => lines.push(piece),
     variables,
   });

@@ -262,23 +262,6 @@ it("a pool that lost more than five workers is well again when a minute has pass
   await eventually(() => assert.deepEqual(pool.health, { ok: true }));
 });
 
-it("what a killed worker has counted stays in the sums", async () => {
-  const [key = ""] = await issueKeys(redis, 1);
-  await using house = await openPool();
-  const { pool } = house;
-  for (let i = 0; i < 20; i++) await get(`${pool.urls.production}/v1/animals`, key);
-  await eventually(async () => {
-    await pool.ask(1_000);
-    assert.ok(pool.gauges.storeCommands >= 20);
-  });
-  const { storeCommands } = pool.gauges;
-  await house.killed();
-  assert.ok(
-    pool.gauges.storeCommands >= storeCommands,
-    `${pool.gauges.storeCommands} of ${storeCommands}`,
-  );
-});
-
 it("units that a killed worker owed to a store that is away are told as lost", async () => {
   const [key = ""] = await issueKeys(redis, 1);
   await using house = await openPool();

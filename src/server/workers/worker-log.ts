@@ -1,0 +1,34 @@
+import type { Log, LogEvent } from "../../telemetry/log/log.ts";
+import type { SupervisorChannel } from "./messages.ts";
+
+/**
+ * Adds the number of the process to its log messages, except to request lines. The supervisor logs
+ * once for the whole gateway that the store is unreachable or back. Each process logs parts of a
+ * Cluster itself.
+ */
+export function workerLog(
+  log: Log,
+  { number: worker, send: tell }: Pick<SupervisorChannel, "number" | "send">,
+): Log {
+  const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
+    // The supervisor has the same records, and logs it.
+    if (kind === "keys_lost" || kind === "keys_unreadable" || kind === "keys_older") return true;
+    if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
+    void tell({ store: { kind, details } });
+    return true;
+  };
+  const atLevel = (level: "debug" | "info" | "warn" | "error"): Log["info"] => {
+    return (event, details) => {
+      if (!isForAll(event, details)) log[level](event, { ...details, worker } as typeof details);
+    };
+  };
+  return {
+    debug: atLevel("debug"),
+    info: atLevel("info"),
+    warn: atLevel("warn"),
+    error: atLevel("error"),
+    request: (line) => log.request(line),
+    setLevel: (level) => log.setLevel(level),
+    onEvent: (listener) => log.onEvent(listener),
+  };
+}

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import type { WorkerMessage } from "../../../src/server/workers/messages.ts";
+import { workerLog } from "../../../src/server/workers/worker-log.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
+
+function opened() {
+  const lines: unknown[] = [];
+  const sent: WorkerMessage[] = [];
+  const write = (text: string) => {
+    const { time: _, ...line } = JSON.parse(text) as Record<string, unknown>;
+    lines.push(line);
+  };
+  const send = async (message: WorkerMessage) => void sent.push(message);
+  return { log: workerLog(createLog({ write }, "debug"), { number: 7, send }), lines, sent };
+}
+
+it("a line of a worker has its number and its level", () => {
+  const { log, lines, sent } = opened();
+  for (const level of ["debug", "info", "warn", "error"] as const) log[level]("draining");
+  log.warn("config_warning", { why: "words" });
+  assert.deepEqual(lines, [
+    ...["debug", "info", "warn", "error"].map((level) => ({ level, worker: 7, msg: "draining" })),
+    { level: "warn", why: "words", worker: 7, msg: "config_warning" },
+  ]);
+  assert.deepEqual(sent, []);
+});
+
+it("records that are lost, older or cannot be read are told by no worker, as the supervisor tells them", () => {
+  const { log, lines, sent } = opened();
+  for (const kind of ["keys_lost", "keys_unreadable", "keys_older"] as const) log.error(kind);
+  assert.deepEqual([lines, sent], [[], []]);
+});
+
+it("a worker leaves it to the supervisor to tell that the store is away or back, and tells a part of it itself", () => {
+  const { log, lines, sent } = opened();
+  log.error("store_away", { why: "gone" });
+  log.info("store_back", { accountsCharged: 2 });
+  assert.deepEqual(sent, [
+    { store: { kind: "store_away", details: { why: "gone" } } },
+    { store: { kind: "store_back", details: { accountsCharged: 2 } } },
+  ]);
+  assert.deepEqual(lines, []);
+  const heard: unknown[] = [];
+  log.onEvent((kind) => heard.push(kind));
+  log.error("store_away", { buckets: [3] });
+  assert.deepEqual(
+    [lines, sent.length],
+    [[{ level: "error", kind: "store_away", buckets: [3], worker: 7, msg: "event" }], 2],
+  );
+  assert.deepEqual(heard, ["store_away"]);
+});
