@@ -101,6 +101,22 @@ describe("a metric", () => {
     ]);
   });
 
+  it("of a certificate is the second in which the first of its kind ends", () => {
+    const of = (certificate: "listener" | "upstream_ca", endsMs: number) => {
+      return { environment: "production", certificate, endsMs };
+    };
+    const certificates = () => [
+      of("listener", 9_999),
+      of("upstream_ca", 500),
+      of("listener", 1_999),
+    ];
+    const rows = told({ ...UNWATCHED, certificates });
+    assert.deepEqual(rows.certificate_expiry_timestamp_seconds, [
+      [{ env: "production", certificate: "listener" }, 1],
+      [{ env: "production", certificate: "upstream_ca" }, 0],
+    ]);
+  });
+
   it("of an upstream or a certificate has at most a thousand series", () => {
     const names = Array.from({ length: 1_001 }, (_, i) => `e${i}`);
     const upstreams = () => {

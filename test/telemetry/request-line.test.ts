@@ -72,6 +72,17 @@ it("has each member that is known, as it is, and none that is not", () => {
   ]);
 });
 
+it("has its duration in milliseconds with three decimals at most", () => {
+  const durations: unknown[] = [];
+  const write = (text: string) => void durations.push(/"durationMs":([^,]*)/.exec(text)?.[1]);
+  const log = createLog({ write }, "info");
+  for (const durationMs of [7, 1.001, 1.009, 1.01, 1.099, 1.1, 1.9994, 0.0004]) {
+    log.request({ ...REFUSED, durationMs } as AccessLogEntry);
+  }
+  const told = ["7", "1.001", "1.009", "1.010", "1.099", "1.100", "1.999", "0"];
+  assert.deepEqual(durations, told);
+});
+
 it("is written at the level info and below, and an event with the name of its gateway, told at any level", () => {
   for (const [level, told] of [
     ["debug", ["event", "request", "draining"]],

@@ -40,7 +40,7 @@ export class ActivityRecorder {
   constructor(options: ActivityRecorderOptions) {
     this.#options = options;
     const { everyMs = EVERY_MS } = options;
-    this.#timer = setInterval(() => void this.flush(), everyMs).unref();
+    this.#timer = setInterval(() => void this.flush(), everyMs);
   }
 
   /** Called once for each request line. */

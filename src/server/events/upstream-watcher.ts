@@ -34,7 +34,7 @@ export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
     tellUpstreams(seen, state.up);
     void tellSunsets(seen, state.told);
   };
-  const timer = setInterval(look, LOOK_MS).unref();
+  const timer = setInterval(look, LOOK_MS);
   return () => clearInterval(timer);
 }
 

@@ -89,6 +89,25 @@ describe("the log pipe", () => {
     assert.deepEqual([text, pipe.dropped(), pipe.trouble()], ["one\n", 0, undefined]);
   });
 
+  it("tries a terminal that is slow again after 100 ms", () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      let tries = 0;
+      const slow = Object.assign(new Error("slow"), { code: "EAGAIN" });
+      const write = (_: Buffer, done: (error: Error | null, written: number) => void) => {
+        tries += 1;
+        done(tries === 1 ? slow : null, "one\n".length);
+      };
+      void createLogPipe({ blocks: true, write }).write("one\n");
+      vi.advanceTimersByTime(50 + 99);
+      assert.equal(tries, 1);
+      vi.advanceTimersByTime(1);
+      assert.equal(tries, 2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it("with a reader that does not read: keeps at most 8 MiB, counts what it drops, and can exit", async () => {
     const { child, told } = startWriter(`
       const line = "x".repeat(1023) + "\\n";

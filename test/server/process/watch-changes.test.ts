@@ -1,12 +1,21 @@
 import assert from "node:assert/strict";
-import { onTestFinished, test } from "vitest";
+import { beforeEach, onTestFinished, test, vi } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { watchUpstreamsAndSunsets } from "../../../src/server/events/upstream-watcher.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
-import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;
-const WAIT = { withinMs: 60_000 };
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  return () => void vi.useRealTimers();
+});
+
+/** Resolves after the next look, half a second after the one before, and what follows it. */
+async function nextLook(): Promise<void> {
+  vi.advanceTimersByTime(500);
+  await new Promise((resolve) => setImmediate(resolve));
+}
 
 test("a sunset is told at 30 and at 7 days, once the store says that nobody else has", async () => {
   const sunsetMs = 100 * DAY_MS;
@@ -16,18 +25,14 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
   const config = { environments: [{ name: "production", routes, services: [] }] };
   const told: unknown[] = [];
   const marked: string[] = [];
-  let nowMs = 60 * DAY_MS;
+  let nowMs = 70 * DAY_MS - 1;
   let store: "away" | "first" | "second" = "away";
   const write = (line: string) => {
     const { kind, days } = JSON.parse(line) as Record<string, unknown>;
     told.push(`${kind} ${days}`);
   };
-  let looks = 0;
   const stop = watchUpstreamsAndSunsets({
-    config: () => {
-      looks += 1;
-      return config as unknown as Config;
-    },
+    config: () => config as unknown as Config,
     upstreams: () => [],
     log: createLog({ write }, "info"),
     quotas: {
@@ -40,32 +45,34 @@ test("a sunset is told at 30 and at 7 days, once the store says that nobody else
     now: () => nowMs,
   });
   onTestFinished(stop);
-  nowMs = 80 * DAY_MS;
-  await eventually(() => assert.ok(marked.length >= 2), WAIT);
-  assert.deepEqual(told, []);
+  await nextLook();
+  assert.deepEqual(marked, []);
+  nowMs += 1;
+  await nextLook();
+  await nextLook();
+  assert.deepEqual([marked.length, told], [2, []]);
   store = "first";
-  await eventually(() => assert.deepEqual(told, ["sunset 30"]), WAIT);
-  const asked = marked.length;
-  nowMs = 94 * DAY_MS;
-  store = "second";
-  await eventually(() => assert.equal(marked.length, asked + 1), WAIT);
+  await nextLook();
+  assert.deepEqual(told, ["sunset 30"]);
+  nowMs = 93 * DAY_MS - 1;
+  await nextLook();
+  assert.equal(marked.length, 3);
+  [nowMs, store] = [nowMs + 1, "second"];
+  await nextLook();
+  await nextLook();
+  assert.equal(marked.length, 4);
   assert.equal(new Set(marked).size, 2, "one marker for each of both");
   assert.deepEqual(told, ["sunset 30"]);
 
-  const others = { ...lifecycle, sunsetMs: 94 * DAY_MS };
+  const others = { ...lifecycle, sunsetMs: nowMs };
   operations.push({ method: "GET", template: "/v1/over", lifecycle: others });
   operations.push({
     method: "GET",
     template: "/v1/soon",
     lifecycle: { ...others, sunsetMs: nowMs + 1 },
   });
-  const looked = looks;
-  await eventually(() => assert.ok(looks > looked + 1), WAIT);
-  assert.equal(
-    marked.length,
-    asked + 2,
-    "one that is over is not announced, at its instant already",
-  );
+  await nextLook();
+  assert.equal(marked.length, 5, "one that is over is not announced, at its instant already");
 });
 
 test("a sunset that the store could not be asked about at 7 days is told at 7 days, when it can", async () => {
@@ -90,39 +97,38 @@ test("a sunset that the store could not be asked about at 7 days is told at 7 da
     now: () => nowMs,
   });
   onTestFinished(stop);
-  await eventually(() => assert.deepEqual(told, [30]), WAIT);
+  await nextLook();
+  assert.deepEqual(told, [30]);
   isAway = true;
   nowMs = 94 * DAY_MS;
-  await eventually(() => assert.equal(tries, 2), WAIT);
+  await nextLook();
+  assert.deepEqual([tries, told], [2, [30]]);
   isAway = false;
-  await eventually(() => assert.deepEqual(told, [30, 7]), WAIT);
+  await nextLook();
+  assert.deepEqual(told, [30, 7]);
 });
 
 test("an upstream is told by its service when it goes out and when it is back, and not while it is well", async () => {
   const origin = "http://127.0.0.1:9001";
-  const own = { environment: "production", origin, up: true };
+  const own = { environment: "production", origin: `${origin}/`, up: true };
   const service = { ...own, backend: "/v1/orders", up: true };
   const other = { ...own, backend: "/v1/items" };
   const told: unknown[] = [];
-  let looks = 0;
   const write = (line: string) => {
     const { level, kind, backend, upstream } = JSON.parse(line);
     told.push([level, kind, backend, upstream]);
   };
   const stop = watchUpstreamsAndSunsets({
     config: () => ({ environments: [] }) as unknown as Config,
-    upstreams: () => {
-      looks += 1;
-      return [own, service, other];
-    },
+    upstreams: () => [own, service, other],
     log: createLog({ write }, "info"),
     quotas: { markFirst: async () => true },
     now: () => 0,
   });
   onTestFinished(stop);
   const look = async () => {
-    const before = looks;
-    await eventually(() => assert.ok(looks > before + 1), WAIT);
+    await nextLook();
+    await nextLook();
     return told.splice(0);
   };
   assert.deepEqual(await look(), []);
@@ -133,7 +139,7 @@ test("an upstream is told by its service when it goes out and when it is back, a
 });
 
 test("a sunset of an operation of a service is told too, and none of an operation that is not deprecated", async () => {
-  const sunsetMs = 20 * DAY_MS;
+  const sunsetMs = 20 * DAY_MS + 1;
   const of = (template: string, deprecated: boolean) => {
     return { operations: [{ method: "GET", template, lifecycle: { deprecated, sunsetMs } }] };
   };
@@ -142,7 +148,7 @@ test("a sunset of an operation of a service is told too, and none of an operatio
     { routes: of("/v1/orders/new", false) },
   ];
   const config = { environments: [{ name: "production", routes: {}, services }] };
-  const told: unknown[] = [];
+  const told: Record<string, unknown>[] = [];
   const marks: unknown[] = [];
   const stop = watchUpstreamsAndSunsets({
     config: () => config as unknown as Config,
@@ -154,17 +160,16 @@ test("a sunset of an operation of a service is told too, and none of an operatio
         return true;
       },
     },
-    now: () => 0,
+    now: () => 1,
   });
   onTestFinished(stop);
-  const [only] = (await eventually(() => {
-    assert.equal(told.length, 1);
-    return told;
-  }, WAIT)) as Record<string, unknown>[];
-  const { level, method, route, days, sunset } = only ?? {};
+  await nextLook();
+  await nextLook();
+  assert.equal(told.length, 1);
+  const { level, method, route, days, sunset } = told[0] ?? {};
   assert.deepEqual(
     [level, method, route, days, sunset],
-    ["warn", "GET", "/v1/orders/old", 30, 1_728_000],
+    ["warn", "GET", "/v1/orders/old", 30, 1_728_001],
   );
   assert.deepEqual(marks, [[`sunset production GET /v1/orders/old ${sunsetMs} 30`, 21]]);
 });

@@ -2,16 +2,24 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, it } from "vitest";
+import { jsonOf, runVerb } from "../../cli/kit.ts";
 import { each } from "../../support/each.ts";
 import { DEPRECATED_API } from "../../support/gateway/deprecated-api.ts";
+import { expectDuration } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { get, issueKeys, openCrew } from "./kit.ts";
+import { type Crew, get, issueKeys, openCrew } from "./kit.ts";
 
 /** Together more than the admin listener has connections, which is when listeners are a leak. */
 const [QUESTIONS, ROUNDS] = [25, 11];
 /** Requests under way, each on a connection of its own, so many that no process has them all. */
 const HELD = 60;
+
+async function refreshKeys({ adminUrl }: Crew): Promise<void> {
+  const headers = { "Content-Type": "application/json" };
+  const sent = { method: "POST", headers, body: "{}" };
+  assert.equal((await fetch(`${adminUrl}/api/keys/refresh`, sent)).status, 200);
+}
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -19,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
-it("questions to the processes leave nothing behind, however many there are, and however many wait at once", async () => {
+it("questions to the processes leave nothing behind, however many there are, and however many wait at once", async (t) => {
   await using crew = await openCrew(redis);
   const askAll = async () => {
     const url = `${crew.adminUrl}/api/explain/nothing-of-that-id`;
@@ -29,10 +37,22 @@ it("questions to the processes leave nothing behind, however many there are, and
   for (let i = 0; i < ROUNDS; i++) await askAll();
   const [pid = 0] = crew.pids();
   process.kill(pid, "SIGSTOP");
-  await askAll();
+  await expectDuration(t, { wantedMs: 500, lateMs: 3_500 }, askAll);
+  await expectDuration(t, { wantedMs: 1_500, lateMs: 6_000 }, () => refreshKeys(crew));
   process.kill(pid, "SIGCONT");
   const { code, stderr } = await crew.gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
+});
+
+it("a key that is new in the file is accepted by every process once they were told to read it", async () => {
+  await using crew = await openCrew(redis, { keys: "./keys.json" });
+  for (let i = 0; i < 3; i++) {
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const { key } = jsonOf<{ key: string }>(await runVerb([...create, "--config", crew.file]));
+    await refreshKeys(crew);
+    const asked = Array.from({ length: 10 }, () => get(`${crew.url}/v1/animals`, key));
+    for (const { status } of each(await Promise.all(asked))) assert.equal(status, 200);
+  }
 });
 
 it("charges under way are told of all processes", async () => {
