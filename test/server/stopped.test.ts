@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { queryObjects } from "node:v8";
-import { describe, it, onTestFinished } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
+import { ActivityRecorder } from "../../src/server/events/activity-recorder.ts";
 import { RecordChangeWatcher } from "../../src/server/events/record-change-watcher.ts";
 import { RunningGateway } from "../../src/server/process/running-gateway.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
+import { expectDuration } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { recordsFrom } from "../support/records.ts";
 import { startRedis } from "../support/redis/redis.ts";
@@ -34,6 +36,19 @@ describe("a gateway that has stopped", () => {
       assert.equal(held(RunningGateway), 1);
     })();
     await areForgotten();
+  });
+
+  it("has waited a second for a store that does not take its last notes", async (t) => {
+    const { close } = ActivityRecorder.prototype;
+    const spied = vi.spyOn(ActivityRecorder.prototype, "close").mockImplementation(async function (
+      this: ActivityRecorder,
+    ) {
+      await close.call(this);
+      await new Promise(() => {});
+    });
+    onTestFinished(() => spied.mockRestore());
+    await using house = await startTestGateway();
+    await expectDuration(t, { wantedMs: 1_000, lateMs: 2_000 }, () => house.started.stop());
   });
 
   it("tells no change that waits for a store that is away", async () => {

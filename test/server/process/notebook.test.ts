@@ -65,6 +65,8 @@ describe("a notebook", () => {
     line({ decision: "admitted" });
     line({ decision: "none" });
     line({ account: "addr:192.0.2.1" });
+    line({ account: undefined });
+    line({ env: undefined });
     assert.deepEqual(await refused(), [], "not before its time");
     await notebook.flush();
     assert.deepEqual(await refused(), [
@@ -149,8 +151,8 @@ describe("a notebook", () => {
     await store.activity.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);
     notebook.addDeprecatedCall(OLD, "a");
     assert.deepEqual(
-      notebook.callsOf("production", "a").map(({ requests }) => requests),
-      [1],
+      notebook.callsOf("production", "a").map(({ requests, last }) => [requests, last]),
+      [[1, NOW / 1_000]],
     );
     await notebook.flush();
     assert.deepEqual(notebook.callsOf("production", "a"), [

@@ -133,6 +133,14 @@ describe.concurrent("requests under way", () => {
     assert.equal(lost.length, 2, "the other one ended by itself");
   });
 
+  it("of a process that is stuck end with the drain, and the process with them", async () => {
+    await using crew = await openCrew(redis, { drain: "100ms" });
+    const [stuck = 0] = crew.pids();
+    process.kill(stuck, "SIGSTOP");
+    assert.equal((await crew.gateway.stop()).code, 0);
+    await eventually(() => assert.ok(!isAlive(stuck)));
+  });
+
   it("are cut at once where the process that watches is killed while they drain", async () => {
     await using crew = await openCrew(redis, { drain: "10m" }, () => {});
     const pids = crew.pids();

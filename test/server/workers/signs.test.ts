@@ -1,15 +1,23 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, it } from "vitest";
+import { jsonOf, runVerb } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { sendRequest } from "../../support/wire/client.ts";
-import { type Crew, issueKeys, openCrew } from "./kit.ts";
+import { type Crew, issueKeys, openCrew, openFolder } from "./kit.ts";
 
 let redis: TestRedis;
 let keys: string[];
 beforeAll(async () => {
   redis = await startRedis();
   keys = await issueKeys(redis, 1);
+  // Two keys of one account.
+  await using folder = await openFolder(redis, "http://127.0.0.1:9");
+  await folder.write({});
+  const listed = await runVerb(["keys", "list", "--json", "--config", folder.file]);
+  const [{ id } = assert.fail()] = jsonOf<{ id: string }[]>(listed);
+  const rotated = await runVerb(["keys", "rotate", id, "--config", folder.file]);
+  assert.equal(rotated.status, 0, rotated.err);
 });
 afterAll(() => redis.close());
 
@@ -21,11 +29,9 @@ const kindsOf = ({ gateway }: Crew) => {
 it("a process that is killed while the store is away takes what it owes with it, and that is counted", async () => {
   await using crew = await openCrew(redis, { storeTimeout: "300ms" });
   const port = Number(new URL(crew.url).port);
-  assert.equal(
-    await crew.metric("tollgate_keys"),
-    1,
-    "as many as there are, not as many as each has",
-  );
+  const records = ["tollgate_keys", "tollgate_accounts"].map((name) => crew.metric(name));
+  const counts = await Promise.all(records);
+  assert.deepEqual(counts, [2, 1], "as many as there are, not as many as each has");
   redis.stop();
   try {
     await eventually(() => assert.deepEqual(kindsOf(crew), ["store_away"]), WITHIN);
@@ -64,10 +70,20 @@ it("records that no process can read are told once", async () => {
   }
 });
 
-/** A process that got a SIGUSR2 can ask nothing about the file of keys any more. */
-const CANNOT_READ = `import fs from "node:fs/promises";
+/**
+ * A process that got a SIGUSR2 can ask nothing about the file of keys any more, and its connections
+ * to this port break.
+ */
+const cannotRead = (port: number) => `import fs from "node:fs/promises";
+import { Socket } from "node:net";
 import { syncBuiltinESMExports } from "node:module";
 process.on("SIGUSR2", () => {
+  const { write } = Socket.prototype;
+  Socket.prototype.write = function (...all) {
+    if (this.remotePort !== ${port}) return write.apply(this, all);
+    this.destroy();
+    return false;
+  };
   const { stat } = fs;
   fs.stat = async (path, ...more) => {
     if (String(path).endsWith("keys.json")) throw new Error("EIO");
@@ -76,8 +92,8 @@ process.on("SIGUSR2", () => {
   syncBuiltinESMExports();
 });`;
 
-it("records that one process alone cannot read are a failed check of the gateway", async () => {
-  const code = `--import data:text/javascript,${encodeURIComponent(CANNOT_READ)}`;
+it("records that one process alone cannot read, and a store that it alone lost, are failed checks of the gateway", async () => {
+  const code = `--import data:text/javascript,${encodeURIComponent(cannotRead(redis.port))}`;
   const env = { NODE_OPTIONS: code };
   await using crew = await openCrew(redis, { keys: "./keys.json" }, undefined, { env });
   assert.deepEqual((await crew.ready()).checks.keys, { ok: true });
@@ -86,10 +102,11 @@ it("records that one process alone cannot read are a failed check of the gateway
   await eventually(async () => {
     const { status, checks } = await crew.ready();
     assert.deepEqual([status, checks.keys], [503, { ok: false, why }]);
+    assert.match(String(checks.store?.why), /\(1 of 2 workers\)$/);
   }, WITHIN);
 });
 
-const LOST = /1 key and 1 account are gone.* tollgate keys import /;
+const LOST = /2 keys and 1 account are gone.* tollgate keys import /;
 
 it("records that the store has lost are told with the way back, in the log too", async () => {
   const client = await redis.client();

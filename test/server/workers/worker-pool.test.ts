@@ -377,4 +377,11 @@ it("a gateway that cannot have its admin address leaves no worker behind, and na
   await assert.rejects(started, /admin\.listen/);
   assert.equal(pids.length, 2);
   assert.deepEqual(pids.filter(isAlive), []);
+  const client = await redis.client();
+  await eventually(async () => {
+    const left = String(await client.call("CLIENT", "LIST"))
+      .trim()
+      .split("\n");
+    assert.equal(left.length, 1, `connections beside the test's own: ${left}`);
+  });
 });
