@@ -21,6 +21,7 @@ async function reload(house: TestGateway, config: Readonly<Record<string, unknow
   await house.rewrite(config);
   const reloaded = await house.started.reload();
   assert.ok(reloaded.ok, JSON.stringify(reloaded));
+  return reloaded.hash;
 }
 
 it("events go to the receiver that the configuration in force names, from that reload on", async () => {
@@ -74,7 +75,7 @@ it("failures of an address are counted on over a reload that leaves their allowa
   assert.equal(await left(), 8);
 });
 
-it("errors are written, and proxies believed, as the configuration in force says", async () => {
+it("errors are written, proxies believed and the hash is told as the configuration in force says", async () => {
   await using house = await startTestGateway();
   const refused = async () => {
     const headers = { "X-Forwarded-For": "192.0.2.7" };
@@ -83,7 +84,8 @@ it("errors are written, and proxies believed, as the configuration in force says
     return answer.headers.get("content-type");
   };
   const before = await refused();
-  await reload(house, { errors: "problem", trustedProxies: ["127.0.0.1/32"] });
+  const hash = await reload(house, { errors: "problem", trustedProxies: ["127.0.0.1/32"] });
+  assert.equal((await freshMetrics(house.adminUrl)).get(`tollgate_config_info{hash="${hash}"}`), 1);
   const after = await refused();
   assert.deepEqual([before, after], ["application/json", "application/problem+json"]);
   await eventually(() => assert.equal(house.lines.length, 2));
@@ -195,16 +197,21 @@ it("what is charged late is told by the windows of the configuration that is in 
     };
     await using house = await startTestGateway({
       config: {
-        ...{ store: redis.url, storeTimeout: "100ms", onStoreFailure: "local" },
+        ...{ store: redis.url, storeTimeout: "100ms", onStoreFailure: "deny" },
         ...{ plans: { free: { month: 10 } }, ...events(["minute"]) },
       },
       keys: { [KEY]: {} },
     });
-    await reload(house, events(["month"]));
+    await reload(house, { ...events(["month"]), onStoreFailure: "local" });
     assert.equal((await house.ask(KEY)).status, 200);
     redis.stop();
     for (let i = 0; i < 8; i++) assert.equal((await house.ask(KEY)).status, 200);
+    const samples = await freshMetrics(house.adminUrl);
+    const decided = ["local", "deny"].map((mode) => {
+      return samples.get(`tollgate_store_unavailable_decisions_total{mode="${mode}"}`);
+    });
     redis.cont();
+    assert.deepEqual(decided, [8, 0]);
     const told = () => house.said.filter(({ kind }) => kind === "quota");
     await eventually(() => assert.equal(told().length, 1));
     assert.deepEqual(

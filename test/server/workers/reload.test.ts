@@ -86,6 +86,8 @@ describe("a reload of several processes", () => {
       String(body.message),
       /not in force everywhere yet: worker \d+: it did not answer in time$/,
     );
+    const incomplete = await crew.gateway.line(({ msg }) => msg === "config_incomplete");
+    assert.match(String(incomplete.why), /^worker \d+: it did not answer in time$/);
     await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
     await allTold(100_000, crew, key);
     await eventually(() => assert.ok(!isAlive(stuck as number), "its drain is over"));
