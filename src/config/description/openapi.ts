@@ -91,7 +91,7 @@ async function readPaths(
   }
   const operations = placed.map(({ operation }) => operation);
   checkOperationIds(placed);
-  if (paths === "exact") warnOfSpellings(placed, rules);
+  warnOfSpellings(placed, paths, rules);
   return operations;
 }
 

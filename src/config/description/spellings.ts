@@ -1,37 +1,63 @@
-import { fitsSegment, isLiteral, type PatternSegment } from "../../core/http/path-pattern.ts";
+import {
+  fitsSegment,
+  isLiteral,
+  type PathMatching,
+  type PatternSegment,
+} from "../../core/http/path-pattern.ts";
 import type { Operation } from "../../core/http/route.ts";
 import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { AccessRules } from "./access.ts";
 import type { PlacedOperation } from "./operation.ts";
 
 /**
- * Warns of operations whose requirements are higher than those of a template that has their paths
- * in another spelling. A backend whose router treats the spellings as the same would serve the
- * operations for less (docs/reference/edge.md#spellings).
+ * Warns of operations that a backend may serve for less, because its router reads spellings in
+ * another way than the gateway (docs/reference/edge.md#spellings). With `exact` a template has the
+ * other spellings of a dearer operation. With `loose` a cheaper operation has spellings that the
+ * router may find as the template.
  */
 export function warnOfSpellings(
   operations: readonly PlacedOperation[],
+  paths: PathMatching,
   { hasPublicPlan }: AccessRules,
 ): void {
   const compared = operations.map(foldOperation);
   const templates = compared.filter(({ operation }) => !isLiteral(operation.segments));
   const alike = Map.groupBy(templates, groupOf);
-  const cheapest = cheapestOf(templates);
+  const isLoose = paths === "loose";
+  const cheapest = cheapestOf(isLoose ? compared : templates);
+  const isDear = ({ operation }: FoldedOperation) =>
+    whatItAsksMore(operation, cheapest, hasPublicPlan) !== undefined;
   for (const one of compared) {
-    const { operation, findings, path } = one;
-    if (whatItAsksMore(operation, cheapest, hasPublicPlan) === undefined) continue;
+    if (!isLoose && !isDear(one)) continue;
     for (const other of alike.get(groupOf(one)) ?? []) {
-      if (!covers(other, one)) continue;
-      const more = whatItAsksMore(operation, other.operation, hasPublicPlan);
+      if ((isLoose && !isDear(other)) || !covers(other, one)) continue;
+      const [dear, cheap] = isLoose ? [other, one] : [one, other];
+      const more = whatItAsksMore(dear.operation, cheap.operation, hasPublicPlan);
       if (more === undefined) continue;
-      const { line, column } = other.findings.tree.placeOfKey(other.path);
-      findings.warning(
-        path,
-        `${operation.method} ${operation.template} asks for more (${more}) than ${other.operation.method} ${other.operation.template} at ${other.findings.file}:${line}:${column}, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there`,
+      one.findings.warning(
+        one.path,
+        isLoose ? wordLoose(one, other, more) : wordExact(one, other, more),
       );
       break;
     }
   }
+}
+
+function wordExact(one: PlacedOperation, other: PlacedOperation, more: string): string {
+  return `${nameOf(one)} asks for more (${more}) than ${nameOf(other)} at ${placeOf(other)}, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there`;
+}
+
+function wordLoose(one: PlacedOperation, other: PlacedOperation, more: string): string {
+  return `${nameOf(one)} is found in other spellings too, and ${nameOf(other)} at ${placeOf(other)} asks for more (${more}): if the backend's router heeds case, a slash at the end or what follows ;, ask for the same here`;
+}
+
+function nameOf({ operation: { method, template } }: PlacedOperation): string {
+  return `${method} ${template}`;
+}
+
+function placeOf({ findings, path }: PlacedOperation): string {
+  const { line, column } = findings.tree.placeOfKey(path);
+  return `${findings.file}:${line}:${column}`;
 }
 
 /**

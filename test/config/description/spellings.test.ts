@@ -136,6 +136,31 @@ describe("check warns of an operation that another spelling makes cheaper", () =
 });
 
 describe("with paths: loose", () => {
+  it("check warns of an operation whose spellings a template has for more", async () => {
+    const dear = "/files/{name}: { get: { x-cost: 7 } }";
+    const cheap = "/files/list: { get: { x-cost: 2 } }";
+    const [one, ...others] = await warnings([dear, cheap], { paths: "loose", public: "off" });
+    assert.deepEqual(others, []);
+    assert.equal(
+      one,
+      "5:18: GET /v1/files/list is found in other spellings too, and GET /v1/files/{name} at api.yaml:4:20 asks for more (a cost of 7): if the backend's router heeds case, a slash at the end or what follows ;, ask for the same here",
+    );
+  });
+
+  it("check warns of none that asks for as much, or that has no other spelling of it", async () => {
+    for (const [template, literal, path] of [
+      ["/files/{a}: { get: { x-cost: 7 } }", "{ x-cost: 7 }", "/files/list"],
+      ["/files/{a}: { get: { x-cost: 7 } }", "{ x-cost: 8 }", "/files/list"],
+      ["/files/{a}: { get: { x-cost: 7 } }", "{}", "/files/list/all"],
+      ["/files/{a}.json: { get: { x-cost: 7 } }", "{}", "/files/list"],
+      ["/files/{a}: { post: { x-cost: 7 } }", "{}", "/files/list"],
+    ] as const) {
+      const paths = [template, `${path}: { get: ${literal} }`];
+      const found = await warnings(paths, { paths: "loose", public: "off" });
+      assert.deepEqual(found, [], `${template} ${path}`);
+    }
+  });
+
   async function mistakes(...paths: string[]): Promise<string[]> {
     const loaded = await loadFiles({
       "tollgate.yaml": `environments:
