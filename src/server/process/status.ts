@@ -70,7 +70,7 @@ const JOINS: { readonly [N in keyof Gauges]: Join<Gauges[N]> } = {
     const upstreams = new Map<string, Gauges["upstreams"][number]>();
     for (const one of all.flat()) {
       const id = `${one.environment} ${one.backend ?? ""} ${one.origin}`;
-      upstreams.set(id, { ...one, up: one.up && upstreams.get(id)?.up !== false });
+      if (upstreams.get(id)?.up !== false) upstreams.set(id, one);
     }
     return [...upstreams.values()];
   },

@@ -20,6 +20,8 @@ export type MetricSources = {
     readonly backend?: string | undefined;
     readonly origin: string;
     readonly up: boolean;
+    /** The reason for which it is down. */
+    readonly why?: string | undefined;
   }>;
   readonly storeUp: () => boolean;
   /** Whether the store may evict counters to free memory. */

@@ -57,6 +57,11 @@ describe("several processes as one gateway", () => {
     ])) {
       assert.deepEqual(up(...all), [false]);
     }
+    const why = "answered 503";
+    const all = [upstream(false, { why }), upstream(true)].map((one) => gaugesOf(1, [one]));
+    for (const some of [all, all.toReversed()]) {
+      assert.deepEqual(joinGauges(some).upstreams, [upstream(false, { why })]);
+    }
   });
 
   it("an upstream that two backends of an environment have is one for each", () => {
