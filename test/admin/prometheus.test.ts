@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { PerformanceObserver } from "node:perf_hooks";
+import { describe, it, onTestFinished, vi } from "vitest";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { EnvironmentConfig } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";
@@ -273,6 +274,29 @@ describe("metrics", () => {
     assertConventions(text);
     assert.match(text, /^process_cpu_seconds_total /m);
     assert.match(text, /^nodejs_eventloop_lag_p99_seconds /m);
+  });
+
+  it("let other work run after each one while they are rendered", async () => {
+    const metrics = createPrometheusMetrics(WATCHED);
+    let turns = 0;
+    let isRendered = false;
+    const count = () => {
+      turns += 1;
+      if (!isRendered) setImmediate(count);
+    };
+    setImmediate(count);
+    const text = await metrics.render();
+    isRendered = true;
+    const rendered = text.match(/^# TYPE /gm)?.length ?? 0;
+    assert.ok(rendered > 50 && turns >= rendered, `${turns} turns for ${rendered} metrics`);
+  });
+
+  it("watch the process once, however many gateways are in it", async () => {
+    createPrometheusMetrics(WATCHED);
+    const observe = vi.spyOn(PerformanceObserver.prototype, "observe");
+    onTestFinished(() => observe.mockRestore());
+    assert.match(await createPrometheusMetrics(WATCHED).render(), /^nodejs_gc_duration_seconds_/m);
+    assert.equal(observe.mock.calls.length, 0);
   });
 
   it("cost less than 5 µs a request", () => {

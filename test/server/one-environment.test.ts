@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { test } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
@@ -31,4 +33,23 @@ test("connections that are limited by open files are told once, not by every env
   await eventually(() => assert.equal(told().length, 1));
   await delay(500);
   assert.equal(told().length, 1);
+  await keepsTwelve(served.adminUrl);
 });
+
+/** The admin listener has a twentieth of 256 files: of 20 connections the last twelve stay. */
+async function keepsTwelve(adminUrl: string): Promise<void> {
+  const port = Number(new URL(adminUrl).port);
+  const sockets: Socket[] = [];
+  for (let i = 0; i < 20; i++) {
+    const socket = connect(port, "127.0.0.1").on("error", () => {});
+    await once(socket, "connect");
+    sockets.push(socket.resume());
+  }
+  const [left, kept] = [sockets.slice(0, 8), sockets.slice(8)];
+  await eventually(() => assert.ok(left.every(({ closed }) => closed)));
+  for (const socket of kept) {
+    socket.write("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert.match(String((await once(socket, "data"))[0]), /^HTTP\/1\.1 200 /);
+  }
+  for (const socket of kept) socket.destroy();
+}
