@@ -118,6 +118,7 @@ describe("a search for accounts", () => {
       ["over=8e1", "over must be a number of percent, such as 80"],
       ["over=", "over must be a number of percent, such as 80"],
       ["over=80%25", "over must be a number of percent, such as 80"],
+      ["over=80.", "over must be a number of percent, such as 80"],
       ["top=0", "top must be a number of accounts, such as 20"],
       ["top=1e2", "top must be a number of accounts, such as 20"],
     ] as const) {
@@ -233,6 +234,13 @@ describe("pages of a list", () => {
   it("have every entry once, in order and in reverse, and say how many there are", async () => {
     await using house = await openAdminHouse();
     const made = ["a-1", "a-2", "a-3", "a-4", "a-5"];
+    /** Those that used most come first. */
+    const usage = ["a-2", "a-4", "a-1", "a-3", "a-5"];
+    const { bans } = house.config;
+    const asked = { limits: [{ window: "minute", limit: 3 }], bans } as const;
+    for (const [account, requests] of [["a-2", 3] as const, ["a-4", 2] as const]) {
+      await house.quotas.charge({ environment: "production", account }, { ...asked, requests });
+    }
     for (const account of made) {
       await issue(house, { account });
       const ban = { body: { id: account, for: "1h" } };
@@ -246,11 +254,12 @@ describe("pages of a list", () => {
       ["/api/keys?limit=2", made],
       ["/api/keys?limit=2&order=newest", made.toReversed()],
       ["/api/bans?limit=2", made],
-      ["/api/usage?limit=3", made],
+      ["/api/usage?limit=1", usage],
+      ["/api/usage?over=66.6", usage.slice(0, 2)],
       ["/api/usage?plan=pro", []],
       ["/api/usage?over=1000", []],
       ["/api/counts?limit=2", made],
-      ["/api/usage?limit=1&top=2", made.slice(0, 2)],
+      ["/api/usage?limit=1&top=3", usage.slice(0, 3)],
     ] as const) {
       const { found, totals } = await followed(house, path);
       assert.deepEqual(found, expected, path);

@@ -49,7 +49,7 @@ describe("/api is guarded", () => {
   });
 
   it("takes an address of IPv6 by its brackets as its own Host, and a token by its bytes", () => {
-    const guarded = { host: "2001:db8::1", hosts: [], token: "schlüssel" };
+    const guarded = { host: "2001:db8::1", hosts: [] as string[], token: "schlüssel" };
     const sent = Buffer.from(`Bearer ${guarded.token}`).toString("latin1");
     const head = { origin: undefined, authorization: sent, contentType: undefined };
     const statusOf = (host: string) => checkAccess({ ...head, host }, guarded)?.status;
@@ -57,6 +57,10 @@ describe("/api is guarded", () => {
       assert.equal(statusOf(host), undefined, host);
     }
     assert.equal(statusOf("[2001:db8::2]:9090"), 403);
+    guarded.hosts.push("[2001:db8::2]");
+    assert.equal(statusOf("[2001:db8::2]:9090"), undefined);
+    const page = { ...head, host: "LOCALHOST:9090", origin: "http://localhost:9090" };
+    assert.equal(checkAccess(page, guarded), undefined);
   });
 
   it("refuses a foreign Host, and takes its own with or without a port", async () => {
