@@ -252,6 +252,24 @@ admin: { listen: 127.0.0.1:0 }`);
     assert.deepEqual(await warned("{ strikes: 61, within: 1m }"), []);
     assert.deepEqual(await warned("{ strikes: 62, within: 1m }"), ["No ban can happen"]);
     assert.equal((await warned("{ duration: 25h }")).length, 1);
+    assert.deepEqual(await warned("{ duration: 24h }"), []);
+  });
+
+  it("warnings of upstreamTls where no upstream is https", async () => {
+    const warned = async (upstreams: string) => {
+      const lines = `upstreams: [${upstreams}], upstreamTls: { serverName: a.test } }`;
+      const text = `${ENVIRONMENTS.replace(/upstreams: .*/, lines)}${PLANS}`;
+      const loaded = await loadFiles({ "tollgate.yaml": text });
+      assert.ok(loaded.ok);
+      return loaded.warnings.map(({ message }) => message.split(" ")[0]);
+    };
+    assert.deepEqual(await warned("http://a.test, http://b.test"), ["Nothing"]);
+    assert.deepEqual(await warned("http://a.test, https://b.test"), []);
+  });
+
+  it("records in a Redis with a state file that is named redis", async () => {
+    const lines = "store: redis://127.0.0.1\nkeys: redis\nstateFile: redis";
+    assert.deepEqual((await loadLines(lines)).keys, { in: "redis" });
   });
 });
 
