@@ -1,6 +1,6 @@
 import { el, fill } from "./elements.js";
 import { now } from "./format.js";
-import { withGaps } from "./samples.js";
+import { lonely, withGaps } from "./samples.js";
 import uPlot from "./uplot.js";
 
 const HEIGHT_PX = 168;
@@ -91,14 +91,6 @@ function clock(unixSeconds) {
   return CLOCK.format(unixSeconds * 1_000);
 }
 
-/** The places of values without a neighbour: no line leads to them, so each is drawn as a point. */
-function lonely(plot, of) {
-  const isKnown = (i) => typeof plot.data[of][i] === "number";
-  return plot.data[of].flatMap((_, i) => {
-    return isKnown(i) && !isKnown(i - 1) && !isKnown(i + 1) ? [i] : [];
-  });
-}
-
 function options({ series, width, show, isWhole, tell, span }) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -138,7 +130,12 @@ function options({ series, width, show, isWhole, tell, span }) {
         stroke: colour(one.colour),
         fill: i === 0 ? `${colour(one.colour)}1f` : undefined,
         width: 1.5,
-        points: { show: false, filter: lonely, size: 4, fill: colour(one.colour) },
+        points: {
+          show: false,
+          filter: (plot, of) => lonely(plot.data[of]),
+          size: 4,
+          fill: colour(one.colour),
+        },
         spanGaps: false,
       })),
     ],

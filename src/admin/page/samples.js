@@ -11,6 +11,14 @@ export function withGaps(samples) {
   });
 }
 
+/** The places of values without a neighbour: no line leads to them, so each is drawn as a point. */
+export function lonely(values) {
+  const isKnown = (i) => typeof values[i] === "number";
+  return values.flatMap((_, i) => {
+    return isKnown(i) && !isKnown(i - 1) && !isKnown(i + 1) ? [i] : [];
+  });
+}
+
 /** The rates between consecutive readings; `bounds` are those of their durations. */
 export function samplesOf(readings, bounds) {
   return readings.slice(1).flatMap((now, i) => sampleOf(readings[i], now, bounds) ?? []);

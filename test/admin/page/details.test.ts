@@ -45,6 +45,7 @@ describe("the bar of a window", () => {
       await eventually(async () => {
         assert.equal(await bar.getAttribute("value"), String(to));
         assert.equal(await bar.getAttribute("class"), state);
+        assert.equal(await bar.getAttribute("aria-label"), `${to} of 10 used in this hour`);
       });
     }
   });

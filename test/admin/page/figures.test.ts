@@ -13,7 +13,10 @@ type Reading = {
 type Sample = Readonly<Record<string, number | null>>;
 
 /** The modules of the page are no TypeScript. Both need no browser. */
-const { samplesOf, withGaps } = (await import("../../../src/admin/page/samples.js" as string)) as {
+const { lonely, samplesOf, withGaps } = (await import(
+  "../../../src/admin/page/samples.js" as string
+)) as {
+  lonely: (values: readonly (number | null)[]) => number[];
   samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
   withGaps: (samples: readonly { readonly at: number }[]) => object[];
 };
@@ -126,6 +129,11 @@ describe("the samples of a plot", () => {
     const [first, second, ...others] = samples;
     assert.deepEqual(withGaps(samples), [first, second, { at: 113 }, ...others]);
     assert.deepEqual(withGaps([]), []);
+  });
+
+  it("are points where a value has no neighbour on either side, and nowhere else", () => {
+    assert.deepEqual(lonely([1, 2, 3, null, 0, null, 5, 6]), [4]);
+    assert.deepEqual(lonely([7, null, null, 8]), [0, 3]);
   });
 });
 
