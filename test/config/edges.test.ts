@@ -78,6 +78,9 @@ describe("the certificate of an environment", () => {
     assert.match(refusals(plain, secure).join(), /give tls to environments\.production/);
     assert.match(refusals(secure, plain).join(), /take tls from environments\.production/);
     assert.deepEqual(refusals(secure, renewed), []);
+    const beside = { ...environment, name: "staging" };
+    const both = { ...plain, environments: [...secure.environments, beside] };
+    assert.deepEqual(refusals(both, both), [], "each is compared with itself");
   });
 });
 
@@ -135,7 +138,7 @@ describe("the certificate that the gateway shows to upstreams", () => {
 describe("healthCheck and cors", () => {
   it("are complete once read", async () => {
     const edge =
-      'healthCheck: { path: /up }, cors: { origins: ["HTTPS://App.Test:443"], maxAge: 90s }';
+      'healthCheck: { path: /up }, cors: { origins: ["HTTPS://App.Test:443"], maxAge: 90900ms }';
     const [environment] = (await loadLines(withEdge(edge))).environments;
     assert.deepEqual(environment?.healthCheck, { path: "/up", everyMs: 5_000 });
     assert.deepEqual(environment?.cors, {

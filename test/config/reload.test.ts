@@ -37,6 +37,12 @@ describe("a reload is refused, naming what", () => {
   const redis = "store: redis://127.0.0.1:6379\n";
   const rows: readonly (readonly [what: string, from: string, to: string, message: RegExp])[] = [
     ["store", "store: memory", redis, /change store from memory to redis:\/\/127\.0\.0\.1:6379 by/],
+    [
+      "another Redis",
+      redis,
+      "store: redis://other",
+      /change store from redis:\/\/127\.0\.0\.1:6379 to redis:\/\/other by/,
+    ],
     ["storePrefix", "", "storePrefix: other", /change storePrefix from tg to other/],
     ["keys", "", "keys: ./other.json", /change keys from \/data\/keys\.json to \/other\.json/],
     ["keys to redis", redis, `${redis}keys: redis`, /change keys from \/data\/keys\.json to redis/],
@@ -128,6 +134,15 @@ describe("a plan in use", () => {
     assert.deepEqual(await refusals(both, free, records), [
       "Cannot drop the plan pro by a reload: the accounts k1, k3 have it; move them first, with `accounts set --on pro --plan OTHER`",
     ]);
+  });
+
+  it("names twenty of its accounts, and how many more have it", async () => {
+    const records = Array.from({ length: 21 }, (_, i) => key(`k${i + 10}`, "pro"));
+    const names = records.slice(0, 20).map(({ id }) => id);
+    const told = async (count: number) =>
+      (await refusals(both, free, records.slice(0, count))).join();
+    assert.ok((await told(20)).includes(`the accounts ${names.join(", ")} have it;`));
+    assert.ok((await told(21)).includes(`the accounts ${names.join(", ")} and 1 more have it;`));
   });
 
   it("that the configuration in force lacks is not dropped: another gateway may have it", async () => {
