@@ -16,9 +16,11 @@ const REQUESTS = 40;
  */
 const READ_BYTES_MAX = 4 * 65_536;
 
+type Held = Awaited<ReturnType<typeof openHeld>>;
+
 /** A server that answers the first request when it is let, and the socket that it has for it. */
 async function openHeld(rest: string) {
-  const server = createServer();
+  const server = createServer({ keepAliveTimeout: 0 });
   let held: (() => void) | undefined;
   let isLet = false;
   let requests = 0;
@@ -79,6 +81,8 @@ it("a connection of which too much waits for an answer is read no further until 
   held.answer();
   await eventually(() => assert.equal(held.got().match(/ 200 OK/g)?.length, REQUESTS));
   assert.equal(held.socket.isPaused(), false);
+  held.client.end();
+  await eventually(() => assert.ok(held.client.closed, "it has closed its side"));
 });
 
 it("a connection of which too much still waits after an answer is read no further", async () => {
@@ -111,22 +115,27 @@ it("what a client has sent after a refusal is read to its end, though more waite
   assert.deepEqual(held.errors, []);
 });
 
-it("what a client sent ahead before it left is no request of it any more, nor of the next client", async () => {
-  const small = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-  const rest = small.repeat(1_000);
-  await using held = await openHeld(rest);
-  await eventually(() => assert.equal(held.socket.bytesRead, REQUEST.length + rest.length));
-  const closed = new Promise((resolve) => held.socket.once("close", resolve));
-  held.client.resetAndDestroy();
-  // Node gives one of them the parser of the connection that has closed.
-  const next = Array.from({ length: 3 }, () => held.connect());
-  await closed;
-  held.letLater();
-  for (const client of next) client.write(small);
-  for (const client of next) await once(client, "data");
-  assert.equal(held.requests(), 1 + next.length);
-  for (const client of next) client.destroy();
-});
+for (const [how, leave] of [
+  ["left", ({ client }: Held) => client.resetAndDestroy()],
+  ["was evicted", ({ socket }: Held) => socket.destroy()],
+] as const) {
+  it(`what a client sent ahead before it ${how} is no request of it any more, nor of the next client`, async () => {
+    const small = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    const rest = small.repeat(1_000);
+    await using held = await openHeld(rest);
+    await eventually(() => assert.equal(held.socket.bytesRead, REQUEST.length + rest.length));
+    const closed = new Promise((resolve) => held.socket.once("close", resolve));
+    leave(held);
+    await closed;
+    held.letLater();
+    // Node gives one of them the parser of the connection that has closed.
+    const next = Array.from({ length: 3 }, () => held.connect());
+    for (const client of next) client.write(small);
+    for (const client of next) await once(client, "data");
+    assert.equal(held.requests(), 1 + next.length);
+    for (const client of next) client.destroy();
+  });
+}
 
 /** A server of which this process has so many connections open, each with its side of it. */
 async function openSome(count: number) {

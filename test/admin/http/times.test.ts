@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, it, onTestFinished, vi } from "vitest";
 import { atMostEvery } from "../../../src/admin/http/at-most-every.ts";
@@ -108,6 +110,10 @@ describe("the admin listener", () => {
     const timers = vi.getTimerCount();
     assert.equal((await house.ask("GET", "/livez")).status, 200);
     await eventually(() => assert.equal(vi.getTimerCount(), timers));
+    const client = connect(house.port, "127.0.0.1").resume();
+    client.write("no HTTP\r\n\r\n");
+    await once(client, "close");
+    await eventually(() => assert.equal(vi.getTimerCount(), timers, "what was no HTTP"));
     await house[Symbol.asyncDispose]();
     assert.equal(vi.getTimerCount(), 0);
   });
