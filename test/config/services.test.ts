@@ -93,13 +93,15 @@ describe("backends", () => {
   });
 
   it("are one path where one of the two is read loosely", async () => {
-    const two = (more: string) => `${UPSTREAMS}    backends:
-      - { path: /v1/orders, upstreams: [http://127.0.0.1:9002] }
-      - { path: /v1/Orders, ${more}upstreams: [http://127.0.0.1:9003] }
+    const two = (first: string, second: string) => `${UPSTREAMS}    backends:
+      - { path: /v1/orders, ${first}upstreams: [http://127.0.0.1:9002] }
+      - { path: /v1/Orders, ${second}upstreams: [http://127.0.0.1:9003] }
 `;
-    assert.equal((await environment(two(""))).services.length, 2);
-    const [one] = await mistakes(two("paths: loose, "));
-    assert.match(one ?? "", /Cannot use the path \/v1\/Orders twice: backends\[0\] has it/);
+    assert.equal((await environment(two("", ""))).services.length, 2);
+    for (const loose of [["paths: loose, ", ""] as const, ["", "paths: loose, "] as const]) {
+      const [one] = await mistakes(two(...loose));
+      assert.match(one ?? "", /Cannot use the path \/v1\/Orders twice: backends\[0\] has it/);
+    }
   });
 
   it("that have basePath itself leave nothing for upstreams of the environment", async () => {
