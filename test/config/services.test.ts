@@ -98,8 +98,9 @@ describe("backends", () => {
       - { path: /v1/Orders, ${second}upstreams: [http://127.0.0.1:9003] }
 `;
     assert.equal((await environment(two("", ""))).services.length, 2);
-    for (const loose of [["paths: loose, ", ""] as const, ["", "paths: loose, "] as const]) {
-      const [one] = await mistakes(two(...loose));
+    const loose = "paths: loose, ";
+    for (const lines of [two(loose, ""), two("", loose)]) {
+      const [one] = await mistakes(lines);
       assert.match(one ?? "", /Cannot use the path \/v1\/Orders twice: backends\[0\] has it/);
     }
   });

@@ -258,6 +258,12 @@ describe("the keys that there are", () => {
     assert.equal(house.keys.records().keys[0]?.revokedMs, NOON_MS);
     const unknown = await house.ask("POST", "/api/keys/nobody/revoke");
     assert.deepEqual([unknown.status, unknown.json<Problem>().code], [404, "unknown_id"]);
+    await house.ask("POST", "/api/keys", { body: { ...FREE, account: "shop", count: 2 } });
+    const all = (await house.ask("POST", "/api/keys/shop/revoke")).json<KeyReport[]>();
+    assert.deepEqual(
+      all.map(({ account, revoked }) => [account, revoked]),
+      [1, 2].map(() => ["shop", NOON_MS / 1_000]),
+    );
   });
 });
 

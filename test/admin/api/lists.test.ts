@@ -223,6 +223,7 @@ describe("pages of a list", () => {
         "/api/bans?after=x+a-1",
         "/api/usage?after=+",
         "/api/usage?after=0",
+        "/api/usage?after=1e999+a-1",
       ],
     ]) {
       const got = await house.ask("GET", path);
