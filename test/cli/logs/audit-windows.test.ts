@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type AskedPeriod, isWindow, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import {
+  type AskedPeriod,
+  isWindow,
+  openPeriod,
+  unknownBalances,
+  windowBalances,
+} from "../../../src/cli/logs/audit-periods.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
@@ -28,6 +34,8 @@ type Case = {
   readonly windows: readonly Partial<CountReport["windows"][number]>[];
   readonly open?: readonly (readonly [before: number, after: number, more?: Partial<OpenCharge>])[];
   readonly asked?: AskedPeriod;
+  /** The configuration of each line. */
+  readonly config?: string;
   readonly alive?: number;
   /** When the account was created, and when the logs begin. */
   readonly createdMs?: number;
@@ -36,7 +44,7 @@ type Case = {
 
 /** The balances of the windows of one account. */
 function judged({ plan = "daily", lines = [], events = [], windows, ...more }: Case) {
-  const { open = [], asked = {}, alive = 0 } = more;
+  const { open = [], asked = {}, alive = 0, config = "c" } = more;
   const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS } = more;
   const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
   const ledger = new Ledger([{ ...ACME, plan, created, at: AT, windows: whole }], []);
@@ -46,7 +54,7 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
   span.line(AT);
   for (const [i, [linePlan, charged, atMs = NOON]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
-    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: "c" };
+    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config };
     ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
   }
   for (const event of events) {
@@ -156,7 +164,9 @@ describe("the audit of a window that runs", () => {
       assert.deepEqual(of(1, event), drift(-8));
       assert.deepEqual(of(0, { ...event, time: NOON - 1 }), drift(-9), "before the charge");
     }
-    assert.deepEqual(of(0, { ...reloaded, hash: "c" }), drift(-9), "the same configuration");
+    const events = [{ ...reloaded, time: NOON + 1 }];
+    const same = judged({ lines, windows: [{ used: 0 }], events, config: "8a6bf653" });
+    assert.deepEqual(same, drift(-9), "the same configuration");
   });
 
   it("is explained by a worker that was lost, where more was counted than its lines say", () => {
@@ -168,16 +178,20 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(of(13, [lost]), explained(why));
     assert.deepEqual(of(13, []), drift(4));
     assert.deepEqual(of(5, [lost]), drift(-4), "it explains none that are missing");
+    const [[, , , killed] = []] = of(13, [lost, { msg: "serving", time: NOON }]);
+    const gateway = `a gateway ended without a last line at ${new Date(NOON).toISOString()}`;
+    assert.equal(killed, `4 units more: ${gateway}`, "a gateway that ended too is named");
   });
 
   it("is explained by a changed account only where its plan lacks the window, as it may have been added", () => {
     const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
     const lines = (plan: string) => [[plan, 9] as const];
-    const asked = (plan: string, events: readonly (typeof change)[]) =>
-      judged({ plan, lines: lines(plan), windows: [{ used: 4 }], events });
-    const why = "5 units fewer: the account was changed, which may have added the window";
+    const asked = (plan: string, events: readonly (typeof change)[], used = 4) =>
+      judged({ plan, lines: lines(plan), windows: [{ used }], events });
+    const why = "units fewer: the account was changed, which may have added the window";
     for (const plan of ["hourly", "agreed"]) {
-      assert.deepEqual(asked(plan, [change]), explained(why), plan);
+      assert.deepEqual(asked(plan, [change]), explained(`5 ${why}`), plan);
+      assert.deepEqual(asked(plan, [change], 0), explained(`9 ${why}`), plan);
       assert.deepEqual(asked(plan, []), drift(-5), plan);
     }
     for (const plan of ["daily", "unheard"]) assert.deepEqual(asked(plan, [change]), drift(-5));
@@ -214,7 +228,7 @@ describe("the audit of a window that runs", () => {
   });
 
   it("of one key is explained where it has fewer, as its limit may have been set or reset", () => {
-    const why = "2 units fewer: the limit of the key may have been set in the window, or reset";
+    const why = "units fewer: the limit of the key may have been set in the window, or reset";
     const keys = ["k_1"];
     const lines = [["daily", 9] as const];
     assert.deepEqual(judged({ lines, windows: [{ used: 0, keys }] }), []);
@@ -224,8 +238,13 @@ describe("the audit of a window that runs", () => {
     };
     assert.deepEqual(line(1), ["day", "drift", 1, undefined], "no line is of that key");
     const window = "key.day";
-    const all = judged({ lines, windows: [{ window, used: 7, keys: [""] }] });
-    assert.deepEqual(all, [[window, "explained", 0, why]]);
+    for (const [used, fewer] of [
+      [7, 2],
+      [0, 9],
+    ] as const) {
+      const all = judged({ lines, windows: [{ window, used, keys: [""] }] });
+      assert.deepEqual(all, [[window, "explained", 0, `${fewer} ${why}`]]);
+    }
   });
 
   it("is explained where a gateway is away from the store, which has not charged all of it", () => {
@@ -287,5 +306,50 @@ describe("a period of an audit", () => {
     ["2026-10-21 tokens", false],
   ] as const)("is a window that runs, or a day that is over: %s", ([period, runs]) => {
     assert.equal(isWindow(period), runs);
+  });
+});
+
+describe("an account whose counts are not known", () => {
+  const WHYS = new Map([["production:acme", "no answer"]]);
+  const told = (asked: AskedPeriod, whys = WHYS) => {
+    const ledger = new Ledger([], []);
+    const range = [Date.UTC(2026, 9, 1), NOON, Date.UTC(2026, 9, 31), Date.UTC(2026, 10, 1)];
+    for (const [i, atMs] of range.entries()) {
+      const line = { msg: "request", env: ACME.environment, account: ACME.account, plan: "daily" };
+      const decided = { time: atMs, decidedAt: atMs, charged: 10 ** i };
+      ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
+    }
+    return unknownBalances(ledger, whys, asked).map(({ window, charged, verdict, why }) => {
+      return [window, charged, verdict, why];
+    });
+  };
+
+  it("is told with the period that was asked for and its units in it, from the first day to the last", () => {
+    const why = ["not compared", "its counts are not known: no answer"];
+    assert.deepEqual(told({}), [["all periods", 1_111, ...why]]);
+    assert.deepEqual(told({ month: "2026-10" }), [["2026-10", 111, ...why]]);
+    assert.deepEqual(told({ day: DAY }), [["2026-10-21", 10, ...why]]);
+  });
+
+  it("is not told where it was charged nothing in the period, or where its counts are known", () => {
+    assert.deepEqual(told({ day: DAY + 1 }), []);
+    assert.deepEqual(told({}, new Map()), []);
+  });
+});
+
+describe("a period that was asked for and is not over", () => {
+  const whys = (asked: AskedPeriod) => openPeriod(asked, NOON).map((one) => Object.values(one));
+  const runs = "it is not over, and no window of its length counts";
+
+  it("is told by its name: that it runs until its last day is over, or has not begun", () => {
+    assert.deepEqual(whys({ day: DAY }), [["2026-10-21", runs]]);
+    assert.deepEqual(whys({ day: DAY + 1 }), [["2026-10-22", "it has not begun"]]);
+    assert.deepEqual(whys({ month: "2026-10" }), [["2026-10", runs]]);
+    assert.deepEqual(whys({ month: "2026-11" }), [["2026-11", "it has not begun"]]);
+  });
+
+  it("is none where it is over, nor where no period was asked for", () => {
+    const over = [{ day: DAY - 1 }, { month: "2026-09" }, {}];
+    assert.deepEqual(over.flatMap(whys), []);
   });
 });

@@ -83,6 +83,15 @@ describe("incidents in logs", () => {
     assert.equal(incidents.killedIn(HOUR, 1), NOON + 1_000);
   });
 
+  it("have the configuration of the later line where two came at one instant, but no earlier one", () => {
+    const incidents = new Incidents();
+    const taken = (hash: string, ms: number) => {
+      incidents.event({ msg: "event", kind: "config_reloaded", hash, time: NOON + ms });
+      return incidents.configIn(HOUR)?.name;
+    };
+    assert.deepEqual([taken("a", 1), taken("b", 1), taken("c", 0)], ["a", "b", "b"]);
+  });
+
   it("find a worker that ended, and none that was replaced and drains", () => {
     const incidents = new Incidents();
     const lost = { msg: "worker_lost", time: NOON + 5_000 };
@@ -117,6 +126,8 @@ describe("incidents in logs", () => {
     assert.equal(incidents.killedIn(before, 0), NOON + 5_000, "a request of it may have begun");
     const longBefore = { ...before, toMs: NOON + 5_000 - 65_000 };
     assert.equal(incidents.killedIn(longBefore, 0), undefined, "none that long before its end");
+    const justBefore = { ...before, toMs: longBefore.toMs + 1 };
+    assert.equal(incidents.killedIn(justBefore, 0), NOON + 5_000, "it lasted that long");
     const behind = (ms: number) => ({ fromMs: NOON + 5_000 + ms, toMs: NOON + 2 * HOUR_MS });
     assert.equal(incidents.killedIn(behind(10_000), 0), NOON + 5_000, "clocks differ by that much");
     assert.equal(incidents.killedIn(behind(10_001), 0), undefined);
@@ -276,6 +287,7 @@ describe("days that are over", () => {
     assert.deepEqual(judged({ 0: [1, 5], 1: [9, 6] }), [["drift", -1, undefined], after]);
     const open = ["not compared", 0, "the day closes 15 minutes after its end"];
     assert.deepEqual(judged({ 0: [1, 5] }, (DAY + 1) * DAY_MS), [open]);
+    assert.deepEqual(judged({ 0: [1, 4], 1: [9, 6] }, (DAY + 1) * DAY_MS), [next]);
   });
 
   const CONFIG = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };

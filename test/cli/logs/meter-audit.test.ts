@@ -156,6 +156,17 @@ describe("the audit of a meter's day", () => {
     );
   });
 
+  it("is explained by units of this meter that are told as uncertain, not by those of requests", () => {
+    const lines = [{ tokens: { hold: 2000, used: 500 } }];
+    const of = (name: string) => {
+      const accounts = `production:${name} 3`;
+      return judgeDay(503, { lines, events: [{ msg: "charges_uncertain", time: NOON, accounts }] });
+    };
+    const why = "3 units were told as uncertain";
+    assert.deepEqual(of("acme#tokens"), [TOKENS_DAY, "explained", 0, why]);
+    assert.deepEqual(of("acme"), [TOKENS_DAY, "drift", 3, undefined]);
+  });
+
   it("counts the holds of streams that are still under way", () => {
     const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 } }];
     const one = { lines: [{ tokens: { hold: 2000, used: 10 } }], open };

@@ -39,6 +39,20 @@ describe("the clock of a store on this machine", () => {
     assert.equal(report().untrueHeaders, untrue);
   });
 
+  it("may be ahead: a request that ends just before its window may count in the next one", () => {
+    for (const [beforeMs, found] of [
+      [124, 0],
+      [130, 1],
+    ] as const) {
+      const { take, report } = judge();
+      const next = { resetSeconds: END_SECONDS + 60 };
+      take(60_000 - beforeMs, undefined);
+      for (const remaining of [2, 1]) take(60_200, { ...next, remaining });
+      take(60_250, { ...next, status: 429, remaining: 0, retryAfterSeconds: 60 });
+      assert.equal(report().falseRefusals, found, `sent ${beforeMs} ms before it`);
+    }
+  });
+
   it("stays so, whatever an answer shows", () => {
     const { take, refuse, report } = judge();
     take(-110, {});

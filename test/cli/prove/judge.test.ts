@@ -387,6 +387,9 @@ describe("the judge of a proof", () => {
     judged.deniedAfterWaiting("a", 7);
     const told = judged.report([]);
     assert.deepEqual([told.otherAnswers, told.untrueHeaders], [1, 1]);
-    assert.match(told.examples.join("\n"), /a waited the 7 s of Retry-After/);
+    assert.match(
+      told.examples.join("\n"),
+      /a waited the 7 s of Retry-After and was refused again$/,
+    );
   });
 });
