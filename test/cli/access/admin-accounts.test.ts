@@ -6,7 +6,10 @@ import type {
 } from "../../../src/cli/access/account-operations.ts";
 import { openAdminAccounts } from "../../../src/cli/access/admin-accounts.ts";
 import type { Config } from "../../../src/config/config.ts";
+import { runVerb } from "../kit.ts";
 import { openAdmin, send } from "./admin-server.ts";
+
+const STAGING = { listen: "127.0.0.1:1", keyTag: "test", upstreams: ["http://127.0.0.1:1"] };
 
 type Ask = (accounts: AccountOperations) => Promise<OperationResult<unknown>>;
 const ID = "a/b";
@@ -94,4 +97,26 @@ it.each(LISTS)("a question about all accounts is one for a whole list: %s", asyn
   assert.deepEqual([result.ok, sent], [true, [[path, ""]]]);
   const { result: other } = await asked(ask, 200, {});
   assert.ok(!other.ok && other.message.includes("with store: memory the running gateway knows"));
+});
+
+it("a verb about an address asks for its counts in the environment that was named", async () => {
+  const address = "addr:192.0.2.1";
+  const holder = { account: address, environment: "staging", plan: "free" };
+  const windows = [{ window: "minute", units: 3, used: 3, limit: 60, remaining: 57, reset: 60 }];
+  await using admin = await openAdmin((response, { asked }) => {
+    const environments = { staging: STAGING };
+    const running = { environments, plans: { free: { minute: 60 } }, hash: "x" };
+    const told = { ...holder, windows, strikes: 0, ban: null };
+    send(response, 200, asked === "GET /api/config" ? running : told);
+  });
+  const path = encodeURIComponent(address);
+  for (const [verb, asked, says] of [
+    ["accounts reset", `POST /api/accounts/${path}/reset`, /staging are at 0: minute had 3\n$/],
+    ["usage", `GET /api/usage/${path}`, /^Account addr:192\.0\.2\.1: staging, plan free\n/],
+  ] as const) {
+    const named = [address, "--env", "staging", "--admin", admin.origin];
+    const { out } = await runVerb([...verb.split(" "), ...named]);
+    assert.match(out, says);
+    assert.equal(admin.questions.at(-1)?.asked, `${asked}?env=staging`);
+  }
 });

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it } from "vitest";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { openFolder, runVerb, writeConfig } from "../kit.ts";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 it("a verb that asked the store leaves no connection to it, which would hold up its end", async (t) => {
   const redis = await startRedis();
@@ -25,4 +27,35 @@ it("a verb that asked the store leaves no connection to it, which would hold up 
     assert.equal(status, verb === "bans lift acme" ? 1 : 0, `${verb}: ${err}`);
     await eventually(async () => assert.equal((await clients()).length, before, verb));
   }
+});
+
+it("a verb that asks the store says what it does not find there: an account, or its plan", async (t) => {
+  const redis = await startRedis();
+  t.onTestFinished(() => redis.close());
+  await using folder = await openFolder();
+  const file = await writeConfig(folder, { store: redis.url, keys: "redis" });
+  const run = (verb: string) => runVerb([...verb.split(" "), "--config", file]);
+  await run("keys create --env production --plan pro --account acme");
+  const text = await readFile(file, "utf8");
+  await writeFile(file, text.replace(/^ {2}pro: .*\n/m, ""));
+  const gone = "Account acme is on plan pro, which is not configured\n";
+  for (const [verb, says] of [
+    ["usage acme", gone],
+    ["bans why acme", gone],
+    ["bans why nobody", 'Cannot find "nobody": no key or account has this ID\n'],
+  ]) {
+    const { status, out, err } = await run(String(verb));
+    assert.deepEqual([status, out, err], [1, "", says], verb);
+  }
+  const line = {
+    ...{ level: "info", msg: "request", time: Date.now(), id: "r", env: "production" },
+    ...{ method: "GET", route: "/v1/pets", path: "/v1/pets", status: 200, source: "backend" },
+    ...{ account: "acme", plan: "pro", decidedAt: Date.now(), decision: "admitted", charged: 2 },
+    ...{ forwards: 1, durationMs: 1, client: "127.0.0.1" },
+  };
+  const log = join(folder.path, "gateway.log");
+  await writeFile(log, `${JSON.stringify(line)}\n`);
+  const audited = await run(`audit --json --log ${log}`);
+  const { notCompared } = jsonOf<{ notCompared: { why: string }[] }>(audited);
+  assert.ok(notCompared.some(({ why }) => why === `its counts are not known: ${gone.trim()}`));
 });

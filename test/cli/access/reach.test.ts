@@ -4,6 +4,8 @@ import { reachGateway } from "../../../src/cli/access/reach.ts";
 import { readKeyFromStdin } from "../../../src/cli/access/with-keys.ts";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
 import type { Invocation } from "../../../src/cli/framework/verb.ts";
+import { loadConfig } from "../../../src/config/load/load.ts";
+import { openFolder, writeConfig } from "../kit.ts";
 import { openAdmin, send } from "./admin-server.ts";
 
 function callOf(options: Readonly<Record<string, string>>, ...args: string[]): Invocation {
@@ -65,6 +67,32 @@ describe("a gateway that --admin names", () => {
       assert.equal(await reachGateway(callOf({ admin: admin.origin }), terminal), 1);
       assert.equal(err(), `${told.replace("AT", admin.origin)}\n`);
     }
+  });
+});
+
+describe("a gateway that has not taken over its file", () => {
+  it("goes by its own plans, with a warning, unless the file is again what it runs with", async () => {
+    await using folder = await openFolder();
+    let hash = "x";
+    await using admin = await openAdmin((response, { asked }) => {
+      const checks = { config: { why: "not reloaded: accounts have a plan" } };
+      if (asked === "GET /readyz") send(response, 503, { status: "ready", checks });
+      else send(response, 200, { ...RUNNING, hash });
+    });
+    const config = await writeConfig(folder, { admin: admin.port, token: "t".repeat(32) });
+    const plans = async () => {
+      const { terminal, err } = terminalOf();
+      const reached = await reachGateway(callOf({ config }), terminal);
+      assert.ok(typeof reached !== "number", err());
+      return [[...reached.config.plans.keys()], reached.asksGateway, err()];
+    };
+    const why = "warning: not reloaded: accounts have a plan";
+    const warning = `${config}: ${why}. The plans and environments of the gateway hold\n`;
+    assert.deepEqual(await plans(), [["free"], true, warning]);
+    const loaded = await loadConfig(config, {});
+    assert.ok(loaded.ok);
+    hash = loaded.config.hash;
+    assert.deepEqual(await plans(), [[...loaded.config.plans.keys()], false, ""]);
   });
 });
 

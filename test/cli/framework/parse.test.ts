@@ -50,6 +50,7 @@ describe("wrong usage", () => {
     };
     assert.equal(textOf("--reason", "a", "--reason", "a"), "a");
     assert.equal(textOf("--reason=--json"), "--json");
+    for (const id of ["-Ab1", "-a1", "-1"]) assert.equal(textOf("--reason", id), id);
     assert.equal(textOf("--reason", "--json"), "--reason needs a value: --reason TEXT");
   });
 

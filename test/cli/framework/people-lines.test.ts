@@ -44,6 +44,8 @@ describe("the log at a terminal", () => {
     };
     assert.equal(format(event), '12:00:10 warn: store evicts  store: redis://x  limits: {"a":1}\n');
     assert.equal(format({ level: "info", time, msg: "serving" }), "12:00:10 serving\n");
+    const cut = { level: "info", time, msg: "event", kind: "sent_too_late", account: "a_1" };
+    assert.equal(format(cut), "12:00:10 sent too late  account: a_1\n");
     const format_ = prettyLogFormatter(terminal({}));
     for (const text of ["\nTollgate is up.\n{broken\n", "7\n", "null\n", '"x"\n', "{}\n"]) {
       assert.equal(format_?.(text), text);
@@ -55,7 +57,8 @@ describe("the log at a terminal", () => {
     for (const env of [{ NO_COLOR: "1" }, { TERM: "dumb" }]) {
       assert.ok(!format(event, { env })?.includes(ESCAPE));
     }
-    assert.ok(format(event, { env: {} })?.includes(`${ESCAPE}[1mserving`));
+    const styled = format(event, { env: {} });
+    assert.ok(styled?.startsWith(`${ESCAPE}[2m12:00:10${ESCAPE}[0m ${ESCAPE}[1mserving`), styled);
   });
 
   it("has the status of each error in bold, from 400 on", () => {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { mock } from "node:test";
 import { it, vi } from "vitest";
 import {
   type LogLine,
@@ -56,15 +58,71 @@ async function withProgram<T>(text: string, work: (self: [string, string]) => Pr
   return await work([process.execPath, program]);
 }
 
+/** A clock that stands still, also for the timers that modules import by name. */
+function stopClock() {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  syncBuiltinESMExports();
+  return {
+    tick: (ms: number) => mock.timers.tick(ms),
+    [Symbol.dispose]: () => {
+      mock.timers.reset();
+      syncBuiltinESMExports();
+    },
+  };
+}
+
+/** Resolves once all that can go on without a timer has done so. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
+
 it("the pets of a proof that do not end when they are told to are killed five seconds later", async () => {
   const deaf = `process.on("SIGTERM", () => {}); setInterval(() => {}, 1_000);
     process.send({ listening: "http://127.0.0.1:1" });`;
   const pets = await withProgram(deaf, startPetsProcess);
   assert.equal(pets.url, "http://127.0.0.1:1");
-  const fromMs = performance.now();
-  await pets.stop();
-  assert.equal(pets.process.signalCode, "SIGKILL");
-  assert.ok(performance.now() - fromMs > 4_900);
+  const kill = vi.spyOn(pets.process, "kill");
+  const signals = () => kill.mock.calls.map(([signal]) => signal);
+  using clock = stopClock();
+  const stopped = pets.stop();
+  clock.tick(4_999);
+  assert.deepEqual(signals(), ["SIGCONT", "SIGTERM"]);
+  clock.tick(1);
+  await stopped;
+  assert.deepEqual([signals().at(-1), pets.process.signalCode], ["SIGKILL", "SIGKILL"]);
+});
+
+it("the pets of a proof that are not ready in a minute are told, and end", async () => {
+  const hasChild = () => process.getActiveResourcesInfo().includes("ProcessWrap");
+  await eventually(() => !hasChild());
+  using clock = stopClock();
+  const started = withProgram("setInterval(() => {}, 1_000);", startPetsProcess);
+  let reason = "";
+  const told = started.catch((error: Error) => {
+    reason = error.message;
+  });
+  while (!hasChild()) await settled();
+  clock.tick(59_999);
+  for (let turn = 0; turn < 10; turn++) await settled();
+  assert.equal(reason, "");
+  clock.tick(1);
+  await told;
+  assert.equal(reason, "Cannot start the pets: it was not ready in 60 s");
+  assert.ok(!hasChild(), "they ended");
+});
+
+it("the last words of the pets of a proof are waited for a second, where what they started holds them", async () => {
+  const heir = `const { spawn } = require("node:child_process");
+    const silent = ["-e", "setTimeout(() => {}, 60_000)"];
+    const { pid } = spawn(process.execPath, silent, { stdio: ["ignore", "ignore", "inherit"] });
+    process.stderr.write("no room for " + pid, () => process.exit(1));`;
+  const startMs = performance.now();
+  const error = await withProgram(heir, startPetsProcess).catch((reason: Error) => reason);
+  const tookMs = performance.now() - startMs;
+  const [, pid] =
+    /^Cannot start the pets: no room for (\d+)$/.exec(String((error as Error).message)) ?? [];
+  process.kill(Number(pid), "SIGKILL");
+  assert.ok(tookMs < 20_000, `${tookMs} ms`);
 });
 
 it("the pets of a proof that cannot listen are told with their reason, and end", async () => {

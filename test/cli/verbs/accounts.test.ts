@@ -62,6 +62,8 @@ describe("accounts", () => {
     assert.equal(all.length, 2);
     assert.match(all[1]?.account ?? "", /^a_[0-9A-Za-z]{12}$/);
     assert.equal(jsonOf<Account[]>(await accounts("list", "--plan", "pro", "--json")).length, 0);
+    assert.deepEqual(jsonOf(await accounts("list", "--env", "staging", "--json")), []);
+    assert.deepEqual(jsonOf(await accounts("list", "--env", "production", "--json")), all);
     assert.equal((await accounts("list", "--env", "prod")).status, 64);
     const unheard = await accounts("list", "--plan", "gold", "--json");
     assert.deepEqual([unheard.status, unheard.out], [64, ""]);

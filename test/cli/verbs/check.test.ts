@@ -111,7 +111,10 @@ paths:
     const { id } = jsonOf<{ id: string }>(gone);
     await runVerb(["keys", "revoke", id, "--config", file]);
 
-    const told = await runVerb(["check", "--keys", "--config", file, "--json"]);
+    await runVerb([...issue, "staging", "--scope", "beta", "--expires", "1d"]);
+
+    const later = { nowMs: Date.now() + 86_400_000 };
+    const told = await runVerb(["check", "--keys", "--config", file, "--json"], later);
     assert.equal(told.status, 0);
     const { warnings } = jsonOf<{ warnings: { message: string }[] }>(told);
     const message =

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { openAdmin, send } from "../access/admin-server.ts";
 import { type Folder, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const AT_S = Date.UTC(2026, 10, 22, 1) / 1_000;
@@ -46,19 +47,24 @@ describe("what only logs tell", () => {
     assert.match(out, /^401 key_invalid {2}GET \/v1\/pets\n[^\n]+\n$/);
   });
 
-  it("of a ban says whether it was earned, imposed or only observed, also of two that end together", async () => {
+  it("of a ban says whether it was earned, imposed or only observed, also of two that begin or end together, the oldest first", async () => {
     const [earned, byHand, end] = [AT_S - 60, AT_S - 30, AT_S + 3_600];
     const strikes = { decidedAt: earned * 1_000, strikes: [earned] };
     const lines = [ban(earned, end, strikes), ban(byHand, end, { imposed: true, reason: "bot" })];
+    const before = { at: AT_S - 120, until: AT_S - 60, window: "minute", offences: 1, strikes: [] };
+    await using admin = await openAdmin((response) => {
+      send(response, 200, { account: "acme", bans: [before] });
+    });
     const why = await says(
-      "bans why acme",
+      `bans why acme --admin ${admin.origin}`,
       ...lines,
-      ban(AT_S, end, { ...strikes, observed: true, decidedAt: AT_S * 1_000 }),
+      ban(byHand, end + 1, { ...strikes, observed: true, decidedAt: byHand * 1_000 }),
     );
     assert.deepEqual(why.out.match(/^ban .*$/gm), [
+      "ban     2026-11-22 00:58:00Z  until 2026-11-22 00:59:00Z, by the minute limit, offence 1",
       "ban     2026-11-22 00:59:00Z  until 2026-11-22 02:00:00Z, by the day limit, offence 1",
       "ban     2026-11-22 00:59:30Z  until 2026-11-22 02:00:00Z, imposed by hand: bot",
-      "ban     2026-11-22 01:00:00Z  only observed, by the day limit, offence 1",
+      "ban     2026-11-22 00:59:30Z  only observed, by the day limit, offence 1",
     ]);
     for (const [event, text] of [
       [lines[0], /the strikes that earned|earned/],
