@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { it } from "vitest";
+import { openStoredAccounts } from "../../../src/cli/access/store-client.ts";
+import type { Terminal } from "../../../src/cli/framework/terminal.ts";
+import { loadConfig } from "../../../src/config/load/load.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 it("a verb that asked the store leaves no connection to it, which would hold up its end", async (t) => {
   const redis = await startRedis();
@@ -47,15 +49,10 @@ it("a verb that asks the store says what it does not find there: an account, or 
     const { status, out, err } = await run(String(verb));
     assert.deepEqual([status, out, err], [1, "", says], verb);
   }
-  const line = {
-    ...{ level: "info", msg: "request", time: Date.now(), id: "r", env: "production" },
-    ...{ method: "GET", route: "/v1/pets", path: "/v1/pets", status: 200, source: "backend" },
-    ...{ account: "acme", plan: "pro", decidedAt: Date.now(), decision: "admitted", charged: 2 },
-    ...{ forwards: 1, durationMs: 1, client: "127.0.0.1" },
-  };
-  const log = join(folder.path, "gateway.log");
-  await writeFile(log, `${JSON.stringify(line)}\n`);
-  const audited = await run(`audit --json --log ${log}`);
-  const { notCompared } = jsonOf<{ notCompared: { why: string }[] }>(audited);
-  assert.ok(notCompared.some(({ why }) => why === `its counts are not known: ${gone.trim()}`));
+  const loaded = await loadConfig(file, {});
+  assert.ok(loaded.ok);
+  const stored = await openStoredAccounts(loaded.config, { now: Date.now } as Terminal);
+  t.onTestFinished(() => stored.close());
+  const counts = await stored.accounts.countsOf({ id: "acme" });
+  assert.deepEqual(counts, { ok: false, message: gone.trim() });
 });
