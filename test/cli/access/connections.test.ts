@@ -45,8 +45,8 @@ it("a verb that asks the store says what it does not find there: an account, or 
     ["usage acme", gone],
     ["bans why acme", gone],
     ["bans why nobody", 'Cannot find "nobody": no key or account has this ID\n'],
-  ]) {
-    const { status, out, err } = await run(String(verb));
+  ] as const) {
+    const { status, out, err } = await run(verb);
     assert.deepEqual([status, out, err], [1, "", says], verb);
   }
   const loaded = await loadConfig(file, {});

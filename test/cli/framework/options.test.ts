@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { parseArguments } from "../../../src/cli/framework/parse.ts";
 import { formatCsv, formatTable } from "../../../src/cli/framework/table.ts";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
+import { LOG, logFilesOf, parsePeriodOption, type Verb } from "../../../src/cli/framework/verb.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 describe("the values of options", () => {
@@ -48,6 +50,27 @@ describe("the values of options", () => {
     }
     const made = await runVerb([...create, "--meta", "token=a=b", "--json", "--config", file]);
     assert.equal(made.status, 0, "a value may hold =");
+  });
+});
+
+describe("one use of a verb", () => {
+  const options: Verb["options"] = [LOG, { name: "grace", value: "24h", summary: "" }];
+  const verb = { name: "x", usage: "", summary: "", options, args: [], more: true };
+  const callOf = (...argv: string[]) => {
+    const parsed = parseArguments({ ...verb, run: async () => 0 }, argv);
+    return parsed.ok ? parsed.call : assert.fail(parsed.message);
+  };
+
+  it("has the files of --log and those behind its arguments, and none without --log", () => {
+    const call = callOf("new.yaml", "--log", "a.log", "b.log");
+    assert.deepEqual(logFilesOf(call, 1), ["a.log", "b.log"]);
+    assert.deepEqual(logFilesOf(callOf("new.yaml", "b.log"), 1), []);
+  });
+
+  it("has a length of time within its bounds, of which the least is the verb's own", () => {
+    const graceMs = (text: string) => parsePeriodOption(callOf("--grace", text), "grace", 0);
+    assert.deepEqual(["0s", "36525d"].map(graceMs), [0, 36_525 * 86_400_000]);
+    assert.equal(graceMs("36526d"), "Cannot use --grace 36526d: it must be from 0ms to 36525d");
   });
 });
 

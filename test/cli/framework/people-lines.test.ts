@@ -57,8 +57,8 @@ describe("the log at a terminal", () => {
     for (const env of [{ NO_COLOR: "1" }, { TERM: "dumb" }]) {
       assert.ok(!format(event, { env })?.includes(ESCAPE));
     }
-    const styled = format(event, { env: {} });
-    assert.ok(styled?.startsWith(`${ESCAPE}[2m12:00:10${ESCAPE}[0m ${ESCAPE}[1mserving`), styled);
+    const styled = format(event, { env: {} }) ?? "";
+    assert.ok(styled.startsWith(`${ESCAPE}[2m12:00:10${ESCAPE}[0m ${ESCAPE}[1mserving`), styled);
   });
 
   it("has the status of each error in bold, from 400 on", () => {

@@ -31,7 +31,9 @@ describe("the progress of long work", () => {
     const { clock, said, progress } = opened(true);
     clock.nowMs = 1_000;
     progress.tell(0, 0);
-    assert.deepEqual(said, [`\rReading: 0 %${CLEAR}`]);
+    clock.nowMs = 2_000;
+    progress.tell(1_999, 2_000);
+    assert.deepEqual(said, [`\rReading: 0 %${CLEAR}`, `\rReading: 99 %${CLEAR}`]);
   });
 
   it("leaves nothing behind where it was short, and says nothing where no terminal is", () => {

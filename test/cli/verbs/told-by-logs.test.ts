@@ -66,6 +66,9 @@ describe("what only logs tell", () => {
       "ban     2026-11-22 00:59:30Z  until 2026-11-22 02:00:00Z, imposed by hand: bot",
       "ban     2026-11-22 00:59:30Z  only observed, by the day limit, offence 1",
     ]);
+    const unknown =
+      "Missing: whether it is banned now and its strikes are not known: Cannot ask the gateway";
+    assert.ok(why.out.includes(unknown), why.out);
     for (const [event, text] of [
       [lines[0], /the strikes that earned|earned/],
       [lines[1], /by hand: bot/],
