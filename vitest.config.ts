@@ -63,9 +63,10 @@ const LONG = [
   ...["stores/quotas/outage/heartbeat", "faults/upstream-vectors", "examples/prometheus"],
   ...["gateway/forward/small-chunks", "stores/keys/file/file-keys", "stores/keys/key-store"],
   ...["stores/quotas/redis/quota-store", "faults/redis-damage", "cli/verbs/audit-live"],
-  ...["gateway/meters/openai", "cli/verbs/prove-failover.release", "scripts/closing-line.release"],
-  ...["cli/access/many-accounts.release", "cli/engines.release", "engines.release"],
-  ...["gateway/forward/two-accounts.release"],
+  ...["gateway/meters/openai", "engines.release", "bench/bench.release"],
+  ...["cli/verbs/prove-failover.release", "cli/access/many-accounts.release"],
+  ...["examples/outages.release", "scripts/closing-line.release", "cli/engines.release"],
+  ...["package.release", "gateway/forward/two-accounts.release"],
 ];
 
 /** The place of a file in that list, or behind it. */
