@@ -202,7 +202,7 @@ function commonEvidence(
   meter?: string,
 ) {
   const account = meter === undefined ? name.account : `${name.account}#${meter}`;
-  const lost = incidents.lostIn(period);
+  const lost = incidents.lostOf(name, period);
   const killedMs = incidents.killedIn(period, alive);
   const endMs = killedMs ?? incidents.workerLostIn(period);
   const of = killedMs === undefined ? "worker" : "gateway";

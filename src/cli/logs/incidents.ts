@@ -20,6 +20,13 @@ const CONFIG_DIGITS = 8;
 /** A process that starts writes these before it serves. */
 const BEFORE_SERVING = new Set<unknown>(["config_warning", "connections_limited", "worker_serves"]);
 
+/** `accounts`: the units by account; undefined if the line does not name them. */
+type LostCharges = {
+  readonly units: number;
+  readonly accounts: ReadonlyMap<string, number> | undefined;
+  readonly sinceMs: number;
+  readonly atMs: number;
+};
 type Run = { lastMs: number; isStopped: boolean };
 /** `windows`: those that the account got; undefined if the line does not tell. */
 type AccountChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
@@ -31,7 +38,7 @@ type AccountChange = { readonly atMs: number; readonly windows: readonly unknown
 export class Incidents {
   readonly #uncertain: { readonly id: string; readonly units: number; readonly atMs: number }[] =
     [];
-  readonly #lost: { readonly units: number; readonly atMs: number }[] = [];
+  readonly #lost: LostCharges[] = [];
   readonly #changed = new Map<string, AccountChange[]>();
   readonly #away = new Map<string, { readonly sinceMs: number; readonly run: Run | undefined }>();
   readonly #returnDays = new Set<number>();
@@ -62,7 +69,7 @@ export class Incidents {
       this.#workersLostMs.push(atMs);
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
-    else if (name === "charges_lost") this.#lost.push({ units: unitsOf(line), atMs });
+    else if (name === "charges_lost") this.#addLost(line, atMs);
     else if (name === "store_away")
       this.#away.set(gateway, { sinceMs: atMs, run: this.#running.at(-1) });
     else if (name === "store_back") {
@@ -94,11 +101,17 @@ export class Incidents {
       .reduce((sum, { units }) => sum + units, 0);
   }
 
-  /** Units of any account that a line reports as never charged. */
-  lostIn(period: Period): number {
+  /**
+   * Units that lines report as never charged: those of the account, and of all accounts where a line
+   * names none.
+   */
+  lostOf(name: Named, period: Period): number {
+    const id = accountId(name);
     return this.#lost
-      .filter(({ atMs }) => isIn(atMs, period))
-      .reduce((sum, { units }) => sum + units, 0);
+      .filter(({ sinceMs, atMs }) => {
+        return atMs >= period.fromMs - CLOCK_MS && sinceMs < period.toMs + CLOCK_MS;
+      })
+      .reduce((sum, { units, accounts }) => sum + (accounts?.get(id) ?? (accounts ? 0 : units)), 0);
   }
 
   /** Whether a change of the account in the period may have given it the window. */
@@ -144,15 +157,24 @@ export class Incidents {
     return this.#workersLostMs.find((atMs) => mayHaveServed(atMs, period));
   }
 
-  /** `charges_uncertain` names its accounts as `production:acme 3, staging:other 1`. */
-  #addUncertain({ accounts }: LoggedEvent, atMs: number): void {
-    if (typeof accounts !== "string") return;
-    for (const each of accounts.split(", ")) {
-      const found = /^(\S+) (\d{1,15})$/.exec(each);
-      if (found === null) continue;
-      this.#uncertain.push({ id: found[1] as string, units: Number(found[2]), atMs });
-    }
+  #addUncertain(line: LoggedEvent, atMs: number): void {
+    for (const [id, units] of unitsByAccount(line) ?? []) this.#uncertain.push({ id, units, atMs });
   }
+
+  /** What is lost was admitted since the store went away, which may have been on the day before. */
+  #addLost(line: LoggedEvent, atMs: number): void {
+    const accounts = unitsByAccount(line);
+    const since = [...this.#away.values()].map(({ sinceMs }) => sinceMs);
+    const sinceMs = accounts === undefined ? atMs : Math.min(atMs, ...since);
+    this.#lost.push({ units: unitsOf(line), accounts, sinceMs, atMs });
+  }
+}
+
+/** Lines name their accounts as `production:acme 3, staging:other 1`. */
+function unitsByAccount({ accounts }: LoggedEvent): Map<string, number> | undefined {
+  if (typeof accounts !== "string") return undefined;
+  const found = accounts.split(", ").map((each) => /^(\S+) (\d{1,15})$/.exec(each));
+  return new Map(found.flatMap((each) => (each ? [[each[1] as string, Number(each[2])]] : [])));
 }
 
 function mayHaveServed(endMs: number, { fromMs, toMs }: Period): boolean {

@@ -112,9 +112,9 @@ export const LOG_EVENTS = {
   },
   charges_lost: {
     level: "error",
-    members: ["units"],
+    members: ["units", "accounts"],
     meaning:
-      "The gateway ends while the store is away: these units [are not charged](store.md#lost-charges)",
+      "The gateway ends while the store is away: these units of these accounts [are not charged](store.md#lost-charges); 1,000 accounts in a line at most",
   },
   day_closed: {
     level: "warn",

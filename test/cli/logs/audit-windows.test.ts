@@ -267,6 +267,8 @@ describe("the audit of a window that runs", () => {
     const fewer = "2 units fewer: gateways told lost charges";
     assert.deepEqual(asked(7, lost), explained(fewer));
     assert.deepEqual(asked(6, lost), drift(-3));
+    const named = { ...lost, accounts: "production:acme 1, production:other 1" };
+    assert.deepEqual(asked(7, named), drift(-2), "the other unit is of another account");
     const serving = { msg: "serving" };
     const at = new Date(NOON).toISOString();
     const killed = `1 unit more: a gateway ended without a last line at ${at}`;

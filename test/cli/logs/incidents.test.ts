@@ -49,7 +49,35 @@ describe("incidents in logs", () => {
     for (const units of [3, 4, "5", 0.5, undefined]) {
       incidents.event({ msg: "charges_lost", time: NOON, units });
     }
-    assert.equal(incidents.lostIn(HOUR), 7);
+    assert.equal(incidents.lostOf(ACME, HOUR), 7);
+  });
+
+  it("are lost units of the accounts that a line names, and of all where it names none", () => {
+    const incidents = new Incidents();
+    const accounts = "production:acme 3, production:other 4, production:acme#tokens 50";
+    incidents.event({ msg: "charges_lost", time: NOON, units: 7, accounts });
+    const of = (account: string) => incidents.lostOf({ ...ACME, account }, HOUR);
+    assert.deepEqual(["acme", "other", "third", "acme#tokens"].map(of), [3, 4, 0, 50]);
+    incidents.event({ msg: "charges_lost", time: NOON, units: 2 });
+    assert.deepEqual(["acme", "third"].map(of), [5, 2]);
+  });
+
+  it("are lost units of each period since the store went away, where they are named", () => {
+    const lostIn = (named: boolean, awayMs: number, lostMs: number) => {
+      const incidents = new Incidents();
+      const away = { msg: "event", kind: "store_away", gateway: "a", time: NOON + awayMs };
+      const accounts = named ? { accounts: "production:acme 3" } : {};
+      incidents.event(away);
+      incidents.event({ msg: "charges_lost", time: NOON + lostMs, units: 3, ...accounts });
+      return incidents.lostOf(ACME, HOUR);
+    };
+    assert.equal(lostIn(true, HOUR_MS - 1, 2 * HOUR_MS), 3);
+    assert.equal(lostIn(false, HOUR_MS - 1, 2 * HOUR_MS), 0);
+    assert.deepEqual(
+      [lostIn(true, HOUR_MS + 9_999, 2 * HOUR_MS), lostIn(true, HOUR_MS + 10_000, 2 * HOUR_MS)],
+      [3, 0],
+    );
+    assert.deepEqual([lostIn(true, -HOUR_MS, -10_000), lostIn(true, -HOUR_MS, -10_001)], [3, 0]);
   });
 
   it("take the latest process for the one that runs, in whatever order the logs come", () => {

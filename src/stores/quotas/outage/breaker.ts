@@ -198,13 +198,13 @@ export class CircuitBreaker {
   }
 
   /**
-   * Drops the debts for good; returns the units that are not charged. Those that are not taken back
-   * are reported as uncertain.
+   * Drops the debts for good; returns the units of each account that are not charged. Those that
+   * are not taken back are reported as uncertain.
    */
-  drop(): number {
-    const { lostUnits, takeBacks } = this.#accounts.debts.drop();
+  drop(): readonly UncertainCharge[] {
+    const { lost, takeBacks } = this.#accounts.debts.drop();
     if (takeBacks.length > 0) this.#context.onUncertain(takeBacks);
-    return lostUnits;
+    return lost;
   }
 
   /** Whether there are no debts, and requests can only be admitted by the store. */

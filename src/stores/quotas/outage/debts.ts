@@ -129,14 +129,14 @@ export class Debts {
   }
 
   /**
-   * Counts all debts as lost, because they will not be charged any more. Returns their units, and
-   * those of each account that will not be taken back.
+   * Counts all debts as lost, because they will not be charged any more. Returns the units of each
+   * account, and those that will not be taken back.
    */
-  drop(): { readonly lostUnits: number; readonly takeBacks: readonly UncertainCharge[] } {
+  drop(): Readonly<Record<"lost" | "takeBacks", readonly UncertainCharge[]>> {
     const owed = this.take();
-    const lostUnits = owed.reduce((sum, each) => sum + this.#lose(each), 0);
-    this.#lostUnits += lostUnits;
-    return { lostUnits, takeBacks: takeBackUnits(owed) };
+    const lost = owed.map((each) => ({ name: each.name, units: this.#lose(each) }));
+    this.#lostUnits += lost.reduce((sum, { units }) => sum + units, 0);
+    return { lost, takeBacks: takeBackUnits(owed) };
   }
 
   #put(debt: AccountDebt): void {

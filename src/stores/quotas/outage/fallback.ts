@@ -14,6 +14,7 @@ import type {
 import { bucketOf } from "../redis/account-key.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { FallbackInputs } from "../redis/redis-quota-store.ts";
+import { reportLost } from "../redis/store-warnings.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 import { SettlementQueues, settlementDebt } from "./settlement-queues.ts";
@@ -168,8 +169,10 @@ class StoreFallback implements Fallback {
       return breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
     });
     await Promise.allSettled(settled);
-    const units = this.#breakers.reduce((sum, breaker) => sum + breaker.drop(), 0);
-    if (units > 0) this.#options.report("error", "charges_lost", { units });
+    reportLost(
+      this.#options.report,
+      this.#breakers.flatMap((breaker) => breaker.drop()),
+    );
     await this.#heart.leave();
   }
 

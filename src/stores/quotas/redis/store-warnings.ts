@@ -141,22 +141,42 @@ export function lostCountReporter(
 }
 
 /**
- * Logs charges that are uncertain, named as `production:acme 3, production:acme#tokens 2000`, if they
- * have units at all. Returns their units, without those of meters.
+ * Logs charges that are uncertain, if they have units at all. Returns their units, without those of
+ * meters.
  */
 export function reportUncertain(
   report: Reporter,
   store: string,
   charges: readonly UncertainCharge[],
 ): number {
+  const told = namedUnits(charges);
+  if (told.accounts === "") return 0;
+  report("warn", "charges_uncertain", { store, ...told });
+  return told.units;
+}
+
+/** So many accounts are named in one line of lost charges. */
+const LINE_ACCOUNTS_MAX = 1_000;
+
+/** Logs charges that are lost, by account. */
+export function reportLost(report: Reporter, charges: readonly UncertainCharge[]): void {
+  const lost = charges.filter(({ units }) => units > 0);
+  for (let at = 0; at < lost.length; at += LINE_ACCOUNTS_MAX) {
+    report("error", "charges_lost", namedUnits(lost.slice(at, at + LINE_ACCOUNTS_MAX)));
+  }
+}
+
+/**
+ * The sum of the units, and those of each account and meter that has some, as in
+ * `production:acme 3, production:acme#tokens 2000`. The sum is without those of meters.
+ */
+function namedUnits(charges: readonly UncertainCharge[]) {
   const texts = charges.flatMap(({ name, units, meters = [] }) => [
     ...(units > 0 ? [`${accountId(name)} ${units}`] : []),
     ...meters
       .filter((each) => each.units > 0)
       .map((each) => `${accountId(name)}#${each.name} ${each.units}`),
   ]);
-  if (texts.length === 0) return 0;
   const sum = charges.reduce((before, { units }) => before + units, 0);
-  report("warn", "charges_uncertain", { store, units: sum, accounts: texts.join(", ") });
-  return sum;
+  return { units: sum, accounts: texts.join(", ") };
 }

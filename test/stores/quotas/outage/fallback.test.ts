@@ -68,7 +68,9 @@ describe("what was admitted here", () => {
     await eventually(() => assert.ok(Number(house.store.charges().uncertainUnits) > 0));
     await eventually(async () => {
       const { d = 0 } = await counted(redis);
-      assert.equal(d, 3 + Number(house.store.charges().uncertainUnits), "each is told");
+      // Redis charges nothing in a call that it runs too late, as it does on a busy machine.
+      const most = 3 + Number(house.store.charges().uncertainUnits);
+      assert.ok(d >= 3 && d <= most, `${d} of ${most}: each is told`);
     });
     assert.ok((house.store.charges().uncertainUnits ?? 0) <= 3);
     const [line] = house.told.filter(({ message }) => message === "charges_uncertain");
@@ -185,8 +187,8 @@ describe("a debt", () => {
     assert.equal(house.store.charges().lostUnits, 4);
     const lines = house.told.filter(({ message }) => message === "charges_lost");
     assert.deepEqual(
-      lines.map(({ details }) => details?.units),
-      [4],
+      lines.map(({ details }) => details),
+      [{ units: 4, accounts: "production:a 4" }],
     );
     await proxy.listen();
   });
