@@ -4,6 +4,7 @@ import { describe, it } from "vitest";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import {
   lostCountReporter,
+  reportLost,
   reportUncertain,
 } from "../../../../src/stores/quotas/redis/store-warnings.ts";
 import { eventually } from "../../../support/poll.ts";
@@ -19,7 +20,7 @@ function openReporter() {
   const report = (level: string, message: string, details?: Record<string, unknown>) => {
     told.push({ level, message, details });
   };
-  return { answers, told, tell: lostCountReporter("redis://host", report, answers) };
+  return { answers, told, report, tell: lostCountReporter("redis://host", report, answers) };
 }
 
 describe("a count that is lower than it was", () => {
@@ -65,5 +66,26 @@ describe("uncertain charges", () => {
     const accounts = "production:ada 3, production:bob#tokens 2000";
     const details = { store: "redis://host", units: 3, accounts };
     assert.deepEqual(told, [{ level: "warn", message: "charges_uncertain", details }]);
+  });
+});
+
+describe("charges that are lost", () => {
+  it("are told by account, of a thousand accounts in a line, and not of accounts that lost none", () => {
+    const { told, report } = openReporter();
+    reportLost(report, [{ name: account("none"), units: 0 }]);
+    assert.equal(told.length, 0);
+    const names = Array.from({ length: 1_001 }, (_, i) => account(`a${i}`));
+    reportLost(report, [
+      { name: account("none"), units: 0 },
+      ...names.map((name) => ({ name, units: 2 })),
+    ]);
+    const lines = told.map(({ level, message, details }) => {
+      const accounts = String(details?.accounts).split(", ");
+      return [level, message, details?.units, accounts.length, accounts.at(-1)];
+    });
+    assert.deepEqual(lines, [
+      ["error", "charges_lost", 2_000, 1_000, "production:a999 2"],
+      ["error", "charges_lost", 2, 1, "production:a1000 2"],
+    ]);
   });
 });
