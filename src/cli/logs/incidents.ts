@@ -161,7 +161,7 @@ export class Incidents {
     for (const [id, units] of unitsByAccount(line) ?? []) this.#uncertain.push({ id, units, atMs });
   }
 
-  /** What is lost was admitted since the store went away, which may have been on the day before. */
+  /** Lost charges were admitted since the store went away, which may have been on the day before. */
   #addLost(line: LoggedEvent, atMs: number): void {
     const accounts = unitsByAccount(line);
     const since = [...this.#away.values()].map(({ sinceMs }) => sinceMs);
