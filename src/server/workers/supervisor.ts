@@ -8,6 +8,7 @@ import { mostRefused } from "../../telemetry/history/refused-accounts.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
+import { adminEventLogger } from "../events/quota-events.ts";
 import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
 import { STOP_AT_ONCE_MS } from "../process/process-context.ts";
@@ -48,7 +49,8 @@ export async function startWorkers(
     closers.push(() => keys.close());
     // This process makes no decisions. It reads accounts and lifts bans, and the other gateways do
     // not count it as a gateway (docs/reference/store.md#shares).
-    const quotas = await openQuotaStore(config, { now, report });
+    const onAdminEvent = adminEventLogger(options.log, config);
+    const quotas = await openQuotaStore(config, { now, report, onAdminEvent });
     closers.push(() => quotas.close());
     const counting = createMetricsRecorder();
     const recent = new RecentEvents();
