@@ -256,6 +256,18 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(judged({ lines, windows: [{ used: 0 }], events: [away, back] }), drift(-9));
   });
 
+  it("is explained by a gateway that went away days ago as long as it runs", () => {
+    const time = NOON - 2 * DAY_MS;
+    const events = [
+      { msg: "serving", time },
+      { msg: "event", kind: "store_away", gateway: "a", time },
+    ];
+    const asked = (alive: number) =>
+      judged({ lines: [["daily", 9]], windows: [{ used: 0 }], events, alive });
+    assert.deepEqual(asked(1), explained("9 units fewer: a gateway is away from the store"));
+    assert.deepEqual(asked(0), drift(-9), "it was killed, and owes nothing of this day");
+  });
+
   it("is explained by lines of uncertain and lost charges, and by a killed gateway, which it names", () => {
     const lines = [["daily", 9] as const];
     const uncertain = { msg: "charges_uncertain", accounts: "production:acme 2" };

@@ -45,6 +45,8 @@ describe("the verdict on one period", () => {
       [3, 4].map((n) => verdict(n, { reset: 7 })),
       ["explained 0", "drift 1"],
     );
+    const sum = { ...newSum(), charged: 10, reset: 1 };
+    assert.equal(judge({ ...NOTHING_ELSE, counted: 9, sum }).why, "1 unit was reset");
   });
 
   it("is explained by units told as uncertain where the store has more, and no more of them", () => {

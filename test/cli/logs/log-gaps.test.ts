@@ -38,13 +38,13 @@ describe("what a log tells of its requests", () => {
     return { time: DAY_START + ms, config } as unknown as LoggedRequest;
   };
 
-  it("is how often a change was made, and which configurations they have", () => {
+  it("is how often a change was made, and which configurations they have, in their order", () => {
     const gaps = new LogGaps();
     for (let i = 0; i < 2; i++) gaps.event({ msg: "account_reset" });
-    gaps.request(requestAt(0, "one"));
+    gaps.request(requestAt(0, "b"));
     assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)"]);
-    gaps.request(requestAt(0, "two"));
-    const changed = "the configuration changed: 2 are in the log, one, two";
+    for (const config of ["a", "b"]) gaps.request(requestAt(0, config));
+    const changed = "the configuration changed: 2 are in the log, b, a";
     assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)", changed]);
   });
 

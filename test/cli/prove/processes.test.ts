@@ -178,6 +178,18 @@ it("the Redis of a proof is reached on loopback alone, and saves nothing", async
   assert.deepEqual(values, ["127.0.0.1", "", "no", folder.path]);
 });
 
+it("a second proof on the machine has a Redis of its own", async () => {
+  await using folder = await openFolder();
+  const first = await startRedis(folder.path);
+  try {
+    const second = await startRedis(folder.path);
+    await second?.stop();
+    assert.notEqual(second?.url, first?.url);
+  } finally {
+    await first?.stop();
+  }
+});
+
 it("the Redis of a proof is none where none is installed, and one that does not start is told", async () => {
   await using folder = await openFolder();
   vi.stubEnv("PATH", folder.path);
