@@ -279,11 +279,11 @@ describe("the page of an account", () => {
     await page.getByText(/^1 earlier ban is not remembered/).waitFor();
   });
 
-  it("says of a ban whose cause nobody knows any more when it ends, and not when it began", async () => {
+  it("says of a ban whose cause nobody knows any more when it ends, not when it began, and no reason of one by hand that has none", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
     const { page } = await openTab(browser, `${house.adminUrl}/`);
-    const unknown = { at: null, imposed: null, reason: null, strikes: [] };
+    const unknown = { at: null, imposed: null as boolean | null, reason: null, strikes: [] };
     await page.route("**/api/bans/*", async (route) => {
       const response = await route.fetch();
       const ban = { ...unknown, until: Date.now() / 1_000 + 600, offences: 1 };
@@ -294,6 +294,9 @@ describe("the page of an account", () => {
     const [row] = await cells(page, "Recent bans");
     assert.equal(row?.[0], "not remembered");
     assert.match(row?.[1] ?? "", /^in \d+ min/);
+    unknown.imposed = true;
+    await page.reload();
+    await page.getByText("Banned by hand", { exact: true }).waitFor();
   });
 
   it("asks for it as long as it is open, and no longer", async () => {

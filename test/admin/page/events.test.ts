@@ -123,7 +123,7 @@ describe("a page that is opened just after an event, while another page watches"
   });
 });
 
-describe("the colour of an event", () => {
+describe("each kind of event", () => {
   /** By the kind as the page says it. */
   const expected = Object.entries(EVENTS).map(([kind, { level }]) => {
     const isBad = level === "error" || kind === "ban" || kind === "key_elsewhere";
@@ -132,7 +132,7 @@ describe("the colour of an event", () => {
     return [kind.replaceAll("_", " "), `badge ${colour}`] as const;
   });
 
-  it("is bad for each that is logged as an error, a ban, and a key used elsewhere, and good for what is well again", async () => {
+  it("is offered in words; is bad if it is logged as an error, a ban, or a key used elsewhere, and good for what is well again", async () => {
     await using house = await startTestGateway();
     const { hello, figures } = await firstMessages(house);
     const happened = Object.keys(EVENTS).map((kind, at) => ({
@@ -153,5 +153,8 @@ describe("the colour of an event", () => {
       return all.map((one) => [one.textContent, one.className] as const);
     });
     assert.deepEqual(Object.fromEntries(shown), Object.fromEntries(expected));
+    const offered = await page.getByLabel("Kind").locator("option").allTextContents();
+    const words = expected.map(([kind]) => `${kind} (1)`);
+    assert.deepEqual(offered.toSorted(), [`all (${expected.length})`, ...words].toSorted());
   });
 });
