@@ -49,6 +49,8 @@ export async function startWorkers(
     closers.push(() => keys.close());
     // This process makes no decisions. It reads accounts and lifts bans, and the other gateways do
     // not count it as a gateway (docs/reference/store.md#shares).
+    // Without `onAdminEvent` the store would leave resets and bans to the workers, as a command does,
+    // although the admin API logs them.
     const onAdminEvent = adminEventLogger(options.log, config);
     const quotas = await openQuotaStore(config, { now, report, onAdminEvent });
     closers.push(() => quotas.close());
