@@ -93,16 +93,21 @@ export function noteIssues(
 ): void {
   const seen = new Set<string>();
   const all = issues.flatMap(meant);
-  const misspelt = new Set(
-    all.flatMap(({ code, path }) =>
-      code === "unrecognized_keys" ? [pathKey(path as ConfigPath)] : [],
-    ),
-  );
+  const pathsWith = (wanted: string) => {
+    return new Set(
+      all.flatMap(({ code, path }) => (code === wanted ? [pathKey(path as ConfigPath)] : [])),
+    );
+  };
+  const misspelt = pathsWith("unrecognized_keys");
+  const mistyped = pathsWith("invalid_type");
   for (const issue of all) {
     const path = [...start, ...(issue.path as ConfigPath)];
     if (findings.tree.isBroken(path)) continue;
     // A key that the map seems to lack may be present but misspelt.
     if (issue.code === "custom" && misspelt.has(pathKey(issue.path as ConfigPath))) continue;
+    // zod compares the length of a text in place of a list, too.
+    const isLength = issue.code === "too_big" || issue.code === "too_small";
+    if (isLength && mistyped.has(pathKey(issue.path as ConfigPath))) continue;
     const once = `${pathKey(path)} ${issue.code === "unrecognized_keys" ? issue.keys : issue.message}`;
     if (seen.has(once)) continue;
     seen.add(once);
