@@ -89,7 +89,7 @@ function makeFolder(path: string): void {
   try {
     mkdirSync(path);
   } catch (error) {
-    // The pets of another environment may have made it meanwhile.
+    // The pets of another environment may have created the folder in between.
     if (!existsSync(path)) throw error;
   }
 }

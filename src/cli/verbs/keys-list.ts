@@ -93,7 +93,7 @@ export const keysShow: Verb = {
 export const keysFind: Verb = {
   name: "keys find",
   usage: "- [--admin URL] [--config FILE] [--json]",
-  summary: "show the key that stands in stdin, whatever became of it",
+  summary: "show the key that is read from stdin, also if it is expired or revoked",
   example: "keys find - < key.txt",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["-"],

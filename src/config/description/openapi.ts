@@ -35,7 +35,7 @@ type DescriptionContext = {
   readonly paths?: PathMatching;
   /** For references into other files of the folder. */
   readonly readFile: ReadDescriptionFile;
-  /** Absent: each file is parsed anew. */
+  /** If absent, each file is parsed each time. */
   readonly parseFile?: typeof parseDescription;
 };
 

@@ -136,7 +136,11 @@ function sectionsOf(title: string, schema: JsonSchema): string[] {
     return sectionsOf(`${title}.NAME`, { ...named, description: schema.description });
   }
   const isSwitch = Array.isArray(schema.anyOf) && schema.anyOf.some(isOff);
-  const words = describe(schema) + (isSwitch ? " `off` switches it off." : "");
+  const words = [
+    describe(schema),
+    ...(isSwitch ? ["`off` switches it off."] : []),
+    ...(hasOwnDefault(schema.default) ? [`The default is ${codeOf(schema.default)}.`] : []),
+  ].join(" ");
   const inner = rowsOf(map).filter(({ key }) => key !== "limits");
   return [
     section(title, words, rowsOf(map)),
@@ -150,6 +154,11 @@ function sectionsOf(title: string, schema: JsonSchema): string[] {
 function listMark(schema: JsonSchema): string {
   const options = Array.isArray(schema.anyOf) ? (schema.anyOf as JsonSchema[]) : [];
   return [schema, ...options].some(({ type }) => type === "array") ? "[]" : "";
+}
+
+/** Whether a default is more than an empty map, whose keys have defaults, or an empty list. */
+function hasOwnDefault(value: unknown): boolean {
+  return value !== undefined && !["{}", "[]"].includes(JSON.stringify(value));
 }
 
 function isOff(schema: JsonSchema): boolean {
@@ -193,7 +202,10 @@ function takes(schema: JsonSchema): string {
 
 function defaultOf({ schema, isRequired }: Row): string {
   if (schema.default === undefined) return isRequired ? "required" : "none";
-  const { default: value } = schema;
+  return codeOf(schema.default);
+}
+
+function codeOf(value: unknown): string {
   return `\`${typeof value === "string" && value !== "" ? value : JSON.stringify(value)}\``;
 }
 

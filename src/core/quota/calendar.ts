@@ -55,7 +55,7 @@ function anchorAt(calendar: Calendar, atMs: number): Anchor {
   return calendar.findLast(({ fromMs }) => fromMs <= atMs) ?? FIRST;
 }
 
-/** The anchor day in the month of the instant, or so many months after it. */
+/** The anchor day of the month that is `months` after that of the instant. */
 function anchorDay(day: number, atMs: number, months: number): number {
   const date = new Date(atMs);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth() + months];

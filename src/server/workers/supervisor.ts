@@ -165,7 +165,7 @@ class Supervisor implements DataPlane {
     await this.#cache.close();
   }
 
-  /** A worker that is stuck would outlive this process, which nobody could tell it. */
+  /** Kills the workers soon, because a worker that is stuck would outlive this process. */
   closeNow(): void {
     this.#team.stopAtOnce(STOP_AT_ONCE_MS - LAST_STEPS_MS);
   }

@@ -30,7 +30,10 @@ const BACKOFF_MS = 1_000;
 export const LAST_MESSAGES_MS = 2_500;
 const BACKOFF_MS_MAX = 30_000;
 
-/** The configuration may be what ends so many workers, one after the other: no further one gets it. */
+/**
+ * If this many workers end one after the other while they take a configuration, no further worker
+ * gets it, because the configuration may be the cause.
+ */
 const JUDGES_ENDED_MAX = 2;
 
 /** How a worker answered to a new configuration; `reasons` are for people. */
@@ -39,7 +42,7 @@ type Verdict = {
   readonly reasons: readonly string[];
 };
 
-/** The time until a lost worker is replaced, if so many were lost within a minute. */
+/** The time until a lost worker is replaced. `ends` is how many were lost within a minute. */
 export function restartDelayMs(ends: number): number {
   const over = ends - ENDS_MAX;
   return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);

@@ -7,8 +7,8 @@ type Bounds = { readonly silenceMs: number; readonly replyMs: number };
 /**
  * Ends a connection on which nothing is read for `silenceMs`, or up to 100 ms longer, while commands
  * wait for replies, and one whose first waiting command stays the first for `replyMs`, whatever is
- * read: a reply of a wrong length takes those behind it for its own. It counts looks, with the sockets read between two of them, so a process that
- * stood still finds the replies that came meanwhile. A timer for each command would cost more than
+ * read: a reply of a wrong length takes those behind it for its own. It counts looks, with the sockets
+ * read between two of them, so a process that stood still finds the replies that came in that time. A timer for each command would cost more than
  * all of this (docs/decisions/hot-path.md).
  */
 export class SilenceWatch {

@@ -151,7 +151,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     if (refusal !== undefined) return Promise.reject(refusal);
     return sendProven(redis, name, args, read).catch((error) => {
       const failure = toCommandFailure(error, reason.why);
-      // The client connects anew then.
+      // The client then opens a new connection.
       if (failure.code === "READONLY") reason.tell(failure);
       return Promise.reject(failure);
     });

@@ -11,7 +11,7 @@ const GREETING: ReadonlySet<string> = new Set(["auth", "select"]);
 const GREETING_MS_MAX = 2_000;
 /**
  * A server that takes no further client may reset a connection before its refusal is read, but not
- * so many in a row.
+ * this many in a row.
  */
 const UNREFUSED_MAX = 5;
 /** Longer than any command may take: the longest reads all keys, in ten seconds at most. */

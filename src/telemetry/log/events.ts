@@ -57,7 +57,7 @@ export const EVENTS = {
     level: "info",
     members: ["import", "keys", "accounts", "ended"],
     meaning:
-      "An import brought so many new `keys` and `accounts`, and `ended` so many known keys sooner; none of them has an event of its own",
+      "An import. `keys` and `accounts` are the numbers of new ones, and `ended` is that of known keys that end sooner now; none of them has an event of its own",
   },
   account_changed: {
     level: "info",

@@ -66,7 +66,7 @@ export const LOG_EVENTS = {
     level: "warn",
     members: ["listen", "refused", "closedIdle", "address"],
     meaning:
-      "There were as many connections as there may be: so many were refused, by reason, and so many idle ones closed for new ones, since this was told last; once a minute at most. `address` is the last one that had too many",
+      "There were as many connections as there may be. `refused` has the new ones that were refused, by reason, and `closedIdle` is the number of idle ones that were closed for new ones, since the last such line; once a minute at most. `address` is the last one that had too many",
   },
   memory_short: {
     level: "error",

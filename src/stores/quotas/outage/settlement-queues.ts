@@ -8,7 +8,7 @@ type Queue = { waiting: AccountDebt[]; sending: Promise<void> | undefined };
 
 /**
  * Settlements of meters that wait for a call to the store. Each queue has one call in flight, and the
- * next one carries all that gathered meanwhile. No request waits for them.
+ * next call carries all settlements that arrived during it. No request waits for them.
  */
 export class SettlementQueues {
   readonly #send: (batch: readonly AccountDebt[], queue: number) => Promise<void>;

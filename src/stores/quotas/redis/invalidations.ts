@@ -175,7 +175,8 @@ class InvalidationSubscriber {
         this.#missed = version;
         this.#forget(undefined);
       }
-      // A smaller number comes from a store that was emptied, unless messages were heard meanwhile.
+      // A smaller number comes from a store that was emptied, unless messages arrived
+      // during the call.
       // Cached decisions stay until they expire.
       if (seen === before || version > (seen as number)) this.#seen = version;
     } catch (error) {
