@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdir, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, it, onTestFinished, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
+import { encodeKeyFile } from "../../src/stores/keys/file/file-format.ts";
 import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
+import { recordsFrom } from "../support/records.ts";
 
 /** As a program in JavaScript calls it, without types. */
 const startWith = (options?: unknown) => start(options as EmbedOptions);
@@ -83,6 +87,23 @@ describe("an embedded gateway", () => {
         new RegExp(`^Error: workers is ${workers}: an embedded gateway runs in`),
       );
     }
+  });
+
+  it("warns of accounts whose plan is gone only where a key of theirs still works", async () => {
+    await using folder = await openFolder();
+    const configFile = await writeConfig(folder);
+    const records = recordsFrom([
+      { id: "over", plan: "gone", expiresMs: Date.now() - 1 },
+      { id: "works", plan: "gone", expiresMs: Date.now() + 3_600_000 },
+    ]);
+    await mkdir(join(folder.path, "data"));
+    await writeFile(join(folder.path, "data/keys.json"), [...encodeKeyFile(records)].join(""));
+    const lines: Record<string, unknown>[] = [];
+    const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+    await gateway.stop();
+    const whys = lines.filter(({ msg }) => msg === "config_warning").map(({ why }) => String(why));
+    assert.equal(whys.length, 1);
+    assert.match(whys[0] ?? "", /there is no plan gone, and the account works has it;/);
   });
 
   it("leaves no port open and no timer that repeats where the last port cannot be had", async () => {

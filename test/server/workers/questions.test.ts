@@ -9,6 +9,7 @@ import { expectDuration } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew } from "./kit.ts";
+import { openPoolOn } from "./pool.ts";
 
 /** Together more than the admin listener has connections, which is when listeners are a leak. */
 const [QUESTIONS, ROUNDS] = [25, 11];
@@ -53,6 +54,15 @@ it("a key that is new in the file is accepted by every process once they were to
     const asked = Array.from({ length: 10 }, () => get(`${crew.url}/v1/animals`, key));
     for (const { status } of each(await Promise.all(asked))) assert.equal(status, 200);
   }
+});
+
+it("questions for the counts and to read the keys end when each process has answered, not when they are given up", async () => {
+  await using house = await openPoolOn(redis, { count: 2 });
+  const { pool } = house;
+  const ended: string[] = [];
+  void pool.ask(600_000).then(() => ended.push("counts"));
+  void pool.refreshKeys(600_000).then(() => ended.push("keys"));
+  await eventually(() => assert.deepEqual(ended.sort(), ["counts", "keys"]));
 });
 
 it("charges under way are told of all processes", async () => {
