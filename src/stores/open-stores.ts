@@ -34,6 +34,8 @@ export type QuotaOptions = OpenOptions & {
   readonly serves?: boolean;
   /** Called when a command at one of the gateways that share the store makes a reset or a ban. */
   readonly onAdminEvent?: (event: AdminEvent) => void;
+  /** Whether its opener logs the resets and bans that it makes itself. `onAdminEvent` implies it. */
+  readonly logsOwnChanges?: boolean;
   /**
    * Called when counts rose because of requests that were decided while the store was unreachable.
    */

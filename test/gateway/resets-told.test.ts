@@ -90,6 +90,23 @@ describe("a reset that a command makes in Redis", () => {
     assert.deepEqual([resetsIn(next.said).length, resetsIn(later.said).length], [1, 0]);
   });
 
+  it("names the window of an operation that got its limit by a reload", async () => {
+    const api = (limits: string) => `openapi: 3.1.0
+info: { title: t, version: "1" }
+paths: { /pets: { get: { operationId: list, ${limits} responses: {} } } }
+`;
+    const given = { ...OPTIONS, api: "./own.yaml", files: { "own.yaml": api("") } };
+    await using house = await startTestGateway(given);
+    await writeFile(join(house.directory, "own.yaml"), api("x-limits: { month: 9 },"));
+    assert.equal((await house.started.reload()).ok, true);
+    await spend(house.url, 1);
+    await reset(house.file);
+    await eventually(() => assert.equal(resetsIn(house.said).length, 1));
+    const windows = resetsIn(house.said)[0]?.windows as { window: string }[];
+    assert.deepEqual(windows.map(({ window }) => window).sort(), ["list.month", "month"]);
+    assert.equal(await auditOf([house]), 0);
+  });
+
   it("is told nowhere where no window runs, by a command and by the admin API", async () => {
     await using house = await startTestGateway(OPTIONS);
     await reset(house.file);

@@ -201,7 +201,7 @@ it("a reset by a command is told with the windows as people name them", () => {
     { counter: "@7.day", units: 1 },
   ];
   const name = { environment: "production", account: "acme" };
-  adminEventLogger(log, config)({ name, atMs: 5, windows } as never);
+  adminEventLogger(log, () => config)({ name, atMs: 5, windows } as never);
   const [told] = events;
   assert.deepEqual([told?.msg, told?.account, told?.resetAt], ["account_reset", "acme", 5]);
   const named = told?.windows as readonly { window: string; units: number }[] | undefined;

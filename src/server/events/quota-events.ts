@@ -134,7 +134,7 @@ const NOTHING_DECIDED = {
  * Logs a reset or a ban that a command made in the store, as the admin API logs its own. Windows of
  * operations that are not in `config` keep the name of their counter.
  */
-export function adminEventLogger(log: Log, config: Pick<Config, "environments">) {
+export function adminEventLogger(log: Log, config: () => Pick<Config, "environments">) {
   return (event: AdminEvent): void => {
     if (!("windows" in event)) {
       logBanByHand(log, event);
@@ -142,7 +142,7 @@ export function adminEventLogger(log: Log, config: Pick<Config, "environments">)
     }
     const { account, environment } = event.name;
     const windows = event.windows.map(({ counter, units }) => {
-      return { window: counterLabel(config, environment, counter), units };
+      return { window: counterLabel(config(), environment, counter), units };
     });
     log.info("account_reset", { account, env: environment, resetAt: event.atMs, windows });
   };

@@ -60,8 +60,8 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   try {
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
-    const onAdminEvent = adminEventLogger(options.log, config);
     let inForce = () => config;
+    const onAdminEvent = adminEventLogger(options.log, () => inForce());
     const onLateUsage = lateQuotaLogger(options.log, () => inForce());
     const counting = createMetricsRecorder();
     const onLateBan = (ban: LateBan) => {

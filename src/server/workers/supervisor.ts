@@ -8,7 +8,6 @@ import { mostRefused } from "../../telemetry/history/refused-accounts.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
-import { adminEventLogger } from "../events/quota-events.ts";
 import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
 import { STOP_AT_ONCE_MS } from "../process/process-context.ts";
@@ -48,11 +47,9 @@ export async function startWorkers(
     const keys = await openKeyStore(config, { now, report, watch: true });
     closers.push(() => keys.close());
     // This process makes no decisions. It reads accounts and lifts bans, and the other gateways do
-    // not count it as a gateway (docs/reference/store.md#shares).
-    // Without `onAdminEvent` the store would leave resets and bans to the workers, as a command does,
-    // although the admin API logs them.
-    const onAdminEvent = adminEventLogger(options.log, config);
-    const quotas = await openQuotaStore(config, { now, report, onAdminEvent });
+    // not count it as a gateway (docs/reference/store.md#shares). The changes of commands are told by
+    // the workers, but those of its admin listener by itself.
+    const quotas = await openQuotaStore(config, { now, report, logsOwnChanges: true });
     closers.push(() => quotas.close());
     const counting = createMetricsRecorder();
     const recent = new RecentEvents();

@@ -18,11 +18,10 @@ export type AccountChangesOptions = {
   readonly shared: QuotaClient;
   readonly prefix: string;
   readonly answers: DecisionCache;
-  /**
-   * Called with the changes that commands made. Without it the store belongs to a command, which
-   * leaves its own changes to the gateways.
-   */
+  /** Called with the changes that commands made. */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /** See RedisQuotaStoreOptions. */
+  readonly logsOwnChanges?: boolean | undefined;
   /** See InvalidationsOptions. */
   readonly probed: (failure: StoreFailure | undefined) => void;
   readonly tellDenied: TellDenied;
@@ -55,8 +54,9 @@ export class AccountChanges {
    */
   async tellEverywhere(event: AdminEvent): Promise<void> {
     const { name } = event;
-    this.#options.answers.invalidate(name);
-    if (this.#options.onAdminEvent !== undefined) {
+    const { answers, onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
+    answers.invalidate(name);
+    if (logsOwnChanges) {
       await this.#events.publish(accountId(name));
     } else {
       await this.#pending.keep(event);

@@ -101,10 +101,14 @@ export type RedisQuotaStoreOptions = {
   readonly timeoutMs?: number | undefined;
   /**
    * Called with the resets and bans that commands made in the store. Each is passed to one gateway
-   * only. Without this callback the store belongs to a command, which leaves its own changes to the
-   * gateways.
+   * only.
    */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /**
+   * Whether its opener logs the changes that it makes itself, as `onAdminEvent` implies. A command
+   * leaves its own changes to the gateways.
+   */
+  readonly logsOwnChanges?: boolean | undefined;
   /** For `rediss://`: additions to the certificates that Node trusts by default. */
   readonly tls?: ConnectionOptions;
 };
@@ -179,6 +183,7 @@ class RedisQuotaStore implements QuotaStore {
       prefix,
       answers,
       onAdminEvent: options.onAdminEvent,
+      logsOwnChanges: options.logsOwnChanges,
       probed: (why) => {
         if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
       },

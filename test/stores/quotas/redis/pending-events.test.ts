@@ -72,6 +72,21 @@ describe("a reset that a command made", () => {
     assert.equal(await redis.exists(RESETS), 0);
   });
 
+  it("leaves no record where its process logs what it changes, which takes none of others", async () => {
+    const { store: own } = await open(server.address, { logsOwnChanges: true });
+    opened.push(own);
+    await spend(own, account("a"), perDay(9));
+    await own.reset(account("a"));
+    assert.equal(await redis.exists(RESETS), 0);
+    const command = await openHere();
+    await spend(command, account("b"), perDay(9));
+    await command.reset(account("b"));
+    const told: string[] = [];
+    await openHere(({ name }) => told.push(name.account));
+    await eventually(() => told.length > 0);
+    assert.deepEqual(told, ["b"]);
+  });
+
   it("of nothing leaves nothing to tell", async () => {
     const command = await openHere();
     assert.deepEqual(await command.reset(account("a")), []);
