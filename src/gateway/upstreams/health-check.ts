@@ -89,12 +89,12 @@ function ask({ upstream, options, path }: Check, end: EndProbe): () => void {
           onResponseData() {},
           onResponseEnd() {},
           onResponseError(_controller, error) {
-            end(codeOf(error));
+            end(reasonOf(error));
           },
         },
       );
     },
-    (error: Error) => end(codeOf(error)),
+    (error: Error) => end(reasonOf(error)),
   );
   return () => {
     stopped = true;
@@ -102,8 +102,9 @@ function ask({ upstream, options, path }: Check, end: EndProbe): () => void {
   };
 }
 
-function codeOf(error: NodeJS.ErrnoException): string {
-  return error.code ?? error.message;
+/** The code of an error of the system or of TLS. Those of undici tell less than its words. */
+function reasonOf({ code = "UND_ERR", message }: NodeJS.ErrnoException): string {
+  return code.startsWith("UND_ERR") ? message : code;
 }
 
 /** Connects as requests do: over TLS with the same trust and the same server name. */

@@ -158,7 +158,8 @@ export class UpstreamPool {
 
   /** A request to the upstream failed, and the upstream is to blame. */
   failed(upstream: Upstream, { code, why = code }: Refusal): void {
-    upstream.why = why;
+    // The reason alone, such as `line`, does not say that the response was malformed.
+    upstream.why = code === "upstream_invalid" && why !== code ? `${code}: ${why}` : why;
     upstream.failuresInRow += 1;
     if (upstream.trial === "asked" || isFailing(upstream)) this.#distrust(upstream);
   }

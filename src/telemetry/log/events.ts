@@ -69,7 +69,7 @@ export const EVENTS = {
     level: "error",
     members: ["env", "backend", "upstream", "why"],
     meaning:
-      "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, or that of its health check",
+      "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, that of a malformed response after its code, or that of its health check",
   },
   upstream_up: {
     level: "info",

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "vitest";
 import { each } from "../../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
@@ -37,8 +38,10 @@ describe("a backend that is down", () => {
     reason.is();
     fail(pool.upstreams, A, 4);
     reason.is();
-    pool.upstreams.failed(upstream, { code: "upstream_invalid", why: "ECONNRESET" });
+    pool.upstreams.failed(upstream, { code: "upstream_unreachable", why: "ECONNRESET" });
     reason.is("ECONNRESET");
+    pool.upstreams.failed(upstream, { code: "upstream_invalid", why: "line" });
+    reason.is("upstream_invalid: line");
   });
 
   it("says that no connection came in time", async () => {
@@ -117,6 +120,20 @@ describe("healthCheck", () => {
         true,
       ],
     );
+  });
+
+  it("says in words that a backend closes the connection or that what it answers is no HTTP", async () => {
+    await using closing = await startTestUpstream((_seen, response) => void response.destroy());
+    const garbled = createServer((socket) => socket.end("SSH-2.0-x\r\n").on("error", () => {}));
+    await new Promise<void>((resolve) => garbled.listen(0, "127.0.0.1", resolve));
+    const origin = `http://127.0.0.1:${(garbled.address() as AddressInfo).port}`;
+    await using pool = poolOf([closing.origin, origin], check);
+    await probeOnce(pool);
+    await probeOnce(pool);
+    const [closed, other] = pool.upstreams.health();
+    assert.equal(closed?.why, "health check: other side closed");
+    assert.match(String(other?.why), /^health check: Response does not match the HTTP\/1.1 protocol/);
+    garbled.close();
   });
 
   it("never takes out the last one in service, and lets it go when another is back", async () => {
