@@ -132,7 +132,10 @@ describe("healthCheck", () => {
     await probeOnce(pool);
     const [closed, other] = pool.upstreams.health();
     assert.equal(closed?.why, "health check: other side closed");
-    assert.match(String(other?.why), /^health check: Response does not match the HTTP\/1.1 protocol/);
+    assert.match(
+      String(other?.why),
+      /^health check: Response does not match the HTTP\/1.1 protocol/,
+    );
     garbled.close();
   });
 
