@@ -19,6 +19,8 @@ export type Model = {
   held: Held[];
   /** Processes that were killed: more than five a minute are a loop, which has a test of its own. */
   kills: number;
+  /** The processes that were killed since the gateway was told to end. */
+  killedInDrain: number[];
   limits: number;
 };
 /** A request that the backend does not answer yet, and how it can end when it does. */
@@ -147,6 +149,7 @@ async function killed(model: Model, real: GatewayUnderTest, count: number): Prom
   for (const pid of victims) {
     try {
       process.kill(pid, "SIGKILL");
+      if (model.state !== "up") model.killedInDrain.push(pid);
     } catch (failure) {
       // During a drain a process that has nothing left to answer ends by itself.
       if ((failure as NodeJS.ErrnoException).code !== "ESRCH" || model.state === "up")
@@ -171,13 +174,18 @@ async function released(model: Model, real: GatewayUnderTest): Promise<void> {
 async function ended(model: Model, real: GatewayUnderTest, status: number): Promise<void> {
   const { code, signal, stderr } = await real.running.exited;
   assert.deepEqual({ code, signal, stderr }, { code: status, signal: null, stderr: "" });
-  const names = real.running.lines().map(({ msg }) => msg);
+  const lines = real.running.lines();
+  const names = lines.map(({ msg }) => msg);
   assert.equal(names.indexOf("stopped"), names.length - 1, "the last line, and told once");
-  const last = names.slice(names.lastIndexOf("draining"));
-  assert.deepEqual(
-    last.filter((name) => /^(?:reloading|worker_serves|worker_lost)$/.test(String(name))),
-    [],
-  );
+  const last = lines.slice(names.lastIndexOf("draining"));
+  const started = last.filter(({ msg }) => msg === "reloading" || msg === "worker_serves");
+  assert.deepEqual(started, []);
+  for (const { msg, pid, afterMs } of last) {
+    if (msg !== "worker_lost") continue;
+    assert.equal(afterMs, undefined, "no other takes its place");
+    // A process that was killed had ended by itself, if it is not told.
+    assert.ok(model.killedInDrain.includes(Number(pid)), `${pid} was not killed`);
+  }
   model.state = "down";
   await real.gone();
 }
@@ -196,7 +204,13 @@ export const start = command(
       return;
     }
     assert.equal(result, undefined);
-    Object.assign(model, { state: "up", inForce: model.file, isRefused: false, kills: 0 });
+    Object.assign(model, {
+      state: "up",
+      inForce: model.file,
+      isRefused: false,
+      kills: 0,
+      killedInDrain: [],
+    });
   },
 );
 

@@ -77,7 +77,7 @@ async function play(from: "memory" | number, steps: (setup: Setup) => Promise<vo
     ...{ state: "down", file: first, inForce: first, isRefused: false },
     charged: { least: 0, most: 0 },
     isShared: from !== "memory",
-    ...{ held: [], kills: 0, limits: 0 },
+    ...{ held: [], kills: 0, killedInDrain: [], limits: 0 },
   };
   await start.run(model, real);
   await steps({ model, real });
