@@ -211,6 +211,7 @@ describe("the configuration", () => {
     house.reloaded = async () => ({ ok: false, mistakes: [], reasons, partly: true });
     const partly = await house.ask("POST", "/api/reload");
     assert.deepEqual([partly.status, partly.json().code], [500, "reload_incomplete"]);
+    assert.deepEqual(partly.json().reasons, reasons);
     assert.match(
       String(partly.json().message),
       /^The new .* yet: Cannot change store; Cannot change keys$/,

@@ -53,7 +53,11 @@ it("a refusal by a ban is explained by the event of that ban, and without a caus
 
 it("deprecated operations are told page by page, from the memory of the gateway while the store is away", async () => {
   const lifecycle = { deprecated: true, sunsetMs: 5 * 86_400_000 };
-  const operations = ["GET", "POST"].map((method) => ({ method, template: "/v1/a", lifecycle }));
+  const operations = ["GET", "POST", "PUT"].map((method) => ({
+    method,
+    template: "/v1/a",
+    lifecycle,
+  }));
   const environments = [{ name: "production", routes: { operations }, services: [] }];
   const call = { environment: "production", method: "POST", route: "/v1/a" };
   const calls = [{ ...call, account: "a_1", requests: 2, last: 7 }];
@@ -74,5 +78,6 @@ it("deprecated operations are told page by page, from the memory of the gateway 
   assert.deepEqual(found, [
     ["GET", 3, 0],
     ["POST", 3, 1],
+    ["PUT", 3, 0],
   ]);
 });

@@ -27,6 +27,32 @@ it("each node of a Cluster that is away is logged once a request, however many p
   ]);
 });
 
+it("a store that is away answers 503 with the reason, which is logged too, as one does whose parts left tell nothing", async () => {
+  const logged: unknown[] = [];
+  const deps = { log: { error: (...line: unknown[]) => logged.push(line) } } as unknown as ApiDeps;
+  const away = () => Promise.reject(new Error("no rights"));
+  for (const [answer, why] of [
+    [await fromReachableStore(deps, away), "no rights"],
+    [
+      await fromReachableStore(deps, async (onMissing) => {
+        onMissing({ node: "a:1", buckets: [1], why: "a is away" });
+        return jsonResponse(200, []);
+      }),
+      "the parts that can be reached have nothing to tell",
+    ],
+  ] as const) {
+    const { status, body, fields } = answer;
+    const { message } = JSON.parse(String(body));
+    assert.deepEqual([status, message], [503, `The rate limit store is unavailable: ${why}`]);
+    assert.deepEqual(fields.slice(fields.indexOf("Retry-After")), ["Retry-After", "1"]);
+  }
+  const whys = ["no rights", "a is away", "the parts that can be reached have nothing to tell"];
+  assert.deepEqual(
+    logged,
+    whys.map((why) => ["store_no_answer", { why }]),
+  );
+});
+
 it("records that do not say which they are may be asked again in a second", async () => {
   const deps = { keys: { identity: () => Promise.reject(new Error("no answer")) } };
   const { status, body, fields } = await showRecordsIdentity({ deps } as unknown as ApiRequest);
