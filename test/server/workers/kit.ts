@@ -43,6 +43,7 @@ export type Change = {
   readonly onStoreFailure?: "local" | "deny";
   readonly storeTimeout?: string;
   readonly keys?: string;
+  readonly healthCheck?: { readonly path: string; readonly every: string };
   readonly telemetry?: { readonly otlp: string; readonly sample: number };
   readonly level?: "info" | "warn";
 };
@@ -67,7 +68,8 @@ function configText({ url }: TestRedis, upstream: string, change: Change): strin
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
   // A machine of tests stalls for longer than the 50 ms that a store has by default.
   const { onStoreFailure = "local", storeTimeout = "1s", telemetry, level = "info" } = change;
-  const { keys = "redis" } = change;
+  const { keys = "redis", healthCheck } = change;
+  const check = healthCheck === undefined ? "" : `, healthCheck: ${JSON.stringify(healthCheck)}`;
   return `store: ${url}
 storeTimeout: ${storeTimeout}
 onStoreFailure: ${onStoreFailure}
@@ -75,7 +77,7 @@ keys: ${keys}
 stateFile: ./state.json
 workers: ${workers}
 environments:
-  production: { listen: "${listen}", basePath: /v1, keyTag: live, upstreams: ["${upstream}"] }
+  production: { listen: "${listen}", basePath: /v1, keyTag: live, upstreams: ["${upstream}"]${check} }
 plans: { free: { month: ${limit} } }
 limits: { drain: ${drain} }
 admin: { listen: "127.0.0.1:0" }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, it } from "vitest";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
@@ -92,10 +93,12 @@ process.on("SIGUSR2", () => {
   syncBuiltinESMExports();
 });`;
 
-it("records that one process alone cannot read, and a store that it alone lost, are failed checks of the gateway", async () => {
+it("records that one process alone cannot read, a store that it alone lost, and a backend that is down, are failed checks of the gateway", async () => {
   const code = `--import data:text/javascript,${encodeURIComponent(cannotRead(redis.port))}`;
   const env = { NODE_OPTIONS: code };
-  await using crew = await openCrew(redis, { keys: "./keys.json" }, undefined, { env });
+  const change = { keys: "./keys.json", healthCheck: { path: "/healthz", every: "1s" } };
+  const answer = (_: unknown, response: ServerResponse) => void response.writeHead(503).end();
+  await using crew = await openCrew(redis, change, answer, { env });
   assert.deepEqual((await crew.ready()).checks.keys, { ok: true });
   process.kill(crew.pids()[0] as number, "SIGUSR2");
   const why = "no usable key records: the log says why";
@@ -103,6 +106,8 @@ it("records that one process alone cannot read, and a store that it alone lost, 
     const { status, checks } = await crew.ready();
     assert.deepEqual([status, checks.keys], [503, { ok: false, why }]);
     assert.match(String(checks.store?.why), /\(1 of 2 workers\)$/);
+    const down = `down: production ${crew.backend.origin}`;
+    assert.deepEqual(checks.upstreams, { ok: false, why: down });
   }, WITHIN);
 });
 
