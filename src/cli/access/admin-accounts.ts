@@ -59,7 +59,7 @@ export function openAdminAccounts(config: Config): AccountOperations {
       fetchAdmin<BanReport>(config, {
         method: "POST",
         path: "/api/bans",
-        body: { id, for: `${lengthMs}ms`, ...(reason === undefined ? {} : { reason }) },
+        body: { id, for: `${lengthMs}ms`, reason },
         also: [201],
         members: ["account", "until"],
         id,

@@ -99,6 +99,13 @@ it.each(LISTS)("a question about all accounts is one for a whole list: %s", asyn
   assert.ok(!other.ok && other.message.includes("with store: memory the running gateway knows"));
 });
 
+it("the history of an account that is not known names it", async () => {
+  const ask: Ask = (accounts) => accounts.history({ ...NAMED, period: { days: 1 } }, () => {});
+  const { result } = await asked(ask, 404, { code: "unknown_id", message: "No such ID" });
+  const message = 'Cannot find "a/b": no key or account has this ID';
+  assert.deepEqual(result, { ok: false, message });
+});
+
 it("a verb about an address asks for its counts in the environment that was named", async () => {
   const address = "addr:192.0.2.1";
   const holder = { account: address, environment: "staging", plan: "free" };

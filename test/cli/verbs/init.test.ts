@@ -68,7 +68,8 @@ Next:
     assert.match(text, /http:\/\/10\.0\.0\.7:80(?:.*\n)+?keyPrefix: "acme"/);
     const empty = await runVerb(["init", ...plain("empty.yaml")], { answer: "" });
     assert.match(empty.out, /in front of http:\/\/127\.0\.0\.1:3000\n/);
-    const npx = { env: { npm_command: "exec" } };
+    const atTerminal = { answer: "x", onQuestion: () => assert.fail("--yes asks nothing") };
+    const npx = { env: { npm_command: "exec" }, ...atTerminal };
     const ofNpx = await runVerb(["init", "--yes", ...plain("npx.yaml")], npx);
     assert.match(ofNpx.out, /^ {2}npx tollgate start --config/m);
     const checkout = { env: { npm_lifecycle_event: "tollgate" } };

@@ -125,6 +125,23 @@ describe("keys", () => {
     assert.deepEqual(jsonOf<{ scopes: unknown }>(said).scopes, ["c", "d", "e"]);
   });
 
+  it("set with a value that cannot be read is 64 and names it, and changes nothing", async () => {
+    const { id } = await create("--scope", "a");
+    for (const [args, told] of [
+      [["--name", "x", "--expires", "soon"], /^Cannot read --expires .*"soon"/],
+      [["--name", "x", "--cap", "decade=5"], /^Cannot read --cap .*"decade=5"/],
+      [[], /^Nothing to set: give --name, /],
+    ] as const) {
+      const { status, err } = await keys("set", id, ...args);
+      assert.equal(status, 64, err);
+      assert.match(err, told);
+    }
+    const { name, scopes } = jsonOf<{ name: unknown; scopes: unknown }>(
+      await keys("set", id, "--drop-scope", "a", "--json"),
+    );
+    assert.deepEqual([name, scopes], ["", []], "a scope that goes is something to set");
+  });
+
   it("set refuses --from any beside a network with 64, in any order, and changes nothing", async () => {
     const { id } = await create("--from", "10.0.0.0/8");
     for (const from of [
@@ -235,6 +252,12 @@ describe("keys", () => {
     const all = await keys("revoke", "acme");
     const lines = [first, second].map((key) => `Key ${key.id} is revoked\n`);
     assert.deepEqual([all.status, all.out], [0, lines.join("")]);
+    const pair = [await create("--account", "pair"), await create("--account", "pair")];
+    const told = jsonOf<Told[]>(await keys("revoke", "pair", "--json"));
+    assert.deepEqual(
+      told.map(({ id: one }) => one),
+      pair.map(({ id: one }) => one),
+    );
   });
 
   it("revoke - without a key in stdin is 64, and looks for no key of that name", async () => {
