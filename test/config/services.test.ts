@@ -220,6 +220,12 @@ describe("what descriptions and the configuration say together", () => {
         "9:5: Cannot use publicRoutes beside api: th",
       ],
     );
+    const undescribed = `${lines}    backends: [{ path: /v1/b, upstreams: [http://127.0.0.1:9002] }]\n`;
+    assert.deepEqual(
+      await mistakes(undescribed, { "orders.yaml": ORDERS }),
+      [],
+      "a backend has none",
+    );
   });
 
   it("rules are of paths under basePath", async () => {

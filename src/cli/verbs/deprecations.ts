@@ -34,9 +34,7 @@ export const deprecations: Verb = {
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const gateways = await askGateways(config, admins);
     const shared = config.store.kind !== "memory";
-    if (!gateways.ok && (!shared || gateways.named)) {
-      return fail(terminal, EXIT_FAILURE, gateways.message);
-    }
+    if (!gateways.ok && gateways.named) return fail(terminal, EXIT_FAILURE, gateways.message);
     const stored = shared ? await readDeprecatedCalls(config) : gateways;
     if (!stored.ok) return fail(terminal, EXIT_FAILURE, stored.message);
     const found = report(config, stored.value, terminal.now());

@@ -33,7 +33,7 @@ describe("the options of an account", () => {
       "day=-1",
       "=1",
     ]) {
-      const told = `^Cannot read --limit as WINDOW=NUMBER with a window of .*: the value is "${text}"$`;
+      const told = `^Cannot read --limit as WINDOW=NUMBER with a window of .*minute.*: the value is "${text}"$`;
       assert.match(String(parseLimitOptions(call("day=1", text))), new RegExp(told));
     }
   });

@@ -92,6 +92,14 @@ describe("keys", () => {
     const told = jsonOf<Told[]>(three);
     assert.equal(new Set(told.map(({ key }) => key)).size, 3);
     assert.equal(new Set(told.map(({ account }) => account)).size, 3);
+    for (const [count, why] of [
+      ["1001", /must be a whole number from 1 to 1000/],
+      ["1e3", /^Cannot read --count as a whole number: the value is "1e3"/],
+    ] as const) {
+      const said = await keys("create", "--env", "staging", "--plan", "pro", "--count", count);
+      assert.equal(said.status, 64);
+      assert.match(said.err, why);
+    }
     assert.equal(jsonOf<Told[]>(await keys("list", "--json")).length, 4);
   });
 

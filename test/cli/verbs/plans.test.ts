@@ -240,7 +240,10 @@ describe("plans list", () => {
       ],
     });
     const { out } = await runVerb(["plans", "list", "--config", file]);
-    assert.match(out, /^PLAN +LIMITS +OBSERVED +CONCURRENT +ACCOUNTS\nfree +minute=60 day=1000/);
+    assert.match(
+      out,
+      /^PLAN +LIMITS +OBSERVED +CONCURRENT +ACCOUNTS\nfree +minute=60 day=1000 +- +- +0\n/,
+    );
     assert.match(out, /enterprise +agreed per account/);
     assert.ok((await readFile(file, "utf8")).includes("pro:"));
   });
