@@ -111,6 +111,21 @@ export async function whyUnusable(
   }
 }
 
+/** Removes everything that a store has with this prefix. Rejects if it cannot be reached. */
+export async function removeStore(address: RedisAddress, prefix: string): Promise<void> {
+  const [{ connectRedis }, { removeKeys }] = await Promise.all([
+    import("./redis/single-link.ts"),
+    import("./redis/scan-keys.ts"),
+  ]);
+  const link = connectRedis({ address });
+  try {
+    await link.tried;
+    await removeKeys(link, prefix);
+  } finally {
+    await link.close();
+  }
+}
+
 /** Has Sentinel or a Cluster replace a healthy master, and waits until that is done. */
 export async function failOverStore(address: RedisAddress) {
   const { failOver } = await import("./redis/single-link.ts");

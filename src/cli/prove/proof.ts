@@ -6,6 +6,7 @@ import {
   type FailoverOutcome,
   failOverStore,
   type RedisAddress,
+  removeStore,
   whyUnusable,
 } from "../../stores/open-stores.ts";
 import { type ChargeComparison, compareCharges } from "./charge-comparison.ts";
@@ -78,7 +79,7 @@ const FURTHER_MS_MAX = 60_000;
 /**
  * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it
  * stops the store and kills a gateway. It judges all of it from outside. When this resolves or
- * rejects, everything that it started has ended.
+ * rejects, everything that it started has ended, and a Redis that it was given has none of its keys.
  */
 export async function runProof(wanted: ProveOptions): Promise<ProofReport> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-"));
@@ -121,6 +122,7 @@ class Trial {
     if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
     const why = redis && (await whyUnusable(redis, this.#prefix));
     if (why !== undefined) throw new Error(`Cannot use ${redis?.shown}: ${why}`);
+    if (redis !== undefined) this.#stops.push(() => removeStore(redis, this.#prefix));
     if (this.#redis !== undefined) {
       const { port } = new URL(this.#redis.url);
       const proxy = await startStoreProxy(Number(port), fault === "late");

@@ -85,6 +85,7 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     const { told } = await proveHere("--seconds", "3", "--redis", cluster.address.url);
     const why = "the master of bucket 0 has no replica";
     assert.deepEqual([told.failover, told.failoverLost], [{ ok: false, why }, 0]);
+    assert.deepEqual(await cluster.clients[0]?.keys("*"), [], "it has removed its keys");
   });
 
   it("that is stopped early ends with an error, and tells of no promise", async () => {

@@ -1,11 +1,11 @@
 import { errorMessage } from "../../../base/messages.ts";
 import type { Link, RedisNode } from "../../redis/link.ts";
+import { scanKeys } from "../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../redis/store-failure.ts";
 import type { AccountBan, OnMissing } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
 
-const PAGE = 1_000;
-const PAGE_LATE_MS = 2_000;
+const REPLY_LATE_MS = 2_000;
 
 type ListBansOptions = {
   readonly prefix: string;
@@ -41,22 +41,17 @@ async function* bansOn(
   link: Link,
   { prefix, now }: ListBansOptions,
 ): AsyncGenerator<[string, AccountBan]> {
-  const pattern = `${prefix.replace(/[\\*?[\]]/g, "\\$&")}:{*}:*:*`;
   const nowMs = now ? now() : await timeOf(node);
-  let cursor = "0";
-  do {
-    const args = [cursor, "MATCH", pattern, "COUNT", PAGE, "TYPE", "hash"];
-    const [next, keys] = replyList(await send(node, "scan", args)) as [string, string[]];
+  for await (const keys of scanKeys(node, prefix, { pattern: ":{*}:*:*", type: "hash" })) {
     yield* await bansOf(link, prefix, keys, nowMs);
-    cursor = next;
-  } while (cursor !== "0");
+  }
 }
 
 async function bansOf(link: Link, prefix: string, keys: readonly string[], nowMs: number) {
   const found: [string, AccountBan][] = [];
   await Promise.all(
     keys.map(async (key) => {
-      const text = await withTimeout(link.send(key, "hget", [key, "b"]), PAGE_LATE_MS);
+      const text = await withTimeout(link.send(key, "hget", [key, "b"]), REPLY_LATE_MS);
       const ban = typeof text === "string" ? parseBan(text) : undefined;
       const [, , environment, account] = split(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
@@ -73,10 +68,7 @@ function split(key: string, prefix: string): string[] {
 }
 
 async function timeOf(node: RedisNode): Promise<number> {
-  const [seconds, micros] = replyList(await send(node, "time", [])) as [string, string];
+  const reply = await withTimeout(node.send("time", []), REPLY_LATE_MS);
+  const [seconds, micros] = replyList(reply) as [string, string];
   return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-}
-
-function send(node: RedisNode, name: string, args: readonly (string | number)[]): Promise<unknown> {
-  return withTimeout(node.send(name, args), PAGE_LATE_MS);
 }

@@ -18,7 +18,7 @@ export class SimulatedStore {
   account: AccountState = NEW_ACCOUNT_STATE;
   /** Calls that arrive before then run only then. */
   pausedUntilMs = 0;
-  /** Units of calls whose gateways had given up when the answer came. */
+  /** Units that calls charged whose gateways have no answer yet, or had given up when it came. */
   lateUnits = 0;
   readonly #beats = new Map<string, { atMs: number; settledMs: number }>();
   #turn = Promise.resolve();
@@ -145,17 +145,23 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
     decide: async (asks: readonly AccountRequest[], giveUpMs?: number) => {
       const sentMs = performance.now();
       unanswered.add(sentMs);
-      try {
-        const outcomes = await timed(() => store.decideAll(asks), giveUpMs);
-        const isLate = performance.now() > sentMs + TIMEOUT_MS;
-        for (const outcome of isLate ? outcomes : []) {
-          if ("granted" in outcome) store.lateUnits += outcome.granted * COST_MAX;
-        }
+      let units = 0;
+      const decide = () => {
+        const outcomes = store.decideAll(asks);
+        units = outcomes.reduce((sum, one) => sum + ("granted" in one ? mostUnits(one) : 0), 0);
+        store.lateUnits += units;
         return outcomes;
+      };
+      try {
+        return await timed(decide, giveUpMs);
       } catch (error) {
         return asks.map(() => ({ failure: error as StoreFailure }));
       } finally {
         unanswered.delete(sentMs);
+        // The gateway has made of the answer what it makes of it by then.
+        void sleep(1).then(() => {
+          store.lateUnits -= units;
+        });
       }
     },
     runOn: (_script: unknown, _keys: unknown, args: readonly unknown[], giveUpMs?: number) => {
@@ -189,6 +195,11 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
   const inputs = { shared, answers, onUncertain: () => {}, corrections };
   const policy = policyOf({ expectedGateways, storeTimeoutMs: TIMEOUT_MS });
   const gate = createFallback(inputs, { policy, prefix: "sim", report: () => {} });
+  const believe = gate.onLateDecision.bind(gate);
+  gate.onLateDecision = (request, verdict) => {
+    store.lateUnits += mostUnits(verdict);
+    believe(request, verdict);
+  };
   const batch = new Batcher({
     call: (groups, giveUpMs) => groups.map((asks) => shared.decide(asks, giveUpMs)),
     queueOf: () => 0,
@@ -208,3 +219,7 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
 
 /** The greatest cost of a request in a history. */
 export const COST_MAX = 3;
+
+function mostUnits({ granted }: { readonly granted: number }): number {
+  return granted * COST_MAX;
+}
