@@ -10,7 +10,10 @@ describe("the keys of a prefix", () => {
     t.onTestFinished(() => redis.close());
     const client = await redis.client();
     const others = ["pro:{0}:a", "proof:{0}:a", "p*o2:{0}:a", "p*o", "x:p*o:{0}:a"];
-    const own = Array.from({ length: 2_500 }, (_, i) => `p*o:${i % 2 ? "h" : ""}{${i % 16}}:production:a${i}`);
+    const own = Array.from(
+      { length: 2_500 },
+      (_, i) => `p*o:${i % 2 ? "h" : ""}{${i % 16}}:production:a${i}`,
+    );
     await client.mset(...[...others, ...own].flatMap((key) => [key, "1"]));
     await removeStore(redis.address, "p*o");
     assert.deepEqual((await client.keys("*")).toSorted(), others.toSorted());
