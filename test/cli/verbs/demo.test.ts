@@ -203,12 +203,12 @@ describe("npm start", () => {
 describe("npm start with an upstream", () => {
   it("at the usual port of HTTP, or at an address of IPv6, starts its pets there, whatever the names of environments and plans", async () => {
     await using folder = await openFolder();
-    const file = await writeConfig(folder);
+    const [port = 0, stagingUpstream = 0] = await freePorts(2);
+    const file = await writeConfig(folder, { stagingUpstream });
     // The first environment has the most keys where none is called production.
     const text = (await readFile(file, "utf8"))
       .replace(/^ {2}production:/m, "  main:")
       .replace(/^ {2}free:.*\n/m, "");
-    const [port = 0] = await freePorts(1);
     let key: string | undefined;
     // One of the sixteen million addresses of this machine, at which nothing else listens.
     const host = `127.${[1, 2, 3].map(() => 1 + Math.floor(Math.random() * 254)).join(".")}`;
