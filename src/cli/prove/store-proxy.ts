@@ -13,7 +13,7 @@ export type StoreProxy = {
 /** A call that decides requests of accounts of a proof. */
 const DECISION = /evalsha[\s\S]*\}:proof:/i;
 /** With the planted fault, this many calls are executed twice for each delayed reply. */
-const REPEATED = 5;
+const REPEATED = 25;
 
 /**
  * `isRepeating` plants a fault: calls at the time of a delayed reply are executed twice, as if they
