@@ -47,26 +47,40 @@ export const boolean = z
   )
   .meta({ title: "true or false" });
 
+const ALTERNATIVES = new Intl.ListFormat("en-GB", { type: "disjunction" });
+const DURATIONS = ["500ms", "10s", "5m", "24h", "30d"];
+const SIZES = ["512B", "16KiB", "1MiB", "2GiB"];
+
 /** Parsed into milliseconds. */
-export function duration({ from, to }: Range<string>) {
-  const title = `a duration from ${from} to ${to}, such as 500ms, 10s, 5m, 24h or 30d`;
-  return measured(title, { pattern: DURATION, read: parseDuration, from, to });
+export function duration(range: Range<string>) {
+  return measured("duration", {
+    pattern: DURATION,
+    read: parseDuration,
+    examples: DURATIONS,
+    ...range,
+  });
 }
 
 /** Parsed into bytes. */
-export function size({ from, to }: Range<string>) {
-  const title = `a size from ${from} to ${to}, such as 512B, 16KiB, 1MiB or 2GiB`;
-  return measured(title, { pattern: SIZE, read: parseSize, from, to });
+export function size(range: Range<string>) {
+  return measured("size", { pattern: SIZE, read: parseSize, examples: SIZES, ...range });
 }
 
 type Measure = Range<string> & {
   readonly pattern: RegExp;
   readonly read: (text: string) => number | undefined;
+  /** Texts of which those in the range are named to people. */
+  readonly examples: readonly string[];
 };
 
-function measured(title: string, { pattern, read, from, to }: Measure) {
+function measured(kind: string, { pattern, read, from, to, examples }: Measure) {
   const least = read(from) ?? 0;
   const most = read(to) ?? 0;
+  const fitting = examples.filter((text) => {
+    const amount = read(text) ?? Number.NaN;
+    return amount >= least && amount <= most;
+  });
+  const title = `a ${kind} from ${from} to ${to}, such as ${ALTERNATIVES.format(fitting)}`;
   return z
     .string(title)
     .regex(pattern, title)
