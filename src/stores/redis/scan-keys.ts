@@ -14,16 +14,10 @@ export async function* scanKeys(
   { pattern, type }: { readonly pattern: string; readonly type?: string },
 ): AsyncGenerator<readonly string[]> {
   const match = `${prefix.replace(/[\\*?[\]]/g, "\\$&")}${pattern}`;
+  const filter = type === undefined ? [] : ["TYPE", type];
   let cursor = "0";
   do {
-    const args = [
-      cursor,
-      "MATCH",
-      match,
-      "COUNT",
-      PAGE,
-      ...(type === undefined ? [] : ["TYPE", type]),
-    ];
+    const args = [cursor, "MATCH", match, "COUNT", PAGE, ...filter];
     const reply = await withTimeout(node.send("scan", args), PAGE_LATE_MS);
     const [next, keys] = replyList(reply) as [string, string[]];
     yield keys;
