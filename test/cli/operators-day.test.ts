@@ -132,24 +132,33 @@ async function walk(): Promise<void> {
 
 type Issued = { readonly id: string; readonly key: string; readonly account: string };
 
-/** "Why was I limited?" The answer is the rule; the remedy a larger plan. */
-async function usedUpAndRaised(desk: Desk, key: string, account: string): Promise<void> {
-  let refused: Response | undefined;
+/** Uses up the limit of a minute; the answer that refuses. */
+async function usedUp(desk: Desk, key: string): Promise<Response> {
   // A minute may end meanwhile: no two minutes take so many.
-  for (let i = 0; i < 130 && refused === undefined; i++) {
+  for (let i = 0; i < 130; i++) {
     const got = await desk.ask(key);
     await got.text();
-    if (got.status === 429) refused = got;
+    if (got.status === 429) return got;
   }
-  assert.ok(refused !== undefined, "a minute's limit is used up");
+  assert.fail("a minute's limit is used up");
+}
+
+/** "Why was I limited?" The answer is the rule; the remedy a larger plan. */
+async function usedUpAndRaised(desk: Desk, key: string, account: string): Promise<void> {
+  const refused = await usedUp(desk, key);
   assert.equal(refused.headers.get("x-ratelimit-window"), "minute");
   const id = refused.headers.get("x-request-id") ?? "";
   const told = await desk.type<{ rule: string; account: string; code: string }>("explain", id);
   assert.deepEqual([told.account, told.code], [account, "rate_limited"]);
   assert.match(told.rule, /^The minute limit is 60 units: 60 were used/);
-  assert.match(await desk.read("usage", account), /minute +\d+ +60/);
-  const [top] = await desk.type<{ account: string }[]>("usage", "--over", "80%", "--top", "1");
-  assert.equal(top?.account, account);
+  // A minute that ends between two verbs is used up again.
+  await eventually(async () => {
+    const usage = await desk.read("usage", account);
+    const [top] = await desk.type<{ account: string }[]>("usage", "--over", "80%", "--top", "1");
+    const isToldByBoth = /minute +\d+ +60/.test(usage) && top?.account === account;
+    if (!isToldByBoth) await usedUp(desk, key);
+    assert.ok(isToldByBoth, `${usage}\n${top?.account}`);
+  });
   await desk.read("accounts", "set", account, "--plan", "pro");
   await desk.answered(key, 200);
 }
