@@ -40,7 +40,8 @@ export class ActivityRecorder {
   constructor(options: ActivityRecorderOptions) {
     this.#options = options;
     const { everyMs = EVERY_MS } = options;
-    this.#timer = setInterval(() => void this.flush(), everyMs);
+    // A process that has nothing else to do ends: what it noted last is written by `close`.
+    this.#timer = setInterval(() => void this.flush(), everyMs).unref();
   }
 
   /** Called once for each request line. */

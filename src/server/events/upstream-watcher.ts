@@ -34,7 +34,8 @@ export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
     tellUpstreams(seen, state.up);
     void tellSunsets(seen, state.told);
   };
-  const timer = setInterval(look, LOOK_MS);
+  // A look keeps no process from its end.
+  const timer = setInterval(look, LOOK_MS).unref();
   return () => clearInterval(timer);
 }
 
