@@ -173,3 +173,17 @@ test("a sunset of an operation of a service is told too, and none of an operatio
   );
   assert.deepEqual(marks, [[`sunset production GET /v1/orders/old ${sunsetMs} 30`, 21]]);
 });
+
+test("neither looks nor notes of activity keep a process from its end", async () => {
+  const events = new URL("../../../src/server/events/", import.meta.url);
+  const program = `
+    import { watchUpstreamsAndSunsets } from "${events}upstream-watcher.ts";
+    import { ActivityRecorder } from "${events}activity-recorder.ts";
+    watchUpstreamsAndSunsets({ upstreams: () => [], config: () => ({ environments: [] }) });
+    new ActivityRecorder({});
+  `;
+  const running = startNode(["--input-type=module", "-e", program]);
+  onTestFinished(() => void running.kill());
+  const { code, stderr } = await running.exited;
+  assert.deepEqual([code, stderr], [0, ""]);
+});
