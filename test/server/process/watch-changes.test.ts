@@ -3,6 +3,7 @@ import { beforeEach, onTestFinished, test, vi } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { watchUpstreamsAndSunsets } from "../../../src/server/events/upstream-watcher.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
+import { startNode } from "../../support/gateway/processes.ts";
 
 const DAY_MS = 86_400_000;
 
