@@ -5,19 +5,24 @@ import type {
 } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 
+/** A pool that checks no health and speaks no TLS. */
+export const OPTIONS = {
+  connectionsMax: 4,
+  connectTimeoutMs: 2_000,
+  headerBytesMax: 16_384,
+  idleMsMax: 4_000,
+  ca: undefined,
+  serverName: undefined,
+  clientCertificate: undefined,
+  healthCheck: undefined,
+};
+
 /** On a clock that the test moves; sockets are real. */
 export function poolOf(origins: readonly string[], more: Partial<UpstreamPoolOptions> = {}) {
   const clock = { ms: 0 };
   const upstreams = new UpstreamPool({
+    ...OPTIONS,
     origins,
-    connectionsMax: 4,
-    connectTimeoutMs: 2_000,
-    headerBytesMax: 16_384,
-    idleMsMax: 4_000,
-    ca: undefined,
-    serverName: undefined,
-    clientCertificate: undefined,
-    healthCheck: undefined,
     elapsed: () => clock.ms,
     ...more,
   });

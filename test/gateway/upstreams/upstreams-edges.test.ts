@@ -6,18 +6,10 @@ import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
+import { OPTIONS } from "./pool.ts";
 
 describe("backends", () => {
-  const options = {
-    connectionsMax: 4,
-    connectTimeoutMs: 5_000,
-    headerBytesMax: 16_384,
-    idleMsMax: 4_000,
-    ca: undefined,
-    serverName: undefined,
-    clientCertificate: undefined,
-    healthCheck: undefined,
-  };
+  const options = { ...OPTIONS, connectTimeoutMs: 5_000 };
 
   it("are tried though they are out, where the others were not reached", async (t) => {
     const origins = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
