@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { describe, it } from "vitest";
 import { loadConfig } from "../../../src/config/load/load.ts";
@@ -114,6 +114,9 @@ Next:
     const named = join(folder.path, "named.yaml");
     const args = ["init", "--yes", "--key-prefix", "acme", "--config", named, "--json"];
     assert.equal(jsonOf(await runVerb(args)).keyPrefix, "acme");
+    // A gateway with keys of its own may run at the usual port.
+    const [admin] = await freePorts(1);
+    await appendFile(named, `admin: { listen: "127.0.0.1:${admin}" }\n`);
     const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
     const { key } = jsonOf<{ key: string }>(await runVerb([...create, "--config", named]));
     assert.match(key, /^acme_live_/);
