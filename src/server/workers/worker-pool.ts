@@ -269,7 +269,7 @@ export class WorkerPool {
   #forget(member: WorkerProcess): void {
     this.#leaving.delete(member);
     // It may have lost the store while it drained.
-    this.#store.ended(member.number);
+    this.#noteEnd(member);
     const last = member.status?.gauges;
     const grow = (name: GrowingName, by = 0) => {
       this.#past.set(name, (this.#past.get(name) ?? 0) + by);
@@ -284,10 +284,15 @@ export class WorkerPool {
     }
   }
 
+  /** The end of the gateway brings no store back that its workers had lost. */
+  #noteEnd({ number }: WorkerProcess): void {
+    if (!this.#stopping) this.#store.ended(number);
+  }
+
   #lose(member: WorkerProcess, why: string): void {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
-    this.#store.ended(member.number);
+    this.#noteEnd(member);
     if (this.#stopping || !this.#opened) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;

@@ -80,3 +80,14 @@ it("a store that is back is told although a replaced worker lost it while it dra
   // The other one may have lost it a moment later, and is then told on its own.
   await eventually(() => assert.equal(kinds().at(-1), "store_back"), { withinMs: 10_000 });
 });
+
+it("a store that is away at the end of the pool is not told as back by the ends of its workers", async () => {
+  const redis = await startRedis();
+  onTestFinished(() => redis.close());
+  await using house = await openPoolOn(redis, { count: 2 });
+  const kinds = () => house.told.flatMap(({ kind }) => (kind === undefined ? [] : [kind]));
+  await redis.kill();
+  await eventually(() => assert.deepEqual(kinds(), ["store_away"]));
+  await house.pool.stop(60_000);
+  assert.deepEqual(kinds(), ["store_away"]);
+});
