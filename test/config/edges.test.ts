@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { basename, dirname, isAbsolute, relative } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { maskedConfig } from "../../src/config/queries/masked-config.ts";
 import { reloadBlockers } from "../../src/config/reload.ts";
@@ -84,20 +85,62 @@ describe("the certificate of an environment", () => {
   });
 });
 
+it("a refused configuration names every PEM file, which may be what has to change", async () => {
+  const pems = "{ ca: ./ca.pem, cert: ./our.pem, key: ./our.key }";
+  const loaded = await loadFiles({ "tollgate.yaml": withEdge(`${TLS}, upstreamTls: ${pems}`) });
+  assert.equal(told(loaded).length, 5);
+  const folder = dirname(loaded.files[0] ?? "");
+  const names = loaded.files.map((file) => relative(folder, file));
+  const edge = ["edge.pem", "edge.key"];
+  assert.deepEqual(names, ["tollgate.yaml", "ca.pem", ...edge, "our.pem", "our.key"]);
+});
+
+it("the name of a file that a variable holds is not told, as it may be a secret", async () => {
+  for (const [edge, message] of [
+    ["upstreamTls: { ca: NAME }", "Cannot read the file of environments.production.upstreamTls.ca"],
+    ["api: NAME", "Cannot read the API description for production"],
+  ] as const) {
+    const load = (name: string) => {
+      const files = { "tollgate.yaml": withEdge(edge.replace("NAME", name)) };
+      return loadFiles(files, { WHERE: "hunter2.pem" });
+    };
+    const [hidden = ""] = told(await load("'$" + "{WHERE}'"));
+    assert.ok(hidden.includes(`${message}: there is no such file`), hidden);
+    assert.match(told(await load("hunter2.pem")).join(), /\/hunter2\.pem (?:of|for)/);
+  }
+});
+
 describe("the authorities of upstreams", () => {
+  it("are a file of 1 MiB at most", async () => {
+    const text = withEdge("upstreamTls: { ca: ./ca.pem }");
+    for (const bytes of [1_048_576, 1_048_577]) {
+      const ca = authority.ca.padEnd(bytes, "\n");
+      const loaded = await loadFiles({ "tollgate.yaml": text, "ca.pem": ca });
+      const larger = /ca\.pem of .*upstreamTls\.ca: it is larger than 1048576 bytes/;
+      assert.equal(larger.test(told(loaded).join()), bytes > 1_048_576);
+      assert.equal(loaded.ok, bytes <= 1_048_576);
+    }
+  });
+
   it("are read with the configuration: a save of them reloads, and the hash tells them apart", async () => {
     const text = withEdge("upstreamTls: { ca: ./ca.pem, serverName: pets.internal }");
     const load = (ca: string) => loadFiles({ "tollgate.yaml": text, "ca.pem": ca });
     const one = await load(authority.ca);
     assert.ok(one.ok, told(one).join("\n"));
-    assert.equal(one.files.filter((file) => file.endsWith("/ca.pem")).length, 1);
     const [environment] = one.config.environments;
+    const path = environment?.upstreamTls.ca?.path ?? "";
+    assert.ok(isAbsolute(path) && path.endsWith("/ca.pem"), path);
+    assert.deepEqual(one.files.slice(1), [path]);
     assert.equal(environment?.upstreamTls.ca?.text, authority.ca);
     assert.equal(environment?.upstreamTls.serverName, "pets.internal");
     assert.equal(one.warnings.length, 1, "none of the upstreams is https");
     const two = await load(`${authority.ca}${authority.ca}`);
     assert.ok(two.ok);
     assert.notEqual(one.config.hash, two.config.hash);
+    assert.match(
+      told(await load("none")).join(),
+      /upstreamTls\.ca: it holds no certificate as PEM$/,
+    );
   });
 });
 
@@ -115,7 +158,8 @@ describe("the certificate that the gateway shows to upstreams", () => {
     const [environment] = good.config.environments;
     assert.equal(environment?.upstreamTls.clientCertificate?.cert.text, ours.cert);
     assert.equal(environment?.upstreamTls.clientCertificate?.key.text, ours.key);
-    assert.equal(good.files.filter((file) => /\/our\.(?:pem|key)$/.test(file)).length, 2);
+    const names = good.files.map((file) => basename(file));
+    assert.deepEqual(names, ["tollgate.yaml", "our.pem", "our.key"]);
     const weak = authority.issue(["DNS:gateway.test"], { weak: true });
     const refused = await loadFiles({
       ...{ "tollgate.yaml": withEdge(`upstreamTls: { ${both} }`) },

@@ -15,7 +15,10 @@ async function warned(lines: string): Promise<string[]> {
 
 describe("check warns", () => {
   for (const [lines, expected] of [
-    ["trustedProxies: [10.0.0.0/8, 0.0.0.0/0]", /^3:\d+: 0\.0\.0\.0\/0 is every address/],
+    [
+      "trustedProxies: [10.0.0.0/8, 0.0.0.0/00, 10.0.0.0/10]",
+      /^3:\d+: 0\.0\.0\.0\/0 is every address/,
+    ],
     ['trustedProxies: ["::/0"]', /^3:\d+: ::\/0 is every address/],
     [
       `events: { url: http://hooks.example/in, secret: ${SECRET} }`,

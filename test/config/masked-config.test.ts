@@ -6,6 +6,7 @@ import { loadConfig } from "../../src/config/load/load.ts";
 import { maskedConfig } from "../../src/config/queries/masked-config.ts";
 import { formatDuration, parseDuration } from "../../src/config/schema/units.ts";
 import { openFolder } from "../cli/kit.ts";
+import { loadLines } from "./folder.ts";
 
 it("durations are shown by the keys of the file and with their unit, instants as they are", async () => {
   await using folder = await openFolder();
@@ -45,6 +46,27 @@ storeTimeout: 70ms
   assert.equal(backends[0].limits.responseTimeout, "2m");
   assert.ok(JSON.stringify(operations).includes(`"sunsetMs":${Date.UTC(2030, 11, 5)}`));
   assert.equal(text.replace(JSON.stringify(operations), "").match(/\w+Ms"/), null);
+});
+
+it("plans, public routes, events and an admin token are shown in the form of the file, secrets as ***", async () => {
+  for (const token of ["", "canary".repeat(6)]) {
+    const config = await loadLines(`admin: { token: "${token}" }
+environments:
+  production: { listen: 127.0.0.1:0, keyTag: live, upstreams: [http://127.0.0.1:1], public: free, publicRoutes: ["GET /v1/{id}"] }
+plans: { free: { minute: 60 }, agreed: custom, some: { custom: true, concurrent: 20 } }
+events: { url: "https://hooks.test/canary", secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY= }
+`);
+    const shown = JSON.parse(JSON.stringify(maskedConfig(config)));
+    assert.equal(shown.admin.token, token === "" ? "" : "***");
+    assert.deepEqual(shown.plans, {
+      free: { minute: 60 },
+      agreed: "custom",
+      some: { custom: true, concurrent: 20 },
+    });
+    assert.deepEqual(shown.environments.production.publicRoutes, ["GET /v1/{id}"]);
+    assert.deepEqual([shown.events.url, shown.events.secret], ["https://hooks.test/***", "***"]);
+    assert.ok(!("quotaEventWindows" in shown) && !("planBounds" in shown));
+  }
 });
 
 it("a duration is written as one that reads the same, in the largest unit that fits", () => {

@@ -115,6 +115,11 @@ describe("backends", () => {
     assert.deepEqual(await mistakes(lines, { "orders.yaml": ORDERS }), [
       '3:3: Cannot use the path "/orders/{id}": as /v1/orders/{id} it lies outside of its backend\'s path /v1/carts; check stripPrefix',
     ]);
+    const files = { "orders.yaml": ORDERS };
+    const upper = lines.replace("/v1/carts", "/V1/orders");
+    assert.match((await mistakes(upper, files)).join(), /lies outside of its backend's path/);
+    const loose = upper.replace("api:", "paths: loose, api:");
+    assert.equal((await environment(loose, files)).services[0]?.routes.operations?.length, 1);
   });
 
   it("hide what the environment describes under their path, which is a warning", async () => {
@@ -122,6 +127,10 @@ describe("backends", () => {
     assert.deepEqual(await warnings(lines, { "orders.yaml": ORDERS }), [
       "6:5: GET /v1/orders/{id} is described here and never served from here: a backend has its path",
     ]);
+    const upper = lines.replace("/v1/orders", "/v1/Orders");
+    assert.deepEqual(await warnings(upper, { "orders.yaml": ORDERS }), []);
+    const loose = upper.replace("upstreams: [http://127.0.0.1:9002]", "paths: loose, $&");
+    assert.equal((await warnings(loose, { "orders.yaml": ORDERS })).length, 1);
   });
 });
 
@@ -139,6 +148,7 @@ describe("limits of an operation", () => {
     assert.equal(operation?.cost, 2);
     assert.match(operation?.limits?.id ?? "", /^[0-9a-z]{1,5}$/);
     assert.equal(operation?.limits?.id, countsId("production", "a"));
+    assert.equal(countsId("production", "listPets"), "5lira", "as the counts are kept under it");
     assert.notEqual(countsId("staging", "a"), countsId("production", "a"));
     const [window] = operation?.limits?.windows ?? [];
     assert.deepEqual([window?.window, window?.limit], ["minute", 5]);

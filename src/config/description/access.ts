@@ -162,6 +162,6 @@ function keyFieldsOf(alternatives: readonly unknown[], context: AccessContext): 
     const schemes = Object.keys(isYamlMap(one) ? one : {}).map((name) => schemeOf(name, context));
     const unmet = schemes.filter((scheme) => scheme && !isMetByKey(scheme, context.rules));
     const fields = unmet.map((scheme) => (scheme === undefined ? undefined : keyFieldOf(scheme)));
-    return fields.every((field) => field !== undefined) ? fields.slice(0, 1) : [];
+    return fields.every((field) => field !== undefined) ? fields : [];
   });
 }

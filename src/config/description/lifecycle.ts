@@ -151,7 +151,7 @@ function instantOf(text: string): number | undefined {
   const day = new Date(`${date}T00:00:00Z`);
   if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== date) return undefined;
   if (time.startsWith("24")) return undefined;
-  const ms = Date.parse(`${date}T${time}${fraction.slice(0, 4)}${offset.toUpperCase()}`);
+  const ms = Date.parse(`${date}T${time}${fraction}${offset}`);
   return Number.isNaN(ms) ? undefined : ms;
 }
 

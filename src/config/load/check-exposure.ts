@@ -8,7 +8,7 @@ export function checkExposure(
   findings: Findings,
 ): void {
   trustedProxies.forEach((network, i) => {
-    if (network === undefined || !/\/0+$/.test(network)) return;
+    if (network === undefined || !network.endsWith("/0")) return;
     findings.warning(
       ["trustedProxies", i],
       `${network} is every address: any client may say whose address it has, and so whose limits it uses; name the proxies`,

@@ -58,8 +58,7 @@ export async function readDescriptions(
     });
     operations.set(service.key, read.operations);
     mistakes.push(...read.mistakes);
-    // Warnings about routes mean nothing if basePath could not be read.
-    if (start !== undefined) warnings.push(...read.warnings);
+    warnings.push(...read.warnings);
     judgeTogether(service, read.operations, draft, findings);
   }
   return { operations, texts: sources.texts, files: sources.files, mistakes, warnings };

@@ -121,9 +121,23 @@ components:
     assert.deepEqual(mistakes, []);
   });
 
-  it("without a warning where one server's URL ends in basePath", async () => {
+  it("without a warning where one server's URL ends in basePath, or basePath is /", async () => {
     const servers = 'servers: [{ url: "{base_url}/v1/" }, { url: https://elsewhere }]';
-    assert.deepEqual((await read(`openapi: 3.1.0\n${servers}\npaths: {}\n`)).warnings, []);
+    for (const [listed, basePath] of [
+      [servers, "/v1"],
+      [servers, "/"],
+      ["servers: []", "/v1"],
+    ] as const) {
+      const { warnings } = await read(`openapi: 3.1.0\n${listed}\npaths: {}\n`, basePath);
+      assert.deepEqual(warnings, [], `${listed} under ${basePath}`);
+    }
+  });
+
+  it("of paths, not of the extensions beside them", async () => {
+    const { operations, mistakes } = await read(
+      "openapi: 3.1.0\npaths: { x-note: { get: {} }, /a: { get: {} } }\n",
+    );
+    assert.deepEqual([operations.length, mistakes], [1, []]);
   });
 });
 
@@ -142,6 +156,8 @@ describe("the life of an operation", () => {
     ["2030-12-05T00:00:00.001Z", Date.UTC(2030, 11, 5, 0, 0, 0, 1)],
     ["2030-12-05T01:30:00+01:30", Date.UTC(2030, 11, 5)],
     ["2030-12-04T23:59:59-00:00", Date.UTC(2030, 11, 4, 23, 59, 59)],
+    ["2030-12-05t01:00:00.123456789z", Date.UTC(2030, 11, 5, 1, 0, 0, 123)],
+    ["2030-12-05 00:00:00Z", Date.UTC(2030, 11, 5)],
     ["2028-02-29", Date.UTC(2028, 1, 29)],
   ];
   for (const [text, ms] of instants) {
@@ -162,6 +178,35 @@ describe("the life of an operation", () => {
       deprecated: true,
       successor: "/v1/pets?status=sold",
     });
+  });
+
+  it("has brownouts that begin at a minute or a second", async () => {
+    const life = await lifecycleOf(
+      'x-brownouts: ["2030-11-05T14:00Z/1h", "2030-11-05T14:00:01+01:00/5m", "2030-11-05T14:00z/1s"]',
+    );
+    const [hour, minutes] = [Date.UTC(2030, 10, 5, 14), Date.UTC(2030, 10, 5, 13, 0, 1)];
+    assert.deepEqual(life?.brownouts, [
+      { fromMs: hour, toMs: hour + 3_600_000 },
+      { fromMs: minutes, toMs: minutes + 300_000 },
+      { fromMs: hour, toMs: hour + 1_000 },
+    ]);
+  });
+
+  it("has a successor of up to 2,000 characters, none of which could end the field", async () => {
+    const longest = `/${"a".repeat(1_999)}`;
+    const life = await lifecycleOf("deprecated: true", `x-successor: ${longest}`);
+    assert.equal(life?.successor, longest);
+    const { mistakes } = await read(
+      `openapi: 3.1.0\npaths: { /a: { get: { deprecated: true, x-successor: ${longest}a } } }\n`,
+    );
+    assert.match(mistakes[0]?.message ?? "", /x-successor as a URI reference/);
+    const escaped = await lifecycleOf("deprecated: true", "x-successor: /%e4");
+    assert.equal(escaped?.successor, "/%e4");
+    for (const wrong of [...'<>"\\^`{|}'].map((one) => `/a${one}`).concat("http://[a")) {
+      const item = { get: { deprecated: true, "x-successor": wrong } };
+      const told = await read(JSON.stringify({ openapi: "3.1.0", paths: { "/a": item } }));
+      assert.equal(told.mistakes.length, 1, wrong);
+    }
   });
 
   it("has no dates without deprecated: true", async () => {

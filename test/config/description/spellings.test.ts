@@ -61,6 +61,8 @@ describe("check warns of an operation that another spelling makes cheaper", () =
     assert.equal(await more("{ x-stability: beta, x-requires-scope: true }", keyed), "a scope");
     assert.equal(await more("{ security: [], x-cost: 50 }"), "a cost of 50");
     assert.equal(await more(LIMITS), "a limit of its own");
+    const daily = OPEN.replace("security", "x-limits: { day: 5 }, security");
+    assert.equal(await more(LIMITS, daily), "a limit of its own");
     const gone = 'deprecated: true, x-deprecated-since: "2020-01-01", x-sunset: "2021-01-01"';
     assert.equal(await more(`{ security: [], ${gone} }`), "its sunset");
     const brownouts = '{ security: [], x-brownouts: ["2030-11-05T14:00Z/1h"] }';
@@ -76,6 +78,7 @@ describe("check warns of an operation that another spelling makes cheaper", () =
       ["/files/{name}/", "/files/secret"],
       ["/{kind}/{name}", "/files/{id}"],
       ["/files/a{name}z", "/files/ab{id}yz"],
+      ["/files/a{name}", "/files/A{id}.json"],
     ] as const) {
       const open = `${template}: { get: { operationId: file, security: [] } }`;
       assert.equal(await more("{ operationId: secret }", open, path), "a key", path);
@@ -92,6 +95,13 @@ describe("check warns of an operation that another spelling makes cheaper", () =
       ["/files/secret/{a}: { get: { security: [] } }", "{ operationId: b }", "/files/{b}/{c}"],
       ["/files/{name}: { post: { security: [] } }", "{ operationId: b }", "/files/secret"],
       ["/files/{a}: { get: { x-cost: 9 } }", "{ x-cost: 9 }", "/files/secret"],
+      ["/files/y{a}: { get: { security: [] } }", "{ operationId: b }", "/files/x{b}"],
+      ["/files/a{a}: { get: { security: [] } }", "{ operationId: b }", "/files/{b}"],
+      [
+        "/files/{a}: { get: { x-stability: beta, x-requires-scope: true } }",
+        "{ operationId: b }",
+        "/files/secret",
+      ],
       [
         "/files/{a}: { get: { security: [{ token: [a, b] }] } }",
         "{ security: [{ token: [a] }, { token: [c] }] }",
@@ -116,9 +126,36 @@ describe("check warns of an operation that another spelling makes cheaper", () =
     }
   });
 
+  it("by a meter that it has not, or of which it holds or takes less", async () => {
+    const metered = (meter: string, hold: number, max: number) =>
+      `x-meters: { ${meter}: { hold: ${hold}, max: ${max}, used: [header a] } }`;
+    const template = `/files/{name}: { get: { ${metered("tokens", 5, 10)} } }`;
+    for (const [meter, hold, max, isMore] of [
+      ["tokens", 5, 10, false],
+      ["tokens", 6, 10, true],
+      ["tokens", 5, 11, true],
+      ["rows", 5, 10, true],
+    ] as const) {
+      const literal = `/files/secret: { get: { ${metered(meter, hold, max)} } }`;
+      const found = (await warnings([template, literal])).filter((one) => one.includes("asks for"));
+      assert.equal(found.length, isMore ? 1 : 0, `${meter} ${hold} ${max}`);
+      if (isMore) assert.ok(found[0]?.includes(`more (the meter ${meter}) than`));
+    }
+  });
+
+  it("once, beside the first of the templates that have its spellings", async () => {
+    const other = "/{kind}/secret: { get: { operationId: kind, security: [] } }";
+    const found = await warnings([OPEN, other, "/files/secret: { get: { operationId: secret } }"]);
+    assert.equal(found.filter((one) => one.includes("GET /v1/files/secret asks for")).length, 1);
+  });
+
   it("a HEAD that is cheaper than its GET included", async () => {
     const head = "/files/{name}: { head: { operationId: file, security: [] } }";
     assert.equal(await more("{ operationId: secret }", head), "a key");
+    assert.deepEqual(
+      await warnings([head.replace("head:", "get: { operationId: get }, head:")]),
+      [],
+    );
   });
 
   it("not without a plan for those without a key, as all need one then", async () => {

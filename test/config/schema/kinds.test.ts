@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { isIPv6 } from "node:net";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { hostName } from "../../../src/config/schema/value-types.ts";
+import { hostName, NAME } from "../../../src/config/schema/value-types.ts";
 
 const accepts = (text: string) => hostName.safeParse(text).success;
 
@@ -58,4 +58,9 @@ describe("a host name", () => {
       assert.ok(!accepts(text), text);
     }
   });
+});
+
+it("the name of an environment or a plan has 1 to 64 letters, digits, dots, dashes and underscores", () => {
+  for (const text of ["a", "A.b-c_9", "x".repeat(64)]) assert.ok(NAME.test(text), text);
+  for (const text of ["", "x".repeat(65), "a b", "é", "a\n"]) assert.ok(!NAME.test(text), text);
 });
