@@ -51,6 +51,17 @@ it("a refusal by a ban is explained by the event of that ban, and without a caus
   }
 });
 
+it("a refusal by a limit is explained without a look for bans in the store", async () => {
+  const refused = { method: "GET", path: "/", status: 429, code: "rate_limited", charged: 0 };
+  const line = { id: "r", env: NAME.environment, account: NAME.account, decision: "refused" };
+  const asked: unknown[] = [];
+  const quotas = { banCause: async (name: unknown) => void asked.push(name) };
+  const recall = { refusal: async () => ({ ...line, ...refused }) };
+  const deps = { quotas, recent: new RecentEvents(), recall };
+  assert.equal((await explainRequest({ deps, id: "r" } as never)).status, 200);
+  assert.deepEqual(asked, []);
+});
+
 it("deprecated operations are told page by page, from the memory of the gateway while the store is away", async () => {
   const lifecycle = { deprecated: true, sunsetMs: 5 * 86_400_000 };
   const operations = ["GET", "POST", "PUT"].map((method) => ({

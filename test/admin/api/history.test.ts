@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { listHistory } from "../../../src/admin/api/history.ts";
+import { dayOf } from "../../../src/core/quota/days.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 
 /** As many accounts are read from the store together. */
@@ -70,4 +72,41 @@ it("the history of a month tells the units above those in the price of the plan,
     return (row as { overage?: number }).overage;
   };
   assert.deepEqual([await overageOf("month=2026-06"), await overageOf("days=1")], [2, undefined]);
+});
+
+it("a history that is off is a conflict, as that of the configuration is no mistake of the caller", async () => {
+  const deps = { config: () => ({ historyMs: undefined }) };
+  const { status, body } = await listHistory({ deps, query: new URLSearchParams() } as never);
+  const { code, message } = JSON.parse(String(body));
+  assert.deepEqual([status, code], [409, "conflict"]);
+  assert.match(message, /^There is no usage by day: history is off/);
+});
+
+it("a page of the history is read from the store no further than it goes", async () => {
+  const accounts = Array.from({ length: 2 * TOGETHER }, (_, i) => {
+    return { id: `a_${i}`, environment: "production", plan: "free" };
+  });
+  let readings = 0;
+  const history = async (names: readonly unknown[]) => {
+    readings += 1;
+    return names.map(() => [
+      { day: dayOf(Date.UTC(2026, 5, 10)), admitted: 1, units: 1, refused: 0 },
+    ]);
+  };
+  const deps = {
+    config: () => ({ historyMs: 30 * 86_400_000, planBounds: new Map() }),
+    keys: { records: () => ({ accounts, keys: [] }) },
+    quotas: { history },
+    recall: { flushToStore: async () => {} },
+    now: () => Date.UTC(2026, 5, 10),
+  };
+  for (const [limit, expected] of [
+    [TOGETHER - 1, 1],
+    [TOGETHER, 2],
+  ] as const) {
+    readings = 0;
+    const query = new URLSearchParams({ limit: String(limit) });
+    const { body } = await listHistory({ deps, query } as never);
+    assert.deepEqual([JSON.parse(String(body)).length, readings], [limit, expected]);
+  }
 });

@@ -19,12 +19,13 @@ const line = (account: string, atS: number, more: object = {}) => ({
 });
 const REFUSED = { status: 429, code: "rate_limited", decision: "refused", source: "gateway" };
 
-async function openTrial(lines: readonly object[], plans: string) {
+async function openTrial(lines: readonly object[], plans: string, api = "") {
   const folder = await openFolder();
   const file = await writeConfig(folder, { more: BANS });
   const [log, trial] = [join(folder.path, "one.log"), join(folder.path, "new.yaml")];
   await writeFile(log, lines.map((one) => `${JSON.stringify(one)}\n`).join(""));
   await writeFile(trial, plans);
+  await writeFile(join(folder.path, "api.yaml"), api);
   const run = (...more: string[]) => {
     return runVerb(["plans", "try", trial, "--log", log, "--config", file, ...more]);
   };
@@ -70,5 +71,19 @@ eased    production   free        0  -       -                          0     0 
     assert.equal((await none.run()).out, `0 requests of 0 accounts\n${same}`);
     const nothing = { requests: 0, from: null, to: null, accounts: [], missing: [] };
     assert.deepEqual(jsonOf(await none.run("--json")), nothing);
+  });
+
+  it("who is limited by the windows of operations, where the file is a whole configuration", async () => {
+    const operation = "{ operationId: list, x-limits: { minute: 1 } }";
+    const api = `openapi: 3.1.0\npaths: { /pets: { get: ${operation} } }\n`;
+    const environment =
+      "{ listen: 127.0.0.1:0, keyTag: live, upstreams: [http://127.0.0.1:9], api: ./api.yaml }";
+    const whole = `environments: { production: ${environment} }\nplans: { free: { minute: 60 } }\n`;
+    await using trial = await openTrial([line("acme", 0), line("acme", 1)], whole, api);
+    const { accounts } = jsonOf<{ accounts: Record<string, unknown>[] }>(await trial.run("--json"));
+    assert.deepEqual(
+      accounts.map(({ account, limited, window }) => [account, limited, window]),
+      [["acme", 1, "list.minute"]],
+    );
   });
 });
