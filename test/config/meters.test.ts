@@ -111,6 +111,18 @@ plans:
     assert.deepEqual(meters("agreed"), []);
   });
 
+  it("have a warning where a longer window allows less than a shorter one, and none for as much", async () => {
+    for (const [minute, isLess] of [
+      [5, false],
+      [6, true],
+    ] as const) {
+      const plan = `{ minute: 9, meters: { tokens: { minute: ${minute}, day: 5 } } }`;
+      const costs = `${COSTS}      - { match: POST /v1/a, meters: ${TOKENS_TEXT} }\n`;
+      const { warnings } = await load(`${costs}plans: { pro: ${plan} }\n`);
+      assert.equal(warnings.join().includes("is never reached"), isLess, `${minute}`);
+    }
+  });
+
   it("are shown by /api/config as the file has them", async () => {
     const plans = { pro: { minute: 300, meters: { tokens: { day: 9 }, rows: "unlimited" } } };
     const { config } = await load(`${COSTS}

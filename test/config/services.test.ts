@@ -166,6 +166,14 @@ describe("limits of an operation", () => {
     assert.deepEqual(others, []);
   });
 
+  it("need a name of 64 characters at most", async () => {
+    const load = (length: number) => {
+      return mistakes(`${UPSTREAMS}    api: a.yaml\n`, { "a.yaml": limited("a".repeat(length)) });
+    };
+    assert.deepEqual(await load(64), []);
+    assert.match((await load(65)).join(), /operationId as a name for x-limits/);
+  });
+
   it("are refused where two names have one number", async () => {
     const names = new Map<string, string>();
     let pair: [string, string] | undefined;

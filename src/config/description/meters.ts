@@ -76,7 +76,7 @@ function shortWindowsOf({ name, hold, max, used }: OperationMeter, planMeters: P
   const short = [...planMeters].flatMap(([plan, meters]) => {
     const limits = meters.find((meter) => meter.name === name)?.limits ?? [];
     return limits
-      .filter(({ window, observed }) => !observed && windowRow(window).lengthMs <= SHORT_MS_MAX)
+      .filter(({ window }) => windowRow(window).lengthMs <= SHORT_MS_MAX)
       .map(({ window }) => `${window} (plan ${plan})`);
   });
   if (short.length === 0) return [];

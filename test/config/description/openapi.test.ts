@@ -97,6 +97,15 @@ components:
     assert.equal(operations[0]?.template, "/v1/h%C3%BChner");
   });
 
+  it("whose parameters are one segment, which is a warning where other tools mean more", async () => {
+    for (const name of ["+name", "*", "proxy+", "name*"]) {
+      const { warnings } = await read(`openapi: 3.1.0\npaths: { "/a/{${name}}": { get: {} } }\n`);
+      assert.match(warnings[0]?.message ?? "", /^\{[+*\w]+\} stands for one segment/, name);
+    }
+    const { warnings } = await read('openapi: 3.1.0\npaths: { "/a/{b}+*": { get: {} } }\n');
+    assert.deepEqual(warnings, []);
+  });
+
   it("from JSON, tabs and all", async () => {
     const document = {
       openapi: "3.1.0",

@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { openBrowser, openTab } from "./browser.ts";
+
+let browser: Browser;
+let house: TestGateway;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+});
+/** What the script returns on a page of the gateway. */
+async function runs<T>(script: string): Promise<T> {
+  const { page } = await openTab(browser, `${house.adminUrl}/`);
+  return page.evaluate<T>(script);
+}
+
+afterAll(async () => {
+  await house[Symbol.asyncDispose]();
+  await browser.close();
+});
+
+/** Runs in the page: a list whose requests are answered by hand, and what it showed after each. */
+const ANSWERED = `(async () => {
+  const { pagedList } = await import("/page/lists.js");
+  const asked = [];
+  const page = (path) => new Promise((resolve, reject) => asked.push({ path, resolve, reject }));
+  let drawn = 0;
+  const draw = (items) => {
+    drawn += 1;
+    return document.createTextNode(items.join());
+  };
+  const list = pagedList({ api: { page }, path: "/a", draw });
+  const shown = [];
+  const after = async (number, how, value) => {
+    asked[number][how](value);
+    await new Promise((resolve) => setTimeout(resolve));
+    shown.push([list.element.textContent, drawn]);
+  };
+  const one = (name, missing = null) => ({ items: [name], total: 1, missing });
+  void list.show("/b");
+  await after(1, "resolve", one("b"));
+  await after(0, "resolve", one("a"));
+  void list.reload();
+  void list.reload();
+  await after(3, "resolve", one("b"));
+  await after(2, "reject", new Error("late"));
+  void list.reload();
+  await after(4, "resolve", one("b", "bucket 1"));
+  void list.reload();
+  await after(5, "reject", new Error("no"));
+  void list.reload();
+  await after(6, "resolve", one("b", "bucket 1"));
+  return { shown, paths: asked.map(({ path }) => path) };
+})()`;
+
+it("a list shows the answer to its last request, whichever comes first, and draws what it shows once", async () => {
+  const { shown, paths } = await runs<{ shown: unknown; paths: string[] }>(ANSWERED);
+  const partly = "bThe store cannot be reached in part: without bucket 1";
+  assert.deepEqual(shown, [
+    ["b", 1],
+    ["b", 1],
+    ["b", 1],
+    ["b", 1],
+    [partly, 2],
+    ["noTry again", 2],
+    [partly, 3],
+  ]);
+  assert.deepEqual(paths.slice(0, 3), ["/a?limit=50", "/b?limit=50", "/b?limit=50"]);
+});
+
+/** Runs in the page: a dialog of one field and one choice, whose first attempt fails. */
+const ASKED = `(async () => {
+  const { ask } = await import("/page/dialogs.js");
+  const moment = () => new Promise((resolve) => setTimeout(resolve));
+  const opener = document.createElement("button");
+  document.getElementById("main").append(opener);
+  opener.focus();
+  const values = [];
+  const release = [];
+  const run = (given) => {
+    values.push(given);
+    return new Promise((resolve, reject) => release.push({ resolve, reject }));
+  };
+  const fields = [
+    { name: "name", label: "Name", value: "" },
+    { name: "plan", label: "Plan", options: ["free", "pro"], value: "pro" },
+  ];
+  const done = ask({ title: "T", fields, verb: "Go", danger: true, run });
+  const dialog = document.querySelector("dialog");
+  const go = dialog.querySelector("[type=submit]");
+  const error = dialog.querySelector(".error");
+  const name = dialog.querySelector("input");
+  const seen = [[go.className, name.autocomplete]];
+  const state = () => seen.push([go.disabled, error.textContent, document.activeElement === go]);
+  name.value = "  web ";
+  go.click();
+  state();
+  release[0].reject(new Error("refused"));
+  await moment();
+  state();
+  go.click();
+  state();
+  release[1].resolve("made");
+  const result = await done;
+  const isBack = document.activeElement === opener;
+  const second = ask({ title: "T", verb: "Go", run });
+  opener.remove();
+  document.querySelector("dialog .buttons button").click();
+  return { seen, values, result, isBack, second: await second, at: document.activeElement.id };
+})()`;
+
+it("a dialog sends once, tells why it failed, stays usable, and gives the keyboard back", async () => {
+  const told = await runs<Record<string, unknown>>(ASKED);
+  const values = { name: "web", plan: "pro" };
+  assert.deepEqual(told, {
+    seen: [
+      ["danger", "off"],
+      [true, "", false],
+      [false, "refused", true],
+      [true, "", false],
+    ],
+    values: [values, values],
+    result: "made",
+    isBack: true,
+    second: undefined,
+    at: "main",
+  });
+});
+
+/** Runs in the page: the details of events, by their rows, and whether the view still listens. */
+const HAPPENED = `(async () => {
+  const { eventsView } = await import("/page/events.js");
+  const listeners = new Set();
+  const onChange = (listener) => (listeners.add(listener), () => listeners.delete(listener));
+  const own = { account: "a_1", plan: "free", env: "production" };
+  const events = [
+    { kind: "quota", ...own, window: "day", percent: 80, used: 80, limit: 100, key: "k_1", reset: 60 },
+    { kind: "ban", ...own, window: "minute", offences: 2, strikes: 20, decidedAt: 5, until: 60 },
+    { kind: "ban", ...own, window: "minute", offences: 1, observed: true, until: 60 },
+    { kind: "config_reloaded", hash: "abc" },
+  ].map((event, i) => ({ ...event, number: 4 - i, time: 0 }));
+  const view = eventsView({ live: { events, figures: {}, onChange } });
+  const textOf = (selector) => [...view.element.querySelectorAll(selector)].map((one) => one.textContent);
+  const rows = textOf("td .names").map((text) => text.replace(/(ends|resets) .*/, "$1"));
+  const kinds = textOf("option");
+  const before = listeners.size;
+  view.close();
+  return { rows, kinds, listeners: [before, listeners.size] };
+})()`;
+
+it("events tell their cause and end in words, and a closed view listens no more", async () => {
+  const told = await runs<Record<string, unknown>>(HAPPENED);
+  const where = "free in production";
+  assert.deepEqual(told, {
+    rows: [
+      `80 % of the limit of a day: 80 of 100 · key k_1 · ${where} · resets`,
+      `limit of a minute, offences 2 · ${where} · ends`,
+      `only observed: limit of a minute, offences 1 · ${where}`,
+      "hash abc",
+    ],
+    kinds: ["all (4)", "ban (2)", "config reloaded (1)", "quota (1)"],
+    listeners: [1, 0],
+  });
+});
+
+/** Runs in the page: the days of an account as they are read one after the other, or refused. */
+const DAYS = `(async () => {
+  const { drawDays } = await import("/page/days.js");
+  const days = document.createElement("div");
+  const row = (day, units, meters) => ({ day, units, admitted: units, refused: 1, plan: "free", meters });
+  const rows = [row("2026-11-01", 5), row("2026-11-02", 10, { tokens: 7 })];
+  const seen = [];
+  const read = async (get) => {
+    await drawDays({ api: { get }, id: "a_1", days });
+    const table = days.querySelector("table");
+    if (!seen.includes(table)) seen.push(table);
+    return days.textContent;
+  };
+  const refusal = (status) => async () => {
+    throw Object.assign(new Error("no " + status), { status });
+  };
+  await read(async () => rows);
+  await read(async () => rows);
+  const cells = [...days.querySelectorAll("tbody tr")].map((one) => [...one.cells].map((cell) => cell.textContent));
+  const meter = days.querySelector("meter");
+  const texts = [];
+  for (const status of [404, 409, 503]) texts.push(await read(refusal(status)));
+  await read(async () => rows);
+  const tables = seen.filter((table) => table !== null).length;
+  return { cells, bar: [meter.max, meter.value, meter.getAttribute("aria-label")], texts, tables,
+    alert: (await read(refusal(503)), days.querySelector("[role=alert]") !== null),
+    calm: (await read(refusal(404)), days.querySelector("[role=alert]") === null) };
+})()`;
+
+it("days come newest first, are drawn once, and come back after a refusal", async () => {
+  const told = await runs<Record<string, unknown>>(DAYS);
+  assert.deepEqual(told, {
+    cells: [
+      ["2026-11-02", "10", "", "10", "1", "7", "free"],
+      ["2026-11-01", "5", "", "5", "1", "0", "free"],
+    ],
+    bar: [10, 10, "10 units on 2026-11-02"],
+    texts: ["no 404", "no 409", "no 503"],
+    tables: 2,
+    alert: true,
+    calm: true,
+  });
+});
