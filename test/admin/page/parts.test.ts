@@ -69,6 +69,36 @@ it("a list shows the answer to its last request, whichever comes first, and draw
   assert.deepEqual(paths.slice(0, 3), ["/a?limit=50", "/b?limit=50", "/b?limit=50"]);
 });
 
+/** Runs in the page: a list of two pages, turned there and back, whose second page is another then. */
+const TURNED = `(async () => {
+  const { pagedList } = await import("/page/lists.js");
+  const paths = [];
+  const answers = ["/a?1", undefined, "/a?2", undefined].map((next, i) => {
+    return { items: [String(i)], total: 2, missing: null, next };
+  });
+  const page = async (path) => answers[paths.push(path) - 1];
+  const list = pagedList({ api: { page }, path: "/a", draw: () => "", rows: 1 });
+  const states = [];
+  for (const turned of [".next", ".previous", ".next", undefined]) {
+    await new Promise((resolve) => setTimeout(resolve));
+    const [previous, text, next] = list.element.querySelector(".pager").children;
+    states.push([previous.disabled, text.textContent, next.disabled]);
+    if (turned !== undefined) list.element.querySelector(turned).click();
+  }
+  return { paths, states };
+})()`;
+
+it("a list is turned no further than it goes, and by the way that its last answer told", async () => {
+  const [first, second] = [
+    [true, "1 to 1 of 2", false],
+    [false, "2 to 2 of 2", true],
+  ];
+  assert.deepEqual(await runs(TURNED), {
+    paths: ["/a?limit=1", "/a?1", "/a?limit=1", "/a?2"],
+    states: [first, second, first, second],
+  });
+});
+
 /** Runs in the page: a dialog of one field and one choice, whose first attempt fails. */
 const ASKED = `(async () => {
   const { ask } = await import("/page/dialogs.js");
@@ -143,10 +173,11 @@ const HAPPENED = `(async () => {
   const view = eventsView({ live: { events, figures: {}, onChange } });
   const textOf = (selector) => [...view.element.querySelectorAll(selector)].map((one) => one.textContent);
   const rows = textOf("td .names").map((text) => text.replace(/(ends|resets) .*/, "$1"));
+  const colours = [...view.element.querySelectorAll(".badge")].map((one) => one.classList[1]);
   const kinds = textOf("option");
   const before = listeners.size;
   view.close();
-  return { rows, kinds, listeners: [before, listeners.size] };
+  return { rows, colours, kinds, listeners: [before, listeners.size] };
 })()`;
 
 it("events tell their cause and end in words, and a closed view listens no more", async () => {
@@ -159,6 +190,7 @@ it("events tell their cause and end in words, and a closed view listens no more"
       `only observed: limit of a minute, offences 1 · ${where}`,
       "hash abc",
     ],
+    colours: ["plain", "bad", "plain", "good"],
     kinds: ["all (4)", "ban (2)", "config reloaded (1)", "quota (1)"],
     listeners: [1, 0],
   });

@@ -86,4 +86,12 @@ eased    production   free        0  -       -                          0     0 
       [["acme", 1, "list.minute"]],
     );
   });
+
+  it("a variable of the plans that is not set, and tries none", async () => {
+    const plans = `plans: { free: { minute: "$\{NOWHERE}" } }\n`;
+    await using trial = await openTrial([line("acme", 0)], plans);
+    const { status, out, err } = await trial.run();
+    assert.deepEqual([status, out], [78, ""]);
+    assert.match(err, /new\.yaml:1:26: .*NOWHERE/);
+  });
 });

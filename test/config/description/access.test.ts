@@ -59,7 +59,7 @@ it("an alternative with a mistake is told by that mistake, not as one that no ke
   for (const [security, mistake] of [
     ["[{ tokn: [], basic: [] }]", /^Cannot use the security scheme "tokn"/],
     ["[{ basic: [], token: a }]", /token as a list of scopes/],
-    ["[{ token: ['a b'] }]", /Cannot read item.get.security\[0\].token\[0\]/],
+    ["[{ basic: [], token: ['a b'] }]", /Cannot read item.get.security\[0\].token\[0\]/],
     ["[{ basic: [] }, 7]", /Cannot read item.get.security\[1\]/],
   ] as const) {
     const { told } = await accessOf(security);
