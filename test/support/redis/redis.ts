@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis, type RedisOptions } from "ioredis";
@@ -49,13 +49,21 @@ process.on("exit", () => {
 });
 
 /** Below those that the system gives to connections on their way out. */
-const PORTS = { from: 10_000, to: 32_000 };
+const PORTS = portsOf(Number(process.env.VITEST_POOL_ID ?? 0));
 let nextPort = randomInt(PORTS.from, PORTS.to);
 
+/** The ports of this process, which no other of the same run has: as many as may run at a time. */
+export function portsOf(place: number): { readonly from: number; readonly to: number } {
+  const [from, to] = [10_000, 32_000];
+  const places = 3 * availableParallelism() + 1;
+  const count = Math.floor((to - from) / places);
+  const first = from + (place % places) * count;
+  return { from: first, to: first + count };
+}
+
 /**
- * A port that nothing listens on now. Each process of tests takes one after the other from a place of
- * its own: of ports drawn by chance two tests would get the same one in one run of four, before
- * either's server listens on it.
+ * A port that nothing listens on now, nor will by another test of this run. Each process takes one
+ * after the other from a place drawn by chance, as several runs may share a machine.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -73,8 +81,19 @@ function isFree(port: number): Promise<boolean> {
 }
 
 export async function startRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
+  if (options.port !== undefined) return startRedisAt(options.port, options);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await startRedisAt(await freePort(), options);
+    } catch (error) {
+      // A test of another run may have taken the port meanwhile.
+      if (tries === 3 || !/already in use/.test(String(error))) throw error;
+    }
+  }
+}
+
+async function startRedisAt(port: number, options: TestRedisOptions): Promise<TestRedis> {
   const host = "127.0.0.1";
-  const port = options.port ?? (await freePort());
   const dir = await mkdtemp(join(tmpdir(), "tollgate-redis-"));
   const url = `${options.tls === undefined ? "redis" : "rediss"}://${host}:${port}`;
   const clients: Redis[] = [];
@@ -143,12 +162,16 @@ async function launch(options: TestRedisOptions, port: number, dir: string): Pro
   child.stdout?.on("data", (text) => {
     said = (said + text).slice(-4000);
   });
+  const closed = once(child, "close");
   running.add(child);
   child.once("exit", () => running.delete(child));
   const deadlineMs = Date.now() + 60_000;
-  while (!(await answers(port, options.tls !== undefined))) {
+  // Not the server of somebody else who has the port: this one says so when it listens.
+  const isOwn = () => /Ready to accept connections|Sentinel ID is/.test(said);
+  while (!(isOwn() && (await answers(port, options.tls !== undefined)))) {
     if (child.exitCode !== null || Date.now() > deadlineMs) {
       child.kill("SIGKILL");
+      await closed;
       throw new Error(`Cannot start redis-server on port ${port}: ${said}`);
     }
     await sleep(10);
