@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { KEY } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
+import { freePort } from "../support/redis/redis.ts";
 import { openClient } from "../support/wire/client.ts";
 
 const LIMIT = 10_000_000;
@@ -42,10 +42,11 @@ class Restarting {
       request.resume();
       request.once("end", () => response.writeHead(200, { "Content-Length": 2 }).end("[]"));
     });
+    // Not one of the system's, which it would give to another test while nothing listens on it.
+    if (this.port === 0) this.port = await freePort();
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject).listen(this.port, "127.0.0.1", resolve);
     });
-    this.port = (server.address() as AddressInfo).port;
     this.#server = server;
   }
 

@@ -7,6 +7,7 @@ import { startNode } from "../support/gateway/processes.ts";
 import { ACCOUNT, KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { type Collector, openCollector, type ReceivedSpan } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
+import { freePort } from "../support/redis/redis.ts";
 import { sendRequest } from "../support/wire/client.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
@@ -26,7 +27,7 @@ async function ask(
   return response.status;
 }
 
-const telemetryTo = ({ origin }: Collector, sample = 1) => ({
+const telemetryTo = ({ origin }: Pick<Collector, "origin">, sample = 1) => ({
   telemetry: { otlp: origin, sample },
 });
 
@@ -383,13 +384,12 @@ it("a collector that refuses and then never answers costs no answer, and no more
 });
 
 it("a collector that is away costs no answer, and takes spans when it is back", async () => {
-  const away = await openCollector();
-  await away[Symbol.asyncDispose]();
+  const port = await freePort();
   await using backend = await startTestUpstream();
-  const config = telemetryTo(away);
+  const config = telemetryTo({ origin: `http://127.0.0.1:${port}` });
   await using served = await spawnGateway({ upstreams: [backend.origin], config });
   assert.equal(await ask(served), 200);
-  await using collector = await openCollector(Number(new URL(away.origin).port));
+  await using collector = await openCollector(port);
   const line = await nextLine(served, () => ask(served));
   await spansOf(collector, line.traceId, 2);
 });
