@@ -27,6 +27,8 @@ export type TcpProxy = AsyncDisposable & {
   readonly open: () => number;
   /** Bytes that clients sent and the target answered, so far. */
   readonly bytes: () => { readonly asked: number; readonly answered: number };
+  /** Whether a piece with this text has come and was not passed on yet. */
+  readonly holds: (text: string) => boolean;
   /** Replaces the damage; `{}` heals. */
   behave(damage: Faults): void;
   /** Ends every open connection by RST, on both sides. */
@@ -60,6 +62,7 @@ class DamagingProxy implements TcpProxy {
   readonly #server = createServer({ noDelay: true }, (client) => this.#accept(client));
   readonly #pairs = new Set<Pair>();
   readonly #bytes = { asked: 0, answered: 0 };
+  readonly #held = new Set<Buffer>();
   #damage: Faults = {};
   #accepted = 0;
 
@@ -70,6 +73,7 @@ class DamagingProxy implements TcpProxy {
   accepted = () => this.#accepted;
   open = () => this.#pairs.size;
   bytes = () => ({ ...this.#bytes });
+  holds = (text: string) => [...this.#held].some((piece) => piece.includes(text));
 
   behave(damage: Faults): void {
     this.#damage = damage;
@@ -141,10 +145,12 @@ class DamagingProxy implements TcpProxy {
       const cameMs = performance.now();
       this.#bytes[way] += piece.length;
       held += piece.length;
+      this.#held.add(piece);
       if (held > HELD_BYTES_MAX) from.pause();
       tail = tail.then(async () => {
         await this.#delay(way, to, piece, cameMs);
         this.#deliver(pair, way, to, piece);
+        this.#held.delete(piece);
         held -= piece.length;
         if (from.isPaused() && held <= HELD_BYTES_MAX) from.resume();
       });
