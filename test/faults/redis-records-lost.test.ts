@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { runVerb } from "../cli/kit.ts";
+import { openFolder, runVerb } from "../cli/kit.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
@@ -84,7 +84,8 @@ describe("2.1 Records lost", () => {
   it("while no gateway ran stay in use, fail `keys`, and one line brings them back", async () => {
     const first = await openHouse();
     const { key } = await first.issue();
-    const config = { keys: "redis", stateFile: join(first.directory, "..", `${server.port}.json`) };
+    await using folder = await openFolder();
+    const config = { keys: "redis", stateFile: join(folder.path, "state.json") };
     await first[Symbol.asyncDispose]();
     await redis.flushall();
     const before = await openRedisHouse(server, { config });
