@@ -57,22 +57,26 @@ describe("the page for the users of an API", () => {
       const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
       assert.ok(text, `${file} is on the page`);
       await writeFile(join(folder, file), text);
-      const before = gateway.lines.length;
       const [program, ...args] = command;
-      const running = startProgram(program, args, {
-        cwd: folder,
-        env: { API_URL: `${gateway.url}/v1`, API_KEY: KEY, GOCACHE: join(folder, "cache") },
-      });
-      const { code, stdout, stderr } = await running.exited;
-      assert.deepEqual([code, stdout], [0, "200\n".repeat(ASKED)], stderr);
-      await eventually(() => {
-        const lines = gateway.lines.slice(before);
-        assert.equal(lines.filter(({ status }) => status === 200).length, ASKED);
-        const codes = lines.flatMap(({ code: refused }) => (refused ? [refused] : []));
-        // One a second is admitted, so that the program was refused, and waited.
-        assert.ok(codes.length > 0, "the program was never refused");
-        assert.deepEqual([...new Set(codes)], ["rate_limited"]);
-      });
+      const run = async () => {
+        const before = gateway.lines.length;
+        const running = startProgram(program, args, {
+          cwd: folder,
+          env: { API_URL: `${gateway.url}/v1`, API_KEY: KEY, GOCACHE: join(folder, "cache") },
+        });
+        const { code, stdout, stderr } = await running.exited;
+        assert.deepEqual([code, stdout], [0, "200\n".repeat(ASKED)], stderr);
+        return eventually(() => {
+          const lines = gateway.lines.slice(before);
+          assert.equal(lines.filter(({ status }) => status === 200).length, ASKED);
+          return lines.flatMap(({ code: refused }) => (refused ? [refused] : []));
+        });
+      };
+      // One a second is admitted, so that the program is refused, and waits, unless the machine is so
+      // slow that it asks once a second by itself.
+      let codes = await run();
+      for (let tries = 1; codes.length === 0 && tries < 5; tries++) codes = await run();
+      assert.deepEqual([...new Set(codes)], ["rate_limited"]);
     });
   }
 
