@@ -25,10 +25,12 @@ const BOMBS: Readonly<Record<string, string>> = {
 };
 for (const [name, body] of Object.entries(BOMBS)) {
   test(`${name}: 400, in a moment, and the backend lives`, async () => {
-    const startMs = performance.now();
+    const before = process.cpuUsage();
     const answer = await post(body);
     assert.equal(answer.status, 400, answer.body.toString());
-    assert.ok(performance.now() - startMs < 2_000);
+    // Not by the clock, by which a busy machine takes longer: all of it is in this process.
+    const { user, system } = process.cpuUsage(before);
+    assert.ok(user + system < 2_000_000, `${user + system} us`);
     assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
   });
 }
