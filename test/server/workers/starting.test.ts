@@ -16,7 +16,23 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
-/** A gateway whose first process serves, while it starts the others. */
+/** Processes after the first listen only once a file is there. */
+const WAITS = `import cluster from "node:cluster";
+import { existsSync } from "node:fs";
+import { Server } from "node:net";
+const { listen } = Server.prototype;
+if (cluster.worker?.id > 1) {
+  Server.prototype.listen = function (...args) {
+    const looking = setInterval(() => {
+      if (!existsSync(process.env.GO)) return;
+      clearInterval(looking);
+      listen.apply(this, args);
+    }, 10);
+    return this;
+  };
+}`;
+
+/** A gateway whose first process serves, while the others start until `go` is called. */
 async function starting() {
   const folder = await openFolder(redis, "http://127.0.0.1:9");
   const write = async (limit: number) => {
@@ -25,12 +41,16 @@ async function starting() {
     utimesSync(folder.file, 1, 1);
   };
   await write(100_000);
-  const gateway = startTollgate(["start", "--config", folder.file]);
+  const go = join(dirname(folder.file), "go");
+  const NODE_OPTIONS = `--import data:text/javascript,${encodeURIComponent(WAITS)}`;
+  const env = { NODE_OPTIONS, GO: go };
+  const gateway = startTollgate(["start", "--config", folder.file], { env });
   await gateway.line(({ msg }) => msg === "worker_serves");
   assert.ok(!gateway.lines().some(({ msg }) => msg === "serving"), "it is still starting");
   return {
     gateway,
     write,
+    go: () => writeFile(go, ""),
     [Symbol.asyncDispose]: async () => {
       await gateway.kill();
       await folder[Symbol.asyncDispose]();
@@ -45,6 +65,7 @@ describe("a gateway that is still starting", () => {
     const { gateway, write } = house;
     await write(200_000);
     process.kill(gateway.pid, "SIGHUP");
+    await house.go();
     const { urls } = await gateway.line(({ msg }) => msg === "serving");
     const url = `${(urls as Record<string, string>).production}/v1/animals`;
     await eventually(async () => assert.equal((await get(url, key)).limit, 200_000));
@@ -53,6 +74,7 @@ describe("a gateway that is still starting", () => {
   it("ends by a signal, with 0 and nothing left, and does not say that it serves", async () => {
     await using house = await starting();
     process.kill(house.gateway.pid, "SIGTERM");
+    await house.go();
     const { code, signal, stderr } = await house.gateway.exited;
     assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
     const told = house.gateway.lines().map(({ msg }) => msg);
