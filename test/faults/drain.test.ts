@@ -34,7 +34,7 @@ test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the liste
 });
 
 test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes later on a connection is 503 draining", async () => {
-  await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
+  await using house = await startTestGateway({ config: { limits: { drain: "60s" } } });
   const { key } = await house.issue();
   let answerNow = () => {};
   await using kept = await openClient(house.port);
@@ -60,7 +60,7 @@ test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes late
 });
 
 test("2.4 SIGTERM in flight: drain, closed: requests sent ahead are served in their order, one that is sent later is 503 draining", async () => {
-  await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
+  await using house = await startTestGateway({ config: { limits: { drain: "60s" } } });
   const { key } = await house.issue();
   const waiting: (() => void)[] = [];
   house.backend.answer((_seen, response) => {
@@ -90,7 +90,7 @@ test("2.4 SIGTERM in flight: drain, closed: requests sent ahead are served in th
 });
 
 test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the connection, and no refusal before it", async () => {
-  await using house = await startTestGateway({ config: { limits: { drain: "5s" } } });
+  await using house = await startTestGateway({ config: { limits: { drain: "60s" } } });
   const { key } = await house.issue();
   let answerNow = () => {};
   house.backend.answer((seen, response) => {

@@ -8,7 +8,8 @@ import { openClient, sendRequest } from "../support/wire/client.ts";
 
 test("a request within the longest drain of another environment is answered, not hung up without a line", async () => {
   await using backend = await startTestUpstream(async (_seen, response) => {
-    await new Promise((resolve) => setTimeout(resolve, 4_600));
+    // After the end of either environment's own drain, and 1.6 s before that of the longest of both.
+    await new Promise((resolve) => setTimeout(resolve, 6_400));
     response.end("late");
   });
   const environment = (keyTag: string, drainDelay: string, drain: string) => ({
@@ -20,8 +21,8 @@ test("a request within the longest drain of another environment is answered, not
   });
   // Neither has both the long delay and the long drain: one shutdown serves them both.
   const environments = {
-    production: environment("live", "0s", "2500ms"),
-    staging: environment("test", "2500ms", "100ms"),
+    production: environment("live", "0s", "4s"),
+    staging: environment("test", "4s", "100ms"),
   };
   await using served = await spawnGateway({
     upstreams: [backend.origin],

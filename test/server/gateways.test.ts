@@ -196,7 +196,7 @@ describe("the gateways that share a Redis", () => {
     const config = { store: redis.url, storePrefix: "drain" };
     await using house = await startTestGateway({ config });
     await using ending = await startTestGateway({
-      config: { ...config, limits: { drainDelay: "3s" } },
+      config: { ...config, limits: { drainDelay: "10m" } },
     });
     const states = async () => {
       const list = (await (await house.admin("/api/gateways")).json()) as GatewayReport[];
@@ -208,6 +208,7 @@ describe("the gateways that share a Redis", () => {
     await eventually(async () => {
       assert.deepEqual(await states(), [["draining", "draining: shutting down"], ready]);
     });
+    await ending.started.stop({ atOnce: true });
     await stopping;
     assert.deepEqual(await states(), [ready]);
   });
