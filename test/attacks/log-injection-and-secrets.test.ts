@@ -56,7 +56,8 @@ test("control characters and quotes never break a line of the log", async () => 
       fields: [["X-Request-Id", text.replace(/[^ -~]/g, "")]],
     });
   }
-  for (const line of served.running.stdout().trimEnd().split("\n")) {
+  // The last one may have come in part.
+  for (const line of served.running.stdout().split("\n").slice(0, -1)) {
     assert.equal(typeof JSON.parse(line), "object");
     assert.ok(![...line].some((character) => character < " " || character === "\x7f"), line);
   }

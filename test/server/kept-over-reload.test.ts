@@ -203,15 +203,20 @@ it("what is charged late is told by the windows of the configuration that is in 
       keys: { [KEY]: {} },
     });
     await reload(house, { ...events(["month"]), onStoreFailure: "local" });
+    const decided = async () => {
+      const samples = await freshMetrics(house.adminUrl);
+      return ["local", "deny"].map((mode) => {
+        return samples.get(`tollgate_store_unavailable_decisions_total{mode="${mode}"}`) ?? 0;
+      });
+    };
     assert.equal((await house.ask(KEY)).status, 200);
+    // A busy machine may be too slow for the 100 ms although the store is there.
+    const [late = 0] = await decided();
     redis.stop();
     for (let i = 0; i < 8; i++) assert.equal((await house.ask(KEY)).status, 200);
-    const samples = await freshMetrics(house.adminUrl);
-    const decided = ["local", "deny"].map((mode) => {
-      return samples.get(`tollgate_store_unavailable_decisions_total{mode="${mode}"}`);
-    });
+    const alone = await decided();
     redis.cont();
-    assert.deepEqual(decided, [8, 0]);
+    assert.deepEqual(alone, [late + 8, 0]);
     const told = () => house.said.filter(({ kind }) => kind === "quota");
     await eventually(() => assert.equal(told().length, 1));
     assert.deepEqual(
