@@ -10,7 +10,7 @@ import {
   changes,
   dayUsed,
   metric,
-  openHouseBehind,
+  openRedisHouse,
   readyWithin,
   windowUsed,
 } from "./redis-house.ts";
@@ -66,7 +66,8 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
     );
     await admin.call("ACL", "SETUSER", "default", "resetpass", ">other");
     await admin.config("SET", "maxmemory-policy", "allkeys-lru");
-    await using house = await openHouseBehind(proxy, {
+    // A busy machine is late for the 50 ms of the product, and the store is not back then.
+    await using house = await openRedisHouse(proxy, {
       environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { tokens: TOKENS } }] },
       config: {
         store: `redis://tollgate:s3cret@127.0.0.1:${proxy.port}`,
