@@ -97,7 +97,6 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
       assert.equal(await metric(house, "tollgate_store_unsafe_policy"), 1),
     );
     await eventually(() => assert.deepEqual(changes(house), ["store_away", "store_back"]));
-
     const denied = (await admin.call("ACL", "LOG")) as unknown[][];
     assert.deepEqual(
       denied.map((each) => each[each.indexOf("object") + 1]),
