@@ -49,6 +49,19 @@ describe("A long work in slices", () => {
     }
   });
 
+  it("gives no turn away before a slice is over, also after the first", async () => {
+    let [turns, isOver] = [0, false];
+    const count = () => {
+      turns += 1;
+      if (!isOver) setImmediate(count);
+    };
+    setImmediate(count);
+    await inSlices(Array(100_000).fill(0), () => undefined);
+    isOver = true;
+    // A turn each sixteen items would be 6,250.
+    assert.ok(turns < 2_000, `${turns} turns`);
+  });
+
   it("gives no turn away while there is little to do", async () => {
     let turns = 0;
     const immediate = setImmediate(() => {

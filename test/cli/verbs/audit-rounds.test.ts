@@ -33,7 +33,8 @@ const serving = (time: number) => ({ level: "info", msg: "serving", time });
 /** The lines of a gateway that has served all day, and charged as many units. */
 const lines = (units: number) => {
   const requests = Array.from({ length: units }, (_, i) => line(NOON - 60_000 + i));
-  return [serving(MIDNIGHT), ...requests];
+  // A line without a time is no part of the span.
+  return [serving(MIDNIGHT), { level: "info", msg: "noted" }, ...requests];
 };
 const counts = (used: number, more: object = {}) => ({
   ...{ ...OWN, plan: "free", created: MIDNIGHT / 1_000, at: NOON },
@@ -157,7 +158,7 @@ describe("audit", () => {
         ...{ args: ["--admin", "http://127.0.0.1:1"], isErrTty: true, now },
       },
     );
-    assert.match(told.missing[0] ?? "", /^1 damaged line left out, the first at .*one\.log:5$/);
+    assert.match(told.missing[0] ?? "", /^1 damaged line left out, the first at .*one\.log:6$/);
     assert.deepEqual(told.missing.slice(1), [
       "the configuration changed: 2 are in the log, one, two",
       "requests under way are not known: Cannot ask the gateway at http://127.0.0.1:1 (--admin): nothing listens there. Is it running?",

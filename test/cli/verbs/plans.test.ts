@@ -248,10 +248,11 @@ describe("plans list", () => {
     assert.ok((await readFile(file, "utf8")).includes("pro:"));
   });
 
-  it("tells the windows of meters, and a meter without a limit", async () => {
+  it("tells the windows of meters and those observed, a meter without a limit, and requests at a time", async () => {
     await using folder = await openFolder();
     const meters = "{ tokens: { minute: 900, month: 5000 }, rows: unlimited }";
-    const file = await writeConfig(folder, { free: `{ minute: 60, meters: ${meters} }` });
+    const more = `concurrent: 5, observe: { hour: 9 }, meters: ${meters}`;
+    const file = await writeConfig(folder, { free: `{ minute: 60, ${more} }` });
     const listed = await runVerb(["plans", "list", "--config", file, "--json"]);
     const [free] = jsonOf<{ limits: object[]; meters: object }[]>(listed);
     assert.deepEqual(free?.limits, [{ window: "minute", limit: 60 }]);
@@ -263,6 +264,9 @@ describe("plans list", () => {
       rows: [],
     });
     const { out } = await runVerb(["plans", "list", "--config", file]);
-    assert.match(out, /free +minute=60 tokens\.minute=900 tokens\.month=5000 rows=unlimited +-/);
+    assert.match(
+      out,
+      /free +minute=60 tokens\.minute=900 tokens\.month=5000 rows=unlimited +hour=9 +5 +0$/m,
+    );
   });
 });

@@ -1,0 +1,14 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { AgingMap } from "../../src/base/aging-map.ts";
+
+it("a value that replaces another pushes none out, and one that is removed is in no half", () => {
+  const map = new AgingMap<number>(1);
+  map.set("older", 1);
+  map.set("newer", 2);
+  map.set("newer", 3);
+  assert.deepEqual([map.size, map.get("newer"), map.get("older")], [2, 3, 1]);
+  assert.equal(map.size, 2, "a look-up moves a value, and does not repeat it");
+  for (const id of ["older", "newer"]) map.delete(id);
+  assert.deepEqual([map.size, map.get("newer"), map.get("older")], [0, undefined, undefined]);
+});
