@@ -13,6 +13,7 @@ export type Question = {
 export async function openAdmin(
   answer: (response: ServerResponse, question: Question) => unknown,
   host = "127.0.0.1",
+  wantedPort = 0,
 ) {
   const questions: Question[] = [];
   const server = createServer(async (request, response) => {
@@ -21,7 +22,7 @@ export async function openAdmin(
     questions.push(question);
     await answer(response, question);
   });
-  await once(server.listen(0, host), "listening");
+  await once(server.listen(wantedPort, host), "listening");
   const { port } = server.address() as AddressInfo;
   const close = async () => {
     server.close();

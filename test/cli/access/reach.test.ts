@@ -52,6 +52,20 @@ describe("a gateway that --admin names", () => {
     assert.deepEqual([asksGateway, isRemote, meters], [true, true, ["tokens"]]);
   });
 
+  it("is asked at the usual port of HTTP where its address names none", async () => {
+    // One of the sixteen million addresses of this machine, at which nothing else listens.
+    const host = `127.${[1, 2, 3].map(() => 1 + Math.floor(Math.random() * 254)).join(".")}`;
+    const answer = (response: Parameters<typeof send>[0]) => send(response, 200, RUNNING);
+    // Others than root may not listen there, on some systems.
+    await using admin = await openAdmin(answer, host, 80).catch(() => undefined);
+    const { terminal, err } = terminalOf();
+    const reached = await reachGateway(callOf({ admin: `http://${host}` }), terminal);
+    if (typeof reached === "number") {
+      assert.ok(admin === undefined, err());
+      assert.ok(err().includes(`at http://${host} (--admin): nothing listens there`), err());
+    } else assert.deepEqual(reached.config.admin?.listen, { host, port: 80 });
+  });
+
   it("and cannot be used is told with its reason, and the token where that is the reason", async () => {
     for (const [status, body, told] of [
       [401, { message: "No" }, "No (--admin, AT). Set TOLLGATE_ADMIN_TOKEN to its token"],

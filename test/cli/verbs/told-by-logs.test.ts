@@ -18,7 +18,7 @@ const REFUSED = {
 /** One that was refused for a ban that ends at `untilS`. */
 const bannedRequest = (id: string, untilS: number) => ({
   ...{ ...REFUSED, ...OWN, id, key: "k", status: 429, code: "key_banned", decision: "refused" },
-  ...{ decidedAt: AT_S * 1_000, cost: 1, strikes: 0, ban: untilS },
+  ...{ decidedAt: AT_S * 1_000, cost: 1, strikes: 0, ban: untilS, by: "memory" },
 });
 
 const ban = (atS: number, untilS: number, more: object) => ({
@@ -92,7 +92,7 @@ describe("what only logs tell", () => {
     const lines = [bannedRequest("r-9", end), ban(AT_S, end, { imposed: true })];
     await writeFile(second, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     for (const [verb, text] of [
-      ["explain r-9", /^429 key_banned/],
+      ["explain r-9", /^429 key_banned .*, decided 2026-11-22 01:00:00Z \(memory\)$/m],
       ["bans why acme", /imposed by hand/],
     ] as const) {
       const asked = [...verb.split(" "), "--log", first, second, "--config", file];
