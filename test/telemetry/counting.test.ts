@@ -67,7 +67,12 @@ test("reloads are not taken out with the other counts, as the process that order
   const counting = createMetricsRecorder();
   counting.reloaded("success");
   counting.turnedAway("memory");
-  assert.deepEqual(Object.keys(takeCounts(counting)), ["turnedAway"]);
+  counting.shareRefused();
+  counting.decidedWithoutStore("deny");
+  assert.deepEqual(takeCounts(counting), {
+    ...{ turnedAway: [[["memory"], [1]]], shareRefusals: [[[], [1]]] },
+    withoutStore: [[["deny"], [1]]],
+  });
   assert.equal(counting.tallies.reloads.cell("success").value, 1);
 });
 
@@ -80,10 +85,11 @@ test("what overflowed the table of another process stays in what overflows here"
   assert.equal(watching.tallies.refusals.overflow().value, 4);
 });
 
-test("a configuration has a count of bans for each environment at once, and a series for each operation that it may", () => {
+test("a configuration has a count of bans for each environment at once, a series for each operation that it may, and its deprecated ones", () => {
   const counting = createMetricsRecorder();
+  const old = { template: "/v1/old", method: "GET", lifecycle: { deprecated: true } };
   const environments = [
-    { name: "production", routes: {} },
+    { name: "production", routes: { operations: [old] } },
     { name: "staging", routes: {} },
   ];
   const config = { hash: "abc", environments, metrics: { routes: 2 } } as never;
@@ -97,6 +103,10 @@ test("a configuration has a count of bans for each environment at once, and a se
   for (const route of ["/a", "/b", "/c", "/d"]) counting.tallies.routeDurations.cell("x", route);
   const routes = [...counting.tallies.routeDurations.entries()].map(([{ route }]) => route);
   assert.deepEqual(routes, ["/a", "/b", "overflow"]);
+  const line = { env: "production", route: "/v1/old", method: "GET", status: 200 };
+  const told = { ...line, source: "backend", decision: "admitted", charged: 1, forwards: 1 };
+  counting.request({ ...told, durationMs: 1 } as never, { storeMs: 0, upstreamMs: 1 });
+  assert.equal(counting.tallies.deprecated.cell("production", "/v1/old").value, 1);
 });
 
 test("the gateway's own time is what store and backend leave of a request, never below 0, and a tunnel has none", () => {

@@ -87,7 +87,9 @@ describe("the other checks", () => {
     assert.deepEqual(readinessChecks(observed({ keys: { ok: true, lost } })).keys, { ok: true });
   });
 
-  it("fail while it drains, and tell the workers only where there are some", () => {
+  it("fail while it drains or its store is unreachable, and tell the workers only where there are some", () => {
+    const store = { ok: false, why: "the store is unreachable" };
+    assert.deepEqual(readinessChecks(observed({ store })).store, store);
     const { draining } = readinessChecks(observed({ draining: true }));
     assert.deepEqual(draining, { ok: false, why: "shutting down" });
     assert.equal("workers" in readinessChecks(observed({})), false);

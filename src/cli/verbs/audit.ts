@@ -162,8 +162,8 @@ async function readRound(
       ledger.request(line);
     },
     event: (line) => {
-      const atMs = Number(line.time);
-      if (Number.isFinite(atMs)) span.line(atMs);
+      // Without a time this is NaN, which moves neither end of the span.
+      span.line(Number(line.time));
       incidents.event(line);
       gaps.event(line);
       ledger.event(line);

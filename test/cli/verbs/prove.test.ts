@@ -77,6 +77,9 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     const { code, told } = await proveHere("--seconds", "3", "--break", fault);
     assert.ok(told.broken.includes(broken), JSON.stringify(told, null, 1));
     assert.equal(code, 1);
+    const { storeAwayMs, gatewaysKilled, lateAnswers } = told;
+    const excuses = [storeAwayMs, gatewaysKilled, lateAnswers > 0];
+    assert.deepEqual(excuses, [0, 0, fault === "late"], "nothing else excuses the fault");
   });
 
   it("tells why a store did not fail over, and that it lost nothing by it", async (t) => {

@@ -187,7 +187,10 @@ describe("usage by day", () => {
       [["--days", "4000"], /Cannot read --days/],
       [["--month", "2026-13"], /Cannot read --month as a month such as 2026-10/],
       [["--month", "2026-1"], /Cannot read --month/],
-      [["--days", "1", "--month", "2026-10"], /--days and --month are two periods: give one of them/],
+      [
+        ["--days", "1", "--month", "2026-10"],
+        /--days and --month are two periods: give one of them/,
+      ],
       [["--days", "1", "--top", "3"], /--top does not go with usage by day: leave it out/],
       [["--days", "1", "--over", "3"], /--over does not go with usage by day: leave it out/],
       [["acme", "--days", "1", "--plan", "free"], /--plan does not go with usage by day of one/],
