@@ -118,6 +118,9 @@ describe("audit", () => {
         `/api/counts/${ADDRESS}?env=production`,
       ],
     );
+    const gone = await audited([...lines(2), line(NOON - 5, { account: "gone" })], own);
+    const rounds = gone.paths.filter(({ path }) => path.startsWith("/api/counts?"));
+    assert.deepEqual([gone.status, rounds.length], [0, 2], "nobody knows it, and it is asked once");
     const agreed = await audited(lines(2), own);
     assert.deepEqual([agreed.status, agreed.paths.length], [0, 3]);
     assert.deepEqual([agreed.told.from, agreed.told.to], [MIDNIGHT / 1_000, NOON / 1_000 - 59.999]);

@@ -271,10 +271,19 @@ describe("audit of a day that is over", () => {
   it("refuses a period that is none, and two of them, with 64", async () => {
     await using house = await openAudited();
     for (const [args, says] of [
-      [["--day", "2026-02-30"], /Cannot read --day as a day such as 2026-11-21: the value is "2026-02-30"/],
+      [
+        ["--day", "2026-02-30"],
+        /Cannot read --day as a day such as 2026-11-21: the value is "2026-02-30"/,
+      ],
       [["--day", "today"], /Cannot read --day/],
-      [["--month", "2026-13"], /Cannot read --month as a month such as 2026-11: the value is "2026-13"/],
-      [["--day", "2026-11-02", "--month", "2026-11"], /--day and --month are two periods: give one of them/],
+      [
+        ["--month", "2026-13"],
+        /Cannot read --month as a month such as 2026-11: the value is "2026-13"/,
+      ],
+      [
+        ["--day", "2026-11-02", "--month", "2026-11"],
+        /--day and --month are two periods: give one of them/,
+      ],
     ] as const) {
       const said = await runVerb(["audit", "--log", "x", "--config", house.file, ...args]);
       assert.deepEqual([said.status, said.out], [64, ""]);
