@@ -76,6 +76,10 @@ const NO_CONNECTION = "no connection";
 const LOST = "the connection was lost";
 const CLOSED = "the connection is closed";
 const NO_REDIS = "what answers there does not speak the protocol of Redis";
+export const ENDED_UNANSWERED =
+  "the connection ended before any reply: if it speaks TLS, the address needs rediss in place of redis";
+export const NO_TLS =
+  "connected, but there is no answer by TLS: if it speaks none, the address needs redis in place of rediss";
 /** Why there is no connection to a node of a Cluster, as far as the end of an attempt says it. */
 export const NODE_SILENT = "a node of the cluster does not answer";
 /** Why a link is not there before its first attempt has ended. */
@@ -110,6 +114,7 @@ export function toStoreFailure(error: unknown): StoreFailure {
   if (text.startsWith("Stream isn't writeable")) return unreachableFailure(NO_CONNECTION);
   if (text.includes("Connection is closed")) return unreachableFailure(CLOSED, "unknown");
   if (text.includes("max retries per request")) return unreachableFailure(LOST, "unknown");
+  if (text === ENDED_UNANSWERED) return unreachableFailure(text, "unknown");
   if (code !== undefined) return unreachableFailure(code, "unknown");
   if (text.startsWith("Unknown RESP type")) return unreachableFailure(NO_REDIS, "unknown");
   // The client library asks to be told of replies that it cannot read, which are no mistake of its own.

@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Redis } from "ioredis";
 import handler from "ioredis/built/DataHandler.js";
+import { ENDED_UNANSWERED, NO_TLS } from "./store-failure.ts";
 
 /** The part of the client library that gives each reply to the command that waits longest. */
 type ReplyReader = {
@@ -29,18 +30,30 @@ type Connector = { connect(tell: unknown): Promise<Socket> };
 /**
  * ioredis listens for one error of a socket, and a second one would end the process: that of a TLS
  * handshake in which the connection was closed. A plain Redis waits for the end of a handshake for
- * ever, so that it would read as a network that is slow.
+ * ever, so that it would read as a network that is slow. A server that speaks TLS ends or resets a
+ * plain connection without a reply; so does any other that replied before, but not for that reason.
  */
 export function guardSockets(redis: Redis): void {
   const { connector } = redis as unknown as { readonly connector: Connector };
   const connect = connector.connect.bind(connector);
+  let hasReplied = false;
   connector.connect = async (tell) => {
     const socket = await connect(tell);
     socket.once("timeout", () => {
       const isInHandshake = socket instanceof TLSSocket && !socket.connecting;
-      if (isInHandshake) socket.destroy(new Error("connected, but there is no answer by TLS"));
+      if (isInHandshake) socket.destroy(new Error(NO_TLS));
     });
-    return socket.on("error", () => undefined);
+    const isUnanswered = () => {
+      hasReplied ||= socket.bytesRead > 0;
+      return !hasReplied && !(socket instanceof TLSSocket);
+    };
+    socket.once("end", () => {
+      if (isUnanswered()) socket.destroy(new Error(ENDED_UNANSWERED));
+    });
+    socket.once("close", isUnanswered);
+    return socket.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ECONNRESET" && isUnanswered()) error.message = ENDED_UNANSWERED;
+    });
   };
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
 import { describe, it } from "vitest";
 import { parseStoreAddress } from "../../../src/config/schema/addresses.ts";
 import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
@@ -70,8 +71,34 @@ it("an address with rediss at which a Redis speaks no TLS is told as that, and n
   t.onTestFinished(() => server.close());
   const { store } = await open(checked(server.url.replace("redis:", "rediss:")));
   t.onTestFinished(() => store.close());
-  const why = "Redis cannot be reached: connected, but there is no answer by TLS";
+  const why =
+    "Redis cannot be reached: connected, but there is no answer by TLS: if it speaks none, the address needs redis in place of rediss";
   await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
+});
+
+describe("an address with redis at which TLS is spoken is told as that", () => {
+  const why =
+    "Redis cannot be reached: the connection ended before any reply: if it speaks TLS, the address needs rediss in place of redis";
+
+  it("if it is a Redis, which resets the connection", async (t) => {
+    using authority = openAuthority();
+    const server = await startRedis({ tls: redisTls(authority) });
+    t.onTestFinished(() => server.close());
+    const { store } = await open(checked(server.url.replace("rediss:", "redis:")));
+    t.onTestFinished(() => store.close());
+    await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
+  });
+
+  it("if it is another server, which ends the connection", async (t) => {
+    using authority = openAuthority();
+    const server = createTlsServer(authority.issue(["IP:127.0.0.1"])).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    t.onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const { store } = await open(checked(`redis://127.0.0.1:${port}`));
+    t.onTestFinished(() => store.close());
+    await eventually(() => assert.deepEqual(store.health(), { ok: false, why }));
+  });
 });
 
 it("an address at which another server answers is told as that", async (t) => {
