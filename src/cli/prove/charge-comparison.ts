@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { isYamlMap } from "../../config/file/mistake.ts";
 import type { PromiseChecker } from "./checker.ts";
 
 /** Units by which the store differs from what was admitted. */
@@ -77,7 +78,7 @@ async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, number
   const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
   const units = new Map<string, number>();
   if (response.status === 409) return units;
-  if (!response.ok) throw new Error(`Cannot read the usage by day: ${response.status}`);
+  if (!response.ok) throw await unreadable("the usage by day", response);
   for (const row of (await response.json()) as { account: string; units: number }[]) {
     units.set(row.account, (units.get(row.account) ?? 0) + row.units);
   }
@@ -86,9 +87,18 @@ async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, number
 
 async function readUsedToday(adminUrl: string, account: string): Promise<number> {
   const response = await fetch(`${adminUrl}/api/usage/${account}`);
-  if (!response.ok) throw new Error(`Cannot read the usage of ${account}: ${response.status}`);
+  if (!response.ok) throw await unreadable(`the usage of ${account}`, response);
   const { windows } = (await response.json()) as {
     windows: readonly { readonly window: string; readonly used: number }[];
   };
   return windows.find(({ window }) => window === "day")?.used ?? 0;
+}
+
+/** The mistake of an answer without a result. A store that is gone for good leaves nothing to compare. */
+async function unreadable(what: string, response: Response): Promise<Error> {
+  const body: unknown = await response.json().catch(() => undefined);
+  const told = isYamlMap(body) && typeof body.message === "string" ? body.message : undefined;
+  const why = `Cannot compare the charges: cannot read ${what}: ${told ?? response.status}`;
+  const isAway = response.status === 503;
+  return new Error(isAway ? `${why}. Start the store again, and then the proof` : why);
 }

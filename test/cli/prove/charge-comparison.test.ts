@@ -11,6 +11,8 @@ type Told = {
   readonly status?: number;
   /** The status of the history. */
   readonly historyStatus?: number;
+  /** The history, if it is none. */
+  readonly answer?: unknown;
 };
 
 /**
@@ -31,12 +33,13 @@ async function compareWith(
       days,
       status = 200,
       historyStatus = 200,
+      answer,
     } = answers[Math.min(asked, answers.length - 1)] as Told;
     if (!isHistory) asked += 1;
     const windows = [{ window: "minute", used: 99 }].concat({ window: "day", used });
     const history = days.map((units) => ({ account: "a_1", units }));
     response.statusCode = isHistory ? historyStatus : status;
-    response.end(JSON.stringify(isHistory ? history : { windows }));
+    response.end(JSON.stringify(isHistory ? (answer ?? history) : { windows }));
   });
   await once(admin.listen(0, "127.0.0.1"), "listening");
   try {
@@ -121,14 +124,16 @@ describe("what was admitted, compared with what is counted", () => {
       uncertain: 5,
     });
     assert.deepEqual(off, { ...NONE, historyLost: 10 });
-    await assert.rejects(compareWith([{ used: 10, days: [], historyStatus: 503 }], 0), {
-      message: "Cannot read the usage by day: 503",
-    });
   });
 
-  it("is not known where the usage cannot be read, which says of which account and how", async () => {
-    await assert.rejects(compareWith([{ used: 10, days: [10], status: 503 }], 0), {
-      message: "Cannot read the usage of a_1: 503",
+  it("is not known where what to compare cannot be read, which says what, why, and the way out", async () => {
+    const cannot = "Cannot compare the charges: cannot read";
+    await assert.rejects(compareWith([{ used: 10, days: [10], status: 500 }], 0), {
+      message: `${cannot} the usage of a_1: 500`,
+    });
+    const answer = { message: "The rate limit store is unavailable: ECONNREFUSED" };
+    await assert.rejects(compareWith([{ used: 10, days: [], historyStatus: 503, answer }], 0), {
+      message: `${cannot} the usage by day: ${answer.message}. Start the store again, and then the proof`,
     });
   });
 });
