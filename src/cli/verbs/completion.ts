@@ -11,6 +11,8 @@ type Words = {
   readonly second: ReadonlyMap<string, readonly string[]>;
   /** By full verb, its options with their dashes. */
   readonly options: ReadonlyMap<string, readonly string[]>;
+  /** The options that a value must follow which no shell can know, with their dashes. */
+  readonly untold: ReadonlySet<string>;
 };
 
 const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, fish };
@@ -91,7 +93,10 @@ function wordsOf(verbs: readonly Verb[]): Words {
       [...verb.options.map(({ name }) => `--${name}`), "--help"] as const,
     ]),
   );
-  return { first: [...second.keys(), "help"], second, options };
+  const valued = verbs.flatMap((verb) => verb.options.filter(({ value }) => value !== undefined));
+  const untold = new Set(valued.map(({ name }) => `--${name}`));
+  for (const told of [...PLANS, ...ENVIRONMENTS, ...FILES]) untold.delete(told);
+  return { first: [...second.keys(), "help"], second, options, untold };
 }
 
 /** A function in syntax that bash and zsh share: it lists the possible words at a position. */
@@ -135,12 +140,18 @@ function bash(words: Words): string {
   local typed="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
   local current="\${COMP_WORDS[COMP_CWORD]}"
   local previous="\${COMP_WORDS[COMP_CWORD-1]}"
+  # bash makes three words of --option=value.
+  if [ "$current" = "=" ]; then current=""
+  elif [ "$previous" = "=" ]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"; fi
   case "$previous" in
     ${[...PLANS, ...ENVIRONMENTS].join("|")})
       COMPREPLY=($(compgen -W "$(_tollgate_names "$previous" "$typed")" -- "$current"))
       return ;;
     ${FILES.join("|")})
       COMPREPLY=($(compgen -f -- "$current"))
+      return ;;
+    ${[...words.untold].join("|")})
+      compopt +o default
       return ;;
   esac
   COMPREPLY=($(compgen -W "$(_tollgate_words "$COMP_CWORD" "$typed" "\${COMP_WORDS[1]}")" -- "$current"))
@@ -154,12 +165,19 @@ function zsh(words: Words): string {
 ${candidates(words)}_tollgate() {
   local typed="\${words[2,CURRENT-1]}"
   local previous="\${words[CURRENT-1]}"
+  case "\${words[CURRENT]}" in
+    --*=*)
+      previous="\${words[CURRENT]%%=*}"
+      compset -P "*=" ;;
+  esac
   case "$previous" in
     ${[...PLANS, ...ENVIRONMENTS].join("|")})
       compadd -- \${=$(_tollgate_names "$previous" "$typed")}
       return ;;
     ${FILES.join("|")})
       _files
+      return ;;
+    ${[...words.untold].join("|")})
       return ;;
   esac
   compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
@@ -169,7 +187,7 @@ compdef _tollgate tollgate
 `;
 }
 
-function fish({ first, second, options }: Words): string {
+function fish({ first, second, options, untold }: Words): string {
   const lines = [`complete -c tollgate -n __fish_use_subcommand -f -a "${first.join(" ")}"`];
   for (const [word, follows] of second) {
     if (follows.length === 0) continue;
@@ -181,7 +199,7 @@ function fish({ first, second, options }: Words): string {
   for (const [verb, names] of options) {
     const seen = verb.split(" ").map((word) => `__fish_seen_subcommand_from ${word}`);
     for (const name of names) {
-      const value = fishValue(name);
+      const value = untold.has(name) ? " -x" : fishValue(name);
       lines.push(`complete -c tollgate -n "${seen.join("; and ")}" -l ${name.slice(2)}${value}`);
     }
   }

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { appendFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { appendFile, writeFile } from "node:fs/promises";
+import { promisify } from "node:util";
 import { describe, it } from "vitest";
 import { parseArguments } from "../../../src/cli/framework/parse.ts";
 import type { Verb } from "../../../src/cli/framework/verb.ts";
@@ -10,7 +12,11 @@ const verb = (name: string, ...options: string[]): Verb => ({
   ...{ name, usage: "", summary: "", args: [], run: async () => 0 },
   options: options.map((option) => ({ name: option, value: "X", summary: "" })),
 });
-const VERBS = [verb("keys create", "plan", "env"), verb("keys list"), verb("start", "config")];
+const VERBS = [
+  verb("keys create", "plan", "env", "name"),
+  verb("keys list"),
+  verb("start", "config"),
+];
 
 /** The script of a command line that has three verbs. */
 async function script(shell: string): Promise<string> {
@@ -29,7 +35,7 @@ const WORDS = `_tollgate_words() {
   local words="" options=""
   if [ "$1" -le 1 ]; then echo "keys start completion help"; return; fi
   case "$2" in
-    "keys create"|"keys create "*) options="--plan --env --help" ;;
+    "keys create"|"keys create "*) options="--plan --env --name --help" ;;
     "keys list"|"keys list "*) options="--help" ;;
     "start"|"start "*) options="--config --help" ;;
   esac
@@ -75,12 +81,19 @@ describe("the script that completes the words of a command line", () => {
 ${WORDS}_tollgate() {
   local typed="\${words[2,CURRENT-1]}"
   local previous="\${words[CURRENT-1]}"
+  case "\${words[CURRENT]}" in
+    --*=*)
+      previous="\${words[CURRENT]%%=*}"
+      compset -P "*=" ;;
+  esac
   case "$previous" in
     --plan|--on|--env)
       compadd -- \${=$(_tollgate_names "$previous" "$typed")}
       return ;;
     --config|--log|--data)
       _files
+      return ;;
+    --name)
       return ;;
   esac
   compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
@@ -105,6 +118,7 @@ compdef _tollgate tollgate
         line(`"${seen} completion; and ${not("bash", "zsh", "fish")}" -f -a "bash zsh fish"`),
         line(`${create} -l plan -xa ${names("plan")}`),
         line(`${create} -l env -xa ${names("env")}`),
+        line(`${create} -l name -x`),
         line(`${create} -l help`),
         line(`"${seen} keys; and ${seen} list" -l help`),
         line(`"${seen} start" -l config -rF`),
@@ -112,6 +126,36 @@ compdef _tollgate tollgate
       ].join(""),
     );
   });
+});
+
+/** What bash offers for the last of these words. */
+async function offered(folder: string, ...typed: readonly string[]): Promise<string[]> {
+  await writeFile(`${folder}/script`, await script("bash"));
+  // The configuration of the machine that has the command.
+  const command = "tollgate() { echo gold; }; compopt() { echo only these; }";
+  const run = `${command}; . ./script; COMP_WORDS=(tollgate "$@") COMP_CWORD=$#; _tollgate; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout } = await promisify(execFile)("bash", ["-c", run, "bash", ...typed], {
+    cwd: folder,
+  });
+  return stdout.trim().split("\n").sort();
+}
+
+describe("where the value of an option must follow, bash offers", () => {
+  const CASES: readonly (readonly [string, readonly string[], readonly string[]])[] = [
+    ["files", ["start", "--config", ""], ["a.yaml", "script"]],
+    ["files also behind the sign of equality", ["start", "--config", "="], ["a.yaml", "script"]],
+    ["the files that begin so", ["start", "--config", "=", "a"], ["a.yaml"]],
+    ["names of the configuration", ["keys", "create", "--plan", "=", "go"], ["gold"]],
+    ["nothing if it can be anything", ["keys", "create", "--name", ""], ["only these"]],
+    ["an option behind the value", ["start", "--config", "a.yaml", "--h"], ["--help"]],
+  ];
+  for (const [what, typed, wanted] of CASES) {
+    it(what, async () => {
+      await using folder = await openFolder();
+      await writeFile(`${folder.path}/a.yaml`, "");
+      assert.deepEqual(await offered(folder.path, ...typed), wanted);
+    });
+  }
 });
 
 describe("the names that a script asks for", () => {
