@@ -136,6 +136,9 @@ function insteadOf(status: number | undefined): string {
   return status === undefined || status === 403 ? `\n${INSTEAD}` : "";
 }
 
+/** A gateway waits up to 5 s for each worker in turn, and for one that starts up to a minute. */
+const RELOADED_MS_MAX = 90_000;
+
 /** The status of a gateway's answer that names each mistake of its file. */
 const INVALID = 422;
 
@@ -159,7 +162,7 @@ export const reload: Verb = {
     if (typeof reached === "number") return reached;
     const { config, mistakes } = reached;
     const reloaded = await fetchAdmin<Reloading>(config, {
-      ...{ method: "POST", path: "/api/reload" },
+      ...{ method: "POST", path: "/api/reload", withinMs: RELOADED_MS_MAX },
       members: ["hash"],
     });
     const isToldByGateway = !reloaded.ok && reloaded.status === INVALID;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { freshMetrics } from "../../admin/scrape.ts";
+import { runTollgate } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
@@ -97,6 +98,16 @@ describe("a reload of several processes", () => {
       samples.get(`tollgate_config_reloads_total{result="${result}"}`);
     assert.equal(reloads("failure"), 1, "it was not in force everywhere");
     assert.equal(reloads("success"), 1);
+  });
+
+  it("is told by the command as the gateway tells it, also where none of three answers in five seconds", async () => {
+    await using crew = await openCrew(redis, { workers: 3 });
+    for (const pid of crew.pids()) process.kill(pid, "SIGSTOP");
+    const asked = ["reload", "--config", crew.file, "--admin", crew.adminUrl];
+    const { code, stderr } = await runTollgate(asked);
+    const late = Array(3).fill("worker \\d+: it did not answer in time").join("; ");
+    assert.match(stderr, new RegExp(`^The old configuration stays in force: ${late}\n$`));
+    assert.equal(code, 1);
   });
 
   it("is refused where none of them answers, and their successors have the configuration of before", async () => {
