@@ -30,6 +30,8 @@ export type FallbackOptions = {
   readonly report: Reporter;
   /** The store's test clock; default: the clock of its last answer. */
   readonly now?: (() => number) | undefined;
+  /** The most accounts that are decided here, in all breakers together. */
+  readonly accountsMax?: number;
 };
 
 /** This many heartbeats missed in a row count as an outage, even if there is no request. */
@@ -41,7 +43,6 @@ const PROBE_MS = 500;
 const SETTLE_AWAY_MS = 500;
 /** The pause between heartbeats while gateways wait for each other to charge their debts. */
 const SETTLE_MS = 100;
-/** The most accounts that are decided here, in all breakers together. */
 const ACCOUNTS_MAX = 100_000;
 
 /**
@@ -73,6 +74,8 @@ class StoreFallback implements Fallback {
    * knows what keeps a new one from being made.
    */
   #untold: StoreFailure | undefined;
+  /** Lost units that lines have told. */
+  #lostTold = 0;
   #beatsMissed = 0;
   #timer: NodeJS.Timeout | undefined;
   #hastened = false;
@@ -82,7 +85,7 @@ class StoreFallback implements Fallback {
     { shared, answers, onUncertain, corrections }: FallbackInputs,
     options: FallbackOptions,
   ) {
-    const { now: clock, policy, prefix } = options;
+    const { now: clock, policy, prefix, accountsMax = ACCOUNTS_MAX } = options;
     this.#shared = shared;
     this.#options = options;
     const heart = createHeartbeat(shared, prefix);
@@ -90,7 +93,7 @@ class StoreFallback implements Fallback {
     this.#context = { shared, answers, heart, policy, clock, onUncertain, corrections };
     const count = shared.link.clustered ? BUCKET_COUNT : 1;
     this.#breakers = Array.from({ length: count }, (_, bucket) => {
-      return new CircuitBreaker(this.#context, bucket, ACCOUNTS_MAX / count);
+      return new CircuitBreaker(this.#context, bucket, accountsMax / count);
     });
     void shared.link.tried.then(() => this.#start());
   }
@@ -169,6 +172,7 @@ class StoreFallback implements Fallback {
       return breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
     });
     await Promise.allSettled(settled);
+    this.#tellForgotten();
     reportLost(
       this.#options.report,
       this.#breakers.flatMap((breaker) => breaker.drop()),
@@ -260,6 +264,13 @@ class StoreFallback implements Fallback {
     this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
   }
 
+  /** Logs the units of accounts that were forgotten since the last time, because they were too many. */
+  #tellForgotten(): void {
+    const units = this.lostUnits() - this.#lostTold;
+    this.#lostTold += units;
+    if (units > 0) this.#options.report("error", "charges_lost", { units });
+  }
+
   /** The member of the log that says which breakers of a Cluster are meant. */
   #named(buckets: readonly number[]) {
     const clustered = this.#shared.link.clustered;
@@ -279,6 +290,7 @@ class StoreFallback implements Fallback {
     this.#tellUntold();
     const back = away.filter((_, i) => charged[i] !== undefined);
     if (back.length > 0) {
+      this.#tellForgotten();
       const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
       this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });
     }

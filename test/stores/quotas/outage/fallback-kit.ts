@@ -32,6 +32,7 @@ export type FallbackSetup = {
   /** Puts something between the gateway and the way to Redis. */
   readonly through?: (shared: QuotaClient) => QuotaClient;
   readonly prefix?: string;
+  readonly accountsMax?: number;
 };
 
 export function policyOf(policy: Partial<FailurePolicy> = {}): FailurePolicy {
@@ -41,7 +42,7 @@ export function policyOf(policy: Partial<FailurePolicy> = {}): FailurePolicy {
 /** A gateway's store with what stands in for it, at an address or a port of loopback. */
 export async function openFallback(
   to: { readonly port: number } | { readonly address: RedisAddress },
-  { policy, now, through = (shared) => shared, prefix = "tg" }: FallbackSetup = {},
+  { policy, now, through = (shared) => shared, prefix = "tg", accountsMax }: FallbackSetup = {},
 ): Promise<FallbackHouse> {
   const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
   const told: Told[] = [];
@@ -59,7 +60,8 @@ export async function openFallback(
     historyMs: 400 * 86_400_000,
     onLateUsage: (usage) => late.push(usage),
     outage: (bridged) => {
-      const options = { prefix, report, ...clock, policy: policyOf(policy) };
+      const bound = accountsMax === undefined ? {} : { accountsMax };
+      const options = { prefix, report, ...clock, ...bound, policy: policyOf(policy) };
       gate = createFallback({ ...bridged, shared: through(bridged.shared) }, options);
       return gate;
     },

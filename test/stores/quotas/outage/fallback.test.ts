@@ -193,6 +193,27 @@ describe("a debt", () => {
     await proxy.listen();
   });
 
+  it("of more accounts than are remembered is lost, and told by its units when the store is back or the gateway ends", async () => {
+    for (const isBack of [true, false]) {
+      const house = await openFallback(proxy, { accountsMax: 10 });
+      await leave(proxy, house.store);
+      for (let i = 0; i < 20; i++) await house.store.charge(account(`n${i}`), DAY);
+      const lost = () => house.told.filter(({ message }) => message === "charges_lost");
+      assert.deepEqual(lost(), []);
+      if (isBack) {
+        await proxy.listen();
+        await eventually(() => house.told.some(({ message }) => message === "store_back"));
+      }
+      const told = lost().length;
+      await house.store.close();
+      const unnamed = lost().filter(({ details }) => details?.accounts === undefined);
+      const units = isBack ? house.store.charges().lostUnits : 10;
+      assert.ok(units >= 10, `${units}`);
+      assert.deepEqual([told, unnamed[0]?.details, unnamed.length], [isBack ? 1 : 0, { units }, 1]);
+      if (!isBack) await proxy.listen();
+    }
+  });
+
   it("of more accounts than fit in a call is kept whole when the first call fails, and is owed until its own call is answered", async () => {
     let fails = true;
     const owed = new Set<number>();
