@@ -1,9 +1,13 @@
+import { uptime } from "node:os";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import { memoryPressure, memoryShare, releaseMemory } from "../runtime/memory.ts";
 
 const PROBES_MS = 100;
 const CERTIFICATES_MS = 500;
 const MEMORY_MS = 1_000;
+const PAUSE_LOOK_MS = 1_000;
+/** A pause of the process that is worth a line. */
+const PAUSE_MS = 5_000;
 /** The least time between two collections that low memory causes. */
 const GIVE_BACK_MS = 60_000;
 
@@ -14,6 +18,7 @@ export class PeriodicTasks {
   readonly #onChange: () => void;
   readonly #timers: NodeJS.Timeout[] = [];
   #givesBackFromMs = 0;
+  #seenMs = 0;
 
   /** `onChange` is called when a certificate or the memory pressure has changed. */
   constructor(gateway: GatewayContext, served: () => readonly Environment[], onChange: () => void) {
@@ -24,6 +29,7 @@ export class PeriodicTasks {
 
   start(): void {
     if (this.#timers.length > 0) return;
+    this.#seenMs = 1_000 * uptime();
     const probe = () => {
       for (const { services: backends } of this.#served()) {
         for (const { upstreams } of backends) upstreams.probe();
@@ -33,11 +39,20 @@ export class PeriodicTasks {
       setInterval(probe, PROBES_MS).unref(),
       setInterval(() => this.#reloadCertificates(), CERTIFICATES_MS).unref(),
       setInterval(() => this.#judgeMemory(), MEMORY_MS).unref(),
+      setInterval(() => this.#judgePause(), PAUSE_LOOK_MS).unref(),
     );
   }
 
   stop(): void {
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
+  }
+
+  /** By a clock that goes on while the machine sleeps, which performance.now() does not. */
+  #judgePause(): void {
+    const nowMs = 1_000 * uptime();
+    const forMs = Math.round(nowMs - this.#seenMs - PAUSE_LOOK_MS);
+    this.#seenMs = nowMs;
+    if (forMs >= PAUSE_MS) this.#gateway.log.warn("process_paused", { forMs });
   }
 
   #judgeMemory(): void {

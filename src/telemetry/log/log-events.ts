@@ -68,6 +68,12 @@ export const LOG_EVENTS = {
     meaning:
       "There were as many connections as there may be. `refused` has the new ones that were refused, by reason, and `closedIdle` is the number of idle ones that were closed for new ones, since the last such line; once a minute at most. `address` is the last one that had too many",
   },
+  process_paused: {
+    level: "warn",
+    members: ["forMs"],
+    meaning:
+      "The process did not run for this long, 5 s or more: it or its machine was stopped, asleep or overloaded. What was late meanwhile was late for this reason",
+  },
   memory_short: {
     level: "error",
     members: ["percentOfLimit"],
@@ -114,7 +120,7 @@ export const LOG_EVENTS = {
     level: "error",
     members: ["units", "accounts"],
     meaning:
-      "The gateway ends while the store is away: these units of these accounts [are not charged](store.md#lost-charges); 1,000 accounts in a line at most",
+      "The gateway ends while the store is away: these units of these accounts [are not charged](store.md#lost-charges); 1,000 accounts in a line at most. Without `accounts`, the units of those that were too many to remember, when the store is back or the gateway ends",
   },
   day_closed: {
     level: "warn",

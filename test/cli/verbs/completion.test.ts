@@ -128,7 +128,7 @@ compdef _tollgate tollgate
   });
 });
 
-/** What bash offers for the last of these words. */
+/** The words that bash offers in place of the last of these. */
 async function offered(folder: string, ...typed: readonly string[]): Promise<string[]> {
   await writeFile(`${folder}/script`, await script("bash"));
   // The configuration of the machine that has the command.
