@@ -3,7 +3,12 @@ import { test } from "vitest";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";
-import { errorOf, rateLimitFieldsOf, sendRequest } from "../support/wire/client.ts";
+import {
+  awayFromHourEdge,
+  errorOf,
+  rateLimitFieldsOf,
+  sendRequest,
+} from "../support/wire/client.ts";
 
 const { server, redis } = await useRedis();
 
@@ -32,6 +37,7 @@ test("an address is admitted its limit over four gateways, not once more, and th
   for (const house of houses) stack.use(house);
   for (const house of houses) await eventually(async () => (await house.admin("/readyz")).ok);
   const clients = ["192.0.2.1", "2001:db8::1"];
+  await awayFromHourEdge();
   const asks = clients.flatMap((client) =>
     Array.from({ length: 2 * LIMIT }, async (_, i) => {
       const { port } = houses[i % houses.length] as TestGateway;

@@ -4,6 +4,8 @@ import { startTestGateway } from "../support/gateway/house.ts";
 import { errorOf, rateLimitFieldsOf, sendRequest } from "../support/wire/client.ts";
 import { onlyValue } from "../support/wire/response.ts";
 
+/** A noon that does not move: no minute ends between two requests. */
+const NOON = Date.UTC(2026, 5, 1, 12);
 const API = `openapi: 3.1.0
 info: { title: t, version: 1.0.0 }
 security: [{ token: [] }]
@@ -25,7 +27,11 @@ paths:
 `;
 
 test("security: a key without the scopes of one alternative is 403, charged, and told which", async () => {
-  await using house = await startTestGateway({ files: { "api.yaml": API }, api: "./api.yaml" });
+  await using house = await startTestGateway({
+    now: () => NOON,
+    files: { "api.yaml": API },
+    api: "./api.yaml",
+  });
   const none = await house.issue();
   assert.equal((await sendRequest(house.port, { key: none.key, path: "/v1/open" })).status, 200);
   const answer = await sendRequest(house.port, { key: none.key, path: "/v1/orders" });

@@ -33,7 +33,7 @@ test("7 429: the rate limit is exceeded, on any rate-limited request", async () 
     { method: "POST", body: '{"name":"a","categoryId":1}' },
     { method: "DELETE" },
   ]) {
-    const { key: small } = await house.issue({ limits: { minute: 1 } });
+    const { key: small } = await house.issue({ limits: { day: 1 } });
     const first = await sendRequest(house.port, { ...wanted, key: small });
     assert.notEqual(first.status, 429);
     const second = await sendRequest(house.port, { ...wanted, key: small });

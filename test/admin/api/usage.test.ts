@@ -9,7 +9,7 @@ import {
   type TestGatewayOptions,
 } from "../../support/gateway/house.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { sendRequest } from "../../support/wire/client.ts";
+import { awayFromHourEdge, sendRequest } from "../../support/wire/client.ts";
 
 /** A noon that does not move: no window ends in the middle of a test. */
 const NOON = Date.UTC(2026, 5, 1, 12);
@@ -128,11 +128,11 @@ describe("an address without a key", () => {
   const ADDRESS = "addr:127.0.0.1";
 
   /** Production and staging, both with public operations. */
-  async function openTwo(store: string) {
+  async function openTwo(store: string, more: TestGatewayOptions = {}) {
     const backend = await startTestUpstream();
-    const environment = (keyTag: string, more: object = { public: "open" }) => ({
+    const environment = (keyTag: string, access: object = { public: "open" }) => ({
       ...{ listen: "127.0.0.1:0", keyTag, api: "./api.yaml", upstreams: [backend.origin] },
-      ...more,
+      ...access,
       basePath: "/v1",
     });
     const environments = {
@@ -142,6 +142,7 @@ describe("an address without a key", () => {
     };
     const plans = { free: { minute: 60 }, open: { hour: 100 } };
     const house = await startTestGateway({
+      ...more,
       backend,
       files: { "api.yaml": API },
       config: { environments, plans, store, admin: { listen: "127.0.0.1:0" } },
@@ -155,7 +156,7 @@ describe("an address without a key", () => {
   }
 
   it("is found in the only environment that counts it; where two do, one has to be named", async () => {
-    const { house, visit } = await openTwo("memory");
+    const { house, visit } = await openTwo("memory", { now: () => NOON });
     await using _ = house;
     const path = `/api/usage/${encodeURIComponent(ADDRESS)}`;
     const of = async (query: string) => {
@@ -203,6 +204,7 @@ describe("an address without a key", () => {
       const { house, visit } = await openTwo(redis.url);
       await using _ = house;
       const run = (...args: string[]) => runVerb([...args, "--json", "--config", house.file]);
+      await awayFromHourEdge();
       await visit("staging");
       assert.equal(jsonOf(await run("usage", ADDRESS)).environment, "staging");
       await visit("production");

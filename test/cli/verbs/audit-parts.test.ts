@@ -14,6 +14,8 @@ paths:
   /status: { get: { operationId: status, security: [], responses: {} } }
 `;
 
+/** A noon that does not move: no hour ends between two requests. */
+const NOON = Date.UTC(2026, 5, 1, 12);
 /** No window ends while a test runs. */
 const CONFIG = { history: "400d", plans: { free: { month: 900 } } };
 
@@ -103,6 +105,7 @@ describe("audit", () => {
     const environments = { production: environment("live"), staging: environment("test") };
     await using house = await openAudited({
       backend,
+      now: () => NOON,
       files: { "api.yaml": API },
       config: { environments, plans: { free: { month: 900 }, open: { hour: 100 } } },
     });
@@ -110,7 +113,7 @@ describe("audit", () => {
       assert.equal((await fetch(`${url}/v1/status`)).status, 200);
     }
     await eventually(() => assert.equal(house.lines.length, 2));
-    const { told } = await audited(house);
+    const { told } = await audited(house, { nowMs: NOON });
     assert.deepEqual([told.accounts, told.drift, told.missing], [2, [], []]);
     const [{ account = "" } = {}] = house.lines;
     for (const environment of Object.keys(environments)) {

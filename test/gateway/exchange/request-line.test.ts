@@ -56,7 +56,7 @@ test("an admitted request: exactly these members, with these values", async () =
 });
 
 test("a refusal says its code, by whom, and what was decided and charged", async () => {
-  const small = await house.issue({ limits: { minute: 1, hour: 1, day: 1 } });
+  const small = await house.issue({ limits: { day: 1, week: 1, month: 1 } });
   const cases = [
     [{ key: small.key }, 200, undefined, "backend", "admitted", 1, 1],
     [{ key: small.key }, 429, "rate_limited", "gateway", "refused", 0, 0],
@@ -73,7 +73,7 @@ test("a refusal says its code, by whom, and what was decided and charged", async
 });
 
 test("a refusal tells every window as it was decided, and where; a trace has its id", async () => {
-  const one = await house.issue({ limits: { minute: 1, day: 5 } });
+  const one = await house.issue({ plan: "enterprise", limits: { day: 1, week: 5 } });
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const fields = [["traceparent", traceparent]] as const;
   const admitted = await lineOf({ key: one.key, fields });
@@ -83,8 +83,8 @@ test("a refusal tells every window as it was decided, and where; a trace has its
   const windows = line.windows as [string, number, number, number][];
   const told = windows.map(([name, used, limit]) => [name, used, limit]);
   assert.deepEqual(told, [
-    ["minute", 1, 1],
-    ["day", 1, 5],
+    ["day", 1, 1],
+    ["week", 1, 5],
   ]);
   for (const [, , , reset] of windows) assert.ok(reset * 1_000 > Number(line.decidedAt));
   assert.deepEqual([line.by, line.cost, line.upstream], ["store", 1, undefined]);

@@ -4,11 +4,14 @@ import { digestKey } from "../../../src/core/keys/key.ts";
 import { type IssuedKey, startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 
+/** A noon that does not move: no minute ends between two requests. */
+const NOON = Date.UTC(2026, 5, 1, 12);
 const FOREIGN = `sk_${"a1".repeat(12)}`;
 
 let house: TestGateway;
 beforeAll(async () => {
   house = await startTestGateway({
+    now: () => NOON,
     config: {
       keyHeaders: ["authorization", "x-api-key"],
       foreignKeys: [{ prefix: "sk_", min: 22 }],

@@ -74,25 +74,25 @@ describe("limits of one key", () => {
 
   it("tell themselves in fields, message and usage, and go on with a rotated key, through its grace", async (t) => {
     const [house] = (await open(t)) as [TestGateway];
-    const old = await house.issue({ caps: { hour: 2 } });
+    const old = await house.issue({ caps: { week: 2 } });
     const first = await sendRequest(house.port, { key: old.key });
-    assert.equal(onlyValue(first, "X-RateLimit-Window"), "key.hour");
+    assert.equal(onlyValue(first, "X-RateLimit-Window"), "key.week");
     assert.equal(onlyValue(first, "X-RateLimit-Remaining"), "1");
     const rotated = await runVerb(["keys", "rotate", old.id, "--json", "--config", house.file]);
     const fresh = jsonOf<{ id: string; key: string; caps: unknown }>(rotated);
-    assert.deepEqual(fresh.caps, { hour: 2 });
+    assert.deepEqual(fresh.caps, { week: 2 });
     await knownTo([house], [fresh.id]);
     assert.equal((await sendRequest(house.port, { key: fresh.key })).status, 200);
     for (const key of [old.key, fresh.key]) {
       const refused = await sendRequest(house.port, { key });
       assert.equal(refused.status, 429);
       assert.equal(errorOf(refused).code, "rate_limited");
-      assert.match(errorOf(refused).message, /^The hour limit of key, 2 units, is used up/);
-      assert.equal(onlyValue(refused, "X-RateLimit-Window"), "key.hour");
+      assert.match(errorOf(refused).message, /^The week limit of key, 2 units, is used up/);
+      assert.equal(onlyValue(refused, "X-RateLimit-Window"), "key.week");
     }
     assert.deepEqual(await windowsOf(house, fresh.id), [
-      ["key.hour", 2, 2],
       ["day", 2, 1_000],
+      ["key.week", 2, 2],
     ]);
     await house.law();
   });

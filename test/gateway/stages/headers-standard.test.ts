@@ -125,7 +125,7 @@ describe("errors: problem", () => {
 
   it("answers with problem details, code and message as before", async () => {
     await using house = await startTestGateway({ config: { errors: "problem" } });
-    const { key } = await house.issue({ limits: { minute: 1 } });
+    const { key } = await house.issue({ limits: { day: 1 } });
     assert.deepEqual(problemOf(await sendRequest(house.port, {})), {
       type: "about:blank",
       title: "Unauthorized",
@@ -136,7 +136,7 @@ describe("errors: problem", () => {
     });
     await sendRequest(house.port, { key });
     const { detail, message, title, code } = problemOf(await sendRequest(house.port, { key }));
-    assert.match(detail, /^The minute limit, 1 units, is used up/);
+    assert.match(detail, /^The day limit, 1 units, is used up/);
     assert.deepEqual([message, title, code], [detail, "Too Many Requests", "rate_limited"]);
     // The parser answers so too, before there is a request.
     const broken = await sendRequest(house.port, { version: "HTTP/9.9" });

@@ -215,8 +215,17 @@ export function errorOf(response: RawResponse) {
 }
 
 /** Waits until at least `leftMs` of the present UTC minute are left, by the machine's clock. */
-export async function awayFromMinuteEdge(leftMs = 5_000): Promise<void> {
-  await eventually(() => 60_000 - (Date.now() % 60_000) >= leftMs, {
+export function awayFromMinuteEdge(leftMs = 5_000): Promise<void> {
+  return awayFromEdge(60_000, leftMs);
+}
+
+/** The same for an hour: the longest window that a public operation may have. */
+export function awayFromHourEdge(leftMs = 30_000): Promise<void> {
+  return awayFromEdge(3_600_000, leftMs);
+}
+
+async function awayFromEdge(windowMs: number, leftMs: number): Promise<void> {
+  await eventually(() => windowMs - (Date.now() % windowMs) >= leftMs, {
     withinMs: leftMs + 5_000,
     everyMs: 50,
   });
