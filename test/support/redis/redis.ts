@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import { availableParallelism, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis, type RedisOptions } from "ioredis";
@@ -49,27 +49,33 @@ process.on("exit", () => {
 });
 
 /** Below those that the system gives to connections on their way out. */
-const PORTS = portsOf(Number(process.env.VITEST_POOL_ID ?? 0));
-let nextPort = randomInt(PORTS.from, PORTS.to);
-
-/** The ports of this process, which no other of the same run has: as many as may run at a time. */
-export function portsOf(place: number): { readonly from: number; readonly to: number } {
-  const [from, to] = [10_000, 32_000];
-  const places = 3 * availableParallelism() + 1;
-  const count = Math.floor((to - from) / places);
-  const first = from + (place % places) * count;
-  return { from: first, to: first + count };
-}
+const PORTS = { from: 10_000, to: 32_000 };
+const BLOCK_PORTS = 100;
+let nextPort = PORTS.from;
 
 /**
- * A port that nothing listens on now, nor will by another test of this run. Each process takes one
- * after the other from a place drawn by chance, as several runs may share a machine.
+ * A port that nothing listens on now, and that no other process of tests is given: each takes one
+ * after the other from a block of its own. Whoever takes a free port first listens on it later, and
+ * ports drawn by chance would be those of two tests in one run of four.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = nextPort;
-    nextPort = port + 1 < PORTS.to ? port + 1 : PORTS.from;
+    if (nextPort % BLOCK_PORTS === 0) nextPort = await claimBlock();
+    const port = nextPort++;
     if (await isFree(port)) return port;
+  }
+}
+
+/** A block belongs to the process that listens on its first port. */
+async function claimBlock(): Promise<number> {
+  for (;;) {
+    const first = BLOCK_PORTS * randomInt(PORTS.from / BLOCK_PORTS, PORTS.to / BLOCK_PORTS);
+    const guard = createServer();
+    const isOurs = new Promise<boolean>((resolve) => {
+      guard.once("error", () => resolve(false)).listen(first, "127.0.0.1", () => resolve(true));
+    });
+    guard.unref();
+    if (await isOurs) return first + 1;
   }
 }
 
