@@ -48,7 +48,7 @@ for (const { store, open, nowMs } of KINDS) {
   const house = await open();
   afterAll(() => house[Symbol.asyncDispose]());
 
-  /** What was asked with a key of its own, and when, asked again where a minute ended meanwhile. */
+  /** Asks with a key of its own, and with another one where a minute ended meanwhile. */
   async function inOneMinute<T>(
     wanted: Readonly<Record<string, unknown>>,
     ask: (key: string) => Promise<T>,

@@ -150,7 +150,9 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     const refusal = route?.refusal(redis);
     if (refusal !== undefined) return Promise.reject(refusal);
     return sendProven(redis, name, args, read).catch((error) => {
-      const failure = toCommandFailure(error, reason.why);
+      // A connection that is ready and takes nothing more is about to close.
+      const ending = redis.status === "ready" ? lostFailure() : undefined;
+      const failure = toCommandFailure(error, reason.why ?? ending);
       // The client then opens a new connection.
       if (failure.code === "READONLY") reason.tell(failure);
       return Promise.reject(failure);

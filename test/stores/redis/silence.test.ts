@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Socket } from "node:net";
 import { describe, it, type TestContext } from "vitest";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../support/poll.ts";
@@ -59,6 +60,18 @@ describe("a connection to Redis on which nothing is read", () => {
     assert.equal(await reply, "PONG");
     assert.equal(await link.send("k", "client", ["getname"]), "first");
     assert.equal(await connections(), before);
+  });
+});
+
+describe("a connection to Redis that ends", () => {
+  it("is told as lost by a command that comes while it ends", async (t) => {
+    const { link } = await linked(t);
+    // The socket is so between the end of the server's side and its close.
+    (link.nodeOf(0) as unknown as { readonly stream: Socket }).stream.end();
+    await assert.rejects(link.send("k", "ping", []), {
+      message: "Redis cannot be reached: the connection was lost",
+      executed: "no",
+    });
   });
 });
 

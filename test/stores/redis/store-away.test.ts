@@ -136,7 +136,8 @@ describe("the reason for which a store is away", () => {
       of: "a Redis whose connections are cut, by each of which it was reached",
       begin: cutClients,
       goesOn: true,
-      why: /: the connection was lost$|: ECONNRESET$/,
+      // The system finds the connection gone as it is read, or as it is written to.
+      why: /: the connection was lost$|: ECONNRESET$|: EPIPE$/,
     },
   ];
   for (const { of, begin, goesOn = false, why } of FAULTS) {
