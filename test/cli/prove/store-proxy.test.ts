@@ -26,9 +26,9 @@ it("a reply that is delayed is counted, and what follows it comes after it, whol
     await answered("a");
     assert.equal(proxy.held(), 0);
     proxy.holdOne(HELD_MS);
+    const heldMs = performance.now();
     client.write("b");
     await eventually(() => assert.equal(proxy.held(), 1));
-    const heldMs = performance.now();
     client.write("c");
     await answered("abc");
     assert.ok(performance.now() - heldMs > HELD_MS / 2);

@@ -16,6 +16,7 @@ import {
   startTollgate,
 } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";
+import { eventually } from "../../support/poll.ts";
 import type { TestRedis } from "../../support/redis/redis.ts";
 
 /** A gateway of several processes, started as an operator starts it, and a backend behind it. */
@@ -92,9 +93,13 @@ export async function issueKeys(redis: TestRedis, count: number): Promise<string
   await folder.write({});
   const args = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
   const more = ["--count", String(count), "--config", folder.file];
-  const { out, err } = await runVerb([...args, ...more]);
-  assert.equal(err, "");
-  return (JSON.parse(out) as { key: string }[]).map(({ key }) => key);
+  // A busy machine takes longer to connect than a command waits, which then has changed nothing.
+  const made = await eventually(async () => {
+    const { out, err } = await runVerb([...args, ...more]);
+    assert.equal(err, "");
+    return out;
+  });
+  return (JSON.parse(made) as { key: string }[]).map(({ key }) => key);
 }
 
 export async function openCrew(
