@@ -89,16 +89,28 @@ describe("the numbers of the page", () => {
     const { key } = await house.issue({ plan: "business" });
     const { page } = await openTab(browser, `${house.adminUrl}/`);
     await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
-    await Promise.all(Array.from({ length: 40 }, async () => (await house.ask(key)).text()));
-    // All forty fall into one reading or two; the page never shows more than there were.
-    let seen = 0;
+    // A rate stands for a second, and a look of a busy machine comes too late for it.
+    await page.evaluate(`{
+      globalThis.rates = [];
+      const look = () => rates.push(document.querySelector(".legend dd")?.textContent ?? "");
+      const all = { childList: true, characterData: true, subtree: true };
+      new MutationObserver(look).observe(document.body, all);
+    }`);
+    // All forty fall into one reading or two, or are asked again by a machine that is slower; the
+    // page never shows more than there were.
+    let [seen, asked] = [0, 0];
     await eventually(async () => {
-      const [rate = 0] = numbersIn(await textOf(page.locator(".legend dd").first()));
-      seen = Math.max(seen, rate);
+      asked += 40;
+      await Promise.all(Array.from({ length: 40 }, async () => (await house.ask(key)).text()));
+      await eventually(async () => {
+        const numbers = numbersIn(await tile(page, "requests"));
+        assert.deepEqual([numbers[0], numbers.at(-1)], [0, asked]);
+      });
+      const told = await page.evaluate<string[]>("rates.splice(0)");
+      seen = Math.max(seen, ...told.map((text) => numbersIn(text)[0] ?? 0));
       return seen >= 15;
     });
     assert.ok(seen <= 45, `${seen} a second`);
-    await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
   });
 
   it("of an account, its bans, the plans and the backends are those of the API", async () => {
