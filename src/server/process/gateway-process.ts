@@ -134,7 +134,6 @@ class GatewayProcess implements DataPlane {
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
     };
-    stores.keys.onChange(() => stores.quotas.invalidate());
   }
 
   /** The configuration in force. */
