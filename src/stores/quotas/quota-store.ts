@@ -218,8 +218,8 @@ export interface QuotaAdmin {
   ): Promise<readonly (readonly DayUsage[])[]>;
 
   /**
-   * Makes every gateway drop its cached decisions of these accounts within a second. A changed plan or
-   * limit needs none of it: a refusal is judged by the limits of each request.
+   * Makes every gateway drop its cached decisions of these accounts within a second, as after a raised
+   * limit or a changed plan.
    */
   invalidateEverywhere(names: readonly AccountRef[]): Promise<void>;
 
