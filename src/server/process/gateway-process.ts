@@ -134,6 +134,7 @@ class GatewayProcess implements DataPlane {
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
     };
+    stores.keys.onChange(() => stores.quotas.invalidate());
   }
 
   /** The configuration in force. */

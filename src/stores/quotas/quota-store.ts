@@ -161,10 +161,16 @@ export interface QuotaDecider {
 
   /**
    * The account according to earlier answers, in the windows of `limits` or in all known windows;
-   * undefined if there are none. With `limits` an outdated answer serves too, because its counts stay
-   * valid. Costs nothing and changes nothing.
+   * undefined if there are none. With `limits` a change of keys or accounts outdates no answer,
+   * because its counts stay valid. Costs nothing and changes nothing.
    */
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
+
+  /**
+   * Drops the cached decisions of one account. Without a name, after a change of keys or accounts, drops
+   * the cached refusals of all accounts: their counts still bound what is admitted during an outage.
+   */
+  invalidate(name?: AccountRef): void;
 }
 
 /** Reads and changes accounts for people. Everything rejects while the store is unreachable. */

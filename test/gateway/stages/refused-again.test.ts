@@ -91,19 +91,4 @@ describe("a refusal from memory that is told again", () => {
     }
     await house.law();
   });
-
-  it("is one from memory whatever keys are issued meanwhile", async () => {
-    await using house = await open();
-    const { key } = await house.issue();
-    await useUp(house, key);
-    const before = house.lines.length;
-    const others = [await house.issue(), await house.issue()];
-    for (const { key: other } of others) assert.equal((await house.ask(other)).status, 404);
-    assert.equal((await house.ask(key)).status, 429);
-    await eventually(() => assert.equal(house.lines.length, before + 3));
-    assert.deepEqual(
-      house.lines.slice(before).map(({ by }) => by),
-      [undefined, undefined, "memory"],
-    );
-  });
 });

@@ -101,11 +101,13 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
     it("on, with the count kept, when the limit changes in a running window", async () => {
       const { store, name } = await bench.start();
       await spendTimes(store, name, [{ window: "day", limit: 3 }], 4);
+      store.invalidate();
       assert.deepEqual(await spendTimes(store, name, [{ window: "day", limit: 5 }], 3), [
         true,
         true,
         false,
       ]);
+      store.invalidate();
       assert.deepEqual(await spendTimes(store, name, [{ window: "day", limit: 2 }], 1), [false]);
       assert.deepEqual(await used(store, name, [{ window: "day", limit: 2 }]), [5]);
     });
@@ -116,7 +118,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       bench.nowMs = Date.UTC(2026, 6, 15, 12, 31);
       assert.deepEqual(await spendTimes(store, name, limits, 1), [true]);
       bench.nowMs -= 5 * SECOND;
-      await store.invalidateEverywhere([name]);
+      store.invalidate();
       assert.deepEqual(await spendTimes(store, name, limits, 2), [true, false]);
       const { verdict } = await spend(store, name, limits);
       assert.equal(verdict.windows[0]?.resetMs, Date.UTC(2026, 6, 15, 12, 32));
@@ -127,7 +129,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       bench.nowMs += 365 * DAY;
       await spend(store, name, DAY_1);
       bench.nowMs = START;
-      await store.invalidateEverywhere([name]);
+      store.invalidate();
       const { admitted, verdict } = await spend(store, name, DAY_1);
       assert.deepEqual([admitted, verdict.repaired], [false, true]);
       assert.equal(verdict.windows[0]?.resetMs, Date.UTC(2026, 6, 16));
@@ -179,9 +181,14 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       await spend(store, name, MINUTE_2_DAY_5);
       assert.deepEqual(usedIn(store.lastKnown(name)?.windows ?? []), [1, 1]);
       assert.deepEqual(await used(store, name, MINUTE_2_DAY_5), [1, 1]);
-      await store.invalidateEverywhere([name]);
+      store.invalidate(name);
       assert.equal(store.lastKnown(name), undefined);
-      assert.deepEqual(await used(store, name, MINUTE_2_DAY_5), [1, 1]);
+      await spend(store, name, MINUTE_2_DAY_5);
+      store.invalidate();
+      assert.equal(store.lastKnown(name), undefined);
+      const counts = store.lastKnown(name, MINUTE_2_DAY_5)?.windows ?? [];
+      assert.deepEqual(usedIn(counts), [2, 2], "counts stay as they are, whatever keys change");
+      assert.deepEqual(await used(store, name, MINUTE_2_DAY_5), [2, 2]);
     });
 
     it("of itself that it is well", async () => {

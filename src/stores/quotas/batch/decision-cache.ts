@@ -87,9 +87,9 @@ export class DecisionCache {
   }
 
   /**
-   * Drops one account. Without a name, drops the refusals of all accounts, because a message about
-   * one of them was missed. The counts of all accounts stay valid: during an outage the shares are
-   * computed from them.
+   * Drops one account. Without a name, drops the refusals of all accounts, because keys or accounts
+   * have changed, or a message about one of them was missed. The counts of all accounts
+   * stay valid: during an outage the shares are computed from them.
    */
   invalidate(name?: AccountRef): void {
     const id = name === undefined ? ALL : accountId(name);

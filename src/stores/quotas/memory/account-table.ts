@@ -5,22 +5,25 @@ import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import type { BanCause } from "../quota-store.ts";
 
 /**
- * One account in memory, flat to be small. `limits` are those of its last request, undefined where
- * they may be others since.
+ * One account in memory, flat to be small. `limits` are those of its last request, which was made
+ * in that `era`.
  */
 export type AccountEntry = Unfrozen<AccountState> & {
-  limits: readonly Limit[] | undefined;
+  limits: readonly Limit[];
+  era: number;
   recent: boolean;
   /** How the last ban came about. It is stale if its end differs from the end of `ban`. */
   cause: BanCause | undefined;
 };
 type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
 
+const NO_LIMITS: readonly Limit[] = [];
+
 export function newAccountEntry(
   { usage, strikesMs, ban }: AccountState = NEW_ACCOUNT_STATE,
   cause?: BanCause,
 ): AccountEntry {
-  return { usage, strikesMs, ban, limits: undefined, recent: true, cause };
+  return { usage, strikesMs, ban, limits: NO_LIMITS, era: -1, recent: true, cause };
 }
 
 /** How the account's ban came about, in force or remembered; undefined if unknown. */

@@ -112,6 +112,8 @@ class MemoryStore implements QuotaStore {
   readonly usageMarks: UsageMarks;
   #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
+  /** Entries of an older era hold limits that may no longer be those of the plan. */
+  #era = 0;
   /**
    * The policy of the last request. Before the first one it is unknown, and no account is swept.
    */
@@ -155,6 +157,7 @@ class MemoryStore implements QuotaStore {
     const nowMs = this.#now();
     const verdict = chargeInPlace(entry, ask, nowMs) ?? this.#decide(name, entry, ask, nowMs);
     entry.limits = ask.limits;
+    entry.era = this.#era;
     entry.recent = true;
     this.#policy = ask.bans;
     this.#saver.changed = true;
@@ -207,9 +210,8 @@ class MemoryStore implements QuotaStore {
   lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(name);
     if (entry === undefined || this.#policy === "unknown") return;
-    const inForce = limits ?? entry.limits;
-    if (inForce === undefined) return;
-    const ask = { limits: inForce, bans: this.#policy, requests: 0 };
+    if (limits === undefined && entry.era !== this.#era) return;
+    const ask = { limits: limits ?? entry.limits, bans: this.#policy, requests: 0 };
     return decide(entry, ask, this.#now()).verdict;
   }
 
@@ -292,10 +294,13 @@ class MemoryStore implements QuotaStore {
 
   /** This store has no other gateway. */
   async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
-    for (const name of names) {
-      const entry = this.#accounts.find(name);
-      if (entry !== undefined) entry.limits = undefined;
-    }
+    for (const name of names) this.invalidate(name);
+  }
+
+  invalidate(name?: AccountRef): void {
+    if (name === undefined) this.#era += 1;
+    const entry = name && this.#accounts.find(name);
+    if (entry !== undefined) entry.era = -1;
   }
 
   /**

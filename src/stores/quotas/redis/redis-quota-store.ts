@@ -206,6 +206,10 @@ class RedisQuotaStore implements QuotaStore {
     return this.#answers.lastKnown(name, limits);
   }
 
+  invalidate(name?: AccountRef): void {
+    this.#answers.invalidate(name);
+  }
+
   async peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision> {
     // This is for people, who prefer to wait rather than be told that the store is unreachable.
     const one = { name, ask: { ...ask, requests: 0 } };

@@ -46,11 +46,12 @@ describe("the store that stays away", () => {
     assert.ok(longest < 2_000, `${longest} ms`);
   });
 
-  it("leaves of a limit what was counted before, though the policy was set again since", async () => {
+  it("leaves of a limit what was counted before, though keys or plans have changed since", async () => {
     await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 5_000 } });
     const few = perDay(30, undefined);
     const known = account("known");
     for (let i = 0; i < 20; i++) await house.store.charge(known, few);
+    house.store.invalidate();
     house.gate.reconfigure(policyOf());
     proxy.behave({ blackHole: true });
     let admitted = 0;

@@ -200,7 +200,7 @@ describe("an account in Redis", () => {
       NOON + 120_000,
     ]) {
       clock.to(atMs);
-      await store.invalidateEverywhere([account("back")]);
+      store.invalidate();
       admitted.push((await spend(store, account("back"), ask)).admitted);
     }
     assert.deepEqual(admitted, [true, true, false, false, true]);
@@ -361,9 +361,9 @@ describe("what a gateway knows", () => {
     assert.equal(store.lastKnown(account("known")), undefined);
     await spend(store, account("known"), perDay(7));
     assert.deepEqual(store.lastKnown(account("known"))?.windows[0]?.used, 1);
-    await store.invalidateEverywhere([account("other")]);
+    store.invalidate(account("other"));
     assert.notEqual(store.lastKnown(account("known")), undefined);
-    await store.invalidateEverywhere([account("known")]);
+    store.invalidate(account("known"));
     assert.equal(store.lastKnown(account("known")), undefined);
   });
 });
