@@ -62,6 +62,7 @@ export type DashboardStats = {
   readonly deprecated: readonly {
     readonly environment: string;
     readonly route: string;
+    readonly method: string;
     readonly requests: number;
   }[];
   /** The accounts with the most refusals in the last 15 minutes. */
@@ -181,7 +182,8 @@ export class Dashboard {
       bans: this.#bansNow(),
       durations: durationsIn(tallies.durations),
       deprecated: [...tallies.deprecated.entries()].map(([labels, { value }]) => {
-        return { environment: String(labels.env), route: String(labels.route), requests: value };
+        const [environment, route] = [String(labels.env), String(labels.route)];
+        return { environment, route, method: String(labels.method), requests: value };
       }),
       refused: this.#refused.value ?? [],
       gateways: this.#gateways.value ?? null,

@@ -222,15 +222,15 @@ describe("the figures", () => {
     const { charged, forwards, deprecated, requests } = counting.tallies;
     for (let i = 0; i < 7; i++) increment(charged.cell("production"));
     for (let i = 0; i < 8; i++) increment(forwards.cell("production"));
-    increment(deprecated.cell("production", "/v1/pets/{petId}"));
+    increment(deprecated.cell("production", "/v1/pets/{petId}", "GET"));
     increment(requests.cell("production", "none", "GET", 200, "backend"));
     increment(requests.cell("production", "none", "GET", 401, "gateway"));
     const hash = "h";
     counting.configured({ hash, environments: [], metrics: { routes: 0 } }, 9);
     const told = dashboardOf(house, { counting, watched }).dashboard.readIdle();
     assert.deepEqual([told.charged, told.forwards], [7, 8]);
-    const operation = { environment: "production", route: "/v1/pets/{petId}", requests: 1 };
-    assert.deepEqual(told.deprecated, [operation]);
+    const operation = { environment: "production", route: "/v1/pets/{petId}", method: "GET" };
+    assert.deepEqual(told.deprecated, [{ ...operation, requests: 1 }]);
     assert.deepEqual([told.answered, told.ownAnswers], [{ 200: 1, 401: 1 }, { 401: 1 }]);
     assert.deepEqual([told.upstreams, told.checks], [watched.upstreams(), ALL_WELL]);
     assert.deepEqual(told.config, { hash, configuredMs: 9 });

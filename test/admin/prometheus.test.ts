@@ -143,7 +143,10 @@ describe("metrics", () => {
     const samples = await scrape(metrics);
     const deprecated = [...samples].filter(([name]) => name.includes("deprecated_requests_total"));
     assert.deepEqual(deprecated, [
-      ['tollgate_deprecated_requests_total{env="production",route="/v1/pets/{petId}"}', 2],
+      [
+        'tollgate_deprecated_requests_total{env="production",route="/v1/pets/{petId}",method="GET"}',
+        2,
+      ],
     ]);
     assert.equal(samples.get('tollgate_config_info{hash="bb"}'), 1);
     assert.equal(samples.get('tollgate_config_info{hash="aa"}'), undefined);

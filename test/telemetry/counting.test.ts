@@ -36,7 +36,8 @@ test("calls are counted as deprecated of deprecated operations alone, HEAD with 
   ];
   const routes = deprecatedRoutes({ environments } as never);
   const methods = environments.map(({ name }) => [...(routes.get(name)?.get("/v1/pets") ?? [])]);
-  assert.deepEqual(methods, [["GET", "HEAD", "PUT"], ["PUT"]]);
+  const put = ["PUT", "PUT"];
+  assert.deepEqual(methods, [[["GET", "GET"], ["HEAD", "GET"], put], [put]]);
 });
 
 test("a call to the store is observed in seconds, as its metric is named", () => {
@@ -106,7 +107,7 @@ test("a configuration has a count of bans for each environment at once, a series
   const line = { env: "production", route: "/v1/old", method: "GET", status: 200 };
   const told = { ...line, source: "backend", decision: "admitted", charged: 1, forwards: 1 };
   counting.request({ ...told, durationMs: 1 } as never, { storeMs: 0, upstreamMs: 1 });
-  assert.equal(counting.tallies.deprecated.cell("production", "/v1/old").value, 1);
+  assert.equal(counting.tallies.deprecated.cell("production", "/v1/old", "GET").value, 1);
 });
 
 test("the gateway's own time is what store and backend leave of a request, never below 0, and a tunnel has none", () => {

@@ -48,9 +48,9 @@ function operationsIn(environments) {
 
 function drawOperations(content, { operations, callers }, figures) {
   const rows = operations.map(({ environment, method, template, lifecycle }) => {
-    const counted = figures?.deprecated.find(
-      (one) => one.environment === environment && one.route === template,
-    );
+    const counted = figures?.deprecated.find((one) => {
+      return one.environment === environment && one.route === template && one.method === method;
+    });
     const { sunsetMs, successor } = lifecycle;
     const requests = counted?.requests ?? 0;
     return { environment, method, template, sunsetMs, successor, requests };

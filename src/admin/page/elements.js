@@ -15,12 +15,15 @@ export function el(tag, attributes = {}, ...children) {
 
 /**
  * Replaces the content of an element. Moves focus from an element with `data-focus` to the one that
- * replaces it.
+ * replaces it, and leaves a table that was scrolled sideways where it was.
  */
 export function fill(element, ...children) {
   const { activeElement: active } = document;
   const name = element.contains(active) ? active.dataset.focus : undefined;
+  const tables = () => [...element.querySelectorAll(".scroll")];
+  const scrolled = new Map(tables().map((one) => [one.ariaLabel, one.scrollLeft]));
   element.replaceChildren(...present(children));
+  for (const one of tables()) one.scrollLeft = scrolled.get(one.ariaLabel) ?? 0;
   if (name === undefined) return;
   element.querySelector(`[data-focus="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
 }

@@ -78,8 +78,9 @@ export const METRICS = {
   },
   deprecated_requests_total: {
     type: "counter",
-    labels: ["env", "route"],
+    labels: ["env", "route", "method"],
     help: "Requests for deprecated operations.",
+    meaning: "`method` is that of the operation: HEAD counts as `GET`",
   },
   observed_refusals_total: {
     type: "counter",

@@ -122,7 +122,8 @@ export function countRequest(
       increment(tallies.failures.cell(env, line.code));
     }
   }
-  if (deprecated.get(env)?.get(route)?.has(method)) increment(tallies.deprecated.cell(env, route));
+  const operation = deprecated.get(env)?.get(route)?.get(method);
+  if (operation !== undefined) increment(tallies.deprecated.cell(env, route, operation));
 }
 
 function countMeters(tallies: MetricTables, meters: NonNullable<AccessLogEntry["meters"]>): void {
@@ -168,19 +169,22 @@ export function addToCell(cell: Cell, [first = 0, ...counts]: readonly number[])
   });
 }
 
-/** Environment -> template -> methods of the operations that will be removed. */
-export type DeprecatedRoutes = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+/** Environment -> template -> method of a request -> method of the operation that will be removed. */
+export type DeprecatedRoutes = ReadonlyMap<
+  string,
+  ReadonlyMap<string, ReadonlyMap<string, string>>
+>;
 
 export function deprecatedRoutes({ environments }: Pick<Config, "environments">): DeprecatedRoutes {
   return new Map(
     environments.map(({ name, routes }) => {
-      const templates = new Map<string, Set<string>>();
+      const templates = new Map<string, Map<string, string>>();
       for (const { template, method, lifecycle } of routes.operations ?? []) {
         if (!lifecycle.deprecated) continue;
-        const methods = templates.get(template) ?? new Set();
-        templates.set(template, methods.add(method));
+        const methods = templates.get(template) ?? new Map();
+        templates.set(template, methods.set(method, method));
         // HEAD is served by the operation of GET.
-        if (method === "GET") methods.add("HEAD");
+        if (method === "GET") methods.set("HEAD", method);
       }
       return [name, templates];
     }),

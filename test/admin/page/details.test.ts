@@ -183,6 +183,26 @@ describe("a deprecated operation", () => {
     assert.match(sunsets["GET /v1/old"] ?? "", /^in [\d,]+ d$/);
     assert.match(sunsets["GET /v1/older"] ?? "", /^gone\s+[\d,]+ d ago$/);
   });
+
+  it("has its own requests, HEAD with GET, beside another one of the same path", async () => {
+    const operation = (id: string) => `{ operationId: ${id}, deprecated: true, responses: {} }`;
+    const paths = `paths: { /both: { get: ${operation("read")}, delete: ${operation("drop")} } }`;
+    await using house = await startTestGateway({
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": `openapi: 3.1.0\ninfo: { title: t, version: "1" }\n${paths}\n` },
+    });
+    const { key } = await house.issue();
+    for (const method of ["GET", "HEAD", "DELETE"]) await house.ask(key, "/v1/both", { method });
+    const { page } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
+    await eventually(async () => {
+      const rows = await cells(page, "Deprecated operations");
+      const requests = rows.map(([name, , , count]) => [name, count]);
+      assert.deepEqual(Object.fromEntries(requests), {
+        "GET /v1/both": "2",
+        "DELETE /v1/both": "1",
+      });
+    });
+  });
 });
 
 describe("an account with a ban by hand after one that is not remembered", () => {

@@ -242,3 +242,21 @@ it("days come newest first, are drawn once, and come back after a refusal", asyn
     tables: 2,
   });
 });
+
+/** Runs in the page: a narrow table that was scrolled, drawn again beside one that was not. */
+const SCROLLED = `(async () => {
+  const { el, fill, table } = await import("/page/elements.js");
+  const narrow = el("div", { style: "width: 100px" });
+  document.body.append(narrow);
+  const draw = (cell) => {
+    const columns = [{ name: "A" }];
+    fill(narrow, ...["one", "two"].map((label) => table({ label, columns, rows: [[cell]] })));
+    return [...narrow.querySelectorAll(".scroll")];
+  };
+  draw("a".repeat(100))[1].scrollLeft = 40;
+  return draw("b".repeat(100)).map(({ scrollLeft }) => scrollLeft);
+})()`;
+
+it("a table that was scrolled sideways stays so when its content is drawn again", async () => {
+  assert.deepEqual(await runs(SCROLLED), [0, 40]);
+});
