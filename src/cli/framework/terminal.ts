@@ -50,3 +50,22 @@ export function openProgress(terminal: Terminal, what: string): Progress {
     },
   };
 }
+
+/**
+ * Waits for `work` and shows after each second how long it has taken, on one line that disappears at
+ * the end. Prints nothing if stderr is not a terminal.
+ */
+export async function showWait<T>(terminal: Terminal, what: string, work: Promise<T>): Promise<T> {
+  if (terminal.isErrTty !== true) return work;
+  let seconds = 0;
+  const timer = setInterval(() => {
+    seconds += 1;
+    terminal.err(`\r${what}: ${seconds} s\x1b[K`);
+  }, SILENT_MS);
+  try {
+    return await work;
+  } finally {
+    clearInterval(timer);
+    if (seconds > 0) terminal.err("\r\x1b[K");
+  }
+}

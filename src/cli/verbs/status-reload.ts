@@ -6,7 +6,7 @@ import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { type Reached, reachGateway } from "../access/reach.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import {
   ADMIN,
   CONFIG,
@@ -161,10 +161,11 @@ export const reload: Verb = {
     const reached = await reachGateway(call, terminal, { readsFile: true, printsMistakes: false });
     if (typeof reached === "number") return reached;
     const { config, mistakes } = reached;
-    const reloaded = await fetchAdmin<Reloading>(config, {
+    const asked = fetchAdmin<Reloading>(config, {
       ...{ method: "POST", path: "/api/reload", withinMs: RELOADED_MS_MAX },
       members: ["hash"],
     });
+    const reloaded = await showWait(terminal, "Waiting for the gateway", asked);
     const isToldByGateway = !reloaded.ok && reloaded.status === INVALID;
     if (mistakes.length > 0 && !isToldByGateway) {
       terminal.err(`${mistakes.map(formatMistake).join("\n")}\n`);

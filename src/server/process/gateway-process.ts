@@ -134,6 +134,7 @@ class GatewayProcess implements DataPlane {
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
     };
+    // The end of a known refusal may be another one by an anchor that is read late.
     stores.keys.onChange(() => stores.quotas.invalidate());
   }
 

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { openProgress, type Terminal } from "../../../src/cli/framework/terminal.ts";
+import { openProgress, showWait, type Terminal } from "../../../src/cli/framework/terminal.ts";
+import { eventually } from "../../support/poll.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CLEAR = `${String.fromCharCode(27)}[K`;
@@ -46,6 +47,19 @@ describe("the progress of long work", () => {
     progress.tell(1, 2);
     progress.end();
     assert.deepEqual(said, []);
+  });
+
+  it("tells after each second how long an answer takes, is wiped then, and tells no other than a terminal", async () => {
+    const said: string[] = [];
+    const waited = (isErrTty: boolean, work: Promise<unknown>) => {
+      const terminal = { isErrTty, err: (text: string) => said.push(text) };
+      return showWait(terminal as unknown as Terminal, "Waiting", work);
+    };
+    const told = eventually(() => assert.equal(said.length, 2));
+    await Promise.all([waited(true, told), waited(false, told), waited(true, Promise.resolve())]);
+    assert.deepEqual(said, [`\rWaiting: 1 s${CLEAR}`, `\rWaiting: 2 s${CLEAR}`, `\r${CLEAR}`]);
+    await assert.rejects(waited(true, Promise.reject(new Error("gone"))), /gone/);
+    assert.equal(said.length, 3);
   });
 
   it("is shown by a verb that reads a log, on stderr alone, up to its end", async () => {
