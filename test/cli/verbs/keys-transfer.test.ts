@@ -143,6 +143,7 @@ describe("keys by stdin", () => {
       assert.equal(jsonOf<Told[]>(await there("list", "--json")).length, 0);
       assert.deepEqual(jsonOf(await there("import", "-", "--json")), dry);
       const again = { keys: 0, accounts: 0, known: 2, ended: 0 };
+      assert.deepEqual(jsonOf(await there("import", "-", "--dry-run", "--json")), again);
       assert.deepEqual(jsonOf(await there("import", "-", "--json")), again);
       assert.equal(
         (await there("import", "-")).out,
