@@ -136,7 +136,10 @@ describe("watching files", () => {
     await using elsewhere = await openFolder();
     const before = watchCount();
     assert.ok(before > 0);
-    await seen.watch.setFiles([join(elsewhere.path, "watched.yaml")]);
+    const there = join(elsewhere.path, "watched.yaml");
+    await seen.watch.setFiles([seen.file, seen.other, there]);
+    assert.equal(watchCount(), before + 1, "each folder once");
+    await seen.watch.setFiles([there]);
     assert.equal(watchCount(), before);
   });
 
