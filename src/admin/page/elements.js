@@ -64,7 +64,7 @@ export function table({ label, columns, rows, empty }) {
 
 /** A block with its own heading. */
 export function section(title, ...children) {
-  return el("section", { class: "block" }, el("h2", {}, title), ...children);
+  return el("section", {}, el("h2", {}, title), ...children);
 }
 
 /** The head of a view: its title, a sentence, and its buttons. */
