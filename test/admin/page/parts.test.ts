@@ -260,3 +260,23 @@ const SCROLLED = `(async () => {
 it("a table that was scrolled sideways stays so when its content is drawn again", async () => {
   assert.deepEqual(await runs(SCROLLED), [0, 40]);
 });
+
+/** Runs in the page: the headings below a deprecated operation, before and after it was called. */
+const CALLED = `(async () => {
+  const { deprecationsView } = await import("/page/deprecations.js");
+  const operations = [{ method: "GET", template: "/a", lifecycle: { deprecated: true } }];
+  const live = { onChange: () => () => {}, onRoutes: () => () => {} };
+  const headings = async (items) => {
+    const get = async () => ({ environments: { e: { operations } } });
+    const api = { get, has: () => true, page: async () => ({ items }) };
+    const { element } = deprecationsView({ api, live });
+    await new Promise((resolve) => setTimeout(resolve));
+    return [...element.querySelectorAll("h2")].map((one) => one.textContent);
+  };
+  const called = { environment: "e", method: "GET", route: "/a", accounts: [] };
+  return [await headings([]), await headings([called])];
+})()`;
+
+it("callers of a deprecated operation are shown where it is the only one", async () => {
+  assert.deepEqual(await runs(CALLED), [[], ["Who still calls"]]);
+});
