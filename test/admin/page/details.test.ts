@@ -241,7 +241,7 @@ describe("a gateway without news for 12 s", () => {
 describe("the page of an account", () => {
   it("leaves the keyboard on the button that lifts its ban, though its usage goes on", async () => {
     await using house = await startTestGateway();
-    const { account, key } = await house.issue();
+    const { account, key } = await house.issue({ limits: { day: 9 } });
     const { page } = await openTab(browser, `${house.adminUrl}/`);
     const ban = { until: Math.ceil(Date.now() / 1_000) + 600, offences: 1 };
     await page.route("**/api/usage/*", async (route) => {
@@ -251,7 +251,7 @@ describe("the page of an account", () => {
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.getByRole("button", { name: "Lift the ban" }).focus();
     await (await house.ask(key)).text();
-    await page.getByText("1 of 60", { exact: true }).waitFor();
+    await page.getByText("1 of 9", { exact: true }).waitFor();
     assert.equal(await focused(page), "Lift the ban");
   });
 
