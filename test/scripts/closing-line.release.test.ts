@@ -164,7 +164,11 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
       ["", 1, "1 passed, 1 failed"],
     ] as const) {
       const told = await runTests(["figures"], { EARLIER_RUN: earlier });
-      assert.deepEqual([told.code, told.last], [status, last], told.said);
+      assert.deepEqual(
+        [told.code, told.last],
+        [status, last],
+        `${told.code}, ${told.last}: ${told.said}`,
+      );
       assert.equal(told.said.includes("\nfailed\n  b: no b\n"), last.includes("skipped"));
     }
   });
