@@ -158,7 +158,6 @@ describe("Of four gateways that share a store one tells", () => {
 
   it("a working key that is used in another environment, once a day", async () => {
     const { id, key = "" } = await command("keys", "create", "--env", "staging", "--plan", "free");
-    await eventually(() => assert.equal(told("key_issued").length, 2), WAIT);
     const use = async (environment: string, token: string) => {
       for (const { started } of gateways) {
         const url = `${started.urls[environment]}/v1/old`;
@@ -167,7 +166,8 @@ describe("Of four gateways that share a store one tells", () => {
         assert.equal(answer.status, environment === "production" ? 401 : 502, said);
       }
     };
-    await use("staging", key);
+    // One gateway tells of the key; the others may read of it later.
+    await eventually(() => use("staging", key), WAIT);
     await use("production", `${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}`);
     await delay(300);
     assert.equal(told("key_elsewhere").length, 0);
