@@ -3,6 +3,8 @@ import type { Reporter, TestModule, TestRunEndReason, Vitest } from "vitest/node
 
 const SLOWEST_SHOWN = 10;
 const SLOW_MS = 500;
+/** Of the first error of a test that passed then: nothing else tells of it. */
+const AGAIN_LINES = 40;
 
 type Tally = { passed: number; failed: number; skipped: number };
 
@@ -85,7 +87,9 @@ export class ClosingLine implements Reporter {
     });
     const again = tests
       .filter((test) => test.diagnostic()?.flaky === true)
-      .map((test) => failureOf(`${test.fullName} (${place(test)})`, test.result().errors));
+      .map((test) =>
+        failureOf(`${test.fullName} (${place(test)})`, test.result().errors, AGAIN_LINES),
+      );
     const slowest = tests
       .map((test) => ({ test, ms: test.diagnostic()?.duration ?? 0 }))
       .filter(({ ms }) => ms >= SLOW_MS)
@@ -113,9 +117,15 @@ export class ClosingLine implements Reporter {
   }
 }
 
-function failureOf(what: string, errors: readonly SerializedError[] | undefined): string {
-  const [first] = (errors ?? []).map(({ message }) => message.split("\n", 1)[0]);
-  return `  ${what}: ${first ?? "no word"}`;
+/** What failed, with the first lines of its first error. */
+function failureOf(
+  what: string,
+  errors: readonly SerializedError[] | undefined,
+  linesMax = 1,
+): string {
+  const [first = "no word"] = (errors ?? []).map(({ message }) => message);
+  const lines = first.split("\n", linesMax);
+  return `  ${what}: ${lines.join("\n    ")}`;
 }
 
 function tallyOf(

@@ -131,7 +131,7 @@ it("waits", () => new Promise(() => process.stdout.write("waiting")), 60_000);`,
     assert.deepEqual([code, last], [1, "1 passed, 2 failed"], said);
     assert.match(
       said,
-      /failed at first, and passed when tried again\n {2}often \(test\/often\.test\.ts\): try 1\n\n/,
+      /failed at first, and passed when tried again\n {2}often \(test\/often\.test\.ts\): try 1\n {4}more\n\n/,
     );
     assert.equal(said.match(/^tried$/gm)?.length, 3, said);
     const here = await runTests(["test/often.test.ts"]);
