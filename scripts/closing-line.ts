@@ -3,7 +3,7 @@ import type { Reporter, TestModule, TestRunEndReason, Vitest } from "vitest/node
 
 const SLOWEST_SHOWN = 10;
 const SLOW_MS = 500;
-/** Of the first error of a test that passed then: nothing else tells of it. */
+/** The first error of a test that passed then is told so far: nothing else tells of it. */
 const AGAIN_LINES = 40;
 
 type Tally = { passed: number; failed: number; skipped: number };
@@ -117,7 +117,7 @@ export class ClosingLine implements Reporter {
   }
 }
 
-/** What failed, with the first lines of its first error. */
+/** A test or a place that failed, with the first lines of its first error. */
 function failureOf(
   what: string,
   errors: readonly SerializedError[] | undefined,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { each } from "../../support/each.ts";
-import { startTestGateway } from "../../support/gateway/house.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort } from "../../support/redis/redis.ts";
@@ -16,6 +16,11 @@ function openSlowHouse() {
   proxy.behave({ latencyMs: 150 });
   const store = `redis://127.0.0.1:${proxy.port}`;
   return startTestGateway({ config: { store, storeTimeout: "1s" } });
+}
+
+async function openConnections(house: TestGateway): Promise<number> {
+  const text = await (await house.admin("/metrics")).text();
+  return Number(/^tollgate_connections_open (\d+)$/m.exec(text)?.[1]);
 }
 
 describe("while the store decides", () => {
@@ -39,22 +44,30 @@ describe("while the store decides", () => {
 
   it("a client may leave: that is logged once, as charged, and nothing is forwarded", async () => {
     await using house = await openSlowHouse();
-    const { key } = await house.issue();
+    const { key, account } = await house.issue();
+    // A connection to the store that is used, and one of a client that stays open.
+    assert.equal((await house.ask(key)).status, 200);
+    await eventually(() => assert.equal(house.lines.length, 1));
+    const others = await openConnections(house);
     for (const path of ["/v1/pets", "/v1/nowhere"]) {
+      // The store answers when the gateway has seen the client leave, not after a time.
+      proxy.behave({ blackHole: true });
       const client = await openClient(house.port);
       const fields = `Host: gw.test\r\nAuthorization: Bearer ${key}\r\n`;
-      const { asked } = proxy.bytes();
       client.write(`GET ${path} HTTP/1.1\r\n${fields}\r\n`);
       // A reset takes along what was not read yet: the gateway has read what it asks the store about.
-      await eventually(() => proxy.bytes().asked > asked, { everyMs: 1 });
+      await eventually(() => proxy.holds(account), { everyMs: 1 });
       client.socket.resetAndDestroy();
+      const left = async () => assert.equal(await openConnections(house), others);
+      await eventually(left, { everyMs: 1 });
+      proxy.behave({});
     }
-    await eventually(() => assert.equal(house.lines.length, 2));
-    for (const { status, charged, forwards, decision } of each(house.lines)) {
+    await eventually(() => assert.equal(house.lines.length, 3));
+    for (const { status, charged, forwards, decision } of each(house.lines.slice(1))) {
       assert.deepEqual([status, charged, forwards, decision], [499, 1, 0, "admitted"]);
     }
     await house.law();
-    assert.equal(house.backend.seen.length, 0);
+    assert.equal(house.backend.seen.length, 1);
   });
 });
 

@@ -34,7 +34,7 @@ describe("a store that is away", () => {
     const admin = await redis.client();
     await admin.config("SET", "loading-process-events-interval-bytes", "1024");
     await admin.call("DEBUG", "POPULATE", "2000", "other", "100");
-    await admin.config("SET", "key-load-delay", "20000");
+    await admin.config("SET", "key-load-delay", "5000");
     const looker = await redis.client();
     const loaded = admin.call("DEBUG", "RELOAD");
     await eventually(() => assert.rejects(looker.get("other"), /^ReplyError: LOADING/));
