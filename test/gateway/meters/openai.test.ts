@@ -216,6 +216,8 @@ describe("the openai client, unmodified", () => {
     const [client] = shared.clients as [OpenAI];
     for (let i = 0; i < 4; i++) assert.equal(await complete(client, 100, i % 2 === 0), 100);
     const { lines } = shared.houses[0] as TestGateway;
+    const passed = () => lines.filter(({ status }) => status === 200);
+    await eventually(() => assert.equal(passed().length, 4));
     const refused = lines.filter(({ status }) => status === 429);
     assert.ok(refused.length >= 2, `${refused.length} were refused`);
     // A second refusal in a row would mean that obeying Retry-After was not enough.

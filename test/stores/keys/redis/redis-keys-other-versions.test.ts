@@ -107,12 +107,14 @@ describe("Keys in Redis that somebody else changed", () => {
     await add(store, first);
     await redis.del(HASH);
     await eventually(() => assert.equal(store.find(first.digest), undefined));
+    await eventually(() => {
+      assert.match(
+        told.join("\n"),
+        /error: 1 key and 1 account are gone from Redis.* tollgate keys import .*\.lost/,
+      );
+    });
     await pause(1_200);
     assert.equal(await redis.exists(HASH), 0);
-    assert.match(
-      told.join("\n"),
-      /error: 1 key and 1 account are gone from Redis.* tollgate keys import .*\.lost/,
-    );
     await eventually(async () => assert.match(await readFile(`${file}.lost`, "utf8"), /"k_1"/));
   });
 

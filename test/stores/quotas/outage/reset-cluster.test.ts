@@ -74,6 +74,7 @@ describe("an account that is reset on a Cluster", () => {
     const flows = [one, other].map((house) => flow(house, name, () => isOver));
     let taken = 0;
     for (let round = 0; round < 5; round++) {
+      await eventually(async () => (await counted(name)) > 0);
       await sleep(60);
       taken += unitsOf(await (round % 2 === 0 ? one : other).store.reset(name));
     }
