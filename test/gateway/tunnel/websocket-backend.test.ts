@@ -14,20 +14,21 @@ function nonceOf(head: string): string {
   return /sec-websocket-key: (.*)\r/i.exec(head)?.[1] ?? "";
 }
 
-function withSeen(bytes: Awaited<ReturnType<typeof startByteUpstream>>) {
+/** A failing upstream is probed by connections that bring no byte: those are no requests. */
+function withSeen(upstream: Awaited<ReturnType<typeof startByteUpstream>>) {
   return {
-    origin: bytes.origin,
+    origin: upstream.origin,
     get seen() {
-      return bytes.received;
+      return upstream.received.filter(({ bytes }) => bytes().length > 0);
     },
-    close: bytes.close,
+    close: upstream.close,
   };
 }
 
 /** The backend's handler of the next connection, once the handshake's head has come. */
 let serve: (socket: Socket, nonce: string) => void = () => undefined;
-const backend = await startByteUpstream((socket) => {
-  const bytes = backend.received.at(-1)?.bytes().toString("latin1") ?? "";
+const backend = await startByteUpstream((socket, connection) => {
+  const bytes = backend.received[connection - 1]?.bytes().toString("latin1") ?? "";
   serve(socket, nonceOf(bytes));
 });
 const house: TestGateway = await startTestGateway({
