@@ -1,14 +1,13 @@
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake, type YamlMap } from "../../config/file/mistake.ts";
 import { meterNames, runningMeterNames } from "../../config/queries/meter-names.ts";
-import { containsKey } from "../../core/keys/key.ts";
 import {
   EXIT_CONFIG,
   EXIT_FAILURE,
   EXIT_USAGE,
   fail,
 } from "../../server/process/process-context.ts";
-import { configFileOf, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
+import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import { type Invocation, parseAdminOptions } from "../framework/verb.ts";
 import { fetchAdmin } from "./admin-client.ts";
@@ -146,6 +145,6 @@ async function reachAt(
 }
 
 function checked(found: Reached, call: Invocation, terminal: Terminal): Reached | number {
-  const isKey = call.words.some((word) => containsKey(word, found.config.foreignKeys));
-  return isKey ? fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT) : found;
+  if (holdsKey(call, found.config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
+  return found;
 }

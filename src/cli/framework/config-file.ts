@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { formatMistake } from "../../config/file/mistake.ts";
 import { containsKey } from "../../core/keys/key.ts";
-import { EXIT_CONFIG, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { EXIT_CONFIG, fail } from "../../server/process/process-context.ts";
 import type { Terminal } from "./terminal.ts";
 import type { Invocation } from "./verb.ts";
 
@@ -18,14 +18,15 @@ export function configFileOf(call: Invocation): string {
   return call.text("config") ?? DEFAULT_FILE;
 }
 
+/** Whether an argument holds a whole key, of this gateway or of another system. */
+export function holdsKey({ words }: Invocation, { foreignKeys }: Config): boolean {
+  return words.some((word) => containsKey(word, foreignKeys));
+}
+
 /** The configuration, or the exit status after every mistake was printed. */
 export async function readConfig(call: Invocation, terminal: Terminal): Promise<Config | number> {
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(call), terminal.env);
-  if (loaded.ok) {
-    const { config } = loaded;
-    const isKey = call.words.some((word) => containsKey(word, config.foreignKeys));
-    return isKey ? fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT) : config;
-  }
+  if (loaded.ok) return loaded.config;
   return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
 }

@@ -4,7 +4,7 @@ import { type PlanReport, plansReport } from "../../config/queries/plans-report.
 import type { Limit } from "../../core/quota/windows.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { readAccounts, withKeys } from "../access/with-keys.ts";
-import { readConfig } from "../framework/config-file.ts";
+import { holdsKey, KEY_IN_ARGUMENT, readConfig } from "../framework/config-file.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -103,6 +103,7 @@ async function trialOf(call: Invocation, terminal: Terminal) {
   const isNamed = call.text("config") !== undefined || loaded.config === undefined;
   const config = isNamed ? await readConfig(call, terminal) : loaded.config;
   if (config === undefined || typeof config === "number") return config ?? EXIT_CONFIG;
+  if (holdsKey(call, config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   const accounts = await readAccounts(config, terminal);
   if (loaded.config !== undefined) {
     return { plans: loaded.config, environments: loaded.config.environments, accounts };

@@ -54,6 +54,8 @@ describe("keys by stdin", () => {
       ["help", KEY],
       ["keys", "show", foreign, "--config", file],
       ["accounts", "show", foreign, "--config", file],
+      ["plans", "try", file, "--log", foreign, "--config", file],
+      ["plans", "try", file, "--log", foreign],
     ]) {
       const { status, out, err } = await runVerb(args);
       assert.deepEqual([status, out], [64, ""], args.join(" "));
