@@ -34,7 +34,7 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
       (plan ?? account.plan) === account.plan,
   );
   const chosen =
-    text === null || text.trim() === ""
+    text === null
       ? among
       : await searchAccounts(among, { keys: records.keys, text, nowMs: deps.now() });
   const taken = takePage(chosen, { path: "/api/accounts", query }, records.accounts);

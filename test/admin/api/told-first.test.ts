@@ -27,6 +27,18 @@ it("a change of records is read by every process before its answer, and a refuse
   }
 });
 
+it("the records are read again for a command, and a store that is away is told by their health", async () => {
+  await using house = await openAdminHouse();
+  let reads = 0;
+  const refresh = async () => {
+    reads += 1;
+    throw new Error("the store is away");
+  };
+  Object.assign(house.keys, { refresh });
+  const got = await house.ask("POST", "/api/keys/refresh");
+  assert.deepEqual([got.status, got.json().ok, reads], [200, true, 1], got.text);
+});
+
 it("the last use of keys and the calls of deprecated operations are told to the store before they are shown", async () => {
   await using house = await openAdminHouse();
   house.made.takesMs = 30;
@@ -129,7 +141,7 @@ it("a body of one mistake or many names each, and what is expected in its place"
   assert.equal(String(got.json().message).split("; ").length, 20, "no more than twenty");
 });
 
-it("a ban by hand lasts a millisecond at least and 100 years at most", async () => {
+it("a ban by hand lasts a millisecond at least and 100 years at most, and is a conflict where bans are off", async () => {
   await using house = await openAdminHouse();
   assert.equal((await house.ask("POST", "/api/keys", { body: FREE })).status, 201);
   for (const length of ["0s", "36526d"]) {
@@ -137,8 +149,11 @@ it("a ban by hand lasts a millisecond at least and 100 years at most", async () 
     const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
     assert.deepEqual([got.status, got.json().message], [400, message]);
   }
-  const most = await house.ask("POST", "/api/bans", { body: { id: "acme", for: "36525d" } });
-  assert.equal(most.status, 201);
+  const most = { body: { id: "acme", for: "36525d" } };
+  assert.equal((await house.ask("POST", "/api/bans", most)).status, 201);
+  Object.assign(house.config, { bans: undefined });
+  const off = await house.ask("POST", "/api/bans", most);
+  assert.deepEqual([off.status, off.json().code], [409, "conflict"], off.text);
 });
 
 it("a ban by hand is of the environment of its account", async () => {

@@ -69,12 +69,15 @@ it("a list shows the answer to its last request, whichever comes first, and draw
   assert.deepEqual(paths.slice(0, 3), ["/a?limit=50", "/b?limit=50", "/b?limit=50"]);
 });
 
-/** Runs in the page: a list of two pages, turned there and back, whose second page is another then. */
+/**
+ * Runs in the page: a list of two pages, turned there and back, whose second page is another then. It
+ * has one entry more when it is read again, and then another list takes its place.
+ */
 const TURNED = `(async () => {
   const { pagedList } = await import("/page/lists.js");
   const paths = [];
-  const answers = ["/a?1", undefined, "/a?2", undefined].map((next, i) => {
-    return { items: [String(i)], total: 2, missing: null, next };
+  const answers = ["/a?1", undefined, "/a?2", undefined, "/a?3", "/b?1"].map((next, i) => {
+    return { items: [String(Math.min(i, 3))], total: i < 4 ? 2 : 3, missing: null, next };
   });
   const page = async (path) => answers[paths.push(path) - 1];
   const list = pagedList({ api: { page }, path: "/a", draw: () => "", rows: 1 });
@@ -85,17 +88,22 @@ const TURNED = `(async () => {
     states.push([previous.disabled, text.textContent, next.disabled]);
     if (turned !== undefined) list.element.querySelector(turned).click();
   }
-  return { paths, states };
+  const told = () => list.element.querySelector(".pager span").textContent;
+  await list.reload();
+  const longer = told();
+  await list.show("/b");
+  return { paths, states, after: [longer, told()] };
 })()`;
 
-it("a list is turned no further than it goes, and by the way that its last answer told", async () => {
+it("a list is turned no further than it goes, by the way that its last answer told, and says how many there are now", async () => {
   const [first, second] = [
     [true, "1 to 1 of 2", false],
     [false, "2 to 2 of 2", true],
   ];
   assert.deepEqual(await runs(TURNED), {
-    paths: ["/a?limit=1", "/a?1", "/a?limit=1", "/a?2"],
+    paths: ["/a?limit=1", "/a?1", "/a?limit=1", "/a?2", "/a?2", "/b?limit=1"],
     states: [first, second, first, second],
+    after: ["2 to 2 of 3", "1 to 1 of 3"],
   });
 });
 

@@ -135,6 +135,7 @@ describe("what a verb prints", () => {
       ["EIO", 64, 64, "Cannot write to stdout: broken\n"],
       ["ENOSPC", 0, 1, "Cannot write to stdout: the disk is full (ENOSPC)\n"],
       ["EPIPE", 0, 0, ""],
+      ["EPIPE", 78, 78, ""],
     ] as const) {
       let err = "";
       const say = (text: string) => {

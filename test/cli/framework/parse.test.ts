@@ -77,6 +77,10 @@ describe("wrong usage", () => {
       await refusal("keys", "create", ...twice, "--plan", "free"),
       /^--env is given 2 times: "production" and "staging"; leave one \(see/,
     );
+    assert.match(
+      await refusal("keys", "create", ...twice, "--env", "test", "--plan", "free"),
+      /^--env is given 3 times: "production" and "staging" and "test"; leave one \(see/,
+    );
   });
 
   it("is told of a file that is not there, or no file", async () => {

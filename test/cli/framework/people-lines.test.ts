@@ -44,6 +44,7 @@ describe("the log at a terminal", () => {
     };
     assert.equal(format(event), '12:00:10 warn: store evicts  store: redis://x  limits: {"a":1}\n');
     assert.equal(format({ level: "info", time, msg: "serving" }), "12:00:10 serving\n");
+    assert.equal(format({ level: "error", time, msg: "failed" }), "12:00:10 error: failed\n");
     const cut = { level: "info", time, msg: "event", kind: "sent_too_late", account: "a_1" };
     assert.equal(format(cut), "12:00:10 sent too late  account: a_1\n");
     const format_ = prettyLogFormatter(terminal({}));

@@ -67,6 +67,10 @@ Another key:
 
 `,
   );
+  const upstreams = ["http://a", "http://b"];
+  const config = { ...loaded.config, environments: [{ ...environment, upstreams }] };
+  const several = await screen({ config } as Partial<DemoScreen>);
+  assert.match(several, /\n {2}production .* in front of http:\/\/a, http:\/\/b\n/);
   const styled = await screen({ issued }, STYLED);
   assert.ok(styled.includes("\x1b[1mTollgate is up.\x1b[0m"));
   assert.ok(

@@ -47,6 +47,12 @@ describe("what only logs tell", () => {
     assert.match(out, /^401 key_invalid {2}GET \/v1\/pets\n[^\n]+\n$/);
   });
 
+  it("of a request that was admitted says that the store decided it", async () => {
+    const passed = { ...bannedRequest("r-1", 0), ban: undefined, by: undefined, code: "not_found" };
+    const { out } = await says("explain r-1", { ...passed, status: 404, decision: "admitted" });
+    assert.match(out, /^404 not_found .*, decided 2026-11-22 01:00:00Z \(store\)\n/);
+  });
+
   it("of a ban says whether it was earned, imposed or only observed, also of two that begin or end together, the oldest first", async () => {
     const [earned, byHand, end] = [AT_S - 60, AT_S - 30, AT_S + 3_600];
     const strikes = { decidedAt: earned * 1_000, strikes: [earned] };
@@ -69,11 +75,12 @@ describe("what only logs tell", () => {
     const unknown =
       "Missing: whether it is banned now and its strikes are not known: Cannot ask the gateway";
     assert.ok(why.out.includes(unknown), why.out);
+    const later = ban(end, end + 60, { imposed: true, reason: "later" });
     for (const [event, text] of [
       [lines[0], /the strikes that earned|earned/],
       [lines[1], /by hand: bot/],
     ] as const) {
-      const { out } = await says("explain r-3", event ?? {}, bannedRequest("r-3", end));
+      const { out } = await says("explain r-3", event ?? {}, later, bannedRequest("r-3", end));
       assert.match(out, text);
     }
   });
@@ -104,5 +111,15 @@ describe("what only logs tell", () => {
     const said = await runVerb(["explain", "r-1", "r-2", "--config", join(folder.path, "no.yaml")]);
     assert.deepEqual([said.status, said.out], [64, ""]);
     assert.match(said.err, /^Unexpected argument "r-2"\n/);
+  });
+
+  it("is asked of each gateway, and one that is not there is named once", async () => {
+    const [file, admin] = [join(folder.path, "tollgate.yaml"), "http://127.0.0.1:9"];
+    const said = await runVerb(["explain", "r-1", "--admin", admin, "--config", file]);
+    assert.deepEqual([said.status, said.out], [1, ""]);
+    assert.match(
+      said.err,
+      /admin is off.*\nCannot ask the gateway at http:\/\/127\.0\.0\.1:9 .*\n$/,
+    );
   });
 });
