@@ -82,6 +82,13 @@ it("a history that is off is a conflict, as that of the configuration is no mist
   assert.match(message, /^There is no usage by day: history is off/);
 });
 
+it("a history of days that are none is a mistake of the caller", async () => {
+  const deps = { config: () => ({ historyMs: 30 * 86_400_000 }) };
+  const query = new URLSearchParams({ days: "many" });
+  const { status, body } = await listHistory({ deps, query } as never);
+  assert.deepEqual([status, JSON.parse(String(body)).code], [400, "bad_request"]);
+});
+
 it("a page of the history is read from the store no further than it goes", async () => {
   const accounts = Array.from({ length: 2 * TOGETHER }, (_, i) => {
     return { id: `a_${i}`, environment: "production", plan: "free" };

@@ -254,13 +254,16 @@ describe("by keyboard alone", () => {
     const hash = () => textOf(page.locator(".force code"));
     await page.locator(".force code").waitFor();
     const before = await hash();
-    await house.rewrite({ plans: { free: { minute: 61 }, pro: { minute: 5 } } });
+    const names = ["free", "pro", "c", "d", "e", "f"];
+    const plans = Object.fromEntries(names.map((name) => [name, { minute: 61 }]));
+    await house.rewrite({ plans });
     await press(page, "Reload");
     await confirm(page, "Reload");
     await closed(page);
     await eventually(async () => assert.notEqual(await hash(), before));
     assert.equal(await hash(), (await read<{ hash: string }>(house, "/api/config")).hash);
     await page.getByText(`In force: ${await hash()}`, { exact: true }).waitFor();
+    await page.locator("summary", { hasText: /^free, pro, c, d, e, f$/ }).waitFor();
 
     await house.rewrite({ plans: { free: { minute: -1 } } });
     await press(page, "Reload");

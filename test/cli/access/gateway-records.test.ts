@@ -1,20 +1,26 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { it, vi } from "vitest";
 import { openGatewayRecords } from "../../../src/cli/access/gateway-records.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { Records } from "../../../src/core/keys/records.ts";
 import { openAdmin, send } from "./admin-server.ts";
 
-/** A gateway without records, and what answers changes of them. */
-async function openRecords(statuses: readonly number[]) {
+/** A gateway without records, and what answers changes of them. It tells them `reads` times. */
+async function openRecords(statuses: readonly number[], { reads = Number.POSITIVE_INFINITY } = {}) {
+  let read = 0;
   const left = [...statuses];
   const admin = await openAdmin((response, { asked }) => {
+    if (asked.startsWith("GET") && ++read > reads) return send(response, 503, { message: "Away" });
     if (asked === "GET /api/keys/export") return void response.end("");
     if (asked === "GET /api/records") return send(response, 200, { id: null, place: "there" });
     const status = left.shift() ?? 500;
     send(response, status, status === 200 ? { changed: 1 } : { message: `Told ${status}` });
   });
-  const records = await openGatewayRecords(admin.config as unknown as Config, Date.now);
+  const config = admin.config as unknown as Config;
+  const records = await openGatewayRecords(config, Date.now).catch(async (error: unknown) => {
+    await admin[Symbol.asyncDispose]();
+    throw error;
+  });
   return { admin, records };
 }
 
@@ -46,4 +52,22 @@ it("a change of records at a gateway that has another reason is not made again, 
   await assert.rejects(records.change(add), { message: "Told 500" });
   assert.deepEqual([admin.questions.length, records.records().accounts], [2, []]);
   assert.deepEqual(await records.identity(), { id: undefined, place: "there" });
+});
+
+it("a change of records at a gateway is tried 100 times, and no more", async (t) => {
+  const { admin, records } = await openRecords([...Array(100).fill(409), 200]);
+  await using _ = admin;
+  // Without a pause, as that before each try is drawn at random.
+  const random = vi.spyOn(Math, "random").mockReturnValue(0);
+  t.onTestFinished(() => random.mockRestore());
+  await assert.rejects(records.change(add), { message: "Told 409" });
+  const changes = admin.questions.filter(({ asked }) => asked.startsWith("PATCH"));
+  assert.equal(changes.length, 100);
+});
+
+it("records of a gateway that cannot be read are told with its reason", async () => {
+  await assert.rejects(openRecords([], { reads: 0 }), { message: "Away" });
+  const { admin, records } = await openRecords([], { reads: 1 });
+  await using _ = admin;
+  await assert.rejects(records.identity(), { message: "Away" });
 });

@@ -65,6 +65,7 @@ describe("one use of a verb", () => {
     const call = callOf("new.yaml", "--log", "a.log", "b.log");
     assert.deepEqual(logFilesOf(call, 1), ["a.log", "b.log"]);
     assert.deepEqual(logFilesOf(callOf("new.yaml", "b.log"), 1), []);
+    assert.deepEqual(logFilesOf(callOf("--log", "a.log", "b.log"), 0), ["a.log", "b.log"]);
   });
 
   it("has a length of time within its bounds, of which the least is the verb's own", () => {
@@ -113,14 +114,16 @@ describe("a table for people", () => {
 
 describe("comma-separated values", () => {
   it("are no formula for a spreadsheet, and keep commas, quotes and lines", () => {
-    const texts = ["=1+1", "+1", "-1", "@sum", "\t1", "\r1", "a=1", 'say "a, b"', "two\nlines"];
+    const plain = ["a=1", 'say "a, b"', "two\nlines", 'a"b', "a,b"];
+    const texts = ["=1+1", "+1", "-1", "@sum", "\t1", "\r1", ...plain];
     const rows = texts.map((text) => [text, -1]);
     assert.equal(
       formatCsv(["name", "units"], rows),
       [
         "name,units",
         ...["'=1+1,-1", "'+1,-1", "'-1,-1", "'@sum,-1", "'\t1,-1", '"\'\r1",-1'],
-        ...["a=1,-1", '"say ""a, b""",-1', '"two\nlines",-1', ""],
+        ...["a=1,-1", '"say ""a, b""",-1', '"two\nlines",-1'],
+        ...['"a""b",-1', '"a,b",-1', ""],
       ].join("\r\n"),
     );
   });

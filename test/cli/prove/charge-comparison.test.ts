@@ -82,6 +82,7 @@ describe("what was admitted, compared with what is counted", () => {
     assert.deepEqual(await ofKilled(10, 10), NONE);
     assert.deepEqual(await ofKilled(7, 7), { ...NONE, killLost: 3 });
     assert.deepEqual(await ofKilled(10, 8), { ...NONE, killLost: 2 });
+    assert.deepEqual(await ofKilled(8, 10), { ...NONE, killLost: 2 });
     const more = await ofKilled(6, 5);
     assert.deepEqual(more, { ...NONE, killLost: 3, chargesLost: 1, historyLost: 2 });
     const doubled = await ofKilled(13, 14);
@@ -89,21 +90,23 @@ describe("what was admitted, compared with what is counted", () => {
   });
 
   it("is compared again while charges may still arrive", async () => {
-    const late = [
-      { used: 8, days: [8] },
-      { used: 10, days: [10] },
-    ];
-    assert.deepEqual(await compareWith(late, 60_000), NONE);
-    const early = [
-      { used: 13, days: [13] },
-      { used: 12, days: [12] },
-    ];
-    assert.deepEqual(await compareWith(early, 60_000), NONE, "late answers are taken back");
-    const noted = [
-      { used: 12, days: [13] },
-      { used: 12, days: [12] },
-    ];
-    assert.deepEqual(await compareWith(noted, 60_000), NONE, "in the history as well");
+    // Each in the count alone, in the history alone, and in both.
+    for (const first of [
+      ...[
+        { used: 8, days: [8] },
+        { used: 8, days: [10] },
+        { used: 10, days: [8] },
+      ],
+      // Late answers are taken back.
+      ...[
+        { used: 13, days: [13] },
+        { used: 13, days: [12] },
+        { used: 12, days: [13] },
+      ],
+    ]) {
+      const answers = [first, { used: 11, days: [11] }];
+      assert.deepEqual(await compareWith(answers, 60_000), NONE, JSON.stringify(first));
+    }
   });
 
   it("is waited for no longer where what is too many was told as uncertain", async () => {

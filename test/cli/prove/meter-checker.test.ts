@@ -17,9 +17,14 @@ async function offBy(counted: number, ...lines: readonly Record<string, unknown>
   return offAfter(checker, counted);
 }
 
-async function offAfter(checker: MeterChecker, counted: number, { unsettled = 0 } = {}) {
+async function offAfter(
+  checker: MeterChecker,
+  counted: number,
+  { unsettled = 0, isOff = false } = {},
+) {
   const admin = createServer(({ url }, response) => {
     if (url !== "/api/history?days=2&limit=10000") response.statusCode = 404;
+    if (isOff) return void response.writeHead(409).end(JSON.stringify({ code: "conflict" }));
     // Two days, as a proof may run over midnight, and one on which nothing was metered.
     const units = [counted - 1, 1, undefined];
     const days = units.map((one) => ({ account: ACCOUNT, meters: { [METER.name]: one } }));
@@ -48,6 +53,7 @@ describe("the judge of the meter of a proof", () => {
 
   it("finds a history that has more or less than the backend told", async () => {
     assert.deepEqual([await offBy(100), await offBy(93), await offBy(107)], [0, 7, 7]);
+    assert.equal(await offAfter(new MeterChecker(), 100, { isOff: true }), 100);
   });
 
   it("excuses units of a lost settlement only on the side on which they are missing", async () => {
@@ -70,6 +76,14 @@ describe("the judge of the meter of a proof", () => {
     assert.equal(await offKilled(100 - 2 * METER.max), 0);
     assert.equal(await offKilled(99 - 2 * METER.max), 1);
     assert.equal(await offKilled(101 + 2 * METER.max), 1);
+  });
+
+  it("excuses nothing for a request that was answered, or that has no meter", async () => {
+    const checker = new MeterChecker();
+    const shot = { account: ACCOUNT, endedMs: 1_000 };
+    checker.take({ ...shot, operation: METER.operation, answer: { status: 200 } } as SentRequest);
+    checker.take({ ...shot, operation: "pets" } as SentRequest);
+    assert.equal(await offAfter(checker, 93), 7);
   });
 
   it("judges each account by itself, and waits for settlements that are under way", async () => {

@@ -36,16 +36,18 @@ describe("the verdict of a proof", () => {
   });
 
   it("names the units that a killed gateway had not charged, which break no promise", () => {
-    const { broken, lines } = toldOf({ killLost: 2 });
-    const told = "0, and 2 by the gateway that was killed";
-    assert.ok(lines.includes(`  ok      ${"charges lost".padEnd(36)}  ${told}`));
-    assert.deepEqual(broken, []);
+    for (const killLost of [1, 2]) {
+      const { broken, lines } = toldOf({ killLost });
+      const told = `0, and ${killLost} by the gateway that was killed`;
+      assert.ok(lines.includes(`  ok      ${"charges lost".padEnd(36)}  ${told}`));
+      assert.deepEqual(broken, []);
+    }
   });
 
   it("is the last line of a report that has a line for each promise", () => {
     const counts = { overLimit: 1, falseRefusals: 2, untrueHeaders: 3, doubleForwards: 4 };
     const change: Partial<ProofReport> = {
-      ...{ ...counts, forwarded: 20, chargesLost: 5, failoverLost: 6, chargesDoubled: 7 },
+      ...{ ...counts, forwarded: 19, chargesLost: 5, failoverLost: 6, chargesDoubled: 7 },
       ...{ historyLost: 8, historyDoubled: 9, metersOff: 10, bansIgnored: 11, bannedRefusals: 12 },
       ...{ otherAnswers: 13, unanswered: 14, gateways: 1, store: "memory", storeAwayMs: 2_460 },
       failover: { ok: true, master: "10.0.0.2:6379" } as ProofReport["failover"],
@@ -62,7 +64,7 @@ Not tried: no gateway was killed
   BROKEN  admitted over a limit                 1 in 4 windows
   BROKEN  false refusals                        2 of 10
   BROKEN  headers that were not true            3
-  BROKEN  double forwards                       4 of 20
+  BROKEN  double forwards                       4 of 19
   BROKEN  charges lost                          5, and 6 by the failover
   BROKEN  charges doubled                       7
   BROKEN  units that the history lacks          8
@@ -116,6 +118,14 @@ Not every promise held: ${all.join(", ")}`,
     const { broken, verdict } = toldOf({ refused: 0, chargesLost: 3 });
     assert.deepEqual(broken, ["chargesLost", "noLoad"]);
     assert.equal(verdict, "Not every promise held: chargesLost, noLoad");
+  });
+
+  it("is in bold at a terminal, as is each promise that did not hold", () => {
+    const terminal = { isTty: true, env: {} } as unknown as Terminal;
+    const text = proofText({ ...KEPT, overLimit: 1 }, ["overLimit"], terminal);
+    for (const bold of ["BROKEN", "Not every promise held: overLimit"]) {
+      assert.ok(text.includes(`\x1b[1m${bold}\x1b[0m`), bold);
+    }
   });
 
   it("tells what the load went through, and what was not tried", () => {

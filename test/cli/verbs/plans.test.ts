@@ -210,6 +210,7 @@ describe("plans try", () => {
     assert.equal(wrong.status, 78);
     assert.match(wrong.err, /new\.yaml:2:11: /);
     assert.match(wrong.err, /^\S*new\.yaml:3:1: .*store/m);
+    assert.equal(wrong.err.trimEnd().split("\n").length, 2, wrong.err);
     await writeFile(plans, "plans: { free: { minute: 5 } }\n");
     await writeFile(file, "bogus: 1\nother: 2\n");
     const args = ["plans", "try", plans, "--config", file, "--log", file];
