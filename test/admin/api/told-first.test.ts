@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
+import { API_ROUTES } from "../../../src/admin/api/routes.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
 const FREE = { environment: "production", plan: "free", account: "acme" };
@@ -139,6 +140,25 @@ it("a body of one mistake or many names each, and what is expected in its place"
   const odd = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`x${i}`, 1]));
   const got = await house.ask("POST", "/api/reload", { body: odd });
   assert.equal(String(got.json().message).split("; ").length, 20, "no more than twenty");
+});
+
+it("an import and a change of records have room for 100,000 keys", async () => {
+  await using house = await openAdminHouse();
+  const roomy = API_ROUTES.filter(({ bodyBytesMax }) => bodyBytesMax !== undefined);
+  assert.deepEqual(
+    roomy.map(({ method, template, bodyBytesMax }) => [method, template, bodyBytesMax]),
+    [
+      ["POST", "/api/keys/import", 64 * 2 ** 20],
+      ["PATCH", "/api/records", 64 * 2 ** 20],
+    ],
+  );
+  const blanks = " ".repeat(2 ** 20);
+  for (const [method, path, body] of [
+    ["POST", "/api/keys/import", `{"records":[]${blanks}}`],
+    ["PATCH", "/api/records", `{"changes":[]${blanks}}`],
+  ] as const) {
+    assert.equal((await house.ask(method, path, { body })).status, 200, path);
+  }
 });
 
 it("a ban by hand lasts a millisecond at least and 100 years at most, and is a conflict where bans are off", async () => {
