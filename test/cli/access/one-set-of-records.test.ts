@@ -61,6 +61,8 @@ describe("a command whose key records are not those of the running gateway", () 
     for (const [told, status] of [
       [place, 0],
       [`${place}x`, 1],
+      // The first of these calls gave the records of the command an id.
+      [place, 0],
     ] as const) {
       await using admin = await openAdmin((response) => {
         send(response, 200, { id: null, place: told });
