@@ -91,6 +91,15 @@ describe("what only logs tell", () => {
     assert.match(err, /admin\.listen/);
   });
 
+  it("is known of an account by its requests alone, and what a gateway tells that is no ban is none", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, { account: "acme" }));
+    const line = bannedRequest("r-1", AT_S);
+    const { status, out } = await says(`bans why acme --admin ${admin.origin}`, line);
+    assert.equal(status, 0);
+    assert.match(out, /^No event of a ban of it is remembered$/m);
+    assert.match(out, /^Missing: earlier bans .* no admin listener of Tollgate/m);
+  });
+
   it("is read from all logs that a shell has put in the place of --log *.log", async () => {
     const file = join(folder.path, "tollgate.yaml");
     const [first, second] = [join(folder.path, "a.log"), join(folder.path, "b.log")];
