@@ -35,6 +35,8 @@ const BACKOFF_MS_MAX = 30_000;
  * gets it, because the configuration may be the cause.
  */
 const JUDGES_ENDED_MAX = 2;
+/** Each worker has ended, and none has been started in its place yet. */
+const NO_JUDGE = "no worker runs that could apply it; reload again when one serves";
 
 /** How a worker answered to a new configuration; `reasons` are for people. */
 type Verdict = {
@@ -168,15 +170,11 @@ export class WorkerPool {
       const { is, reasons } = await this.#apply(config, judge);
       if (is === "refused") return { applied: false, reasons };
       asked.set(judge, { is, reasons });
-      if (is === "taken") break;
-      const ended = [...asked.values()].filter((verdict) => verdict.is === "ended");
-      if (ended.length === JUDGES_ENDED_MAX) {
-        return { applied: false, reasons: ended.flatMap((verdict) => verdict.reasons) };
-      }
+      if (is === "taken" || countOf(asked, "ended") === JUDGES_ENDED_MAX) break;
     }
-    // Workers in the place of those that were late have the configuration of before.
-    if (![...asked.values()].some(({ is }) => is === "taken")) {
-      return { applied: false, reasons: reasonsOf(asked) };
+    // Workers in the place of those that were late or ended have the configuration of before.
+    if (countOf(asked, "taken") === 0) {
+      return { applied: false, reasons: asked.size === 0 ? [NO_JUDGE] : reasonsOf(asked) };
     }
     this.#config = config;
     // After a worker has applied the configuration, another can refuse it only for a temporary
@@ -189,6 +187,8 @@ export class WorkerPool {
         if (is === "refused") this.#retire(member);
       }),
     );
+    // The worker in the place of one that ended has the new configuration.
+    for (const [member, { is }] of asked) if (is === "ended") asked.delete(member);
     return { applied: true, reasons: reasonsOf(asked) };
   }
 
@@ -201,8 +201,7 @@ export class WorkerPool {
       };
     } catch (error) {
       if (!this.#members.has(member)) {
-        const reason = `worker ${member.number} ended while it applied the configuration`;
-        return { is: "ended", reasons: [reason] };
+        return { is: "ended", reasons: ["it ended while it applied the configuration"] };
       }
       this.#retire(member);
       return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
@@ -332,9 +331,15 @@ export class WorkerPool {
   }
 }
 
-function reasonsOf(asked: ReadonlyMap<WorkerProcess, Verdict>): readonly string[] {
-  return [...asked].flatMap(([{ number }, { is, reasons }]) => {
-    if (is !== "late" && is !== "refused") return [];
+type Verdicts = ReadonlyMap<WorkerProcess, Verdict>;
+
+function countOf(asked: Verdicts, sought: Verdict["is"]): number {
+  return [...asked.values()].filter(({ is }) => is === sought).length;
+}
+
+/** The reasons of all, each with the number of its worker; one that took the configuration has none. */
+function reasonsOf(asked: Verdicts): readonly string[] {
+  return [...asked].flatMap(([{ number }, { reasons }]) => {
     return reasons.map((reason) => `worker ${number}: ${reason}`);
   });
 }

@@ -15,6 +15,19 @@ export type OpenedPool = Pick<Change, "drain" | "level"> & {
   readonly variables?: Readonly<Record<string, string>>;
 };
 
+const ENDS = `process.on("SIGUSR2", () => {
+  const { emit } = process;
+  process.emit = function (name, message) {
+    if (message?.reload) process.exit(7);
+    return emit.apply(this, arguments);
+  };
+  process.stdout.write("it will end\\n");
+});`;
+/** The variables of a worker that ends when it is to apply a configuration, once it got a SIGUSR2. */
+export const ENDS_AT_RELOAD = {
+  NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(ENDS)}`,
+};
+
 /** A pool of workers, by default of one, on a real Redis. `killed` ends the worker and waits for the next one. */
 export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
   const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Rollout } from "../../../src/server/process/running-gateway.ts";
 import { freshMetrics } from "../../admin/scrape.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
-import { openPoolOn } from "./pool.ts";
+import { ENDS_AT_RELOAD, openPoolOn } from "./pool.ts";
 
 const PATH = "/v1/animals";
 let redis: TestRedis;
@@ -122,5 +123,22 @@ describe("a reload of several processes", () => {
     await eventually(() => assert.equal(pids.length, 4));
     await get(`${pool.urls.production}/v1/animals`, "no key");
     await eventually(() => assert.match(lines.join(""), /"msg":"request"/));
+  });
+
+  it("is refused in words where the only worker ends at it, and where none runs", async () => {
+    let meanwhile: Promise<Rollout> | undefined;
+    await using house = await openPoolOn(redis, {
+      variables: ENDS_AT_RELOAD,
+      heard: ({ msg }) => {
+        if (msg === "worker_lost") meanwhile = house.pool.reload(house.config);
+      },
+    });
+    process.kill(house.pid(), "SIGUSR2");
+    await eventually(() => assert.match(house.lines.join(""), /it will end/));
+    const { applied, reasons } = await house.pool.reload(house.config);
+    assert.equal(applied, false);
+    assert.match(reasons.join(), /^worker \d+: it ended while it applied the configuration$/);
+    const why = "no worker runs that could apply it; reload again when one serves";
+    assert.deepEqual(await meanwhile, { applied: false, reasons: [why] });
   });
 });
