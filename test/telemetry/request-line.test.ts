@@ -51,7 +51,7 @@ it("has each member that is known, as it is, and none that is not", () => {
       ...REFUSED,
       meta: { tenant: "42" },
       upstream: "http://10.0.0.1:80",
-      backend: "/v1/orders",
+      backend: '/v1/"orders"',
     },
     ...{ traceId: "0af7651916cd43dd8448eb211c80319c", decidedAt: 1_790_000_000_001, cost: 3 },
     ...{ strikes: 2, config: "0123abcd", meters: { tokens: { hold: 5, used: 4 } } },
