@@ -85,6 +85,31 @@ it("a day is told as acknowledged only once the store has marked it, and else it
   assert.deepEqual(receiver.units(), billing.charged);
 });
 
+it("no message is sent by a gateway whose turn another one has taken meanwhile", async () => {
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"] });
+  const store = await billing.openStore();
+  const { usageMarks } = store;
+  let [asked, isFree] = [0, false];
+  const marks: typeof usageMarks = {
+    read: (names) => usageMarks.read(names),
+    claim: async (lifeMs) => {
+      asked += 1;
+      return (asked === 1 || isFree) && usageMarks.claim(lifeMs);
+    },
+    release: () => usageMarks.release(),
+    raise: (raised) => usageMarks.raise(raised),
+  };
+  Object.assign(store, { usageMarks: marks });
+  await billing.charge(store, "acme", 3);
+  billing.nowMs += DAY_MS;
+  billing.send(store);
+  await eventually(() => assert.ok(asked >= 3));
+  assert.equal(receiver.tries, 0);
+  isFree = true;
+  await eventually(() => assert.deepEqual(receiver.units(), billing.charged));
+});
+
 it("days of an account whose part of the store is away are sent as soon as it is back", async () => {
   await using receiver = await startUsageReceiver();
   await using billing = new Billing({ receiver });

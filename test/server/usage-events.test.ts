@@ -159,7 +159,9 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       const accounts = Array.from({ length: 250 }, (_, i) => `a_${i}`);
       const poison = "a_137";
       let isCured = false;
+      const sizes: number[] = [];
       receiver.verdict = (events) => {
+        sizes.push(events.length);
         return !isCured && events.some(({ subject }) => subject === poison) ? 422 : 200;
       };
       await using billing = new Billing({ receiver, accounts, open: openEngine() });
@@ -168,7 +170,8 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       billing.nowMs += DAY_MS;
       billing.send(store);
       await eventually(() => assert.equal(receiver.all().length, 249), { withinMs: 60_000 });
-      assert.equal(receiver.messages[0]?.events.length, 100);
+      // The second one has the event that is never acknowledged, and the third a half of it.
+      assert.deepEqual(sizes.slice(0, 3), [100, 100, 50]);
       const [alone] = billing.lines("usage_unsent").filter(({ account }) => account !== undefined);
       assert.deepEqual([alone?.account, alone?.day], [poison, "2026-10-14"]);
       const since = billing.said.slice(billing.said.indexOf(alone as Record<string, unknown>));

@@ -165,6 +165,7 @@ describe("a metric", () => {
     counting.decidedWithoutStore("local");
     for (let i = 0; i < 3; i++) counting.shareRefused();
     counting.banned("production");
+    counting.reloaded("success");
     const rows = told(UNWATCHED, counting);
     const zero = (why: string) => [{ why }, 0];
     const refused = [zero("connections"), [{ why: "address" }, 1], zero("memory")];
@@ -175,6 +176,8 @@ describe("a metric", () => {
     assert.deepEqual(told(UNWATCHED).share_refusals_total, [[{}, 0]], "before the first one");
     assert.deepEqual(rows.bans_total, [[{ env: "production" }, 1]]);
     assert.deepEqual(rows.meter_over_max_total, [[{}, 0]]);
+    const reloads = ["success", "failure"].map((result, i) => [{ result }, i === 0 ? 1 : 0]);
+    assert.deepEqual(rows.config_reloads_total, reloads);
   });
 });
 
