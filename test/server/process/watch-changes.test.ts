@@ -114,14 +114,15 @@ test("an upstream is told by its service when it goes out and when it is back, a
   const own = { environment: "production", origin: `${origin}/`, up: true };
   const service = { ...own, backend: "/v1/orders", up: true };
   const other = { ...own, backend: "/v1/items" };
+  const elsewhere = { ...service, environment: "staging" };
   const told: unknown[] = [];
   const write = (line: string) => {
-    const { level, kind, backend, upstream } = JSON.parse(line);
-    told.push([level, kind, backend, upstream]);
+    const { level, kind, env, backend, upstream } = JSON.parse(line);
+    told.push([level, kind, env, backend, upstream]);
   };
   const stop = watchUpstreamsAndSunsets({
     config: () => ({ environments: [] }) as unknown as Config,
-    upstreams: () => [own, service, other],
+    upstreams: () => [own, service, other, elsewhere],
     log: createLog({ write }, "info"),
     quotas: { markFirst: async () => true },
     now: () => 0,
@@ -134,9 +135,12 @@ test("an upstream is told by its service when it goes out and when it is back, a
   };
   assert.deepEqual(await look(), []);
   service.up = false;
-  assert.deepEqual(await look(), [["error", "upstream_down", "/v1/orders", origin]]);
+  vi.advanceTimersByTime(499);
+  assert.deepEqual(told, [], "it looks twice a second");
+  const where = ["production", "/v1/orders", origin];
+  assert.deepEqual(await look(), [["error", "upstream_down", ...where]]);
   service.up = true;
-  assert.deepEqual(await look(), [["info", "upstream_up", "/v1/orders", origin]]);
+  assert.deepEqual(await look(), [["info", "upstream_up", ...where]]);
 });
 
 test("a sunset of an operation of a service is told too, and none of an operation that is not deprecated", async () => {
@@ -167,10 +171,10 @@ test("a sunset of an operation of a service is told too, and none of an operatio
   await nextLook();
   await nextLook();
   assert.equal(told.length, 1);
-  const { level, method, route, days, sunset } = told[0] ?? {};
+  const { level, env, method, route, days, sunset } = told[0] ?? {};
   assert.deepEqual(
-    [level, method, route, days, sunset],
-    ["warn", "GET", "/v1/orders/old", 30, 1_728_001],
+    [level, env, method, route, days, sunset],
+    ["warn", "production", "GET", "/v1/orders/old", 30, 1_728_001],
   );
   assert.deepEqual(marks, [[`sunset production GET /v1/orders/old ${sunsetMs} 30`, 21]]);
 });
