@@ -47,11 +47,13 @@ it("an account that changes to and fro in minutes is told each time, and once fo
   const listeners: (() => void)[] = [];
   const marks = new Map<string, number>();
   const told: unknown[] = [];
+  let asked = 0;
   const gateway = () => {
     return new RecordChangeWatcher({
       keys: { ready: true, records: () => records, onChange: (heard) => listeners.push(heard) },
       quotas: {
         markFirst: async (marker, lifeMs) => {
+          asked += 1;
           if ((marks.get(marker) ?? 0) > nowMs) return false;
           marks.set(marker, nowMs + lifeMs);
           return true;
@@ -66,6 +68,8 @@ it("an account that changes to and fro in minutes is told each time, and once fo
     nowMs += 60_000;
     records = recordsFrom([{ id: "a", plan }]);
     for (const changed of listeners) changed();
+    // The minutes go on when both have asked: one that asks later would find another change.
+    await eventually(() => assert.equal(asked, gateways.length * (i + 1)), { withinMs: 10_000 });
     await eventually(() => assert.deepEqual(told, plans.slice(0, i + 1)), { withinMs: 10_000 });
   }
   for (const one of gateways) one.stop();
