@@ -151,7 +151,7 @@ function leftMs({ said }: TestGateway, sinceMs: number): number {
   return left.find((ms) => ms >= sinceMs) ?? Number.NaN;
 }
 
-/** What is left is shared while the store is away, and each share is rounded up. */
+/** The rest of the limit is shared while the store is away, and each share is rounded up. */
 function admittedMax({ unnoticed }: FailedOver, houses: readonly TestGateway[]): number {
   return LIMIT + houses.length - 1 + unnoticed;
 }

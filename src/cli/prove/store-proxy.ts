@@ -31,8 +31,7 @@ export async function startStoreProxy(port: number, isRepeating: boolean): Promi
     const store = keep(connect(port, "127.0.0.1"));
     keep(client).on("data", (piece: Buffer) => {
       if (isRepeating && hold.repeats(piece)) {
-        const again = keep(connect(port, "127.0.0.1"));
-        again.once("data", () => again.destroy()).end(piece);
+        keep(connect(port, "127.0.0.1")).resume().end(piece);
       }
       store.write(piece);
     });

@@ -63,6 +63,13 @@ describe("/api is guarded", () => {
     assert.equal(checkAccess(page, guarded), undefined);
   });
 
+  it("asks for a token of one character as for any other", () => {
+    const guarded = { host: "127.0.0.1", hosts: [], token: "x" };
+    const head = { host: "127.0.0.1", origin: undefined, contentType: undefined };
+    assert.equal(checkAccess({ ...head, authorization: undefined }, guarded)?.status, 401);
+    assert.equal(checkAccess({ ...head, authorization: "Bearer x" }, guarded), undefined);
+  });
+
   it("refuses a foreign Host, and takes its own with or without a port", async () => {
     await using house = await openAdminHouse();
     const own = ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.1:1", "localhost:65535"];
