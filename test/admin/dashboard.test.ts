@@ -205,9 +205,9 @@ describe("the figures", () => {
     await using house = await openAdminHouse();
     const counting = createMetricsRecorder();
     for (const [decision, requests] of [
+      ["none", 4],
       ["admitted", 2],
       ["refused", 3],
-      ["none", 4],
     ] as const) {
       for (let i = 0; i < requests; i++) {
         increment(counting.tallies.decisions.cell("production", "free", decision));
