@@ -66,6 +66,7 @@ describe("calls of deprecated operations", () => {
 
   it("of accounts push out the account that called longest ago, beyond 10,000", () => {
     const calls = new DeprecatedCalls();
+    assert.deepEqual([CALLERS_MAX, ADDRESSES_MAX], [10_000, 1_000]);
     calls.note(OLD, "addr:1", 0);
     for (let i = 0; i < CALLERS_MAX; i++) calls.note(OLD, `a${i}`, i * 1_000);
     assert.equal(calls.callsOf("production", "a0").length, 1);
