@@ -67,6 +67,7 @@ describe("an embedded gateway", () => {
     const more = `trustedProxies: ["0.0.0.0/\${PATH:-0}"]\nlog: { level: warn }`;
     const configFile = await writeConfig(folder, { more });
     const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+    assert.deepEqual(Object.keys(gateway.urls).sort(), ["production", "staging"]);
     assert.equal((await fetch(`${gateway.urls.production}/v1/pets`)).status, 401);
     await gateway.stop();
     const warned = lines.filter(({ msg }) => msg === "config_warning");
