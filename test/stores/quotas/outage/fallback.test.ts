@@ -61,8 +61,10 @@ describe("what was admitted here", () => {
   it("counts twice at most where a call ran and its answer was lost, and is told", async () => {
     await using house = await openFallback(proxy);
     await admit(house.store, 1, DAY);
+    const { answered } = proxy.bytes();
     proxy.behave({ swallowReplies: true });
     assert.equal(await admit(house.store, 2, DAY), 2, "decided here, though Redis charged them");
+    await eventually(() => proxy.bytes().answered > answered);
     proxy.behave({});
     proxy.reset();
     await eventually(() => assert.ok(Number(house.store.charges().uncertainUnits) > 0));
