@@ -91,7 +91,9 @@ describe("What an asker without a token sends to the admin listener", () => {
         }
       };
       const [here, elsewhere]: [number[], number[]] = [[], []];
-      const isHarmless = () => Math.min(...here) <= Math.min(...elsewhere) + 50;
+      // A machine that is busy with something else is so for some floods on end, here and elsewhere.
+      const least = (longest: readonly number[]) => Math.min(...longest.slice(-3));
+      const isHarmless = () => least(here) <= least(elsewhere) + 50;
       while (here.length === 0 || (here.length < FLOODS_MAX && !isHarmless())) {
         elsewhere.push(await floodOf(Number(bystander.stdout())));
         here.push(await floodOf(Number(new URL(served.adminUrl).port)));

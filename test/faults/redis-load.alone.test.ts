@@ -78,8 +78,10 @@ describe("a gateway under load", () => {
     t.annotate(`${sent} calls ran late`);
     assert.ok(sent <= 10 + STOPPED_MS / 150, `${sent} calls and probes ran late`);
     assertChangesTold(run);
-    assert.ok(run.used <= run.charged, `${run.used} counted of ${run.charged}: none twice`);
-    assert.ok(run.used > run.charged - 300, `${run.used} counted of ${run.charged}`);
+    const { used, charged, uncertain } = run;
+    const found = `${used} counted of ${charged}, ${uncertain} uncertain`;
+    assert.ok(used <= charged + uncertain, `${found}: none twice but what is told`);
+    assert.ok(used > charged - 300, found);
     assertUnharmed(t, "stopped", run);
   });
 

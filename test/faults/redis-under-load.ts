@@ -10,6 +10,7 @@ import {
   dayUsed,
   isReady,
   type Load,
+  metric,
   openHouseBehind,
   percentile,
   startLoad,
@@ -53,6 +54,8 @@ export type Run = Phases & {
   /** Units that the store counted, and those that the log says were charged. */
   readonly used: number;
   readonly charged: number;
+  /** Units of calls that may have run though their answers were lost with a connection. */
+  readonly uncertain: number;
   readonly perSecond: number;
   /** Answers of Redis, outside of the fault, that were as slow as if it were away. */
   readonly slowAnswers: number;
@@ -102,11 +105,12 @@ export async function underLoad(
   );
   const used = await settledUse(house, account);
   const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+  const uncertain = await metric(house, "tollgate_charges_uncertain_total");
   const { length: underWay } = phases.before.filter(
     ({ atMs, tookMs }) => atMs + tookMs >= countedMs,
   );
   return {
-    ...{ ...phases, house, backMs, underWay, used, charged, perSecond },
+    ...{ ...phases, house, backMs, underWay, used, charged, uncertain, perSecond },
     ...{ slowAnswers, owed, control: control.told },
   };
 }

@@ -55,6 +55,12 @@ it("a limit is told once, although units were taken back and it is reached again
   assert.deepEqual(toldOf(1, { limit: 1 }), [100], "nothing was taken back");
 });
 
+it("a limit is told by what the request took of it, which is a hold where the limit has one", () => {
+  assert.deepEqual(toldOf(9, { hold: 2 }), [80]);
+  assert.deepEqual(toldOf(9, { hold: 1 }), [], "it was 8 before");
+  assert.deepEqual(toldOf(8, { hold: 0 }), []);
+});
+
 it("a limit is told of an account whose request the store admitted, and of no other", () => {
   assert.deepEqual(toldOf(8), [80]);
   for (const how of [{ key: null }, { admitted: false }, { by: "share" }] as const) {

@@ -6,6 +6,32 @@ import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-re
 import { ALL_WELL } from "../../admin/admin-house.ts";
 import { eventually } from "../../support/poll.ts";
 
+/** An announcer of a gateway in which nothing happens, with the store's replies as given. */
+function openAnnouncer(announce: () => Promise<void>): GatewayAnnouncer {
+  const gateways = { announce, withdraw: async () => undefined };
+  const counting = createMetricsRecorder();
+  return new GatewayAnnouncer({ gateways, counting, checks: () => ALL_WELL, now: Date.now });
+}
+
+it("a gateway whose message has no reply yet sends no other one", async () => {
+  const [asked, answered] = [{ messages: 0 }, { messages: 0 }];
+  const reply = Promise.withResolvers<void>();
+  const waiting = openAnnouncer(() => {
+    asked.messages += 1;
+    return reply.promise;
+  });
+  const other = openAnnouncer(async () => {
+    answered.messages += 1;
+  });
+  waiting.start();
+  other.start();
+  await eventually(() => assert.ok(answered.messages > 2));
+  assert.equal(asked.messages, 1);
+  reply.resolve();
+  await eventually(() => assert.ok(asked.messages > 1));
+  await Promise.all([waiting.close(), other.close()]);
+});
+
 it("a gateway announces as refusals what it answers itself with 400 and above, of all that it answers", async () => {
   const counting = createMetricsRecorder();
   const told: GatewayStatus[] = [];
