@@ -80,6 +80,7 @@ describe("a gateway under load", () => {
     assertChangesTold(run);
     const { used, charged, uncertain } = run;
     const found = `${used} counted of ${charged}, ${uncertain} uncertain`;
+    t.annotate(found);
     assert.ok(used <= charged + uncertain, `${found}: none twice but what is told`);
     assert.ok(used > charged - 300, found);
     assertUnharmed(t, "stopped", run);
