@@ -13,6 +13,7 @@ import {
   type ProcessStatus,
 } from "../process/status.ts";
 import type { DiagnosticsQuery, DiagnosticsReply } from "./messages.ts";
+import { rollOut } from "./rollout.ts";
 import { StoreAvailability } from "./store-availability.ts";
 import { WorkerProcess } from "./worker-process.ts";
 
@@ -29,20 +30,6 @@ const BACKOFF_MS = 1_000;
 /** Time after the drain's deadline, which each process keeps by itself. */
 export const LAST_MESSAGES_MS = 2_500;
 const BACKOFF_MS_MAX = 30_000;
-
-/**
- * If this many workers end one after the other while they take a configuration, no further worker
- * gets it, because the configuration may be the cause.
- */
-const JUDGES_ENDED_MAX = 2;
-/** Each worker has ended, and none has been started in its place yet. */
-const NO_JUDGE = "no worker runs that could apply it; reload again when one serves";
-
-/** How a worker answered to a new configuration; `reasons` are for people. */
-type Verdict = {
-  readonly is: "taken" | "refused" | "late" | "ended";
-  readonly reasons: readonly string[];
-};
 
 /** The time until a lost worker is replaced. `ends` is how many were lost within a minute. */
 export function restartDelayMs(ends: number): number {
@@ -158,54 +145,16 @@ export class WorkerPool {
     await Promise.all([...this.#members].map((member) => member.refreshKeys(withinMs)));
   }
 
-  /**
-   * Applies a configuration in all workers, and in those that start from now on. One judges it
-   * first: if it refuses the configuration, the others do not get it. A worker that does not reply
-   * is replaced by one with the new configuration.
-   */
-  async reload(config: Config): Promise<Rollout> {
-    const asked = new Map<WorkerProcess, Verdict>();
+  /** Applies a configuration in all workers, and in those that start from now on (rollout.ts). */
+  reload(config: Config): Promise<Rollout> {
     this.#heedDrain(config);
-    for (const judge of [...this.#members]) {
-      const { is, reasons } = await this.#apply(config, judge);
-      if (is === "refused") return { applied: false, reasons };
-      asked.set(judge, { is, reasons });
-      if (is === "taken" || countOf(asked, "ended") === JUDGES_ENDED_MAX) break;
-    }
-    // Workers in the place of those that were late or ended have the configuration of before.
-    if (countOf(asked, "taken") === 0) {
-      return { applied: false, reasons: asked.size === 0 ? [NO_JUDGE] : reasonsOf(asked) };
-    }
-    this.#config = config;
-    // After a worker has applied the configuration, another can refuse it only for a temporary
-    // reason of its own.
-    const others = [...this.#members].filter((member) => !asked.has(member));
-    await Promise.all(
-      others.map(async (member) => {
-        const { is, reasons } = await this.#apply(config, member);
-        asked.set(member, { is, reasons });
-        if (is === "refused") this.#retire(member);
-      }),
-    );
-    // The worker in the place of one that ended has the new configuration.
-    for (const [member, { is }] of asked) if (is === "ended") asked.delete(member);
-    return { applied: true, reasons: reasonsOf(asked) };
-  }
-
-  async #apply(config: Config, member: WorkerProcess): Promise<Verdict> {
-    try {
-      const answer = await member.reload(config);
-      return {
-        is: answer.ok ? "taken" : "refused",
-        reasons: answer.ok ? [] : (answer.reasons ?? []),
-      };
-    } catch (error) {
-      if (!this.#members.has(member)) {
-        return { is: "ended", reasons: ["it ended while it applied the configuration"] };
-      }
-      this.#retire(member);
-      return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
-    }
+    return rollOut(config, {
+      members: this.#members,
+      onTaken: () => {
+        this.#config = config;
+      },
+      replace: (member) => this.#retire(member),
+    });
   }
 
   /** Drains all workers. Resolves when they have ended, or were killed at the deadline. */
@@ -329,17 +278,4 @@ export class WorkerPool {
   async #ended(): Promise<void> {
     await Promise.all([...this.#members, ...this.#leaving].map(({ closed }) => closed));
   }
-}
-
-type Verdicts = ReadonlyMap<WorkerProcess, Verdict>;
-
-function countOf(asked: Verdicts, sought: Verdict["is"]): number {
-  return [...asked.values()].filter(({ is }) => is === sought).length;
-}
-
-/** The reasons of all, each with the number of its worker; one that took the configuration has none. */
-function reasonsOf(asked: Verdicts): readonly string[] {
-  return [...asked].flatMap(([{ number }, { reasons }]) => {
-    return reasons.map((reason) => `worker ${number}: ${reason}`);
-  });
 }

@@ -1,0 +1,88 @@
+import type { Config } from "../../config/config.ts";
+import type { Rollout } from "../process/running-gateway.ts";
+import type { WorkerProcess } from "./worker-process.ts";
+
+/**
+ * If this many workers end one after the other while they take a configuration, no further worker
+ * gets it, because the configuration may be the cause.
+ */
+const JUDGES_ENDED_MAX = 2;
+/** Each worker has ended, and none has been started in its place yet. */
+const NO_JUDGE = "no worker runs that could apply it; reload again when one serves";
+
+/** How a worker answered to a new configuration; `reasons` are for people. */
+type Verdict = {
+  readonly is: "taken" | "refused" | "late" | "ended";
+  readonly reasons: readonly string[];
+};
+
+/** The part of the worker pool that a rollout reads and changes. */
+type RolloutPool = {
+  /** The workers that serve or are starting; one that is lost meanwhile is no longer among them. */
+  readonly members: ReadonlySet<WorkerProcess>;
+  /** Called as soon as one worker has taken the configuration: from now on others start with it. */
+  onTaken(): void;
+  /** Starts another worker in the place of one that did not take the configuration. */
+  replace(member: WorkerProcess): void;
+};
+
+/**
+ * Brings a configuration to all workers. One judges it first: if it refuses the configuration, the
+ * others do not get it, and the result says why. A worker that does not reply is replaced. If the
+ * configuration was applied, the reasons are those of workers that have not taken it.
+ */
+export async function rollOut(config: Config, pool: RolloutPool): Promise<Rollout> {
+  const asked = new Map<WorkerProcess, Verdict>();
+  for (const judge of [...pool.members]) {
+    const verdict = await apply(config, judge, pool);
+    if (verdict.is === "refused") return { applied: false, reasons: verdict.reasons };
+    asked.set(judge, verdict);
+    if (verdict.is === "taken" || countOf(asked, "ended") === JUDGES_ENDED_MAX) break;
+  }
+  // Workers in the place of those that were late or ended have the configuration of before.
+  if (countOf(asked, "taken") === 0) {
+    return { applied: false, reasons: asked.size === 0 ? [NO_JUDGE] : reasonsOf(asked) };
+  }
+  pool.onTaken();
+  // After a worker has applied the configuration, another can refuse it only for a temporary reason
+  // of its own.
+  const others = [...pool.members].filter((member) => !asked.has(member));
+  await Promise.all(
+    others.map(async (member) => {
+      const verdict = await apply(config, member, pool);
+      asked.set(member, verdict);
+      if (verdict.is === "refused") pool.replace(member);
+    }),
+  );
+  // The worker in the place of one that ended has the new configuration.
+  for (const [member, { is }] of asked) if (is === "ended") asked.delete(member);
+  return { applied: true, reasons: reasonsOf(asked) };
+}
+
+async function apply(config: Config, member: WorkerProcess, pool: RolloutPool): Promise<Verdict> {
+  try {
+    const answer = await member.reload(config);
+    return answer.ok
+      ? { is: "taken", reasons: [] }
+      : { is: "refused", reasons: answer.reasons ?? [] };
+  } catch (error) {
+    if (!pool.members.has(member)) {
+      return { is: "ended", reasons: ["it ended while it applied the configuration"] };
+    }
+    pool.replace(member);
+    return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
+  }
+}
+
+type Verdicts = ReadonlyMap<WorkerProcess, Verdict>;
+
+function countOf(asked: Verdicts, sought: Verdict["is"]): number {
+  return [...asked.values()].filter(({ is }) => is === sought).length;
+}
+
+/** The reasons of all, each with the number of its worker; one that took the configuration has none. */
+function reasonsOf(asked: Verdicts): readonly string[] {
+  return [...asked].flatMap(([{ number }, { reasons }]) => {
+    return reasons.map((reason) => `worker ${number}: ${reason}`);
+  });
+}
