@@ -52,6 +52,7 @@ async function stopped(all: readonly Started[]): Promise<void> {
 
 describe("the gateways that share a Redis", () => {
   it("list each other, three of them through a kill and a rolling restart", async () => {
+    await (await redis.client()).flushall(); // An earlier try left its gateways there.
     await using folder = await openFolder(redis, "http://127.0.0.1:9");
     await folder.write({ workers: 1 });
     const running = [await start(folder), await start(folder), await start(folder)];
@@ -133,10 +134,11 @@ describe("the gateways that share a Redis", () => {
   });
 
   it("are told on the command line as a table and as JSON, with 1 where one is silent", async () => {
+    const client = await redis.client();
+    await client.del("cli:{0}:status"); // An earlier try left its gateways there.
     await using house = await startTestGateway({
       config: { store: redis.url, storePrefix: "cli" },
     });
-    const client = await redis.client();
     const status = (...more: string[]) => {
       return runTollgate(["status", "--all", "--admin", house.adminUrl, ...more]);
     };

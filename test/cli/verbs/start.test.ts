@@ -100,6 +100,7 @@ describe("a running gateway", () => {
   });
 
   it("takes a refused configuration when the file that only it names is mended or appears", async () => {
+    await using folder = await openFolder(); // Nothing that it names is there yet.
     const file = await writeConfig(folder);
     const api = join(folder.path, "named-later.yaml");
     const secret = join(folder.path, "secrets/named-later");

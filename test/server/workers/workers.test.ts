@@ -12,7 +12,7 @@ import { runTollgate } from "../../support/gateway/processes.ts";
 import { openCollector } from "../../support/otlp-collector.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { type Crew, get, issueKeys, openCrew, openFolder, startLoad } from "./kit.ts";
+import { get, issueKeys, openCrew, openFolder, startLoad } from "./kit.ts";
 
 const PATH = "/v1/animals";
 let redis: TestRedis;
@@ -159,13 +159,8 @@ describe("the workers of a gateway", () => {
 });
 
 describe("the workers of a gateway that goes on", () => {
-  let crew: Crew;
-  beforeAll(async () => {
-    crew = await openCrew(redis);
-  });
-  afterAll(() => crew[Symbol.asyncDispose]());
-
   it("explain a refusal and a ban that any one of them made", async () => {
+    await using crew = await openCrew(redis);
     const ids = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const answer = await fetch(crew.url + PATH, { headers: { Connection: "close" } });
@@ -185,6 +180,7 @@ describe("the workers of a gateway that goes on", () => {
 
   it("serve on while nobody reads the log, and what is dropped is counted", async () => {
     const key = nextKey();
+    await using crew = await openCrew(redis);
     crew.gateway.child.stdout?.pause();
     const path = `${PATH}/${"a".repeat(7_000)}`;
     const load = startLoad(crew.url + path, key, 8);
