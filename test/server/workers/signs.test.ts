@@ -11,16 +11,21 @@ let redis: TestRedis;
 let keys: string[];
 beforeAll(async () => {
   redis = await startRedis();
+  await makeTwoKeys();
+});
+afterAll(() => redis.close());
+
+/** Two keys of one account, and nothing else in the store. */
+async function makeTwoKeys(): Promise<void> {
+  await (await redis.client()).flushall();
   keys = await issueKeys(redis, 1);
-  // Two keys of one account.
   await using folder = await openFolder(redis, "http://127.0.0.1:9");
   await folder.write({});
   const listed = await runVerb(["keys", "list", "--json", "--config", folder.file]);
   const [{ id } = assert.fail()] = jsonOf<{ id: string }[]>(listed);
   const rotated = await runVerb(["keys", "rotate", id, "--config", folder.file]);
   assert.equal(rotated.status, 0, rotated.err);
-});
-afterAll(() => redis.close());
+}
 
 const WITHIN = { withinMs: 60_000, everyMs: 100 };
 const kindsOf = ({ gateway }: Crew) => {
@@ -114,6 +119,7 @@ it("records that one process alone cannot read, a store that it alone lost, and 
 const LOST = /2 keys and 1 account are gone.* tollgate keys import /;
 
 it("records that the store has lost are told with the way back, in the log too", async () => {
+  await makeTwoKeys(); // An earlier try has lost them.
   const client = await redis.client();
   await using crew = await openCrew(redis);
   await client.flushall();
