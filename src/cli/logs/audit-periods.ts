@@ -2,6 +2,7 @@ import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
+import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import { type Balance, fewerByChanges, judge, unitsWere } from "./balance.ts";
 import { type DayRow, isClosed, lateUnits } from "./day-balances.ts";
@@ -150,7 +151,7 @@ function withPresent(
 const KEY_CHANGE = "the limit of the key may have been set in the window, or reset";
 
 /** The meter of a window such as `tokens.minute`; undefined for windows of plans and operations. */
-function meterIn({ ledger, openBefore }: AuditInputs, name: Named, window: string) {
+function meterIn({ ledger, openBefore }: AuditInputs, name: AccountRef, window: string) {
   const meter = meterOfWindow(window);
   const isLogged = ledger.of(name.environment, name.account)?.meters.has(meter) === true;
   return isLogged || openBefore.some(({ meters }) => meters?.[meter] !== undefined)
@@ -192,12 +193,10 @@ function planHas(
   return limits !== "custom" && limits.some((limit) => limit.window === length);
 }
 
-type Named = { readonly account: string; readonly environment: string };
-
 /** `charges_uncertain` names the units of a meter as `production:acme#tokens`, others do not. */
 function commonEvidence(
   { incidents, alive }: AuditInputs,
-  name: Named,
+  name: AccountRef,
   period: Period,
   meter?: string,
 ) {
@@ -222,7 +221,7 @@ function commonEvidence(
  */
 function openIn(
   { openBefore, openAfter }: AuditInputs,
-  { account, environment }: Named,
+  { account, environment }: AccountRef,
   { fromMs, toMs }: Period,
   meter?: string,
 ) {
@@ -242,7 +241,7 @@ function openIn(
 export function dayBalances(
   inputs: AuditInputs,
   rows: readonly DayRow[],
-  { nowMs, createdOf }: { readonly nowMs: number; createdOf(name: Named): number | null },
+  { nowMs, createdOf }: { readonly nowMs: number; createdOf(name: AccountRef): number | null },
 ): Balance[] {
   const { incidents, span } = inputs;
   const late = lateUnits(rows, (day) => incidents.isReturnDay(day));

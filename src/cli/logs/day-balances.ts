@@ -1,5 +1,6 @@
 import { DAY_MS, dayOf } from "../../core/quota/days.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
+import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import { type Ledger, newSum, type PeriodSum } from "./ledger.ts";
 
 /**
@@ -8,9 +9,8 @@ import { type Ledger, newSum, type PeriodSum } from "./ledger.ts";
  */
 const CLOSES_MS = 15 * 60_000;
 
-type Named = { readonly account: string; readonly environment: string };
 /** Without a meter it is about the units of the plan. */
-type DayKey = Named & { readonly day: number; readonly meter?: string };
+type DayKey = AccountRef & { readonly day: number; readonly meter?: string };
 
 /**
  * The units of one closed day of an account, or those of one of its meters, in the history and in the

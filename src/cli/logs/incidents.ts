@@ -1,5 +1,5 @@
 import { dayOf } from "../../core/quota/days.ts";
-import { accountId } from "../../stores/quotas/account-ref.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 
 /**
@@ -7,7 +7,6 @@ import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
  * store's clock.
  */
 export type Period = { readonly fromMs: number; readonly toMs: number };
-type Named = { readonly environment: string; readonly account: string };
 
 /** If a process has no last line, its last request may have begun this long before. */
 const UNDER_WAY_MS = 65_000;
@@ -94,7 +93,7 @@ export class Incidents {
   }
 
   /** Units that a line reports as possibly charged twice in the period. */
-  uncertainOf(name: Named, period: Period): number {
+  uncertainOf(name: AccountRef, period: Period): number {
     const id = accountId(name);
     return this.#uncertain
       .filter((one) => one.id === id && isIn(one.atMs, period))
@@ -105,7 +104,7 @@ export class Incidents {
    * Units that lines report as never charged: those of the account, and of all accounts where a line
    * names none.
    */
-  lostOf(name: Named, period: Period): number {
+  lostOf(name: AccountRef, period: Period): number {
     const id = accountId(name);
     return this.#lost
       .filter(({ sinceMs, atMs }) => {
@@ -115,7 +114,7 @@ export class Incidents {
   }
 
   /** Whether a change of the account in the period may have given it the window. */
-  mayHaveBegun(window: string, name: Named, period: Period): boolean {
+  mayHaveBegun(window: string, name: AccountRef, period: Period): boolean {
     return (this.#changed.get(accountId(name)) ?? []).some(({ atMs, windows }) => {
       return isIn(atMs, period) && windows?.includes(window) !== false;
     });

@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { BanInForce, BanReasons } from "../../stores/queries/ban-reasons.ts";
+import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { BanRecord } from "../../telemetry/history/ban-records.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
@@ -19,10 +20,8 @@ import {
 } from "../framework/verb.ts";
 import { LoggedBans } from "../logs/logged-bans.ts";
 
-type Owner = { readonly account: string; readonly environment: string };
-
 /** `strikes` and `ban` are null if the store could not be asked; `missing` says why. */
-type WhyBanned = Owner & {
+type WhyBanned = AccountRef & {
   readonly strikes: number | null;
   readonly ban: BanInForce | null;
   /** Bans from events, oldest first. */
@@ -81,7 +80,7 @@ async function whyBanned(
   const logs = files.length === 0 ? undefined : await readBans(files, id);
   const owner = present.ok ? present.value : logs?.owner;
   if (!present.ok && owner === undefined) return present;
-  const { account, environment } = owner as Owner;
+  const { account, environment } = owner as AccountRef;
   const missing: string[] = [];
   const bans: BanRecord[] = [...(logs?.bans.of({ account, environment }) ?? [])];
   // Without logs, the gateway of the configuration is asked as well, because it may remember some.
@@ -119,10 +118,10 @@ function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
 async function readBans(
   files: readonly string[],
   id: string,
-): Promise<{ readonly bans: LoggedBans; readonly owner: Owner | undefined }> {
+): Promise<{ readonly bans: LoggedBans; readonly owner: AccountRef | undefined }> {
   const { readLogs } = await import("../../telemetry/log/read-log.ts");
   const bans = new LoggedBans();
-  let owner: Owner | undefined;
+  let owner: AccountRef | undefined;
   await readLogs(files, {
     request: ({ account, env: environment, key }) => {
       if (account === undefined || environment === undefined) return;

@@ -45,7 +45,8 @@ const keysImport: Verb = {
     const text = await readText(file, terminal);
     if (text === undefined) return EXIT_FAILURE;
     return withKeys(call, terminal, async (keys, config, ring) => {
-      const { importNow, readLines } = await import("../../stores/keys/file/import-records.ts");
+      const { readLines } = await import("../../stores/keys/file/import-lines.ts");
+      const { importNow } = await import("../../stores/keys/file/import-records.ts");
       const options = {
         plain: call.flag("plain"),
         foreignKeys: config.foreignKeys,

@@ -1,4 +1,5 @@
-type HasId = { readonly id: string };
+/** A key or an account, as far as lists find it. */
+export type HasId = { readonly id: string };
 
 /**
  * Lists that a store keeps are indexed by id. 100,000 records are scattered over the memory, and

@@ -84,7 +84,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     const running = new RunningGateway(config, options, stores, engine);
     closers.push(() => engine.close());
     closers.push(() => stores.telemetry.close(0));
-    await running.logStarted();
+    await running.configureTelemetry();
     await engine.serve(config);
     await running.openAdmin();
     return running;

@@ -197,7 +197,7 @@ export class RunningGateway implements GatewayHandle {
   }
 
   /** Starts to export spans and metrics, as the configuration says. */
-  async logStarted(): Promise<void> {
+  async configureTelemetry(): Promise<void> {
     const { counting, telemetry } = this.#stores;
     const { supervised = false, worker } = this.#options;
     const { collectCounts: gather } = this.#engine;
@@ -261,7 +261,7 @@ export class RunningGateway implements GatewayHandle {
       return { ok: false, mistakes: [], reasons };
     }
     this.#adopted(config);
-    await this.logStarted();
+    await this.configureTelemetry();
     return this.#told(config, reasons);
   }
 

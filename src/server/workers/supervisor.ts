@@ -72,7 +72,7 @@ export async function startWorkers(
     const stores = { keys, quotas, counting, recent, telemetry };
     const engine = new Supervisor(options, stores, { team, cache });
     const running = new RunningGateway(config, options, stores, engine);
-    await running.logStarted();
+    await running.configureTelemetry();
     await running.openAdmin();
     return running;
   } catch (error) {

@@ -12,13 +12,13 @@ import { type RefusedAccount, RefusedAccounts } from "./refused-accounts.ts";
 const REFUSALS_MAX = 10_000;
 const OTHERS_MAX = 1_000;
 
-type Named = { readonly account: string; readonly environment: string };
-
 /**
  * Units that were charged for a request in progress, which no log line mentions yet. `decidedAt` is
  * in Unix milliseconds of the store's clock.
  */
-export type OpenCharge = Named & {
+export type OpenCharge = {
+  readonly account: string;
+  readonly environment: string;
   readonly units: number;
   readonly decidedAt: number;
   /** Units that the request holds of each meter; absent if it has none. */

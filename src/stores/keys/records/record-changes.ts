@@ -1,9 +1,7 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { findById } from "../../../core/keys/record-index.ts";
+import { findById, type HasId } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { ReadRecords } from "./record-collector.ts";
-
-type Named = { readonly id: string };
 
 /** The difference between two versions of one list. */
 export type ListChanges<T> = {
@@ -41,7 +39,7 @@ export async function compareRecords(
   return keys === undefined || accounts === undefined ? undefined : { keys, accounts };
 }
 
-async function listChanges<T extends Named>(
+async function listChanges<T extends HasId>(
   before: readonly T[],
   after: readonly T[],
   max: number,
@@ -129,7 +127,7 @@ function isSoundBeside(
 }
 
 /** Whether each new record that has the id of an earlier one has replaced it. */
-function hasNoTwins<T extends Named>(
+function hasNoTwins<T extends HasId>(
   before: readonly T[],
   { made, gone }: ListChanges<T>,
   after: readonly T[],

@@ -1,4 +1,4 @@
-import { findById } from "../../../core/keys/record-index.ts";
+import { findById, type HasId } from "../../../core/keys/record-index.ts";
 import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { ListChanges, RecordChanges } from "../records/record-changes.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
@@ -6,8 +6,6 @@ import { merged } from "./snapshot.ts";
 
 /** A write that reached a master shortly before another took its place, which does not have it. */
 export type LostWrite = { readonly before: Records; readonly changes: RecordChanges };
-
-type Named = { readonly id: string };
 
 /**
  * The records with a lost write in them as it was. Other gateways may have read that write from the
@@ -41,7 +39,7 @@ function hasSameOwner(key: KeyRecord, before: Records, now: Records): boolean {
   return key.caps === undefined && isEqual(was, findById(now.accounts, key.account), encodeAccount);
 }
 
-function hasAll<T extends Named>(
+function hasAll<T extends HasId>(
   { made, gone }: ListChanges<T>,
   now: readonly T[],
   encode: (record: T) => string,
@@ -53,7 +51,7 @@ function hasAll<T extends Named>(
 }
 
 /** Whether all that was changed is as it was before, and what was added is not there. */
-function isUntouched<T extends Named>(
+function isUntouched<T extends HasId>(
   { old, made }: ListChanges<T>,
   now: readonly T[],
   encode: (record: T) => string,
@@ -67,6 +65,6 @@ function isEqual<T>(a: T | undefined, b: T | undefined, encode: (record: T) => s
   return encode(a) === encode(b);
 }
 
-function idsOf(records: readonly Named[]): ReadonlySet<string> {
+function idsOf(records: readonly HasId[]): ReadonlySet<string> {
   return new Set(records.map(({ id }) => id));
 }

@@ -4,7 +4,8 @@ import type { KeyContext } from "../../../../src/core/keys/edit-rules.ts";
 import type { Records } from "../../../../src/core/keys/records.ts";
 import type { Limit } from "../../../../src/core/quota/windows.ts";
 import { encodeKeyFile } from "../../../../src/stores/keys/file/file-format.ts";
-import { importNow, readLines } from "../../../../src/stores/keys/file/import-records.ts";
+import { readLines } from "../../../../src/stores/keys/file/import-lines.ts";
+import { importNow } from "../../../../src/stores/keys/file/import-records.ts";
 import { record, withAccounts } from "../record.ts";
 
 const NOTHING: Records = { accounts: [], keys: [] };
