@@ -16,6 +16,8 @@ export function deprecationsView({ api, live }) {
         going.callers = (await api.page("/api/deprecations")).items;
       draw();
     } catch (error) {
+      going = undefined;
+      delete content.dataset.shown;
       fill(content, failure(error, load));
     }
   };

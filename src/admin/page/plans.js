@@ -29,6 +29,8 @@ export function plansView({ api, live }) {
       if (all <= LOOK_MAX) await look();
       else fill(nearest, button(`Look at all ${count(all)} accounts`, look));
     } catch (error) {
+      known = undefined;
+      delete content.dataset.shown;
       fill(content, failure(error, load));
     }
   };

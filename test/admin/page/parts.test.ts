@@ -288,3 +288,45 @@ const CALLED = `(async () => {
 it("callers of a deprecated operation are shown where it is the only one", async () => {
   assert.deepEqual(await runs(CALLED), [[], ["Who still calls"]]);
 });
+
+/** Runs in the page: sections that are read again when the gateway comes back, once in vain. */
+const REREAD = `(async () => {
+  const operations = [{ method: "GET", template: "/a", lifecycle: { deprecated: true } }];
+  const answers = {
+    "/api/config": { environments: { e: { operations } }, plans: { free: { minute: 1 } } },
+    "/api/plans": [{ plan: "free", accounts: 0, environments: {} }],
+    "/api/usage?top=10": [],
+  };
+  let isAway = false;
+  const get = async (path) => {
+    if (isAway) throw new Error("away");
+    return answers[path];
+  };
+  const told = {};
+  for (const name of ["plans", "deprecations"]) {
+    const { [name + "View"]: view } = await import("/page/" + name + ".js");
+    const listeners = {};
+    const listen = (kind) => (listener) => (listeners[kind] = listener, () => {});
+    const figures = { plans: [], deprecated: [] };
+    const live = { figures, onChange: listen("figures"), onRoutes: listen("routes") };
+    const { element } = view({ api: { get, has: () => false }, live });
+    told[name] = [];
+    const look = async (act) => {
+      act?.();
+      await new Promise((resolve) => setTimeout(resolve));
+      told[name].push(element.querySelector(".failure, table")?.className);
+    };
+    await look();
+    isAway = true;
+    await look(listeners.routes);
+    await look(listeners.figures);
+    isAway = false;
+    await look(() => element.querySelector(".failure button").click());
+  }
+  return told;
+})()`;
+
+it("plans and deprecations that could not be read say so until they can, and come back by the button, though they are as before", async () => {
+  const states = ["", "failure", "failure", ""];
+  assert.deepEqual(await runs(REREAD), { plans: states, deprecations: states });
+});
