@@ -226,7 +226,7 @@ function plansIn(decisions: MetricVec<CounterCell>): PlanStats[] {
     if (labels.decision !== "admitted" && labels.decision !== "refused") continue;
     const id = JSON.stringify([environment, plan]);
     const row = plans.get(id) ?? { environment, plan, admitted: 0, refused: 0 };
-    plans.set(id, { ...row, [labels.decision]: row[labels.decision] + value });
+    plans.set(id, { ...row, [labels.decision]: value });
   }
   return [...plans.values()];
 }

@@ -71,7 +71,7 @@ describe("the bans in force", () => {
     });
     const again = await dashboard.read();
     assert.equal(again.bans.edition, bans.edition, "the list is as it was");
-    house.clock.nowMs += 60_001;
+    house.clock.nowMs += 60_000;
     const later = await dashboard.read();
     assert.deepEqual([later.bans.inForce, asked.bans], [0, 2]);
     assert.ok(later.bans.edition > bans.edition, "the list of the page is not as it was");
@@ -225,13 +225,16 @@ describe("the figures", () => {
     increment(deprecated.cell("production", "/v1/pets/{petId}", "GET"));
     increment(requests.cell("production", "none", "GET", 200, "backend"));
     increment(requests.cell("production", "none", "GET", 401, "gateway"));
+    increment(charged.cell("staging"));
+    increment(requests.cell("staging", "none", "GET", 200, "backend"));
+    increment(counting.tallies.decisions.cell("staging", "free", "refused"));
     const hash = "h";
     counting.configured({ hash, environments: [], metrics: { routes: 0 } }, 9);
     const told = dashboardOf(house, { counting, watched }).dashboard.readIdle();
-    assert.deepEqual([told.charged, told.forwards], [7, 8]);
+    assert.deepEqual([told.charged, told.forwards], [8, 8]);
     const operation = { environment: "production", route: "/v1/pets/{petId}", method: "GET" };
     assert.deepEqual(told.deprecated, [{ ...operation, requests: 1 }]);
-    assert.deepEqual([told.answered, told.ownAnswers], [{ 200: 1, 401: 1 }, { 401: 1 }]);
+    assert.deepEqual([told.answered, told.ownAnswers], [{ 200: 2, 401: 1 }, { 401: 1 }]);
     assert.deepEqual([told.upstreams, told.checks], [watched.upstreams(), ALL_WELL]);
     assert.deepEqual(told.config, { hash, configuredMs: 9 });
     const { version, inFlight, tunnels, store, logDropped, workers, plans } = told;
@@ -243,8 +246,10 @@ describe("the figures", () => {
         { serving: 2, restarts: 1 },
       ],
     );
-    const free = { environment: "production", plan: "free", admitted: 2, refused: 3 };
-    assert.deepEqual(plans, [free]);
+    assert.deepEqual(plans, [
+      { environment: "production", plan: "free", admitted: 2, refused: 3 },
+      { environment: "staging", plan: "free", admitted: 0, refused: 1 },
+    ]);
   });
 });
 

@@ -5,7 +5,6 @@ import type { Server } from "node:http";
 import { connect } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { METRICS_CONTENT_TYPE } from "../../src/admin/prometheus.ts";
 import { each } from "../support/each.ts";
 import { sendRaw } from "../support/wire/raw.ts";
 import { type AdminHouse, ALL_WELL, openAdminHouse } from "./admin-house.ts";
@@ -17,7 +16,7 @@ describe("the open endpoints", () => {
       "/": "text/html; charset=utf-8",
       "/livez": "text/plain; charset=utf-8",
       "/readyz": "application/json",
-      "/metrics": METRICS_CONTENT_TYPE,
+      "/metrics": "text/plain; version=0.0.4; charset=utf-8",
     };
     for (const [path, type] of Object.entries(types)) {
       const got = await house.ask("GET", path, { token: "" });

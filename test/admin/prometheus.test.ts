@@ -7,6 +7,7 @@ import type { Operation } from "../../src/core/http/route.ts";
 import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
 import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
 import { DURATION_BUCKETS } from "../../src/telemetry/metrics/metric-vec.ts";
+import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import type { RequestTimes } from "../../src/telemetry/metrics/request-metrics.ts";
 import { UNWATCHED } from "./admin-house.ts";
 import { assertConventions, samplesOf, scrape } from "./scrape.ts";
@@ -275,8 +276,15 @@ describe("metrics", () => {
     const text = await metrics.render();
     assert.ok(text.endsWith("\n"));
     assertConventions(text);
+    const helped = [...text.matchAll(/^# HELP tollgate_(\S+) (.+)$/gm)];
+    assert.ok(helped.length > 20);
+    for (const [, name, help] of helped) {
+      assert.equal(help, METRICS[name as keyof typeof METRICS].help);
+    }
     assert.match(text, /^process_cpu_seconds_total /m);
     assert.match(text, /^nodejs_eventloop_lag_p99_seconds /m);
+    const unknown = createPrometheusMetrics({ ...WATCHED, inFlight: () => Number.NaN });
+    assert.match(await unknown.render(), /^tollgate_http_requests_in_flight NaN$/m);
   });
 
   it("let other work run after each one while they are rendered", async () => {

@@ -1,4 +1,4 @@
-import { el, fill } from "./elements.js";
+import { el } from "./elements.js";
 import { now } from "./format.js";
 import { lonely, withGaps } from "./samples.js";
 import uPlot from "./uplot.js";
@@ -43,7 +43,6 @@ export function chart({ title, series, show, isWhole = false, live }) {
   };
   const make = () => {
     plot?.destroy();
-    fill(canvas);
     const width = Math.max(200, canvas.clientWidth);
     plot = new uPlot(
       options({ series, width, show, isWhole, tell, span }),

@@ -81,7 +81,6 @@ export class Live {
         }
         this.#say("The stream ended: trying again");
       } catch (error) {
-        if (signal.aborted) return;
         if (!either.aborted) this.#say(error.message);
       }
       await new Promise((resolve) => setTimeout(resolve, waitMs));

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { request } from "node:http";
 import { connect } from "node:net";
 import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, it, onTestFinished, vi } from "vitest";
@@ -9,7 +10,7 @@ import { RecentEvents } from "../../../src/telemetry/history/recent-events.ts";
 import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
 import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
-import { type AdminHouse, ALL_WELL, openAdminHouse, UNWATCHED } from "../admin-house.ts";
+import { type AdminHouse, ALL_WELL, openAdminHouse, TOKEN, UNWATCHED } from "../admin-house.ts";
 
 describe("/metrics", () => {
   it("is rendered at most once a second, however many ask, and anew after it", async () => {
@@ -87,8 +88,12 @@ describe("the admin listener", () => {
     return () => vi.useRealTimers();
   });
 
-  it("gives an answer that never comes a minute, and a second once it closes", async () => {
+  it("gives an answer that never comes a minute, and a second once it closes, but a stream its time", async () => {
     const house = await openAdminHouse();
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    const asked = request(`${house.url}/api/events`, { headers }).end();
+    const [stream] = await once(asked, "response");
+    stream.resume();
     /** Whether a request is cut within a time, and whether it was a millisecond before. */
     const cuts = async ({ isCut }: { isCut: () => boolean }, ms: number) => {
       await vi.advanceTimersByTimeAsync(ms - 1);
@@ -99,6 +104,7 @@ describe("the admin listener", () => {
       return before;
     };
     assert.equal(await cuts(await askForEver(house), 60_000), false);
+    assert.equal(stream.destroyed, false);
     const last = await askForEver(house);
     const closed = house[Symbol.asyncDispose]();
     assert.equal(await cuts(last, 1_000), false);

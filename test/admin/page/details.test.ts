@@ -159,6 +159,14 @@ describe("an explanation", () => {
     await page.locator(".rule").waitFor();
     const facts = await factsOf(page.locator("dl.settings"));
     assert.match(facts.decided ?? "", / by the /);
+    await page.route("**/api/explain/*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), decidedBy: null } });
+    });
+    await page.reload();
+    await page.locator(".rule").waitFor();
+    const { decided } = await factsOf(page.locator("dl.settings"));
+    assert.doesNotMatch(decided ?? "by", /by/, "nobody knows");
     const { request, answer, environment, plan, cost } = facts;
     assert.deepEqual(
       { request, answer, account: facts.account, environment, plan, key: facts.key, cost },
@@ -312,7 +320,8 @@ describe("the page of an account", () => {
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.getByText("What earned it is not remembered: the log has its event.").waitFor();
     const [row] = await cells(page, "Recent bans");
-    assert.equal(row?.[0], "not remembered");
+    assert.deepEqual([row?.[0], row?.[2]], ["not remembered", "–"]);
+    assert.equal(await page.getByText(/not remembered by this gateway/).count(), 0);
     assert.match(row?.[1] ?? "", /^in \d+ min/);
     unknown.imposed = true;
     await page.reload();

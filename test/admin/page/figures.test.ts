@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { describe, it } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
 
 type Reading = {
   readonly atMs: number;
@@ -20,14 +20,18 @@ const { lonely, samplesOf, withGaps } = (await import(
   samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
   withGaps: (samples: readonly { readonly at: number }[]) => object[];
 };
-const { milliseconds, perSecond, limits, relative, setClock, guessClock, now } = (await import(
+const { milliseconds, perSecond, limits, relative, setClock, ...format } = (await import(
   "../../../src/admin/page/format.js" as string
 )) as Readonly<Record<"milliseconds" | "perSecond" | "limits", (value: unknown) => string>> & {
+  limitsText: (own: object) => string;
+  parseLimits: (text: string) => object;
+  keepTimes: () => void;
   relative: (unixSeconds: number) => string;
   setClock: (gatewayMs: number) => void;
   guessClock: (date: string | null) => void;
   now: () => number;
 };
+const { guessClock, now, limitsText, parseLimits, keepTimes } = format;
 
 const AT_MS = Date.UTC(2026, 10, 21);
 const START: Reading = {
@@ -47,7 +51,12 @@ const sessionStorage = {
 };
 Object.defineProperty(globalThis, "sessionStorage", { value: sessionStorage });
 const { Api } = (await import("../../../src/admin/page/api.js" as string)) as {
-  Api: new (askToken: () => Promise<string>) => { get: (url: string) => Promise<unknown> };
+  Api: new (
+    askToken: () => Promise<string>,
+  ) => {
+    get: (url: string) => Promise<unknown>;
+    open: (url: string, signal: AbortSignal) => Promise<Response>;
+  };
 };
 
 describe("the admin token", () => {
@@ -76,6 +85,26 @@ describe("the admin token", () => {
       release.resolve();
       await slow;
       assert.deepEqual([asked, [...kept.values()]], [1, ["renewed"]]);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+});
+
+describe("a stream", () => {
+  it("that is given up is asked for no longer", async () => {
+    const server = createServer((request, response) => {
+      request.once("close", () => response.end());
+      aborted.abort();
+      setTimeout(() => response.end(), 500);
+    });
+    const aborted = new AbortController();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const api = new Api(async () => "");
+    try {
+      await assert.rejects(api.open(url, aborted.signal), { code: "unreachable" });
     } finally {
       server.close();
       server.closeAllConnections();
@@ -163,6 +192,13 @@ describe("numbers for people", () => {
     assert.equal(limits("custom"), "agreed per account");
     assert.equal(limits({ custom: true, concurrent: 2 }), "agreed per account, 2 at once");
   });
+
+  it("are read as they are written, and what is no plain number stays a text", () => {
+    const own = { minute: 5, "tokens.month": 9_000 };
+    assert.equal(limitsText(own), "minute=5, tokens.month=9000");
+    assert.deepEqual(parseLimits(limitsText(own)), own);
+    assert.deepEqual(parseLimits(" day = 2e4 ,, hour"), { day: "2e4", hour: "" });
+  });
 });
 
 describe("an instant for people", () => {
@@ -180,5 +216,37 @@ describe("an instant for people", () => {
     guessClock("Tue, 01 Jan 2019 00:00:00 GMT");
     guessClock(null);
     assert.ok(Math.abs(now() - gatewayMs / 1_000) < 60);
+  });
+
+  it("is told anew each second, and drawn again only as its words change", () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "Date"] });
+    let writes = 0;
+    let text = "";
+    const element = {
+      dataset: { unix: String(now() + 7_200.9) },
+      get textContent() {
+        return text;
+      },
+      set textContent(written) {
+        writes += 1;
+        text = written;
+      },
+    };
+    vi.stubGlobal("document", { querySelectorAll: () => [element] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+      vi.unstubAllGlobals();
+    });
+    keepTimes();
+    const told = [999, 1, 1_000, 1_000].map((ms) => {
+      vi.advanceTimersByTime(ms);
+      return [text, writes];
+    });
+    assert.deepEqual(told, [
+      ["", 0],
+      ["in 2 h", 1],
+      ["in 1 h", 2],
+      ["in 1 h", 2],
+    ]);
   });
 });

@@ -123,6 +123,8 @@ describe("a view that was left", () => {
     for (let i = 0; i < 3; i++) {
       await page.getByRole("link", { name: "Overview" }).click();
       await eventually(async () => assert.equal(await page.locator(".u-over").count(), 4));
+      // Each plot is made again in the colours of the other scheme.
+      await page.emulateMedia({ colorScheme: i % 2 === 0 ? "dark" : "light" });
       held.push(await page.evaluate<number>("held"));
       await page.getByRole("link", { name: "Backends" }).click();
       await page.getByRole("region", { name: "Backends", exact: true }).waitFor();

@@ -248,5 +248,9 @@ describe("the page", () => {
     const field = page.getByLabel("Request id");
     assert.ok(await field.evaluate((one) => (one as unknown as { required: boolean }).required));
     assert.equal(await focused(page), "Request id");
+    const asked = page.waitForRequest(/\/api\/explain\/no%2Fsuch$/);
+    await field.fill(" no/such ");
+    await page.keyboard.press("Enter");
+    await asked;
   });
 });

@@ -26,6 +26,16 @@ async function act(page: Page, name: string, verb = name, fields: Fields = {}): 
 }
 type Fields = Readonly<Record<string, string>>;
 
+/** The limit of a day that is only observed has a bar of its own. */
+async function observes(page: Page): Promise<void> {
+  const observed = page.locator("[data-observed=day]");
+  assert.match(await textOf(observed), /^day, observed\s+6\d of 40/);
+  const bar = observed.locator("meter");
+  const names = ["min", "max", "value", "aria-label"];
+  const marks = await Promise.all(names.map((name) => bar.getAttribute(name)));
+  assert.match(marks.join(), /^0,40,(6\d),\1 of an observed limit of 40 a day$/);
+}
+
 /** A new key is shown once. */
 async function keyShown(page: Page): Promise<string> {
   const key = await page.getByRole("textbox", { name: "The key" }).inputValue();
@@ -62,8 +72,7 @@ it("an operator's day on the page: from the first key to the events", async () =
   await act(page, "Change plan", "Change plan", { Plan: "pro" });
   await page.getByText("pro in production").waitFor();
   await answered(house, key, 200);
-  const observed = page.locator("[data-observed=day]");
-  assert.match(await textOf(observed), /^day, observed\s+6\d of 40/);
+  await observes(page);
 
   await act(page, "Ban", "Ban", { For: "2h" });
   await answered(house, key, 429);

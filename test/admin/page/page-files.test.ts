@@ -24,6 +24,9 @@ function namedIn(text: string): string[] {
 
 describe("the files of the page", () => {
   it("are read once, whoever asks, and what is no path of the page is none of them", async () => {
+    const elsewhere = findPageFile("/livez");
+    assert.ok(!process.getActiveResourcesInfo().includes("FSReqPromise"), "nobody asked for them");
+    assert.equal(await elsewhere, undefined);
     const [first, again] = await Promise.all([findPageFile("/"), findPageFile("/")]);
     assert.ok(first !== undefined && first === again && first === (await findPageFile("/")));
     for (const path of ["/page", "/page/", "/page/nothing.js", "/page/index.html", "/main.js"]) {

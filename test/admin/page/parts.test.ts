@@ -330,3 +330,64 @@ it("plans and deprecations that could not be read say so until they can, and com
   const states = ["", "failure", "failure", ""];
   assert.deepEqual(await runs(REREAD), { plans: states, deprecations: states });
 });
+
+/** Runs in the page: keys of each state, and dialogs of one of them that are left by Cancel. */
+const KEYS = `(async () => {
+  const { keysOf } = await import("/page/keys.js");
+  const { liftBan } = await import("/page/bans.js");
+  const at = Date.now() / 1_000;
+  const key = (id, more) => {
+    const dates = { created: at - 3 * 3_600, expires: null, revoked: null };
+    return { id, account: "a", scopes: [], caps: { minute: 2, day: 5 }, ...dates, ...more };
+  };
+  const items = [
+    key("k_1", {}),
+    key("k_2", { expires: at - 7_230 }),
+    key("k_3", { expires: at - 7_230, revoked: at - 3_630 }),
+  ];
+  const paths = [];
+  const api = {
+    page: async (path) => (paths.push(path), { items, total: 3, missing: null }),
+    send: async (method, path) => void paths.push(method + " " + path),
+  };
+  const list = keysOf(api, { account: "a" });
+  const moment = () => new Promise((resolve) => setTimeout(resolve));
+  await moment();
+  const all = (selector) => [...list.element.querySelectorAll(selector)];
+  const states = all("tbody tr").map(({ cells: [, state] }) => state.textContent);
+  const colours = all(".badge").map(({ className }) => className);
+  const complaints = [];
+  addEventListener("unhandledrejection", ({ reason }) => complaints.push(reason.message));
+  const asked = [];
+  const press = (selector) => document.querySelector("dialog " + selector).click();
+  const texts = (selector) => [...document.querySelectorAll(selector)].map((one) => one.textContent);
+  for (const act of [...all("tbody button").map((one) => () => one.click()), () => liftBan(api, "a/b")]) {
+    void act();
+    await moment();
+    asked.push([document.querySelector("dialog input")?.value, texts("dialog .words")[0].slice(0, 14)]);
+    press("[type=button]");
+    while (document.querySelector("dialog") !== null) await moment();
+  }
+  const notes = texts(".note");
+  void liftBan(api, "a/b", () => {});
+  press("[type=submit]");
+  await moment();
+  const focuses = all("tbody button").map((one) => one.dataset.focus);
+  return { paths, states, colours, asked, notes, complaints, focuses };
+})()`;
+
+it("a key tells its state and since when, each button is its own, and a dialog that is left changes and says nothing", async () => {
+  assert.deepEqual(await runs(KEYS), {
+    paths: ["/api/keys?account=a&order=newest&limit=50", "DELETE /api/bans/a%2Fb"],
+    states: ["works", "expired 2 h ago", "revoked 1 h ago"],
+    colours: ["badge good", "badge plain", "badge plain"],
+    asked: [
+      ["minute=2, day=5", "Of this key al"],
+      ["24h", "A new key take"],
+      [undefined, "Every request "],
+      [undefined, "Its requests a"],
+    ],
+    ...{ notes: [], complaints: [] },
+    focuses: ["limits of k_1", "rotate k_1", "revoke k_1"],
+  });
+});

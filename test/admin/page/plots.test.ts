@@ -186,6 +186,10 @@ describe("a plot", () => {
       ];
     })()`);
     assert.equal(wanted.length, 5);
+    const plots = await page.locator(".chart .legend").evaluateAll((all) => {
+      return all.map((one) => [...one.querySelectorAll("dt")].map(({ className }) => className));
+    });
+    for (const colours of plots) assert.equal(new Set(colours).size, colours.length, `${colours}`);
     assert.deepEqual(
       wanted.filter((colour) => !lines.includes(colour)),
       [],

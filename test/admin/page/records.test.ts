@@ -33,6 +33,7 @@ describe("keys and accounts on the page", () => {
         [ended.account, "free", "production", "none"],
       ],
     );
+    await page.locator("td .badge.warn").getByText("none", { exact: true }).waitFor();
     for (const [account, state, actions] of [
       [ended.account, /^revoked/, "–"],
       [working.account, /^works$/, "Limits\nRotate\nRevoke"],
@@ -261,17 +262,19 @@ describe("the overview, of figures that are rare", () => {
       await eventually(async () => assert.equal(await textOf(shown), rate));
     }
     const [known = 0, between] = await page.evaluate<number[]>(`(${COLOURED})([0.002, 0.3])`);
-    assert.ok(known > 0);
+    assert.ok(known > 20, `the area below the line is coloured: ${known}`);
     assert.equal(between, 0, "no line leads over what is not known");
     await page.mouse.down();
     await plot.hover({ position: { x: width / 2, y: 60 } });
     const selected = page.locator(".u-select").first();
     assert.equal(await selected.evaluate((one) => one.clientWidth), 0, "nothing is selected");
-    await page.setViewportSize({ width: 500, height: 860 });
     const widths = () =>
       page.locator(".canvas, .canvas .u-wrap").evaluateAll((all) => {
         return all.map((one) => one.clientWidth);
       });
+    const [wide = 0, filled] = await widths();
+    assert.ok(wide > 400 && filled === wide, `${filled} px of ${wide}`);
+    await page.setViewportSize({ width: 500, height: 860 });
     await eventually(async () => {
       const [canvas = 0, drawn] = await widths();
       assert.ok(canvas < 500);

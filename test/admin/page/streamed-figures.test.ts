@@ -140,6 +140,10 @@ describe("the list of gateways", () => {
         ],
       );
     });
+    const { hash } = first.figures.config as { readonly hash: string };
+    const [config] = await page.locator("td code").all();
+    const told = [await config?.innerText(), await config?.getAttribute("title")];
+    assert.deepEqual(told, [hash.slice(0, 8), `configuration ${hash}`]);
     const colours = page.locator("td:nth-child(2) .badge");
     assert.deepEqual(await colours.evaluateAll((all) => all.map(({ className }) => className)), [
       "badge good",
@@ -178,6 +182,7 @@ describe("the plans", () => {
     const usage = [
       { account: "acme", plan: "pro", windows },
       { account: "model", plan: "pro", windows: tokens },
+      { account: "free-of-limits", plan: "pro", windows: [] },
     ];
     await page.route("**/api/usage?*", (route) => route.fulfill({ json: usage }));
     await page.goto(`${house.adminUrl}/#/plans`);
@@ -271,7 +276,7 @@ describe("figures that follow each other", () => {
     for (const [change, expected] of [
       [{ logDropped: 4 }, / · 4 log lines dropped · /],
       [{ workers: { serving: 2, restarts: 1 } }, / · 2 workers, 1 restart · /],
-      [{ version: "9.9.9" }, /^version 9\.9\.9 · /],
+      [{ version: "9.9.9", gateways: null }, /^version 9\.9\.9 · /],
       [{ config: { ...(config as object), configuredMs: atMs - 7_210_000 } }, /since 2 h ago$/],
       [{ upstreams: [{ ...upstream, up: false }] }, /^all of its backends are down$/],
       [{ upstreams: [{ ...upstream, up: false }, upstream] }, /^Ready$/],
@@ -287,8 +292,8 @@ describe("figures that follow each other", () => {
   });
 
   it("have the bans read again once, however many changes they tell at once, and only while they are shown", async () => {
-    const told = (edition: number, name = `no${edition}`) => {
-      const [bans, checks] = [{ imposed: 0, inForce: 0, edition }, { [name]: { ok: false } }];
+    const told = (edition: number, name = `no${edition}`, inForce = 0) => {
+      const [bans, checks] = [{ imposed: 0, inForce, edition }, { [name]: { ok: false } }];
       return ["figures", { ...first.figures, bans, checks }] as const;
     };
     const { page } = await openTab(browser, "about:blank");
@@ -299,8 +304,8 @@ describe("figures that follow each other", () => {
     await page.clock.install();
     const before = [1, 2, 3, 4].map((edition) => told(edition));
     const send = await holdStream(page, [["hello", first.hello], ...before]);
-    const tell = async (edition: number, name = `no${edition}`) => {
-      send([told(edition, name)]);
+    const tell = async (edition: number, name = `no${edition}`, inForce = 0) => {
+      send([told(edition, name, inForce)]);
       await page.getByText(name).first().waitFor();
     };
     const readsLater = async () => {
@@ -317,31 +322,37 @@ describe("figures that follow each other", () => {
     assert.equal(await readsLater(), 3);
     await tell(5, "no change");
     assert.equal(await readsLater(), 3);
+    await tell(5, "of another gateway", 1);
+    assert.equal(await readsLater(), 4);
     const leave = async () => {
       await page.evaluate("location.hash = '#/plans'");
       await page.getByRole("heading", { level: 1, name: "Plans" }).waitFor();
     };
     await tell(6);
     await leave();
-    assert.equal(await readsLater(), 3, "what was about to be read is not");
+    assert.equal(await readsLater(), 4, "what was about to be read is not");
     await page.evaluate("location.hash = '#/bans'");
     await page.getByText("No account is banned.").waitFor();
-    assert.equal(reads, 4);
+    assert.equal(reads, 5);
     await leave();
     await tell(7);
-    assert.equal(await readsLater(), 4);
+    assert.equal(await readsLater(), 5);
   });
 
-  it("leave samples of the last 15 minutes alone, and end a stream that cannot be read", async () => {
+  it("leave samples of the last 15 minutes and 200 events alone, and end a stream that cannot be read", async () => {
     const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
     const at = (agoS: number) => ({ ...first.figures, atMs: first.figures.atMs - agoS * 1_000 });
     const readings = [2_000, 1_990, 905, 895, 10].map(at);
+    const happened = Array.from({ length: 200 }, (_, i) => ({ number: i + 1, kind: "sunset" }));
     const told = [
-      ["hello", { ...first.hello, readings }],
+      ["hello", { ...first.hello, readings, happened }],
+      ["happened", { number: 201, kind: "sunset" }],
       ["figures", first.figures],
     ] as const;
     const body = told.map(([event, data]) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-    const [ages, isCancelled] = await page.evaluate<[number[], boolean]>(`(async () => {
+    const [ages, isCancelled, events] = await page.evaluate<
+      [number[], boolean, unknown]
+    >(`(async () => {
       const { Live } = await import("/page/live.js");
       const cancelled = Promise.withResolvers();
       const bytes = new TextEncoder().encode(${JSON.stringify(`${body.join("")}data: {
@@ -358,9 +369,10 @@ describe("figures that follow each other", () => {
         new Promise((resolve) => setTimeout(() => resolve(false), 2_000)),
       ]);
       const now = live.figures.atMs / 1_000;
-      return [live.samples.map((one) => Math.round(now - one.at)), isCancelled];
+      const ages = live.samples.map((one) => Math.round(now - one.at));
+      return [ages, isCancelled, [live.events.length, live.events[0].number]];
     })()`);
-    assert.deepEqual([ages, isCancelled], [[895, 10, 0], true]);
+    assert.deepEqual([ages, isCancelled, events], [[895, 10, 0], true, [200, 201]]);
   });
 });
 
