@@ -61,6 +61,7 @@ describe("a search for accounts", () => {
     for (const [query, expected] of [
       ["q=shop&plan=pro", ["shop-2"]],
       ["q=shop&env=staging", []],
+      ["q=shop?", []],
       ["q=o&env=staging", ["other"]],
     ] as const) {
       assert.deepEqual((await followed(house, `/api/accounts?${query}`)).found, expected, query);

@@ -3,7 +3,16 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { checkLook, findings, fromNoon, LOOKS, lookAt, openBrowser, openTab } from "./browser.ts";
+import {
+  checkLook,
+  findings,
+  fromNoon,
+  LOOKS,
+  lookAt,
+  openBrowser,
+  openTab,
+  tabTo,
+} from "./browser.ts";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -140,6 +149,62 @@ describe("an address that somebody typed", () => {
       assert.equal(await page.locator("main img").count(), 0);
       assert.deepEqual(complaints, []);
     }
+  });
+});
+
+/** Runs in the page: what the styles make of marks that mean something, by the names of colours. */
+const MARKS = `(() => {
+  const at = (...names) => {
+    let inner = document.getElementById("main");
+    for (const name of names) {
+      const [tag, ...classes] = name.split(".");
+      const one = document.createElement(tag);
+      one.className = classes.join(" ");
+      inner.append(one);
+      inner = one;
+    }
+    return inner;
+  };
+  const probe = at("span");
+  const rgb = (name) => {
+    probe.style.color = "var(--" + name + ")";
+    return getComputedStyle(probe).color;
+  };
+  const colours = ["text", "muted", "accent", "good", "warn", "bad"];
+  const nameOf = (value) => colours.find((one) => rgb(one) === value) ?? value;
+  const kinds = [".good", ".warn", ".bad", ""];
+  const badges = kinds.map((kind) => nameOf(getComputedStyle(at("span.badge" + kind)).color));
+  const lines = [".accent", ".warn", ".bad", ".muted"].map((kind) => {
+    return nameOf(getComputedStyle(at("dl.legend", "dt" + kind), "::before").backgroundColor);
+  });
+  const own = (element, name) => getComputedStyle(element).getPropertyValue(name);
+  const bars = ["meter.near", "meter.full", "meter"].map((name) => own(at(name), "--fill"));
+  const fills = bars.map((fill) => colours.find((one) => own(probe, "--" + one) === fill) ?? "");
+  const spaces = [["div.failure", "p"], ["dialog", "p.error"], ["td.words"], ["td.details"]];
+  const breaks = spaces.map((names) => own(at(...names), "white-space"));
+  const danger = nameOf(own(at("button.danger"), "color"));
+  const skip = document.querySelector(".skip");
+  const [before] = [skip.getBoundingClientRect().right, skip.focus()];
+  const notes = own(document.getElementById("notes"), "position");
+  const isShown = skip.getBoundingClientRect().left >= 0;
+  return { badges, lines, fills, breaks, danger, notes, skip: [before < 0, isShown] };
+})()`;
+
+describe("marks", () => {
+  it("have the colour of what they mean, several reasons a line each, and the way to the content shows with the keyboard", async () => {
+    await using house = await startTestGateway();
+    const { page } = await openTab(browser, `${house.adminUrl}/#/backends`);
+    await page.getByText("Ready").waitFor();
+    assert.deepEqual(await page.evaluate(MARKS), {
+      badges: ["good", "warn", "bad", "muted"],
+      lines: ["accent", "warn", "bad", "muted"],
+      fills: ["warn", "bad", ""],
+      breaks: ["pre-line", "pre-line", "pre-line", "normal"],
+      ...{ danger: "bad", notes: "fixed", skip: [true, true] },
+    });
+    await tabTo(page, "Overview");
+    const width = "getComputedStyle(document.activeElement).outlineWidth";
+    assert.equal(await page.evaluate(width), "2px");
   });
 });
 
