@@ -30,7 +30,8 @@ export function eventsView({ live }) {
     const { events, figures } = live;
     offer(choice, events);
     const kind = choice.value;
-    const text = `${events[0]?.number} ${figures === undefined} ${kind}`;
+    // A gateway that was started again counts its events from 1 again.
+    const text = `${events[0]?.number} ${events[0]?.time} ${figures === undefined} ${kind}`;
     if (content.dataset.shown === text) return;
     content.dataset.shown = text;
     fill(

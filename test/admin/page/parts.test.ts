@@ -178,17 +178,21 @@ const HAPPENED = `(async () => {
     { kind: "ban", ...own, window: "minute", offences: 1, observed: true, until: 60 },
     { kind: "config_reloaded", hash: "abc" },
   ].map((event, i) => ({ ...event, number: 4 - i, time: 0 }));
-  const view = eventsView({ live: { events, figures: {}, onChange } });
+  const live = { events, figures: {}, onChange };
+  const view = eventsView({ live });
   const textOf = (selector) => [...view.element.querySelectorAll(selector)].map((one) => one.textContent);
   const rows = textOf("td .names").map((text) => text.replace(/(ends|resets) .*/, "$1"));
   const colours = [...view.element.querySelectorAll(".badge")].map((one) => one.classList[1]);
   const kinds = textOf("option");
+  live.events = [{ ...events[0], time: 1 }];
+  for (const listener of listeners) listener();
+  const anew = textOf("td .badge");
   const before = listeners.size;
   view.close();
-  return { rows, colours, kinds, listeners: [before, listeners.size] };
+  return { rows, colours, kinds, anew, listeners: [before, listeners.size] };
 })()`;
 
-it("events tell their cause and end in words, and a closed view listens no more", async () => {
+it("events tell their cause and end in words, those of a gateway that began again too, and a closed view listens no more", async () => {
   const told = await runs<Record<string, unknown>>(HAPPENED);
   const where = "free in production";
   assert.deepEqual(told, {
@@ -200,6 +204,7 @@ it("events tell their cause and end in words, and a closed view listens no more"
     ],
     colours: ["plain", "bad", "plain", "good"],
     kinds: ["all (4)", "ban (2)", "config reloaded (1)", "quota (1)"],
+    anew: ["quota"],
     listeners: [1, 0],
   });
 });
