@@ -6,13 +6,18 @@ import { count, time } from "./format.js";
  */
 export function explainView({ api, id }) {
   const content = el("div", { role: "status" });
+  /** Responses may arrive out of order: only that of the last request counts. */
+  let asked = 0;
   const explain = async () => {
     const wanted = input.value.trim();
     if (wanted === "") return;
+    asked += 1;
+    const mine = asked;
+    const show = (...parts) => mine === asked && fill(content, ...parts);
     try {
-      fill(content, ...explanation(await api.get(`/api/explain/${encodeURIComponent(wanted)}`)));
+      show(...explanation(await api.get(`/api/explain/${encodeURIComponent(wanted)}`)));
     } catch (error) {
-      fill(content, failure(error));
+      show(failure(error));
     }
   };
   const input = el("input", {

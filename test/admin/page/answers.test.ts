@@ -141,6 +141,29 @@ describe("what could not be read for a moment", () => {
   });
 });
 
+/** Runs in the page: two requests to explain, of which the first is answered last. */
+const EXPLAINED = `(async () => {
+  const { explainView } = await import("/page/explain.js");
+  const open = new Map();
+  const get = (path) => new Promise((resolve, reject) => open.set(path, { resolve, reject }));
+  const { element } = explainView({ api: { get }, id: "a" });
+  document.getElementById("main").replaceChildren(element);
+  element.querySelector("input").value = "b";
+  element.querySelector("form").requestSubmit();
+  open.get("/api/explain/b").reject(new Error("nothing of b"));
+  await new Promise((resolve) => setTimeout(resolve));
+  open.get("/api/explain/a").resolve({ rule: "of a", passesAt: null, windows: [] });
+  await new Promise((resolve) => setTimeout(resolve));
+  return element.querySelector("[role=status]").textContent;
+})()`;
+
+describe("an explanation", () => {
+  it("is that of the request that was asked for last, whichever answer comes first", async () => {
+    const page = await openView("explain");
+    assert.equal(await page.evaluate(EXPLAINED), "nothing of b");
+  });
+});
+
 describe("the search for accounts", () => {
   it("is sent once for what is typed without a pause, and tells how many of all it has found", async () => {
     await using own = await startTestGateway();
