@@ -53,14 +53,16 @@ export class Live {
   }
 
   /**
-   * Adds a listener for the routes: called when they are known, and when the gateway is another
-   * one.
+   * Adds a listener for the routes: called when they are known, when the gateway is another one, and
+   * when another configuration is in force.
    */
   onRoutes(listener) {
-    let known = this.#api.routes;
+    const state = () => [this.#api.routes, this.figures?.config.hash];
+    let known = state();
     return this.onChange(() => {
-      if (this.#api.routes === known) return;
-      known = this.#api.routes;
+      const now = state();
+      if (now.every((one, i) => one === known[i])) return;
+      known = now;
       listener();
     });
   }

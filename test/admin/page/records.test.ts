@@ -168,6 +168,11 @@ describe("the configuration on the page", () => {
     await write(house, "POST", "/api/reload");
     await page.getByText("free", { exact: true }).click();
     assert.match(await textOf(page.locator("pre").filter({ hasText: '"minute": 7' })), /"free"/);
+    await page.getByRole("link", { name: "Plans" }).click();
+    await page.getByText("7 a minute", { exact: true }).waitFor();
+    await house.rewrite({ plans: { free: { minute: 8 } } });
+    await write(house, "POST", "/api/reload");
+    await page.getByText("8 a minute", { exact: true }).waitFor();
   });
 
   it("says why the last reload was refused, once it was, and shows six names of a setting at most", async () => {
