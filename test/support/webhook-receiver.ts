@@ -28,6 +28,8 @@ export type WebhookReceiver = AsyncDisposable & {
   status: number;
   /** Messages that came, whatever became of them. */
   tries: number;
+  /** The ids of those messages. */
+  readonly ids: Set<unknown>;
   /** Cuts every connection, also those that wait for an answer. */
   drop(): void;
 };
@@ -43,6 +45,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     });
     request.on("end", () => {
       receiver.tries += 1;
+      receiver.ids.add(request.headers["webhook-id"]);
       if (receiver.status === 0) return;
       if (receiver.status < 300) {
         const headers = request.headers as Record<string, string>;
@@ -59,6 +62,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     received,
     status: 204,
     tries: 0,
+    ids: new Set(),
     drop: () => server.closeAllConnections(),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();

@@ -25,6 +25,8 @@ describe("the event of a ban", () => {
     const byHand = { ...TOLD, imposed: true, strikes: [] };
     assert.deepEqual(banRecord(bare), { ...byHand, at: 100.005 });
     assert.deepEqual(banRecord({ ...bare, decidedAt: 100_000 }), { ...TOLD, strikes: [] });
+    const earned = { ...EARNED, decidedAt: undefined };
+    assert.deepEqual(banRecord(earned), { ...TOLD, at: 100.005 }, "it has strikes");
     const imposed = { ...EARNED, imposed: true, strikes: [] };
     assert.deepEqual(banRecord(imposed), byHand);
     assert.deepEqual(banRecord({ ...imposed, reason: "abuse" }), { ...byHand, reason: "abuse" });

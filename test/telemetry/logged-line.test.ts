@@ -83,6 +83,7 @@ describe("the line of a request", () => {
     ["a window that resets after the end of time", { windows: [["minute", 1, 60, LAST_MS]] }],
     ["one good window and a bad one", { windows: [WINDOW, []] }],
     ["a ban that ends after the end of time", { ban: LAST_MS }],
+    ["a ban that ends before the beginning of time", { ban: -LAST_MS }],
     ["a decision without its cost", { cost: undefined }],
   ] as const)("is damaged with %s", ([, change]) => {
     assert.ok(!isTaken(change));

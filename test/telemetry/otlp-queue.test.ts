@@ -6,7 +6,7 @@ import {
   type SpanExporter,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import { it } from "vitest";
+import { it, onTestFinished, vi } from "vitest";
 import { SpanQueue } from "../../src/telemetry/tracing/otlp-queue.ts";
 import { eventually } from "../support/poll.ts";
 
@@ -79,4 +79,18 @@ it("a queue whose collector took none of 4,096 spans still takes the next ones",
   assert.equal(queue.dropped, 4_096);
   end(1);
   assert.equal(queue.dropped, 4_097);
+});
+
+it("a span is sent within a second of its end, though no other one comes", () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { batches, end } = house();
+  end(1);
+  vi.advanceTimersByTime(999);
+  assert.equal(batches.length, 0);
+  vi.advanceTimersByTime(1);
+  assert.deepEqual(
+    batches.map(({ spans }) => spans.length),
+    [1],
+  );
 });

@@ -37,21 +37,6 @@ describe("a webhook", () => {
     webhook.close();
   });
 
-  it("sends again what was not taken, under the same id, until it is", async () => {
-    await using receiver = await startWebhookReceiver();
-    receiver.status = 503;
-    const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
-    webhook.take(event("first"));
-    await eventually(() => assert.equal(receiver.tries, 2));
-    webhook.take(event("second"));
-    receiver.status = 200;
-    await eventually(() => assert.equal(receiver.received.length, 2), { withinMs: 60_000 });
-    const accounts = receiver.received.flatMap(({ events }) => events.map((one) => one.account));
-    assert.deepEqual(accounts, ["first", "second"]);
-    assert.equal(webhook.dropped, 0);
-    webhook.close();
-  });
-
   it("holds 10,000 events, drops and counts what comes on top, and gives up after a day", async () => {
     await using receiver = await startWebhookReceiver();
     receiver.status = 500;
@@ -64,23 +49,6 @@ describe("a webhook", () => {
     assert.equal(webhook.dropped, 4, "those of a message on its way are held too");
     nowMs += 24 * 3_600_000 + 1;
     await eventually(() => assert.equal(webhook.dropped, 104), { withinMs: 60_000 });
-    webhook.close();
-  });
-
-  it("tells once why nothing is taken, and once that it is again", async () => {
-    await using receiver = await startWebhookReceiver();
-    receiver.status = 500;
-    const told: (string | undefined)[] = [];
-    const settings = { ...all, url: receiver.url };
-    const webhook = new Webhook(settings, Date.now, (why) => told.push(why));
-    webhook.take(event("first"));
-    await eventually(() => assert.equal(receiver.tries, 2));
-    assert.deepEqual(told, ["the receiver answered 500"]);
-    receiver.status = 204;
-    await eventually(() => assert.equal(told.length, 2), { withinMs: 60_000 });
-    webhook.take(event("second"));
-    await eventually(() => assert.equal(receiver.received.length, 2));
-    assert.deepEqual(told, ["the receiver answered 500", undefined]);
     webhook.close();
   });
 
@@ -145,6 +113,39 @@ describe("the pauses of a webhook", () => {
     webhook.close();
   });
 
+  it("end for what was not taken once it is, before what came later", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 503;
+    const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(receiver.tries >= 2));
+    webhook.take(event("second"));
+    receiver.status = 200;
+    await eventually(() => assert.equal(receiver.received.length, 2));
+    const accounts = receiver.received.flatMap(({ events }) => events.map((one) => one.account));
+    assert.deepEqual(accounts, ["first", "second"]);
+    assert.equal(receiver.ids.size, 2, "one for all tries of a message");
+    assert.equal(webhook.dropped, 0);
+    webhook.close();
+  });
+
+  it("are told once with the reason, and once that they are over", async () => {
+    await using receiver = await startWebhookReceiver();
+    receiver.status = 500;
+    const told: (string | undefined)[] = [];
+    const settings = { ...all, url: receiver.url };
+    const webhook = new Webhook(settings, Date.now, (why) => told.push(why));
+    webhook.take(event("first"));
+    await eventually(() => assert.ok(receiver.tries >= 2));
+    assert.deepEqual(told, ["the receiver answered 500"]);
+    receiver.status = 204;
+    await eventually(() => assert.equal(told.length, 2));
+    webhook.take(event("second"));
+    await eventually(() => assert.equal(receiver.received.length, 2));
+    assert.deepEqual(told, ["the receiver answered 500", undefined]);
+    webhook.close();
+  });
+
   it("begin with 1 s again for a receiver that is configured after there was none", async () => {
     await using receiver = await startWebhookReceiver();
     receiver.status = 503;
@@ -197,12 +198,17 @@ describe("the pauses of a webhook", () => {
     webhook.close();
   });
 
-  it("are none between messages while more events wait", async () => {
+  it("are none between messages while more events wait, and a reload with nothing to send sends nothing", async () => {
     await using receiver = await startWebhookReceiver();
     const webhook = new Webhook({ ...all, url: receiver.url }, Date.now);
     for (let i = 0; i < 250; i++) webhook.take(event(`a_${i}`));
     await eventually(() => assert.equal(receiver.received.length, 3));
     assert.deepEqual(pausesMs, [100, 0, 0]);
+    webhook.reconfigure({ ...all, url: receiver.url });
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    webhook.take(event("late"));
+    await eventually(() => assert.equal(receiver.received.length, 4));
+    assert.deepEqual([receiver.tries, pausesMs], [4, [100, 0, 0, 100, 100]]);
     webhook.close();
   });
 

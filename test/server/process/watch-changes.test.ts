@@ -179,13 +179,32 @@ test("a sunset of an operation of a service is told too, and none of an operatio
   assert.deepEqual(marks, [[`sunset production GET /v1/orders/old ${sunsetMs} 30`, 21]]);
 });
 
-test("neither looks nor notes of activity keep a process from its end", async () => {
-  const events = new URL("../../../src/server/events/", import.meta.url);
+test("no look, note, message or reading that has its turn later keeps a process from its end", async () => {
+  const source = new URL("../../../src/", import.meta.url);
   const program = `
-    import { watchUpstreamsAndSunsets } from "${events}upstream-watcher.ts";
-    import { ActivityRecorder } from "${events}activity-recorder.ts";
+    import { ReadingHistory } from "${source}admin/reading-history.ts";
+    import { ActivityRecorder } from "${source}server/events/activity-recorder.ts";
+    import { RecordChangeWatcher } from "${source}server/events/record-change-watcher.ts";
+    import { watchUpstreamsAndSunsets } from "${source}server/events/upstream-watcher.ts";
+    import { UsageEventSender } from "${source}server/events/usage-event-sender.ts";
+    import { GatewayAnnouncer } from "${source}server/process/gateway-announcer.ts";
+    import { Webhook } from "${source}telemetry/log/webhook.ts";
     watchUpstreamsAndSunsets({ upstreams: () => [], config: () => ({ environments: [] }) });
     new ActivityRecorder({});
+    new UsageEventSender({ config: () => ({}), now: () => 0 }).start();
+    new ReadingHistory(() => ({ durations: {} }));
+    const events = { url: "http://127.0.0.1:1/", secret: "whsec_AA==", kinds: ["all"] };
+    new Webhook(events, Date.now).take({ kind: "ban_lifted", time: 1 });
+    const counting = { tallies: { requests: new Map() }, configuration: () => ({}) };
+    const gateways = { announce: async () => {} };
+    new GatewayAnnouncer({ gateways, counting, checks: () => ({}), now: Date.now }).start();
+    let [records, change] = [{ keys: [], accounts: [{ id: "a", plan: "free" }] }];
+    const onChange = (heard) => (change = heard);
+    const keys = { ready: true, records: () => records, onChange };
+    const quotas = { markFirst: () => Promise.reject(new Error("away")) };
+    new RecordChangeWatcher({ keys, quotas });
+    records = { keys: [], accounts: [{ id: "a", plan: "pro" }] };
+    change();
   `;
   const running = startNode(["--input-type=module", "-e", program]);
   onTestFinished(() => void running.kill());
