@@ -213,6 +213,7 @@ describe("the figures", () => {
         increment(counting.tallies.decisions.cell("production", "free", decision));
       }
     }
+    increment(counting.tallies.decisions.cell("staging", "free", "admitted"));
     const watched: MetricSources = {
       ...{ ...UNWATCHED, version: "1.2.3", inFlight: () => 4, tunnels: () => 3 },
       upstreams: () => [{ environment: "production", origin: "http://a:1", up: true }],
@@ -248,7 +249,7 @@ describe("the figures", () => {
     );
     assert.deepEqual(plans, [
       { environment: "production", plan: "free", admitted: 2, refused: 3 },
-      { environment: "staging", plan: "free", admitted: 0, refused: 1 },
+      { environment: "staging", plan: "free", admitted: 1, refused: 1 },
     ]);
   });
 });

@@ -107,6 +107,10 @@ describe("the open endpoints", () => {
       assert.equal(fields["cross-origin-resource-policy"], "same-origin");
       assert.match(String(fields["content-security-policy"]), /^default-src 'none';/);
     }
+    assert.equal(
+      answers[1]?.fields["content-security-policy"],
+      "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    );
     const { bytes } = await sendRaw(house.port, "BROKEN\r\n\r\n");
     assert.match(bytes.toString(), /^HTTP\/1\.1 400 Bad Request\r\n/);
     assert.match(bytes.toString(), /\r\nCache-Control: no-store\r\n/);

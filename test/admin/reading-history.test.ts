@@ -13,14 +13,16 @@ afterEach(() => {
 describe("the readings for a page that is opened later", () => {
   it("are one at the start and one each 5 s, those of the last 15 minutes", () => {
     let atMs = 0;
-    const read = () => ({ atMs, durations: { counts: [], sum: 0, bounds: [1] } });
+    const told = { answered: { 200: 3 }, ownAnswers: { 401: 1 }, bans: { inForce: 2 } };
+    const durations = { counts: [1, 0], sum: 0.5 };
+    const read = () => ({ atMs, ...told, durations: { ...durations, bounds: [1] }, charged: 1 });
     const history = new ReadingHistory(read as unknown as () => DashboardStats);
     const wait = (ms: number) => {
       atMs += ms;
       vi.advanceTimersByTime(ms);
     };
     const times = () => history.all().map((reading) => reading.atMs);
-    assert.deepEqual(times(), [0]);
+    assert.deepEqual(history.all(), [{ atMs: 0, ...told, durations }]);
     wait(4_999);
     assert.deepEqual(times(), [0]);
     wait(1);

@@ -35,6 +35,23 @@ it("messages are halved while they fail, which is told once, and doubled as they
   );
 });
 
+it("messages after one that failed alone begin with one event", async () => {
+  await using receiver = await startUsageReceiver();
+  const accounts = ["bad", "good1", "good2", "good3"];
+  await using billing = new Billing({ receiver, accounts, retryMs: 1 });
+  const store = await billing.openStore();
+  for (const account of accounts) await billing.charge(store, account, 1);
+  billing.nowMs += DAY_MS;
+  const sizes: number[] = [];
+  receiver.verdict = (events) => {
+    sizes.push(events.length);
+    return events.some(({ subject }) => subject === "bad") ? 500 : 204;
+  };
+  billing.send(store);
+  await eventually(() => assert.equal(billing.lines("usage").length, 3));
+  assert.deepEqual(sizes.slice(0, 5), [4, 2, 1, 1, 2]);
+});
+
 it("a receiver of usage events that does not answer holds up no end", async () => {
   await using hole = await openBlackHole();
   await using receiver = await startUsageReceiver();

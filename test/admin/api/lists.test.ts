@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
+import { listAccounts, showAccount } from "../../../src/admin/api/accounts.ts";
+import type { ApiRequest } from "../../../src/admin/api/api-request.ts";
 import { pageResponse, rankedId } from "../../../src/admin/api/pagination.ts";
+import { exportKeys } from "../../../src/admin/api/transfer.ts";
+import { recordsFrom } from "../../support/records.ts";
 import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
 
 const FREE = { environment: "production", plan: "free" };
@@ -271,4 +275,31 @@ describe("pages of a list", () => {
       assert.deepEqual(totals, [String(expected.length)], path);
     }
   });
+});
+
+it("lists of records are whole, however many turns of the event loop their making takes", async () => {
+  let nowMs = 0;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => {
+    nowMs += 2;
+    return nowMs;
+  });
+  onTestFinished(() => clock.mockRestore());
+  const keys = Array.from({ length: 50 }, (_, i) => {
+    return { id: `k-${i}`, account: `a-${i % 40}`, name: `no. ${i}` };
+  });
+  const records = recordsFrom(keys);
+  const asked = (query: string, id = "") => {
+    const deps = { keys: { records: () => records }, now: () => 0 };
+    return { deps, id, body: {}, query: new URLSearchParams(query) } as unknown as ApiRequest;
+  };
+  const found = async (q: string) => {
+    const { body } = await listAccounts(asked(`q=${q}`));
+    return JSON.parse(String(body)).map(({ account }: Named) => account);
+  };
+  assert.equal((await found("a-")).length, 40);
+  assert.deepEqual(await found("no.+49"), ["a-9"]);
+  const { body } = await showAccount(asked("", "a-9"));
+  assert.deepEqual(JSON.parse(String(body)).keys, ["k-9", "k-49"]);
+  const { body: lines } = await exportKeys(asked(""));
+  assert.equal(String(lines).trim().split("\n").length, 90);
 });

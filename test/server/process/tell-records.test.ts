@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { it, onTestFinished, vi } from "vitest";
 import {
   findChangedRecords,
   RecordChangeWatcher,
@@ -250,5 +250,36 @@ it("a change that comes while others are asked about waits its turn, and is aske
   first.resolve(true);
   await eventually(() => assert.equal(new Set(marked).size, 2));
   assert.equal(marked.length, 2);
+  watcher.stop();
+});
+
+it("changes of many records are told keys first, however many turns their comparison takes", async () => {
+  let nowMs = 0;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => {
+    nowMs += 2;
+    return nowMs;
+  });
+  onTestFinished(() => clock.mockRestore());
+  const given = (plan: string) => {
+    return recordsFrom(Array.from({ length: 40 }, (_, i) => ({ id: `a${i}`, plan, createdMs: 1 })));
+  };
+  let records = { ...given("free"), keys: [] as readonly unknown[] };
+  let changed = () => {};
+  const told: unknown[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: {
+      ready: true,
+      records: () => records as never,
+      onChange: (heard) => {
+        changed = heard;
+      },
+    },
+    quotas: { markFirst: async () => true },
+    log: createLog({ write: (line) => void told.push(JSON.parse(line).kind) }, "info"),
+  });
+  records = given("pro");
+  changed();
+  await eventually(() => assert.equal(told.length, 80));
+  assert.deepEqual(told, [...Array(40).fill("key_issued"), ...Array(40).fill("account_changed")]);
   watcher.stop();
 });

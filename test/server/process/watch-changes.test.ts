@@ -112,13 +112,13 @@ test("a sunset that the store could not be asked about at 7 days is told at 7 da
 test("an upstream is told by its service when it goes out and when it is back, and not while it is well", async () => {
   const origin = "http://127.0.0.1:9001";
   const own = { environment: "production", origin: `${origin}/`, up: true };
-  const service = { ...own, backend: "/v1/orders", up: true };
+  const service = { ...own, backend: "/v1/orders", up: true, why: "it refuses connections" };
   const other = { ...own, backend: "/v1/items" };
   const elsewhere = { ...service, environment: "staging" };
   const told: unknown[] = [];
   const write = (line: string) => {
-    const { level, kind, env, backend, upstream } = JSON.parse(line);
-    told.push([level, kind, env, backend, upstream]);
+    const { level, kind, env, backend, upstream, why } = JSON.parse(line);
+    told.push([level, kind, env, backend, upstream, why]);
   };
   const stop = watchUpstreamsAndSunsets({
     config: () => ({ environments: [] }) as unknown as Config,
@@ -138,9 +138,9 @@ test("an upstream is told by its service when it goes out and when it is back, a
   vi.advanceTimersByTime(499);
   assert.deepEqual(told, [], "it looks twice a second");
   const where = ["production", "/v1/orders", origin];
-  assert.deepEqual(await look(), [["error", "upstream_down", ...where]]);
+  assert.deepEqual(await look(), [["error", "upstream_down", ...where, service.why]]);
   service.up = true;
-  assert.deepEqual(await look(), [["info", "upstream_up", ...where]]);
+  assert.deepEqual(await look(), [["info", "upstream_up", ...where, undefined]]);
 });
 
 test("a sunset of an operation of a service is told too, and none of an operation that is not deprecated", async () => {
