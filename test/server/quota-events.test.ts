@@ -9,6 +9,7 @@ import {
   lateQuotaLogger,
   logBanEvent,
   logKeyElsewhere,
+  logLateBan,
   logQuotaEvents,
 } from "../../src/server/events/quota-events.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
@@ -104,11 +105,11 @@ it("a limit of one key is told with the key, one of the plan without", () => {
     logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   }
   assert.deepEqual(
-    events.map(({ key, window, reset }) => [key, window, reset]),
-    [
-      ["k_1", "key.day", 1],
-      [undefined, "day", 1],
-    ],
+    events.map(({ level: _, time: __, msg: ___, ...told }) => told),
+    [{ key: "k_1", window: "key.day" }, { window: "day" }].map((told) => ({
+      ...{ kind: "quota", account: "a", env: "production", plan: "free", ...told },
+      ...{ percent: 80, used: 8, limit: 10, reset: 1 },
+    })),
   );
 });
 
@@ -121,23 +122,33 @@ it("overage is told by the unit after those that are included, of windows of the
     const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
     const included = [{ window: "month", limit: 5 }] as const;
     logQuotaEvents({ log, windows: ["month"], included }, owner, answer, 1);
-    return events.map((told) => [told.kind, told.included, told.used, told.limit, told.reset]);
+    return events.map(({ level: _, time: __, msg: ___, ...told }) => told);
   };
   assert.deepEqual([overageOf(5), overageOf(7)], [[], []]);
-  assert.deepEqual(overageOf(6), [["overage", 5, 6, 100, 2]]);
+  const named = { kind: "overage", account: "a", env: "production", plan: "free" };
+  const counts = { window: "month", included: 5, used: 6, limit: 100, reset: 2 };
+  assert.deepEqual(overageOf(6), [{ ...named, ...counts }]);
   assert.deepEqual(overageOf(6, { observed: true }), []);
   assert.deepEqual(overageOf(6, { part: { id: "1", name: "createPet" } }), []);
   assert.deepEqual(overageOf(6, { window: "day" }), [], "nothing of a day is included");
 });
 
 it("units that were charged late are told of an account, and of no address", () => {
+  const named = ["acme", "production", "free"];
   for (const [account, told] of [
-    ["acme", [[80, "acme"]]],
+    [
+      "acme",
+      [
+        ["overage", undefined, ...named],
+        ["quota", 80, ...named],
+      ],
+    ],
     ["addr:192.0.2.1", []],
   ] as const) {
     const { log, events } = openLog();
+    const planBounds = new Map([["free", { included: [{ window: "day", limit: 7 }] }]]);
     const late = lateQuotaLogger(log, () => {
-      return { quotaEventWindows: ["day"], planBounds: new Map() } as never;
+      return { quotaEventWindows: ["day"], planBounds } as never;
     });
     const usage = { window: "day", limit: 10, used: 8, resetMs: 1, from: 7, hold: 99 } as const;
     late({ name: { environment: "production", account }, plan: "free", usage });
@@ -147,7 +158,9 @@ it("units that were charged late are told of an account, and of no address", () 
       usage: { ...usage, from: 8 },
     });
     assert.deepEqual(
-      events.map((event) => [event.percent, event.account]),
+      events.map(({ kind, percent, env, plan, ...event }) => {
+        return [kind, percent, event.account, env, plan];
+      }),
       told,
     );
   }
@@ -192,7 +205,11 @@ it("a ban that an operation's window earned is told by the name that people know
   const earned = { ...ban, strikesMs: [1] } as never;
   const verdict = { ...NOTHING, ban: ban as never, windows };
   logBanEvent(log, { environment: "production", account: "a", plan: "free" }, { earned, verdict });
-  assert.equal(events[0]?.window, "createPet.minute");
+  const name = { environment: "production", account: "a" };
+  logLateBan(log, { name, plan: "free", earned, verdict });
+  const [told, late] = events.map(({ time: _, ...event }) => event);
+  assert.equal(told?.window, "createPet.minute");
+  assert.deepEqual(late, told, "as one whose decision came in time");
 });
 
 it("a reset by a command is told with the windows as people name them", () => {
@@ -209,7 +226,8 @@ it("a reset by a command is told with the windows as people name them", () => {
   const name = { environment: "production", account: "acme" };
   adminEventLogger(log, () => config)({ name, atMs: 5, windows } as never);
   const [told] = events;
-  assert.deepEqual([told?.msg, told?.account, told?.resetAt], ["account_reset", "acme", 5]);
+  assert.deepEqual([told?.msg, told?.resetAt], ["account_reset", 5]);
+  assert.deepEqual([told?.account, told?.env], ["acme", "production"]);
   const named = told?.windows as readonly { window: string; units: number }[] | undefined;
   assert.deepEqual(
     named?.map(({ window, units }) => `${window} ${units}`),
@@ -234,8 +252,11 @@ it("a key that works elsewhere is told by the first gateway, and by each without
     const on = { usedIn: "production", day: 20_000 };
     await logKeyElsewhere({ log, quotas: { markFirst } }, key, on);
     assert.equal(events.length, told);
-    const shown = events.map(({ kind, key: id, env, usedIn }) => [kind, id, env, usedIn]);
-    if (told > 0) assert.deepEqual(shown, [["key_elsewhere", "k_1", "staging", "production"]]);
+    const shown = events.map(({ kind, key: id, account, env, usedIn }) => {
+      return [kind, id, account, env, usedIn];
+    });
+    const expected = ["key_elsewhere", "k_1", "acme", "staging", "production"];
+    if (told > 0) assert.deepEqual(shown, [expected]);
   }
   assert.deepEqual(new Set(markers.map(String)), new Set(["elsewhere k_1 20000,26"]));
 });
