@@ -112,6 +112,18 @@ describe("an account", () => {
     assert.deepEqual([anchor, anchorFrom], [15, Date.UTC(2026, 5, 1) / 1_000]);
   });
 
+  it("has its month reset from its own first day on", async () => {
+    await using house = await openAdminHouse();
+    const terms = { ...FREE, account: "acme", limits: { month: 50 }, anchor: 15 };
+    assert.equal((await house.ask("POST", "/api/keys", { body: terms })).status, 201);
+    const [{ calendar = assert.fail() } = assert.fail()] = house.keys.records().accounts;
+    const limits = [{ window: "month", limit: 50, calendar }] as const;
+    const name = { environment: "production", account: "acme" };
+    await house.quotas.charge(name, { limits, bans: undefined, requests: 3 });
+    const got = await house.ask("POST", "/api/accounts/acme/reset");
+    assert.deepEqual(got.json().windows, [{ window: "month", units: 3 }]);
+  });
+
   it("has windows of known names alone to reset", async () => {
     await using house = await openAdminHouse();
     const { account } = await issueOn(house, "acme");

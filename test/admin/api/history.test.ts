@@ -41,17 +41,18 @@ it("a page of the history that has all that there is has no way to a next one, a
   assert.deepEqual([await linkOf(1), await linkOf(2)], [true, false]);
 });
 
-it("the history of one environment and of one plan has the accounts of these alone", async () => {
+it("the history of one environment, of one plan and of one key has the accounts of these alone", async () => {
   const plans = { free: { day: 10 }, pro: { day: 10 } };
   await using house = await startTestGateway({ config: { history: "30d", plans } });
-  for (const plan of ["free", "pro"])
-    await (await house.ask((await house.issue({ plan })).key)).text();
+  const issued = [await house.issue({ plan: "free" }), await house.issue({ plan: "pro" })];
+  for (const { key } of issued) await (await house.ask(key)).text();
   const plansOf = async (query: string) => {
     const rows = (await (await house.admin(`/api/history?${query}`)).json()) as { plan: string }[];
     return rows.map(({ plan }) => plan).sort();
   };
   assert.deepEqual(await plansOf("env=production"), ["free", "pro"]);
   assert.deepEqual([await plansOf("plan=pro"), await plansOf("env=none")], [["pro"], []]);
+  assert.deepEqual(await plansOf(`account=${issued[1]?.id}`), ["pro"]);
   const { message } = (await (await house.admin("/api/history?days=0")).json()) as {
     message: string;
   };

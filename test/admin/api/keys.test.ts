@@ -264,6 +264,9 @@ describe("the keys that there are", () => {
       all.map(({ account, revoked }) => [account, revoked]),
       [1, 2].map(() => ["shop", NOON_MS / 1_000]),
     );
+    await house.ask("POST", "/api/keys", { body: { ...FREE, account: "solo" } });
+    const list = (await house.ask("POST", "/api/keys/solo/revoke")).json<KeyReport[]>();
+    assert.deepEqual([list.length, list[0]?.account], [1, "solo"], "a list of one");
   });
 });
 

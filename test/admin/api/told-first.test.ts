@@ -31,14 +31,17 @@ it("a change of records is read by every process before its answer, and a refuse
 it("the records are read again for a command, and a store that is away is told by their health", async () => {
   await using house = await openAdminHouse();
   let reads = 0;
+  const health: { ok: boolean; why?: string } = { ok: true };
   const refresh = async () => {
     reads += 1;
+    await new Promise((resolve) => setImmediate(resolve));
+    Object.assign(health, { ok: false, why: "the records are older" });
     throw new Error("the store is away");
   };
-  const health = { ok: false, why: "the records are older" };
   Object.assign(house.keys, { refresh, health: () => health });
   const got = await house.ask("POST", "/api/keys/refresh");
-  assert.deepEqual([got.status, got.json(), reads], [200, health, 1], got.text);
+  const known = { ok: false, why: "the records are older" };
+  assert.deepEqual([got.status, got.json(), reads], [200, known, 1], got.text);
 });
 
 it("the last use of keys and the calls of deprecated operations are told to the store before they are shown", async () => {
@@ -115,6 +118,7 @@ it("a body of one mistake or many names each, and what is expected in its place"
   for (const [path, body, message] of [
     ["/api/keys/find", {}, '"key" is required (a text)'],
     ["/api/reload", { now: 1 }, '"now" is unknown (there is none to send)'],
+    ["/api/reload", { 'n"o': 1 }, '"n\\"o" is unknown (there is none to send)'],
     ["/api/keys/find", { kee: 1, key: 5 }, '"kee" is unknown (expected key); "key" must be a text'],
     [
       "/api/keys",
