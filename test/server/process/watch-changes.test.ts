@@ -198,12 +198,13 @@ test("no look, note, message or reading that has its turn later keeps a process 
     const counting = { tallies: { requests: new Map() }, configuration: () => ({}) };
     const gateways = { announce: async () => {} };
     new GatewayAnnouncer({ gateways, counting, checks: () => ({}), now: Date.now }).start();
-    let [records, change] = [{ keys: [], accounts: [{ id: "a", plan: "free" }] }];
+    const account = { id: "a", environment: "production", plan: "free", limits: [], meta: {} };
+    let [records, change] = [{ keys: [], accounts: [account] }];
     const onChange = (heard) => (change = heard);
     const keys = { ready: true, records: () => records, onChange };
     const quotas = { markFirst: () => Promise.reject(new Error("away")) };
     new RecordChangeWatcher({ keys, quotas });
-    records = { keys: [], accounts: [{ id: "a", plan: "pro" }] };
+    records = { keys: [], accounts: [{ ...account, plan: "pro" }] };
     change();
   `;
   const running = startNode(["--input-type=module", "-e", program]);
