@@ -34,7 +34,7 @@ it("the records are read again for a command, and a store that is away is told b
   const health: { ok: boolean; why?: string } = { ok: true };
   const refresh = async () => {
     reads += 1;
-    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setTimeout(resolve, 20));
     Object.assign(health, { ok: false, why: "the records are older" });
     throw new Error("the store is away");
   };
