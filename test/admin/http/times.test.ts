@@ -54,6 +54,22 @@ describe("What is read at most every so often", () => {
     );
     assert.deepEqual([await ask(), await ask(), read], [2, 2, 2]);
   });
+
+  it("is not read again because an earlier reading fails that took longer", async () => {
+    const clock = vi.spyOn(performance, "now").mockReturnValue(5_000);
+    onTestFinished(() => clock.mockRestore());
+    const [early, late] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+    const readings = [early.promise, late.promise];
+    const ask = atMostEvery(1_000, () => readings.shift() ?? assert.fail("a third one"));
+    const failed = assert.rejects(ask(), /away/);
+    clock.mockReturnValue(6_000);
+    const next = ask();
+    early.reject(new Error("away"));
+    await failed;
+    assert.equal(ask(), next);
+    late.resolve("read");
+    assert.equal(await next, "read");
+  });
 });
 
 describe("the admin listener of a gateway", () => {
