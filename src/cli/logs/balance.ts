@@ -116,7 +116,7 @@ export function fewerByChanges(
     if (names !== "") found.push({ from: units - atEdge, to: units, why });
   }
   const last = [...configs.values()].toSorted((a, b) => a.lastMs - b.lastMs).at(-1);
-  if (configs.size > 1 && last !== undefined && last.units < charged + atEdge) {
+  if (last !== undefined && last.units < charged + atEdge) {
     const why = "the configuration was changed, and only what came after it is counted";
     found.push({ from: last.units - atEdge, to: last.units, why });
     const all = charged + atEdge;
