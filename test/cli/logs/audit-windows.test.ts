@@ -136,6 +136,9 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(names({ day: DAY }), ["day"]);
     assert.deepEqual([names({ day: DAY - 1 }), names({ day: DAY + 1 })], [[], []]);
     assert.deepEqual(names({ month: "2026-10" }), ["month"]);
+    const ofKey = [{ window: "key.day of k_1", used: 1 }];
+    const found = judged({ windows: ofKey, asked: { day: DAY } });
+    assert.equal(found.length, 1, "that of a key as well");
     assert.deepEqual([names({ month: "2026-09" }), names({ month: "2026-11" })], [[], []]);
   });
 
@@ -237,13 +240,16 @@ describe("the audit of a window that runs", () => {
       return found;
     };
     assert.deepEqual(line(1), ["day", "drift", 1, undefined], "no line is of that key");
-    const window = "key.day";
+    const window = "key.hour";
+    const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
     for (const [used, fewer] of [
       [7, 2],
       [0, 9],
     ] as const) {
-      const all = judged({ lines, windows: [{ window, used, keys: [""] }] });
-      assert.deepEqual(all, [[window, "explained", 0, `${fewer} ${why}`]]);
+      for (const events of [[], [change]]) {
+        const all = judged({ lines, windows: [{ window, used, keys: [""] }], events });
+        assert.deepEqual(all, [[window, "explained", 0, `${fewer} ${why}`]], "whatever its plan");
+      }
     }
   });
 

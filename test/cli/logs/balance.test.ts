@@ -79,6 +79,7 @@ describe("the verdict on one period", () => {
       [11, 9].map((n) => verdict(n, { killed })),
       ["explained 0", "drift -1"],
     );
+    assert.equal(verdict(11, { killed, gap: "the logs begin inside it" }), "explained 0");
   });
 
   it("is explained by a changed plan to the unit that the plans with the window charged", () => {
@@ -177,6 +178,8 @@ describe("the verdict on one period", () => {
       ...{ charged: 13, counted: 13, reset: 2, open: 2, drift: 0, verdict: "explained" },
       why: "2 units were reset, 2 units are under way",
     });
+    const over = judge({ ...NOTHING_ELSE, counted: 17, sum, openMost: 5 });
+    assert.deepEqual([over.open, over.drift], [5, 1], "no more than were under way");
   });
 
   it("names the plans that lack a window, and the configuration under which nothing was counted", () => {

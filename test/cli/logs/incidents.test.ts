@@ -91,7 +91,7 @@ describe("incidents in logs", () => {
     const event = (msg: string, ms: number) => incidents.event({ msg, time: NOON + ms });
     event("serving", 0);
     event("keys", 1_000);
-    event("serving", 3 * HOUR_MS);
+    for (const msg of ["serving", "keys"]) event(msg, 3 * HOUR_MS);
     event("serving", 4 * HOUR_MS);
     event("stopped", 5 * HOUR_MS);
     event("store_slow", Number.NaN);
@@ -99,6 +99,12 @@ describe("incidents in logs", () => {
     const later = { fromMs: NOON + 2 * HOUR_MS, toMs: NOON + 6 * HOUR_MS };
     assert.equal(incidents.killedIn(later, 1), undefined);
     assert.equal(incidents.killedIn(later, 0), NOON + 3 * HOUR_MS, "the later one was killed too");
+    const both = { fromMs: NOON, toMs: NOON + 6 * HOUR_MS };
+    assert.deepEqual(
+      [0, 1, 2, 3].map((alive) => incidents.killedIn(both, alive)),
+      [...[NOON + 1_000, NOON + 1_000], ...[undefined, undefined]],
+      "the first of them, and none where more run than the logs are of",
+    );
   });
 
   it("end a killed process before the start of the next one, which has lines before it serves", () => {
@@ -126,10 +132,12 @@ describe("incidents in logs", () => {
     incidents.event({ ...lost, why: "it did not take the new configuration" });
     assert.equal(incidents.workerLostIn(HOUR), undefined);
     incidents.event({ ...lost, why: "it ended with SIGKILL" });
-    assert.equal(incidents.workerLostIn(HOUR), NOON + 5_000);
+    incidents.event({ ...lost, time: NOON + 6_000, why: "it ended with SIGKILL" });
+    assert.equal(incidents.workerLostIn(HOUR), NOON + 5_000, "the first of them");
     const from = (fromMs: number) => ({ fromMs: NOON + fromMs, toMs: NOON + 2 * HOUR_MS });
     assert.equal(incidents.workerLostIn(from(15_000)), NOON + 5_000, "clocks differ by that much");
-    assert.equal(incidents.workerLostIn(from(15_001)), undefined);
+    assert.equal(incidents.workerLostIn(from(15_001)), NOON + 6_000);
+    assert.equal(incidents.workerLostIn(from(16_001)), undefined);
   });
 
   it("keep each change of an account, in whatever order the logs come", () => {
@@ -192,7 +200,7 @@ describe("incidents in logs", () => {
   for (const end of ["stopped", "killed"]) {
     it(`end an outage with a gateway that was ${end} in it, as it counts nothing any more`, () => {
       const incidents = new Incidents();
-      incidents.event({ msg: "serving", time: NOON });
+      for (const ms of [-2 * HOUR_MS, 0]) incidents.event({ msg: "serving", time: NOON + ms });
       const away = { msg: "event", kind: "store_away", gateway: "a", time: NOON + 1_000 };
       incidents.event(away);
       const isAwayFrom = (ms: number) => {

@@ -38,9 +38,10 @@ describe("two resets in a ledger", () => {
   it("are added up, those of whole units alone", () => {
     const reset = (units: unknown): LoggedEvent => ({
       ...{ msg: "account_reset", env: "production", account: "acme", time: AT },
-      windows: [{ window: "day", units }],
+      windows: [null, { window: "day", units }],
     });
-    const ledger = ledgerOf(...[7, 5, 0.5, "3", null].map(reset));
+    const events = [7, 5, 0.5, "3", null].map(reset);
+    const ledger = ledgerOf(...events, { ...reset(9), windows: undefined });
     assert.equal(ledger?.windows.get("day")?.reset, 12);
   });
 });
@@ -57,6 +58,8 @@ describe("charges in a ledger", () => {
     for (const ms of [-1, 0, 0, 1]) ledger.request(lineAt(AT + ms, "c"));
     const sum = ledger.of("production", "acme")?.windows.get("day");
     assert.deepEqual([sum?.charged, sum?.atEdge, ledger.charged], [1, 2, 3]);
+    for (const ms of [-1, 0]) ledger.request(lineAt(FROM + ms, "c"));
+    assert.deepEqual([sum?.charged, ledger.charged], [2, 5], "one came before the window began");
   });
 
   it("are of the same day and configuration in whatever order the logs come", () => {
@@ -70,12 +73,24 @@ describe("charges in a ledger", () => {
     assert.deepEqual([...plans], [["free", 2]]);
   });
 
+  it("are of the accounts that lines name, and none of a line that charged nothing", () => {
+    const ledger = new Ledger([], []);
+    const line = lineAt(FROM, "a");
+    const none = [{ charged: 0 }, { decidedAt: undefined }, { env: undefined }];
+    for (const more of [...none, { account: undefined }]) ledger.request({ ...line, ...more });
+    assert.deepEqual([[...ledger.accounts], ledger.firstDay, ledger.charged], [[], undefined, 0]);
+  });
+
   it("of a meter alone are of no day of the account's units", () => {
     const ledger = new Ledger([], []);
     const meters = { tokens: { hold: 5 } };
     ledger.request({ ...lineAt(FROM, "a"), charged: 0, meters });
     const known = ledger.of("production", "acme");
-    assert.deepEqual([known?.days.size, known?.meters.get("tokens")?.days.size], [0, 1]);
+    const days = () => [known?.days.size, known?.meters.get("tokens")?.days.size];
+    assert.deepEqual(days(), [0, 1]);
+    const late = { ...lineAt(FROM, "a"), charged: 0, time: FROM + 2 * DAY_MS };
+    for (const used of [4, 5]) ledger.request({ ...late, meters: { tokens: { hold: 5, used } } });
+    assert.deepEqual(days(), [0, 1], "no raise was settled once the day had closed");
   });
 });
 
@@ -138,5 +153,7 @@ describe("lost settlements in a ledger", () => {
     };
     assert.deepEqual(lostBy(...named), [[DAY, 5]]);
     assert.deepEqual(lostBy(...named, lost("2024-10-04")), [[DAY, 10]], "they are added up");
+    const unread = ["5", 0.5, null].map((units) => ({ ...lost("2024-10-04"), units }));
+    assert.deepEqual(lostBy(...unread, { ...lost("2024-10-04"), meter: "images" }), []);
   });
 });

@@ -63,10 +63,12 @@ describe("a log that begins inside the longest window", () => {
       const atMs = Date.UTC(2026, 9, 7);
       const decided = decidedAt === undefined ? {} : { decidedAt: atMs + decidedAt };
       gaps.request({ time: atMs + time, ...decided } as unknown as LoggedRequest);
-      return gaps.describe("day").length;
+      return gaps.describe("day");
     };
-    assert.deepEqual([since(999, 5_000), since(1_000, 5_000)], [0, 1]);
-    assert.deepEqual([since(undefined, 999), since(undefined, 1_000)], [0, 1]);
+    assert.deepEqual([since(999, 5_000).length, since(1_000, 5_000).length], [0, 1]);
+    assert.deepEqual([since(undefined, 999).length, since(undefined, 1_000).length], [0, 1]);
+    const told = "the log begins at 2026-10-07 00:00:01Z, and its day at 2026-10-07 00:00:00Z: ";
+    assert.ok(since(1_999, 5_000)[0]?.startsWith(told), "in whole seconds");
   });
 
   it("lacks what was charged before it, in the earliest month of the accounts", () => {

@@ -13,7 +13,11 @@ import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logg
 const ACME = { environment: "production", account: "acme" };
 const DAY = dayOf(Date.UTC(2026, 9, 21));
 const NOON = (DAY + 0.5) * DAY_MS;
-const PLANS = new Map<string, unknown>(["pro", "monthly", "bare"].map((plan) => [plan, []]));
+/** Their requests have the window that the meter of one of them alone has. */
+const OF_REQUESTS = [{ window: "day", limit: 9000 }];
+const PLANS = new Map<string, unknown>(
+  ["pro", "monthly", "bare"].map((plan) => [plan, OF_REQUESTS]),
+);
 const BOUNDS = new Map<string, unknown>([
   ["pro", { meters: [{ name: "tokens", limits: [{ window: "day", limit: 9000 }] }] }],
   ["monthly", { meters: [{ name: "tokens", limits: [{ window: "month", limit: 9000 }] }] }],
@@ -168,7 +172,8 @@ describe("the audit of a meter's day", () => {
   });
 
   it("counts the holds of streams that are still under way", () => {
-    const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 } }];
+    const plain = { ...ACME, units: 1, decidedAt: NOON };
+    const open = [{ ...plain, meters: { tokens: 2000 } }, plain];
     const one = { lines: [{ tokens: { hold: 2000, used: 10 } }], open };
     assert.deepEqual(judgeDay(2010, one), [TOKENS_DAY, "explained", 0, "2000 units are under way"]);
     assert.equal(judgeDay(2011, one)[1], "drift");
