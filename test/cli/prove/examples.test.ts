@@ -85,9 +85,31 @@ describe("what a proof found", () => {
       `${where}: 5 admitted, the limit is 3`,
       `${where}: X-RateLimit-Remaining 0 was told 3 times`,
     ]);
+    const limited = judge();
+    for (const remaining of [2, 1]) limited.take({ remaining, limit: 4 });
+    const twice = `${where}: 2 answers told another X-RateLimit-Limit`;
+    assert.deepEqual(limited.judged.report([]).examples, [twice]);
     const other = judge();
     for (const answer of [{}, REFUSED]) other.take(answer);
     assert.deepEqual(other.judged.report([]).examples, [`${where}: refused 1 with 1 of 3 used`]);
+  });
+
+  it("has seen enough once more than a hundred were admitted, and as many refused by a limit", () => {
+    const { judged, take } = judge();
+    const ban = { ...REFUSED, window: "ban" };
+    for (const answer of [{}, REFUSED, ban]) {
+      for (let i = 0; i < 100; i++) take(answer);
+      assert.equal(judged.hasSeenEnough, false);
+    }
+    take({});
+    assert.equal(judged.hasSeenEnough, false);
+    take(REFUSED);
+    assert.equal(judged.hasSeenEnough, true);
+    const refusing = judge();
+    for (let i = 0; i <= 100; i++) refusing.take(REFUSED);
+    assert.equal(refusing.judged.hasSeenEnough, false);
+    for (let i = 0; i < 100; i++) refusing.take({});
+    assert.equal(refusing.judged.hasSeenEnough, false, "a hundred were admitted, and no more");
   });
 
   it("has ten examples at most, and the numbers of all of it", () => {

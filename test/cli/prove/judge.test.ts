@@ -52,22 +52,6 @@ function judge({ gateways = 2, uncertain = 0, patient = false } = {}) {
 const REFUSED = { status: 429, remaining: 0, retryAfterSeconds: 50 };
 
 describe("the judge of a proof", () => {
-  it("has seen enough once more than a hundred were admitted, and as many refused by a limit", () => {
-    const { judged, take } = judge();
-    const ban = { ...REFUSED, window: "ban" };
-    for (const answer of [{}, REFUSED, ban]) {
-      for (let i = 0; i < 100; i++) take(answer, { atMs: 0 });
-      assert.equal(judged.hasSeenEnough, false);
-    }
-    take({}, { atMs: 0 });
-    assert.equal(judged.hasSeenEnough, false);
-    take(REFUSED, { atMs: 0 });
-    assert.equal(judged.hasSeenEnough, true);
-    const refusing = judge();
-    for (let i = 0; i <= 100; i++) refusing.take(REFUSED, { atMs: 0 });
-    assert.equal(refusing.judged.hasSeenEnough, false);
-  });
-
   it("finds nothing where the limit is admitted, then refused with the true fields", () => {
     const { judged, take } = judge();
     for (const answer of [{}, {}, {}, REFUSED]) take(answer);
@@ -83,6 +67,8 @@ describe("the judge of a proof", () => {
     const { judged, take } = judge();
     take({ remaining: 1 }, { operation: "dear" });
     assert.deepEqual([judged.admittedOf("a"), judged.report([]).admitted], [2, 2]);
+    take(undefined, { operation: "dear" });
+    assert.equal(judged.unansweredOf("a"), 2);
   });
 
   it("finds one admitted over the limit, and that its Remaining cannot be true", () => {
@@ -149,9 +135,14 @@ describe("the judge of a proof", () => {
     const few = { window: "few.minute", limit: 2, resetSeconds: END_SECONDS + 60, remaining: 1 };
     other.take(few, { operation: "few", atMs: endMs - 2 });
     assert.equal(other.judged.report([]).overLimit, 0);
-    const late = judge();
-    late.take({ ...REFUSED, retryAfterSeconds: 1 }, { atMs: endMs + 150 });
-    assert.equal(late.judged.report([]).untrueHeaders, 0, "nobody waits less than a second");
+    for (const [retryAfterSeconds, untrue] of [
+      [1, 0],
+      [0, 1],
+    ] as const) {
+      const late = judge();
+      late.take({ ...REFUSED, retryAfterSeconds }, { atMs: endMs + 150 });
+      assert.equal(late.judged.report([]).untrueHeaders, untrue, "none waits less than a second");
+    }
   });
 
   it("takes a gateway to be behind its last answer by three tenths of a second, and no more", () => {
@@ -315,6 +306,14 @@ describe("the judge of a proof", () => {
     const { judged, take } = judge();
     for (let i = 0; i < 20; i++) take({ ...REFUSED, retryAfterSeconds: 51 }, { atMs: 0 });
     assert.equal(judged.report([]).untrueHeaders, 20);
+    const endedMs = START_MS + 10_505;
+    for (const [fromMs, untrue] of [
+      [endedMs, 0],
+      [endedMs + 1, 20],
+    ] as const) {
+      const begun = [{ fromMs, toMs: fromMs + 100 }];
+      assert.equal(judged.report(begun).untrueHeaders, untrue, "it began before the answer");
+    }
   });
 
   it("takes a request that was answered 503 for one that may count until its late answer", () => {
@@ -357,7 +356,7 @@ describe("the judge of a proof", () => {
     take({ remaining: 2 }, { atMs: 1_400 });
     assert.deepEqual([judged.report([]).bansIgnored, judged.report([]).untrueHeaders], [0, 0]);
     take({ remaining: 0 }, { atMs: 1_375 });
-    take({ remaining: 0 }, { atMs: -5 });
+    for (const atMs of [-5, 3]) take({ remaining: 0 }, { atMs });
     assert.equal(judged.report([]).bansIgnored, 0, "at its end, and before it was seen");
     take({ remaining: 1 }, { atMs: 1_300 });
     const told = judged.report([]);
@@ -369,7 +368,8 @@ describe("the judge of a proof", () => {
     const sentMs = START_MS + 11_800;
     for (const [fromMs, ignored] of [
       [sentMs - 100, 0],
-      [sentMs + 100, 1],
+      [sentMs + 5, 0],
+      [sentMs + 6, 1],
     ] as const) {
       const { bansIgnored } = judged.report([{ fromMs, toMs: fromMs + 100 }]);
       assert.equal(bansIgnored, ignored, "without its store a gateway may not know of the ban");

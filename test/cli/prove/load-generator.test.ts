@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import { LoadGenerator } from "../../../src/cli/prove/load-generator.ts";
 import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 import { eventually } from "../../support/poll.ts";
@@ -75,7 +75,11 @@ describe("the load of a proof", () => {
   });
 
   it("sends two thirds to the account of three whose turn the second is, and some to each", async () => {
+    let opened = 0;
     const gateway = createServer((_request, response) => void response.end("{}"));
+    gateway.on("connection", () => {
+      opened += 1;
+    });
     await once(gateway.listen(0, "127.0.0.1"), "listening");
     const { port } = gateway.address() as AddressInfo;
     const accounts = ["a_0", "a_1", "a_2"];
@@ -98,8 +102,33 @@ describe("the load of a proof", () => {
     const share = inTurn.length / taken.length;
     assert.ok(share > 0.5 && share < 0.85, `${share}`);
     assert.equal(new Set(taken.map(({ account }) => account)).size, 3);
+    assert.ok(opened < 100, `${opened} connections, as requests take those that are free`);
     const special = taken.filter(({ operation }) => operation !== "pets").length / taken.length;
     assert.ok(special > 0.15 && special < 0.45, `${special} of them are of other operations`);
+  });
+
+  it("has clients that pause between their requests, each for up to 12 ms", async () => {
+    vi.spyOn(Math, "random").mockImplementation(() => 0.9);
+    const gateway = createServer((_request, response) => void response.end("{}"));
+    await once(gateway.listen(0, "127.0.0.1"), "listening");
+    const { port } = gateway.address() as AddressInfo;
+    const sent: number[] = [];
+    const judge = {
+      take: ({ sentMs }: SentRequest) => void sent.push(sentMs),
+      deniedAfterWaiting: () => {},
+    };
+    const origins = () => [`http://127.0.0.1:${port}`];
+    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    load.start([HEEDLESS], []);
+    await eventually(() => sent.length >= 80).finally(() => {
+      vi.restoreAllMocks();
+      return load.stop();
+    });
+    gateway.close();
+    const again = sent.sort((a, b) => a - b).filter((_, i) => i % 8 === 0);
+    const roundsMs = again.slice(1).map((ms, i) => ms - (again[i] ?? 0));
+    const leastMs = Math.min(...roundsMs);
+    assert.ok(leastMs >= 9 && leastMs < 100, `${roundsMs}`);
   });
 
   it("has a polite client that waits for up to a minute, and leaves where it is told to wait longer", async () => {
@@ -194,11 +223,15 @@ describe("the load of a proof", () => {
     await using house = await openLoaded((response) => void held.push(response));
     await eventually(() => assert.equal(held.length, 1));
     const stopped = house.load.stop();
+    await sleep(5);
+    const answeredMs = Date.now();
     held[0]?.end("{}");
     await stopped;
     assert.deepEqual(
-      house.of(POLITE).map(({ answer }) => answer?.status),
-      [200],
+      house.of(POLITE).map(({ answer, sentMs, endedMs }) => {
+        return [answer?.status, sentMs < answeredMs, endedMs >= answeredMs];
+      }),
+      [[200, true, true]],
     );
     await eventually(async () => assert.equal(await house.connections(), 0));
   });

@@ -91,7 +91,8 @@ Not every promise held: ${all.join(", ")}`,
     ] as const) {
       const { broken, verdict } = toldOf(change);
       assert.deepEqual(broken, ["noLoad"]);
-      assert.match(verdict ?? "", new RegExp(`^Nothing is proven: ${why}\\.`));
+      const hint = "A longer proof sends more requests: --seconds";
+      assert.equal(verdict, `Nothing is proven: ${why}. ${hint}`);
     }
   });
 
@@ -134,6 +135,10 @@ Not every promise held: ${all.join(", ")}`,
       "the store was away for 1.5 s and 3 answers of it came late and a gateway was killed";
     assert.ok(lines.includes(`Meanwhile ${done}`), lines.join("\n"));
     assert.ok(!lines.some((line) => line.startsWith("Not tried")));
+    const once = toldOf({ lateAnswers: 1, requests: 1, admitted: 1, refused: 1 }).lines;
+    const load = "2 gateways, store: redis, 1 request: 1 unit admitted, 1 request refused";
+    assert.ok((once[0] ?? "").startsWith(load), once[0]);
+    assert.equal(once[1], "Meanwhile 1 answer of it came late");
     const { lines: calm } = toldOf({ failover: { ok: false, why: "no replica" } });
     const untried = "the store was not taken away, no failover: no replica, no gateway was killed";
     assert.ok(calm.includes(`Not tried: ${untried}`), calm.join("\n"));

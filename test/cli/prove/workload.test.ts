@@ -53,6 +53,7 @@ describe("a gateway of a proof", () => {
     );
     assert.deepEqual(paths["/few"].get["x-limits"], { second: 4 });
     const { hold, max, field } = METER;
+    assert.deepEqual([hold, max], [50, 120], "what is used may be more or less than is held");
     assert.deepEqual(paths["/dear"].get["x-meters"], {
       [METER.name]: { hold, max, used: [`header ${field}`] },
     });
@@ -60,6 +61,12 @@ describe("a gateway of a proof", () => {
     const ban = { strikes: 4, within: "10s", grace: "500ms", duration: "1s", factor: 1, max: "1s" };
     assert.deepEqual(config.bans, ban, "one begins and ends within a proof");
     assert.deepEqual([config.history, config.storeTimeout], ["400d", undefined]);
+    assert.deepEqual(config.environments.proof, {
+      ...{ listen: "127.0.0.1:0", basePath: "/v1", keyTag: "proof", api: "./api-1.json" },
+      upstreams: ["http://127.0.0.1:2"],
+    });
+    const { admin, stateFile } = config;
+    assert.deepEqual([admin, stateFile], [{ listen: "127.0.0.1:0" }, "./state-1.json"]);
   });
 
   it("with a limit at fault counts to twice of it by itself, and a single one admits a unit more", () => {
