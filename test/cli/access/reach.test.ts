@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { appendFile } from "node:fs/promises";
+import { afterEach, describe, it, vi } from "vitest";
 import { reachGateway } from "../../../src/cli/access/reach.ts";
 import { readKeyFromStdin } from "../../../src/cli/access/with-keys.ts";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
@@ -107,6 +108,66 @@ describe("a gateway that has not taken over its file", () => {
     assert.ok(loaded.ok);
     hash = loaded.config.hash;
     assert.deepEqual(await plans(), [[...loaded.config.plans.keys()], false, ""]);
+  });
+});
+
+describe("a gateway whose file has mistakes", () => {
+  const reachBy = async (config: string, options: Parameters<typeof reachGateway>[2] = {}) => {
+    const { terminal, err } = terminalOf();
+    const reached = await reachGateway(callOf({ config }), terminal, options);
+    assert.ok(typeof reached !== "number", err());
+    const { asksGateway, isRemote, meters, mistakes } = reached;
+    return { found: [asksGateway, isRemote, meters, mistakes.length], err: err() };
+  };
+
+  it("is asked for its plans while it runs, and the mistakes are told unless the verb tells them", async () => {
+    await using folder = await openFolder();
+    const admin = await openAdmin((response) => send(response, 200, RUNNING));
+    const config = await writeConfig(folder, { admin: admin.port, token: "t".repeat(32) });
+    await appendFile(config, "plams: {}\n");
+    const told = await reachBy(config);
+    assert.deepEqual(told.found, [true, false, ["tokens"], 1]);
+    assert.match(told.err, /^[^\n]*: Cannot use plams: [^\n]*\n$/);
+    assert.equal((await reachBy(config, { printsMistakes: false })).err, "");
+    await admin[Symbol.asyncDispose]();
+    assert.deepEqual((await reachBy(config)).found, [false, false, undefined, 1]);
+  });
+
+  it("is not asked whether it took the file over by a verb about the file itself", async () => {
+    await using folder = await openFolder();
+    await using admin = await openAdmin((response) => send(response, 503, {}));
+    const config = await writeConfig(folder, { admin: admin.port, token: "t".repeat(32) });
+    const { found } = await reachBy(config, { readsFile: true });
+    assert.deepEqual([found, admin.questions], [[false, false, [], 0], []]);
+  });
+
+  it("is that of --admin where the file leads to none, though further ones may be named", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, RUNNING));
+    const { terminal, err } = terminalOf();
+    const call = callOf({ config: "/nowhere/tollgate.yaml", admin: admin.origin });
+    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+    assert.ok(typeof reached !== "number", err());
+    assert.equal(reached.isRemote, true);
+  });
+});
+
+describe("a gateway that is silent", () => {
+  afterEach(() => void vi.restoreAllMocks());
+
+  it("is waited for 2 s, and its file taken as it is", async () => {
+    const waits: number[] = [];
+    const timeout = AbortSignal.timeout.bind(AbortSignal);
+    vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+      waits.push(ms);
+      return timeout(100);
+    });
+    await using folder = await openFolder();
+    await using admin = await openAdmin(() => {});
+    const config = await writeConfig(folder, { admin: admin.port, token: "t".repeat(32) });
+    const { terminal, err } = terminalOf();
+    const reached = await reachGateway(callOf({ config }), terminal);
+    assert.ok(typeof reached !== "number", err());
+    assert.deepEqual([reached.asksGateway, err(), waits], [false, "", [2_000]]);
   });
 });
 

@@ -64,6 +64,12 @@ _tollgate_names() {
 `;
 
 describe("the script that completes the words of a command line", () => {
+  it("is that of a shell alone, and of no member of objects", async () => {
+    const { status, out, err } = await runVerb(["completion", "constructor"]);
+    const told = 'Expected bash, zsh, fish: found "constructor"\n';
+    assert.deepEqual([status, out, err], [64, "", told]);
+  });
+
   it("of bash falls back on the names of files, and asks the configuration for those of options", async () => {
     const text = await script("bash");
     assert.ok(text.startsWith(`${WORDS}_tollgate() {\n`), text);
