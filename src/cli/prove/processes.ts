@@ -90,14 +90,17 @@ export async function startRedis(
     ["redis-server", "--bind", "127.0.0.1", "--port", String(port), ...memory],
     {},
   );
+  let isAwaited = true;
   const answers = (async () => {
-    while (!(await listens(port))) await sleep(20);
+    while (isAwaited && !(await listens(port))) await sleep(20);
   })();
   try {
     await ready("redis-server", child, answers);
   } catch (error) {
     if (child.said().includes("ENOENT")) return undefined;
     throw error;
+  } finally {
+    isAwaited = false;
   }
   return { ...child, url: `redis://127.0.0.1:${port}` };
 }
