@@ -231,6 +231,7 @@ describe("the reach of logs", () => {
     assert.equal(spanOf(0, 1).gapIn(HOUR, null, false), undefined);
     assert.equal(spanOf(1, 0).gapIn(HOUR, null, false), undefined, "in whatever order");
     assert.equal(new LogSpan().gapIn(HOUR, null, false), "the logs have no line");
+    assert.match(spanOf(0.5).gapIn(HOUR, null, false) ?? "", /^the logs begin inside it/);
   });
 
   it("holds the whole life of an account that was created as they began", () => {
@@ -383,5 +384,9 @@ describe("days that are over", () => {
     const [one, next] = rowsOf({ 0: [1, 4], 1: [9, 6] }).rows as [DayRow, DayRow];
     const moved = (lost: number) => [...lateUnits([{ ...one, lost }, next], () => true).values()];
     assert.deepEqual([moved(2), moved(3)], [[-1, 1], []]);
+    for (const other of [{ account: "b" }, { environment: "staging" }, { meter: "tokens" }]) {
+      const late = lateUnits([one, { ...next, ...other }], () => true);
+      assert.equal(late.size, 0, "of another one");
+    }
   });
 });

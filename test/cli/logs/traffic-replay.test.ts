@@ -8,6 +8,7 @@ import { recordsFrom } from "../../support/records.ts";
 import { openFolder, writeConfig } from "../kit.ts";
 
 const START_MS = Date.UTC(2026, 10, 1);
+const TWO = [{ window: "minute", limit: 2 }] as const;
 const BANS = "bans: { strikes: 2, grace: 0s, within: 60s, duration: 30s }";
 
 async function configOf(free: string, more = ""): Promise<Config> {
@@ -143,9 +144,11 @@ describe("traffic that is tried again", () => {
       ...{ plans: config, environments: config.environments },
       accounts: [
         { id: "own", environment: "production", plan: "free", limits, meta: {}, createdMs: 0 },
+        { id: "two", environment: "production", plan: "free", limits: TWO, meta: {}, createdMs: 0 },
       ],
     });
-    for (const account of ["own", "plain"]) {
+    replay.add({ ...line(0, "own", "GET"), plan: "gone" });
+    for (const account of ["own", "plain", "two"]) {
       for (let n = 0; n < 3; n++) replay.add(line(n, account, "GET"));
     }
     for (const env of ["production", "staging"]) {
@@ -156,10 +159,11 @@ describe("traffic that is tried again", () => {
       [...replay.tried()].map(({ account, limited }) => [account, limited]),
       [
         ["own", 2],
+        ["two", 1],
         ["costly", 1],
       ],
     );
-    assert.equal(replay.accounts, 5);
+    assert.equal(replay.accounts, 6);
   });
 
   it("needs no line of a window that is only observed", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { PromiseChecker } from "../../../src/cli/prove/checker.ts";
-import type { ObservedResponse } from "../../../src/cli/prove/promises.ts";
+import type { ObservedResponse, TimeSpan } from "../../../src/cli/prove/promises.ts";
 
 const START_MS = Date.UTC(2026, 10, 21, 12);
 const END_SECONDS = START_MS / 1_000 + 60;
@@ -24,7 +24,7 @@ function judge({ isClockOurs = true } = {}) {
   const refuse = (atMs: number, retryAfterSeconds: number) => {
     take(atMs, { status: 429, remaining: 0, retryAfterSeconds });
   };
-  return { take, refuse, report: () => judged.report([]) };
+  return { take, refuse, report: (away: readonly TimeSpan[] = []) => judged.report(away) };
 }
 
 describe("the clock of a store on this machine", () => {
@@ -54,6 +54,21 @@ describe("the clock of a store on this machine", () => {
       assert.equal(report().falseRefusals, found, `sent ${beforeMs} ms before it`);
     }
   });
+
+  it.for([
+    [60_240, 0, 0],
+    [60_241, 1, 0],
+    [61_240, 1, 0],
+    [61_241, 1, 1],
+  ] as const)(
+    "may be behind at either end of an answer, and by a second more in an outage: at %i ms",
+    ([atMs, untrue, inOutage]) => {
+      const { take, report } = judge();
+      take(atMs, {});
+      const away = [{ fromMs: START_MS + 60_000, toMs: START_MS + 70_000 }];
+      assert.deepEqual([report().untrueHeaders, report(away).untrueHeaders], [untrue, inOutage]);
+    },
+  );
 
   it("stays so, whatever an answer shows", () => {
     const { take, refuse, report } = judge();

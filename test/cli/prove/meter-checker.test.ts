@@ -103,8 +103,10 @@ describe("the judge of the meter of a proof", () => {
       const common = { adminUrl, accounts, unsettledOf: () => 0 };
       assert.equal(await checker.compare({ ...common, usedBy: () => 100, waitMs: 0 }), 10);
       const usedBy = (account: string) => (account === "open" ? 100 : 93);
+      const startMs = performance.now();
       assert.equal(await checker.compare({ ...common, usedBy, waitMs: 60_000 }), 0);
       assert.equal(asked, 3);
+      assert.ok(performance.now() - startMs > 90, "it pauses between two questions");
     } finally {
       admin.close();
       admin.closeAllConnections();
@@ -115,5 +117,6 @@ describe("the judge of the meter of a proof", () => {
     const line = uncertain(`proof:${ACCOUNT} 40, proof:${ACCOUNT}#${METER.name} 30`);
     assert.deepEqual([await offBy(130, line), await offBy(131, line)], [0, 1]);
     assert.equal(await offBy(70, line), 30);
+    assert.equal(await offBy(130, { ...line, msg: "charges_lost" }), 30, "lost is not twice");
   });
 });

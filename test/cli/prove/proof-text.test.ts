@@ -135,10 +135,11 @@ Not every promise held: ${all.join(", ")}`,
       "the store was away for 1.5 s and 3 answers of it came late and a gateway was killed";
     assert.ok(lines.includes(`Meanwhile ${done}`), lines.join("\n"));
     assert.ok(!lines.some((line) => line.startsWith("Not tried")));
-    const once = toldOf({ lateAnswers: 1, requests: 1, admitted: 1, refused: 1 }).lines;
+    const once = toldOf({ lateAnswers: 1, requests: 1, admitted: 1, refused: 1 });
+    const [first = "", second] = once.lines;
     const load = "2 gateways, store: redis, 1 request: 1 unit admitted, 1 request refused";
-    assert.ok((once[0] ?? "").startsWith(load), once[0]);
-    assert.equal(once[1], "Meanwhile 1 answer of it came late");
+    assert.ok(first.startsWith(load), first);
+    assert.equal(second, "Meanwhile 1 answer of it came late");
     const { lines: calm } = toldOf({ failover: { ok: false, why: "no replica" } });
     const untried = "the store was not taken away, no failover: no replica, no gateway was killed";
     assert.ok(calm.includes(`Not tried: ${untried}`), calm.join("\n"));

@@ -47,6 +47,7 @@ type Gateway = {
   readonly counts: readonly object[];
   /** The answers to the questions for what is under way, in turn; a number is the status of a failure. */
   readonly open?: readonly (readonly object[] | number)[];
+  readonly history?: readonly object[];
 };
 
 describe("audit", () => {
@@ -76,7 +77,7 @@ describe("audit", () => {
       if (path === `/api/counts/${ADDRESS}?env=production`) {
         return send(response, 200, counts(1, { account: ADDRESS, created: null }));
       }
-      if (path.startsWith("/api/history?")) return send(response, 200, []);
+      if (path.startsWith("/api/history?")) return send(response, 200, gateway.history ?? []);
       send(response, 404, { code: "not_found", message: "There is nothing here" });
     });
     const [log, file] = [join(folder.path, "one.log"), join(folder.path, "tollgate.yaml")];
@@ -121,6 +122,9 @@ describe("audit", () => {
     const gone = await audited([...lines(2), line(NOON - 5, { account: "gone" })], own);
     const rounds = gone.paths.filter(({ path }) => path.startsWith("/api/counts?"));
     assert.deepEqual([gone.status, rounds.length], [0, 2], "nobody knows it, and it is asked once");
+    const [unknown] = gone.told.notCompared as { account?: string; why: string }[];
+    assert.deepEqual([unknown?.account, gone.told.accounts], ["gone", 2]);
+    assert.match(unknown?.why ?? "", /^its counts are not known: /);
     const agreed = await audited(lines(2), own);
     assert.deepEqual([agreed.status, agreed.paths.length], [0, 3]);
     assert.deepEqual([agreed.told.from, agreed.told.to], [MIDNIGHT / 1_000, NOON / 1_000 - 59.999]);
@@ -168,6 +172,22 @@ describe("audit", () => {
     ]);
     assert.equal(status, 0, "what is compared agrees");
     assert.ok(err.startsWith("\rReading: ") && err.endsWith("\r\x1b[K"), err);
+  });
+
+  it("passes a month that runs by its days that are over, and asks once though one of them differs", async () => {
+    const yesterday = MIDNIGHT - DAY_MS / 2;
+    const noted = { level: "info", msg: "noted", time: NOON };
+    const logged = [serving(yesterday - DAY_MS), line(yesterday), noted];
+    const month = async (units: number) => {
+      const day = { ...OWN, day: "2026-07-14", plan: "free", units };
+      const gateway = { counts: [counts(0, { windows: [] })], history: [day] };
+      const options = { args: ["--month", "2026-07"], more: "history: 400d\n" };
+      const { status, told, paths } = await audited(logged, gateway, options);
+      const drift = told.drift.map((one) => [one.window, one.drift]);
+      return [status, told.matched, drift, told.notCompared, paths.length];
+    };
+    assert.deepEqual(await month(1), [0, 1, [], [], 3]);
+    assert.deepEqual(await month(2), [1, 0, [["2026-07-14", 1]], [], 3]);
   });
 
   it("compares nothing of a day that runs or has no history, says so once, and passes a day without units", async () => {

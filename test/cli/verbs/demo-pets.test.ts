@@ -1,20 +1,25 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, it, vi } from "vitest";
 import { startDemoPets } from "../../../src/cli/verbs/demo-pets.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { type Folder, openFolder } from "../kit.ts";
 
 const SETTING = "environments.production.upstreams[0]";
 
 /** Starts pets whose process runs this program. What was said of them comes with them. */
-async function startPets(folder: Folder, program: string) {
+async function startPets(
+  folder: Folder,
+  program: string,
+  upstreams: readonly string[] = ["http://127.0.0.1:9"],
+) {
   const main = join(folder.path, "pets.cjs");
   await writeFile(main, program);
   const said: string[] = [];
   const config = {
-    environments: [{ name: "production", upstreams: ["http://127.0.0.1:9"] }],
+    environments: [{ name: "production", upstreams }],
     stateFile: join(folder.path, "state.json"),
   };
   const terminal = {
@@ -32,6 +37,34 @@ describe("the pets of npm start", () => {
     await using folder = await openFolder();
     const message = `Cannot start the pets at 127.0.0.1:9 (${SETTING}): their process ended with ${how}`;
     await assert.rejects(startPets(folder, program), { message });
+  });
+
+  it.for([
+    ["http://[::1]:9", "[::1]:9"],
+    ["http://127.0.0.1", "127.0.0.1:80"],
+  ] as const)(
+    "are told with the address at which they should listen: %s",
+    async ([upstream, at]) => {
+      await using folder = await openFolder();
+      const message = `Cannot start the pets at ${at} (${SETTING}): their process ended with 3`;
+      await assert.rejects(startPets(folder, "process.exit(3);", [upstream]), { message });
+    },
+  );
+
+  it("leave none of them behind where one cannot start, and name its place", async () => {
+    await using folder = await openFolder();
+    const program = `const { existsSync, writeFileSync } = require("node:fs");
+      const file = __dirname + "/pid";
+      const fail = () => existsSync(file) && process.exit(3);
+      if (process.argv.includes("127.0.0.1:9")) setInterval(fail, 10);
+      else writeFileSync(file, String(process.pid));
+      process.on("disconnect", () => setTimeout(() => process.exit(0), 200));`;
+    const others = ["http://192.0.2.1:9", "https://127.0.0.1:8"];
+    const upstreams = [...others, "http://127.0.0.1:7", "http://127.0.0.1:9"];
+    const where = SETTING.replace("[0]", "[3]");
+    const message = `Cannot start the pets at 127.0.0.1:9 (${where}): their process ended with 3`;
+    await assert.rejects(startPets(folder, program, upstreams), { message });
+    assert.equal(isAlive(Number(await readFile(join(folder.path, "pid"), "utf8"))), false);
   });
 
   it("that end later are told of with how they ended, and those that are stopped are not", async () => {

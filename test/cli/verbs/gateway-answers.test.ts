@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "vitest";
+import { afterEach, beforeEach, describe, it, vi } from "vitest";
 import type { Explanation } from "../../../src/core/quota/explain.ts";
 import type { GatewayReport } from "../../../src/telemetry/gateway-status.ts";
 import { openAdmin, send } from "../access/admin-server.ts";
@@ -139,7 +139,11 @@ describe("reload tells", () => {
     // A file that the gateway refused before is what this verb is for: it is no reason to warn.
     const checks = { config: { ok: true, why: "not reloaded" } };
     const readiness = { "/readyz": { status: "ready", checks } };
+    const wait = vi.spyOn(AbortSignal, "timeout");
     const again = await says(["reload"], { ...readiness, "/api/reload": { hash: HASH } });
+    const waits = wait.mock.calls.map(([ms]) => ms);
+    wait.mockRestore();
+    assert.deepEqual(waits, [90_000], "workers take their time");
     assert.deepEqual([again.status, again.err], [0, ""]);
     assert.match(again.out, /: 01234567 is in force, which is not that of .*tollgate\.yaml\n$/);
   });
