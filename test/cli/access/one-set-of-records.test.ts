@@ -28,6 +28,9 @@ describe("a command whose key records are not those of the running gateway", () 
     const own = join(folder.path, "data/keys.json");
     assert.ok(asked.err.includes(own) && asked.err.includes(join(data, "keys.json")), asked.err);
     assert.ok(!existsSync(own), "nothing was written");
+    const origin = `http://127.0.0.1:${admin}`;
+    assert.ok(asked.err.includes(`: the gateway at ${origin} has others`), asked.err);
+    assert.ok(asked.err.endsWith(`, or ask the gateway by --admin ${origin}\n`), asked.err);
 
     const env = { TOLLGATE_DATA: data };
     const made = await runVerb([...CREATE, "--config", file], { env });
@@ -55,17 +58,18 @@ describe("a command whose key records are not those of the running gateway", () 
     assert.equal((await runVerb([...CREATE, "--config", file])).status, 0);
   });
 
-  it("goes by the place where the gateway has no id of its records yet", async () => {
+  it("goes by the place where the gateway, or the command, has no id of its records yet", async () => {
     await using folder = await openFolder();
     const place = join(folder.path, "keys.json");
-    for (const [told, status] of [
-      [place, 0],
-      [`${place}x`, 1],
-      // The first of these calls gave the records of the command an id.
-      [place, 0],
+    for (const [told, status, id] of [
+      [`${place}x`, 1, "r1"],
+      [place, 0, "r1"],
+      [`${place}x`, 1, null],
+      // The first of these calls that succeeded gave the records of the command an id.
+      [place, 0, null],
     ] as const) {
       await using admin = await openAdmin((response) => {
-        send(response, 200, { id: null, place: told });
+        send(response, 200, { id, place: told });
       });
       const file = await writeConfig(folder, { admin: admin.port, keys: place });
       const { err, ...said } = await runVerb([...CREATE, "--config", file]);
