@@ -11,16 +11,16 @@ const REFUSED = { status: 429, remaining: 0, retryAfterSeconds: 50 };
 /** The judge of an account with 3 units a minute. */
 function judge() {
   const judged = new PromiseChecker({
-    limits: new Map([["a", [LIMIT]]]),
+    limits: new Map(["a", "b"].map((account) => [account, [LIMIT]])),
     operations: new Map([["pets", { cost: 1, limits: [] }]]),
     ...{ patient: new Set<string>(), gateways: 2, isClockOurs: true, uncertainOf: () => 0 },
   });
-  const take = (answer: Partial<ObservedResponse> | undefined, tookMs = 5) => {
+  const take = (answer: Partial<ObservedResponse> | undefined, tookMs = 5, account = "a") => {
     const sentMs = START_MS + 10_500;
     const usual = { status: 200, window: "minute", limit: 3, remaining: 2, cost: 1 };
     const times = { resetSeconds: END_SECONDS, retryAfterSeconds: Number.NaN };
     judged.take({
-      ...{ origin: "", account: "a", operation: "pets", sentMs, endedMs: sentMs + tookMs },
+      ...{ origin: "", account, operation: "pets", sentMs, endedMs: sentMs + tookMs },
       answer: answer && { ...usual, ...times, ...answer },
     });
   };
@@ -110,6 +110,15 @@ describe("what a proof found", () => {
     assert.equal(refusing.judged.hasSeenEnough, false);
     for (let i = 0; i < 100; i++) refusing.take({});
     assert.equal(refusing.judged.hasSeenEnough, false, "a hundred were admitted, and no more");
+  });
+
+  it("is nothing where two accounts have all of their limits each", () => {
+    const { judged, take } = judge();
+    for (const account of ["a", "b"]) {
+      for (const remaining of [2, 1, 0]) take({ remaining }, 5, account);
+    }
+    const { windows, examples } = judged.report([]);
+    assert.deepEqual([windows, examples], [2, []]);
   });
 
   it("has ten examples at most, and the numbers of all of it", () => {
