@@ -241,7 +241,8 @@ export class WorkerPool {
     if (!this.#members.delete(member)) return;
     this.#leaving.add(member);
     this.#noteEnd(member);
-    if (this.#stopping || !this.#opened) return;
+    // If one cannot serve while the pool opens, the pool does not open.
+    if (this.#stopping || !(this.#opened || member.hasServed)) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;
     const afterMs = restartDelayMs(this.#recentEnds());

@@ -84,6 +84,11 @@ export class WorkerProcess {
     return this.#serving && !this.#lost;
   }
 
+  /** Whether it has ever served. */
+  get hasServed(): boolean {
+    return this.#serving;
+  }
+
   /** The number of its log lines that were dropped here. */
   get lost(): number {
     return this.#lines.lost;

@@ -59,16 +59,25 @@ async function starting() {
 }
 
 describe("a gateway that is still starting", () => {
-  it("reloads when it serves, where it was told to before", async () => {
+  it("reloads when it serves, where it was told to before, and replaces a process that was lost meanwhile", async () => {
     const [key = ""] = await issueKeys(redis, 1);
     await using house = await starting();
     const { gateway, write } = house;
     await write(200_000);
     process.kill(gateway.pid, "SIGHUP");
+    const [first = 0] = pidsOf(gateway);
+    process.kill(first, "SIGKILL");
+    await eventually(() => assert.ok(!isAlive(first)));
     await house.go();
     const { urls } = await gateway.line(({ msg }) => msg === "serving");
     const url = `${(urls as Record<string, string>).production}/v1/animals`;
     await eventually(async () => assert.equal((await get(url, key)).limit, 200_000));
+    await eventually(() => assert.equal(pidsOf(gateway).length, 3));
+    const lost = gateway.lines().filter(({ msg }) => msg === "worker_lost");
+    assert.deepEqual(
+      lost.map(({ pid, why }) => [pid, why]),
+      [[first, "it ended with SIGKILL"]],
+    );
   });
 
   it("ends by a signal, with 0 and nothing left, and does not say that it serves", async () => {
