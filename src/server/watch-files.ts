@@ -46,7 +46,6 @@ export function watchFiles(onSave: () => void): FileWatcher {
 
   return {
     async setFiles(next) {
-      if (next.join("\0") === files.join("\0")) return;
       for (const watcher of watchers.splice(0)) watcher.close();
       const prints = await printsOf(next);
       seen = new Map([...prints].map(([file, print]) => [file, seen.get(file) ?? print]));

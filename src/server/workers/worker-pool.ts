@@ -78,18 +78,13 @@ export class WorkerPool {
   }
 
   /**
-   * Resolves when all workers serve. Rejects with the message of the first that cannot, with none
-   * left. The first starts alone, because its obstacle would stop the others too.
+   * Resolves when all workers serve. Rejects with the message of the first that cannot; then `kill`
+   * ends the others. The first starts alone, because its obstacle would stop the others too.
    */
   async open(): Promise<void> {
-    try {
-      await this.#serve();
-      await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#serve()));
-      this.#opened = true;
-    } catch (error) {
-      await this.kill();
-      throw error;
-    }
+    await this.#serve();
+    await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#serve()));
+    this.#opened = true;
   }
 
   get serving(): number {

@@ -126,6 +126,7 @@ describe("a worker", () => {
     one.worker.kill();
     await one.worker.closed;
     assert.deepEqual([one.heard.lost, one.worker.serving], [[why], false]);
+    assert.equal(one.worker.killedBy, undefined, "it had no requests to drain");
   });
 
   it("that the system cannot start is lost once, in words, and has closed", async () => {
