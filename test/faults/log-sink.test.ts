@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
 import { freshMetrics } from "../admin/scrape.ts";
-import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { openClient, requestBytes, sendRequest } from "../support/wire/client.ts";
@@ -22,7 +22,7 @@ async function medianMs({ port }: SpawnedGateway): Promise<number> {
 }
 
 /** Each line is a little over 2 KiB: 16 connections of 300 fill more than the pipe and 8 MiB. */
-async function fillTheLog({ port }: SpawnedGateway): Promise<number> {
+async function fillTheLog({ port }: SpawnedGateway, connections = 16): Promise<number> {
   const request = requestBytes({ path: `/v1/${"x".repeat(2_040)}` });
   const connection = async () => {
     await using client = await openClient(port);
@@ -33,15 +33,35 @@ async function fillTheLog({ port }: SpawnedGateway): Promise<number> {
       }
     }
   };
-  await Promise.all(Array.from({ length: 16 }, connection));
-  return 16 * 300;
+  await Promise.all(Array.from({ length: connections }, connection));
+  return connections * 300;
+}
+
+/** A second signal ends a gateway whose log nobody reads. */
+async function endAtOnce(served: SpawnedGateway, backend: TestUpstream): Promise<void> {
+  served.running.child.stdout?.pause();
+  await fillTheLog(served, 2);
+  const before = backend.seen.length;
+  backend.answer(() => {});
+  const asked = sendRequest(served.port, { key: KEY }).catch(() => "cut");
+  await eventually(() => assert.equal(backend.seen.length, before + 1));
+  const exited = new Promise<unknown>((resolve) => served.running.child.once("exit", resolve));
+  served.running.child.kill("SIGTERM");
+  await eventually(async () => {
+    assert.equal((await fetch(`${served.adminUrl}/readyz/production`)).status, 503);
+  });
+  const startMs = performance.now();
+  served.running.child.kill("SIGINT");
+  assert.equal(await exited, 130);
+  assert.ok(performance.now() - startMs < 2_000, "a tenth of a second for the last lines");
+  assert.equal(await asked, "cut");
 }
 
 test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropped and counted, nobody waits, and it ends", async (t) => {
   await using backend = await startTestUpstream();
   await using served = await spawnGateway({ upstreams: [backend.origin] });
   await using other = await startTestUpstream();
-  await using read = await spawnGateway({ upstreams: [other.origin] });
+  await using read = await spawnGateway({ upstreams: [other.origin], limits: { drain: "60s" } });
   for (const gateway of [served, read]) await medianMs(gateway);
   served.running.child.stdout?.pause();
   const lines = await fillTheLog(served);
@@ -76,6 +96,7 @@ test("2.4 Log pipe stuck: a log that nobody reads: 8 MiB wait, the rest is dropp
   served.running.child.kill("SIGTERM");
   assert.equal(await exited, 0);
   assert.ok(performance.now() - startMs < 10_000, "the drain, and 2 s for the last lines");
+  await endAtOnce(read, other);
 });
 
 test("2.4 Log pipe closed: a log whose reader went away: it goes on, every line is counted, and it ends with 0", async () => {

@@ -106,6 +106,52 @@ for (const fault of ["throw new Error('induced')", "Promise.reject(new Error('in
   });
 }
 
+/** A process whose state file lies on a disk that answers no more, once it got a SIGUSR2. */
+const HUNG_STATE = `
+  import fs from "node:fs/promises";
+  import { syncBuiltinESMExports } from "node:module";
+  const { open } = fs;
+  let hangs = false;
+  process.on("SIGUSR2", () => { hangs = true; });
+  fs.open = (path, ...rest) => {
+    if (!hangs || !path.includes("state.json")) return open(path, ...rest);
+    return new Promise(() => setInterval(() => {}, 60_000));
+  };
+  syncBuiltinESMExports();`;
+
+async function endOfHung(drain: string, second: "SIGINT" | undefined) {
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({
+    upstreams: [backend.origin],
+    limits: { drain },
+    run: { env: preload(HUNG_STATE) },
+  });
+  served.running.child.kill("SIGUSR2");
+  assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
+  const startMs = performance.now();
+  served.running.child.kill("SIGTERM");
+  await served.running.line(({ msg }) => msg === "draining");
+  if (second !== undefined) served.running.child.kill(second);
+  const { code, signal } = await served.running.exited;
+  return { code, signal, last: served.said.at(-1)?.msg, tookMs: performance.now() - startMs };
+}
+
+for (const [status, drain, second, leastMs] of [
+  [0, "100ms", undefined, 1_750],
+  [130, "60s", "SIGINT", 450],
+] as const) {
+  test.concurrent(`2.4 Hang at exit: with a state file on a disk that never answers it says that it stopped, and ends with ${status}`, async () => {
+    // One that stalls for the 0.3 s between its last two deadlines is killed.
+    const { tookMs, ...end } = await eventually(async () => {
+      const ended = await endOfHung(drain, second);
+      assert.equal(ended.signal, null);
+      return ended;
+    });
+    assert.deepEqual(end, { code: status, signal: null, last: "stopped" });
+    assert.ok(tookMs > leastMs && tookMs < 6_000, `${tookMs} ms`);
+  });
+}
+
 test("2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s after its drain, by SIGKILL", async (t) => {
   await using backend = await startTestUpstream();
   // Only to learn where everything is: the one that hangs writes to a file.

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
-import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew } from "./kit.ts";
 import { openPoolOn } from "./pool.ts";
 
@@ -52,7 +52,10 @@ describe.concurrent("requests under way", () => {
     assert.equal((await crew.gateway.exited).code, 0);
   });
 
-  it("have the drain of their process, which refused a configuration with a shorter one", async () => {
+  it.each([
+    ["of the start", "60s"],
+    ["of a reload", "100ms"],
+  ])("have the drain %s that their process has, where it refused a shorter one", async (_, drain) => {
     const answers: (() => void)[] = [];
     await using backend = await startTestUpstream((_seen, response) => {
       answers.push(() => void response.end("late"));
@@ -60,17 +63,22 @@ describe.concurrent("requests under way", () => {
     const variables = {
       NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(REFUSES)}`,
     };
-    const opened = { count: 2, drain: "60s", upstream: backend.origin, variables };
+    const listen = `127.0.0.1:${await freePort()}`;
+    const opened = { count: 2, drain, listen, upstream: backend.origin, variables };
     await using house = await openPoolOn(redis, opened);
     const { pool, pids, lines, config } = house;
+    const reload = (drainMs: number) => {
+      const environments = config.environments.map((one) => {
+        return { ...one, limits: { ...one.limits, drainDelayMs: 0, drainMs } };
+      });
+      return pool.reload({ ...config, environments });
+    };
+    if (drain !== "60s") assert.deepEqual(await reload(60_000), { applied: true, reasons: [] });
     process.kill(pids[1] as number, "SIGUSR2");
     await eventually(() => assert.match(lines.join(""), /it will refuse/));
     const asked = Array.from({ length: 40 }, () => get(`${pool.urls.production}/v1/animals`, key));
     await eventually(() => assert.equal(answers.length, asked.length));
-    const environments = config.environments.map((one) => {
-      return { ...one, limits: { ...one.limits, drainDelayMs: 0, drainMs: 100 } };
-    });
-    const { applied, reasons } = await pool.reload({ ...config, environments });
+    const { applied, reasons } = await reload(100);
     assert.deepEqual([applied, reasons.length], [true, 1]);
     // With the drain of 100 ms it would be killed 2.6 s after it was told.
     await sleep(3_000);

@@ -7,7 +7,7 @@ import { eventually } from "../../support/poll.ts";
 import type { TestRedis } from "../../support/redis/redis.ts";
 import { type Change, openFolder } from "./kit.ts";
 
-export type OpenedPool = Pick<Change, "drain" | "level"> & {
+export type OpenedPool = Pick<Change, "drain" | "level" | "listen"> & {
   readonly onStatus?: (status: ProcessStatus) => void;
   readonly heard?: (line: Readonly<Record<string, unknown>>) => void;
   readonly count?: number;
@@ -28,7 +28,11 @@ export const ENDS_AT_RELOAD = {
   NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(ENDS)}`,
 };
 
-/** A pool of workers, by default of one, on a real Redis. `killed` ends the worker and waits for the next one. */
+/**
+ * A pool of workers, by default of one, on a real Redis. `killed` ends the worker and waits for the
+ * next one. Pools of one process that are open at once need ports of their own: of port 0 they all
+ * have the same socket.
+ */
 export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
   const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
   const { heard = () => {}, onStatus = () => {}, ...change } = rest;
