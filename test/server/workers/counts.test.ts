@@ -28,17 +28,38 @@ it("what a killed worker has counted stays in the sums", async () => {
   );
 });
 
-it("counts of a worker come unasked before it could be killed, and the last ones before it ends", async () => {
+/** A process that waits for ever for the delay before its drain, of no time. */
+const HANGS = `import timers from "node:timers/promises";
+import { syncBuiltinESMExports } from "node:module";
+const { setTimeout } = timers;
+timers.setTimeout = (ms, ...rest) => {
+  if (ms !== 0) return setTimeout(ms, ...rest);
+  process.stdout.write("it hangs\\n");
+  return new Promise(() => setInterval(() => {}, 60_000));
+};
+syncBuiltinESMExports();`;
+
+it("counts of a worker come unasked each half-second, and the last ones before it ends, also if its end hangs", async () => {
   let requests = 0;
+  const toldMs: number[] = [];
   await using house = await openPoolOn(redis, {
+    drain: "100ms",
+    variables: { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(HANGS)}` },
     onStatus: ({ counted }) => {
+      toldMs.push(performance.now());
       for (const [, [more = 0]] of counted.requests ?? []) requests += more;
     },
   });
   const url = `${house.pool.urls.production}/v1/animals`;
   for (let i = 0; i < 3; i++) await get(url, "no key");
   await eventually(() => assert.equal(requests, 3), { withinMs: 10_000 });
+  await eventually(() => {
+    const gapsMs = toldMs.slice(1).map((ms, i) => ms - (toldMs[i] ?? 0));
+    assert.ok(Math.min(...gapsMs) < 1_500, `${gapsMs} ms`);
+  });
   for (let i = 0; i < 3; i++) await get(url, "no key");
   await house.pool.stop(30_000);
   assert.equal(requests, 6);
+  assert.match(house.lines.join(""), /it hangs/);
+  assert.ok(!house.told.some(({ msg }) => msg === "worker_lost"), "it ended by itself");
 });

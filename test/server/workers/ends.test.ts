@@ -55,37 +55,42 @@ describe.concurrent("requests under way", () => {
   it.each([
     ["of the start", "60s"],
     ["of a reload", "100ms"],
-  ])("have the drain %s that their process has, where it refused a shorter one", async (_, drain) => {
-    const answers: (() => void)[] = [];
-    await using backend = await startTestUpstream((_seen, response) => {
-      answers.push(() => void response.end("late"));
-    });
-    const variables = {
-      NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(REFUSES)}`,
-    };
-    const listen = `127.0.0.1:${await freePort()}`;
-    const opened = { count: 2, drain, listen, upstream: backend.origin, variables };
-    await using house = await openPoolOn(redis, opened);
-    const { pool, pids, lines, config } = house;
-    const reload = (drainMs: number) => {
-      const environments = config.environments.map((one) => {
-        return { ...one, limits: { ...one.limits, drainDelayMs: 0, drainMs } };
+  ])(
+    "have the drain %s that their process has, where it refused a shorter one",
+    async (_, drain) => {
+      const answers: (() => void)[] = [];
+      await using backend = await startTestUpstream((_seen, response) => {
+        answers.push(() => void response.end("late"));
       });
-      return pool.reload({ ...config, environments });
-    };
-    if (drain !== "60s") assert.deepEqual(await reload(60_000), { applied: true, reasons: [] });
-    process.kill(pids[1] as number, "SIGUSR2");
-    await eventually(() => assert.match(lines.join(""), /it will refuse/));
-    const asked = Array.from({ length: 40 }, () => get(`${pool.urls.production}/v1/animals`, key));
-    await eventually(() => assert.equal(answers.length, asked.length));
-    const { applied, reasons } = await reload(100);
-    assert.deepEqual([applied, reasons.length], [true, 1]);
-    // With the drain of 100 ms it would be killed 2.6 s after it was told.
-    await sleep(3_000);
-    for (const answer of answers) answer();
-    const statuses = (await Promise.all(asked)).map(({ status }) => status);
-    assert.deepEqual([...new Set(statuses)], [200]);
-  });
+      const variables = {
+        NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(REFUSES)}`,
+      };
+      const listen = `127.0.0.1:${await freePort()}`;
+      const opened = { count: 2, drain, listen, upstream: backend.origin, variables };
+      await using house = await openPoolOn(redis, opened);
+      const { pool, pids, lines, config } = house;
+      const reload = (drainMs: number) => {
+        const environments = config.environments.map((one) => {
+          return { ...one, limits: { ...one.limits, drainDelayMs: 0, drainMs } };
+        });
+        return pool.reload({ ...config, environments });
+      };
+      if (drain !== "60s") assert.deepEqual(await reload(60_000), { applied: true, reasons: [] });
+      process.kill(pids[1] as number, "SIGUSR2");
+      await eventually(() => assert.match(lines.join(""), /it will refuse/));
+      const asked = Array.from({ length: 40 }, () =>
+        get(`${pool.urls.production}/v1/animals`, key),
+      );
+      await eventually(() => assert.equal(answers.length, asked.length));
+      const { applied, reasons } = await reload(100);
+      assert.deepEqual([applied, reasons.length], [true, 1]);
+      // With the drain of 100 ms it would be killed 2.6 s after it was told.
+      await sleep(3_000);
+      for (const answer of answers) answer();
+      const statuses = (await Promise.all(asked)).map(({ status }) => status);
+      assert.deepEqual([...new Set(statuses)], [200]);
+    },
+  );
 
   it("are cut by a second signal in a process too that was replaced and does not answer", async () => {
     await using crew = await openCrew(redis, { drain: "10m" });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { utimesSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
@@ -33,10 +34,11 @@ if (cluster.worker?.id > 1) {
 }`;
 
 /** A gateway whose first process serves, while the others start until `go` is called. */
-async function starting() {
-  const folder = await openFolder(redis, "http://127.0.0.1:9");
+async function starting(upstream = "http://127.0.0.1:9") {
+  const folder = await openFolder(redis, upstream);
+  const listen = `127.0.0.1:${await freePort()}`;
   const write = async (limit: number) => {
-    await folder.write({ workers: 3, limit });
+    await folder.write({ workers: 3, limit, drain: "60s", listen });
     // The same time and the same size: a change that only a signal tells.
     utimesSync(folder.file, 1, 1);
   };
@@ -49,6 +51,7 @@ async function starting() {
   assert.ok(!gateway.lines().some(({ msg }) => msg === "serving"), "it is still starting");
   return {
     gateway,
+    url: `http://${listen}/v1/animals`,
     write,
     go: () => writeFile(go, ""),
     [Symbol.asyncDispose]: async () => {
@@ -69,9 +72,8 @@ describe("a gateway that is still starting", () => {
     process.kill(first, "SIGKILL");
     await eventually(() => assert.ok(!isAlive(first)));
     await house.go();
-    const { urls } = await gateway.line(({ msg }) => msg === "serving");
-    const url = `${(urls as Record<string, string>).production}/v1/animals`;
-    await eventually(async () => assert.equal((await get(url, key)).limit, 200_000));
+    await gateway.line(({ msg }) => msg === "serving");
+    await eventually(async () => assert.equal((await get(house.url, key)).limit, 200_000));
     await eventually(() => assert.equal(pidsOf(gateway).length, 3));
     const lost = gateway.lines().filter(({ msg }) => msg === "worker_lost");
     assert.deepEqual(
@@ -80,10 +82,23 @@ describe("a gateway that is still starting", () => {
     );
   });
 
-  it("ends by a signal, with 0 and nothing left, and does not say that it serves", async () => {
-    await using house = await starting();
+  it("ends by a signal, after its drain, with 0 and nothing left, and does not say that it serves", async () => {
+    const [key = ""] = await issueKeys(redis, 1);
+    let answer = () => {};
+    await using backend = await startTestUpstream((_seen, response) => {
+      answer = () => void response.end("late");
+    });
+    await using house = await starting(backend.origin);
+    const asked = get(house.url, key);
+    await eventually(() => assert.equal(backend.seen.length, 1));
     process.kill(house.gateway.pid, "SIGTERM");
     await house.go();
+    const serves = () => house.gateway.lines().filter(({ msg }) => msg === "worker_serves");
+    await eventually(() => assert.equal(serves().length, 3));
+    // Without its drain it would be killed 2 s later.
+    await sleep(2_500);
+    answer();
+    assert.equal((await asked).status, 200);
     const { code, signal, stderr } = await house.gateway.exited;
     assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: "" });
     const told = house.gateway.lines().map(({ msg }) => msg);
