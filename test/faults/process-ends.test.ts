@@ -141,14 +141,15 @@ for (const [status, drain, second, leastMs] of [
   [130, "60s", "SIGINT", 450],
 ] as const) {
   test.concurrent(`2.4 Hang at exit: with a state file on a disk that never answers it says that it stopped, and ends with ${status}`, async () => {
-    // One that stalls for the 0.3 s between its last two deadlines is killed.
+    // A machine that stalls takes longer, and one that does so at the last deadlines kills it.
     const { tookMs, ...end } = await eventually(async () => {
       const ended = await endOfHung(drain, second);
       assert.equal(ended.signal, null);
+      assert.ok(ended.tookMs < leastMs + 1_500, `${ended.tookMs} ms`);
       return ended;
     });
     assert.deepEqual(end, { code: status, signal: null, last: "stopped" });
-    assert.ok(tookMs > leastMs && tookMs < 6_000, `${tookMs} ms`);
+    assert.ok(tookMs > leastMs, `${tookMs} ms`);
   });
 }
 

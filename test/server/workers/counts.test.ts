@@ -58,7 +58,7 @@ it("counts of a worker come unasked each half-second, and the last ones before i
     assert.ok(Math.min(...gapsMs) < 1_500, `${gapsMs} ms`);
   });
   for (let i = 0; i < 3; i++) await get(url, "no key");
-  await house.pool.stop(30_000);
+  await house.pool.stop(5_000);
   assert.equal(requests, 6);
   assert.match(house.lines.join(""), /it hangs/);
   assert.ok(!house.told.some(({ msg }) => msg === "worker_lost"), "it ended by itself");

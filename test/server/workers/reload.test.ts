@@ -60,6 +60,9 @@ describe("a reload of several processes", () => {
 
     const outcomes = await load.end();
     assert.deepEqual([...new Set(outcomes.map(({ status }) => status))], [200]);
+    const told = crew.gateway.lines().filter(({ kind, msg }) => /^config_/.test(`${kind ?? msg}`));
+    assert.ok(told.length >= 3);
+    for (const { worker } of told) assert.equal(worker, undefined, "one process tells it");
   });
 
   it("holds for one that is started later, whatever is in the file by then", async () => {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { syncBuiltinESMExports } from "node:module";
 import { type AddressInfo, createServer } from "node:net";
+import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import { afterAll, beforeAll, it, onTestFinished, vi } from "vitest";
@@ -48,6 +50,7 @@ it("a configuration that the first worker refuses is not that of a worker starte
   const rollout = await pool.reload(movedTo(config, port));
   assert.equal(rollout.applied, false);
   assert.match(rollout.reasons.join(), /Cannot change environments\.production\.listen/);
+  assert.deepEqual(house.lines, [], "the process that watches tells it");
   await house.killed();
   assert.notEqual(new URL(pool.urls.production ?? "").port, String(port));
   // Its port is free, so another program may have it.
@@ -344,12 +347,19 @@ it("a worker that is lost is told with its end, and its successor neither counts
   assert.deepEqual([checks?.store, house.pool.restarts], [{ ok: true }, 1]);
 });
 
-it("a gateway that cannot have its admin address leaves no worker behind, and names the setting", async () => {
+it("a gateway that cannot have its admin address leaves none of its workers behind, one for each processor, and names the setting", async () => {
+  const { availableParallelism } = os;
+  os.availableParallelism = () => 2;
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    os.availableParallelism = availableParallelism;
+    syncBuiltinESMExports();
+  });
   await using taken = createServer();
   await once(taken.listen(0, "127.0.0.1"), "listening");
   const { port } = taken.address() as AddressInfo;
   await using folder = await openFolder(redis, "http://127.0.0.1:9");
-  await folder.write({ workers: 2 });
+  await folder.write({ workers: "auto" });
   const load = () => loadConfig(folder.file, {});
   const loaded = await load();
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
