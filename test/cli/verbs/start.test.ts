@@ -55,7 +55,9 @@ describe("start refuses", () => {
       const file = await writeConfig(folder, { ...where, more: "trustedProxies: [0.0.0.0/0]" });
       const { code, stdout, stderr } = await runTollgate(["start", "--config", file]);
       assert.equal(code, 1);
-      assert.equal(JSON.parse(stdout).msg, "config_warning");
+      const warning = JSON.parse(stdout);
+      assert.deepEqual([warning.msg, warning.file], ["config_warning", file]);
+      assert.equal(typeof warning.line, "number");
       assert.match(stderr, /^[^\n]+\n$/);
       assert.ok(stderr.includes(`127.0.0.1:${port}`) && stderr.includes(setting), stderr);
     }
@@ -93,6 +95,9 @@ describe("a running gateway", () => {
     assert.equal(kind, "config_refused");
     assert.match(String(why), /tollgate\.yaml:\d+:1: .*bogus/);
     assert.equal(reloads(), 3);
+    const told = gateway.lines().filter(({ msg }) => msg === "reloading");
+    const causes = new Set(told.map(({ because }) => because));
+    assert.deepEqual([...causes], ["SIGHUP", "file saved"]);
     const { code, stdout, stderr } = await gateway.stop();
     assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
     for (const line of stdout.trimEnd().split("\n"))
