@@ -30,6 +30,7 @@ it("2.4 Worker crash: more than five in a minute wait longer and longer to be re
   const { status, checks } = await crew.ready();
   assert.equal(status, 503);
   assert.match(checks.workers?.why ?? "", /^6 ended within a minute, the last one: .*SIGKILL/);
+  assert.ok((await crew.metric("tollgate_worker_restarts_total")) >= 5);
   assert.equal((await get(crew.url + PATH, key)).status, 200, "those that live serve");
   assert.equal(await crew.metric("tollgate_http_requests_total"), 61);
   assert.ok((await crew.metric("tollgate_store_commands_total")) >= commands);

@@ -359,7 +359,7 @@ it("a gateway that cannot have its admin address leaves none of its workers behi
   await once(taken.listen(0, "127.0.0.1"), "listening");
   const { port } = taken.address() as AddressInfo;
   await using folder = await openFolder(redis, "http://127.0.0.1:9");
-  await folder.write({ workers: "auto" });
+  await folder.write({ workers: "auto", telemetry: { otlp: "http://127.0.0.1:1" } });
   const load = () => loadConfig(folder.file, {});
   const loaded = await load();
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.mistakes));
@@ -372,8 +372,13 @@ it("a gateway that cannot have its admin address leaves none of its workers behi
     const { msg, pid } = JSON.parse(line) as Record<string, unknown>;
     if (msg === "worker_serves") pids.push(Number(pid));
   };
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
   const started = startGateway(config, { log: createLog({ write }, "info"), load });
   await assert.rejects(started, /admin\.listen/);
+  // Those of connections end with one of their next looks.
+  vi.advanceTimersByTime(300);
+  assert.equal(vi.getTimerCount(), 0, "timers that repeat");
   assert.equal(pids.length, 2);
   assert.deepEqual(pids.filter(isAlive), []);
   const client = await redis.client();
