@@ -376,7 +376,7 @@ it("a gateway that cannot have its admin address leaves none of its workers behi
   onTestFinished(() => void vi.useRealTimers());
   const started = startGateway(config, { log: createLog({ write }, "info"), load });
   await assert.rejects(started, /admin\.listen/);
-  // Those of connections end with one of their next looks.
+  // The watches of connections end with one of their next looks.
   vi.advanceTimersByTime(300);
   assert.equal(vi.getTimerCount(), 0, "timers that repeat");
   assert.equal(pids.length, 2);
