@@ -54,9 +54,9 @@ describe("the rows", () => {
     ban: 3,
     why: "used up",
   };
-  const written = (line: AccessLogEntry): Record<string, unknown> => {
+  const written = (entry: AccessLogEntry): Record<string, unknown> => {
     let text = "";
-    createLog({ write: (more: string) => (text += more) }, "info").request(line);
+    createLog({ write: (more: string) => (text += more) }, "info").request(entry);
     return JSON.parse(text) as Record<string, unknown>;
   };
 

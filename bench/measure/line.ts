@@ -56,16 +56,20 @@ type Telling = { line(exchange: Exchange): void; flush(): Promise<unknown> };
 async function openTelling(stage: Stage): Promise<Telling> {
   const pipe = openLogPipe(openSync(join(await stage.folder(), "line.log"), "a"));
   const log = createLog(pipe, "info");
-  const counting = createMetricsRecorder();
-  const recall = new RecentRefusals({ open: () => [], tellStore: async () => {} });
-  const notebook = new ActivityRecorder({ notes: NOTHING, keepsDays: () => false, now: Date.now });
+  const metrics = createMetricsRecorder();
+  const diagnostics = new RecentRefusals({ open: () => [], tellStore: async () => {} });
+  const activityRecorder = new ActivityRecorder({
+    activityStore: NOTHING,
+    keepsDays: () => false,
+    now: Date.now,
+  });
   return {
     line: (exchange) => {
-      const line = accessLogEntry(exchange, performance.now());
-      counting.request(line, exchange);
-      recall.add(line, exchange.caller?.id);
-      notebook.request(line);
-      log.request(line);
+      const entry = accessLogEntry(exchange, performance.now());
+      metrics.request(entry, exchange);
+      diagnostics.add(entry, exchange.caller?.id);
+      activityRecorder.request(entry);
+      log.request(entry);
     },
     flush: () => pipe.flush(10_000),
   };
@@ -98,8 +102,8 @@ function exchangeOf(i: number): Exchange {
   Object.assign(exchange, { served, route: { path: "/v1/pets", match, backend: undefined } });
   const caller = { id: `production:${id}`, owner: undefined, account: id, plan: "big" };
   exchange.identify({ ...caller, key: key as KeyRecord });
-  const standing = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };
-  const charged = { charged: 1, standing, decidedMs: Date.now(), strikes: 0 };
+  const rateLimitInfo = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };
+  const charged = { charged: 1, rateLimitInfo, decidedMs: Date.now(), strikes: 0 };
   exchange.decide({ outcome: "admitted", ...charged });
   exchange.tryAt("http://127.0.0.1:9000");
   exchange.countForward();

@@ -33,8 +33,9 @@ export async function measureAccounts(count: number): Promise<string[]> {
     ...{ address, prefix: "tg", report: () => undefined, timeoutMs: 5_000 },
   });
   closing.defer(() => store.close());
-  const ask = { limits: LIMITS, bans: undefined, requests: 1 };
-  const spend = (i: number) => store.charge({ environment: "production", account: `a_${i}` }, ask);
+  const quotaRequest = { limits: LIMITS, bans: undefined, requests: 1 };
+  const spend = (i: number) =>
+    store.charge({ environment: "production", account: `a_${i}` }, quotaRequest);
   await spend(-1);
   const [heldBefore, usedBefore, sizeBefore] = [
     await heldBytes(),

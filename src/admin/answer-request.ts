@@ -28,38 +28,38 @@ export async function answerRequest(
   request: IncomingMessage,
 ): Promise<AdminResponse> {
   const { method = "", url = "" } = request;
-  const head = readGuardFields(request.rawHeaders);
+  const fields = readGuardFields(request.rawHeaders);
   const [path = "", query] = url.split(/\?(.*)/s);
-  if (head === undefined || !path.startsWith("/")) {
+  if (fields === undefined || !path.startsWith("/")) {
     const message =
       "A request needs exactly one Host, no repeated fields, and a path as its target";
     return problemResponse("bad_request", message);
   }
   if (path !== "/api" && !path.startsWith("/api/")) return answerOpen(deps, method, path);
 
-  const refused = checkAccess(head, guarded);
+  const refused = checkAccess(fields, guarded);
   if (refused !== undefined) return refused;
   const found = matchApiRoute(method, path);
-  if (!found.ok) return found.answer;
+  if (!found.ok) return found.response;
   const asked = new URLSearchParams(query);
   const known = found.row.contract.query ?? [];
   const strange = query !== undefined && !isKnownQuery(asked, known);
   if (strange) return problemResponse("bad_request", queryMessage(known));
   const call = { deps, id: found.id, query: asked };
   if (found.row.method === "GET") return found.row.run({ ...call, body: {} });
-  if (!isJson(head.contentType)) {
+  if (!isJson(fields.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
   const members = await readJsonBody(request, found.row.bodyBytesMax);
-  if (!members.ok) return members.answer;
+  if (!members.ok) return members.response;
   const keyed = refuseKeyIn(members.value, deps.config().foreignKeys);
   if (keyed !== undefined) return keyed;
   return found.row.run({ ...call, body: members.value });
 }
 
 /** Whether each query member is known and is there only once. */
-function isKnownQuery(asked: URLSearchParams, known: readonly string[]): boolean {
-  const names = [...asked.keys()];
+function isKnownQuery(query: URLSearchParams, known: readonly string[]): boolean {
+  const names = [...query.keys()];
   return (
     names.length > 0 &&
     names.every((name) => known.includes(name)) &&

@@ -86,10 +86,10 @@ export type PlanStats = {
 };
 
 export type DashboardSources = {
-  readonly watched: MetricSources;
-  readonly counting: Pick<MetricsRecorder, "tallies" | "configuration">;
+  readonly metricSources: MetricSources;
+  readonly metrics: Pick<MetricsRecorder, "tables" | "configuration">;
   readonly quotas: Pick<QuotaAdmin, "bans"> & { readonly gateways: Pick<GatewayDirectory, "list"> };
-  readonly recall: Pick<Diagnostics, "refused">;
+  readonly diagnostics: Pick<Diagnostics, "refused">;
   readonly recent: Pick<RecentEvents, "last" | "since">;
   readonly checks: () => ReadinessChecks;
   /** The name of this gateway. */
@@ -110,10 +110,10 @@ export class Dashboard {
   #lastImposed = 0;
 
   constructor(sources: DashboardSources) {
-    const { quotas, recall, name } = sources;
+    const { quotas, diagnostics, name } = sources;
     this.#sources = sources;
     this.#bans = new BackgroundValue({ read: () => quotas.bans() });
-    this.#refused = new BackgroundValue({ read: () => recall.refused() });
+    this.#refused = new BackgroundValue({ read: () => diagnostics.refused() });
     this.#gateways = new BackgroundValue({
       read: async () => gatewayReports(await quotas.gateways.list(), name),
     });
@@ -151,7 +151,7 @@ export class Dashboard {
   }
 
   #imposed(): number {
-    return sumOf(this.#sources.counting.tallies.bans);
+    return sumOf(this.#sources.metrics.tables.bans);
   }
 
   #bansNow(): DashboardStats["bans"] {
@@ -165,13 +165,13 @@ export class Dashboard {
   }
 
   #figures(): DashboardStats {
-    const { watched, counting, checks, now } = this.#sources;
-    const { tallies } = counting;
+    const { metricSources, metrics, checks, now } = this.#sources;
+    const { tables: tallies } = metrics;
     return {
       atMs: now(),
-      version: watched.version,
-      inFlight: watched.inFlight(),
-      tunnels: watched.tunnels(),
+      version: metricSources.version,
+      inFlight: metricSources.inFlight(),
+      tunnels: metricSources.tunnels(),
       answered: sumBy(tallies.requests, ({ code }) => String(code)),
       ownAnswers: sumBy(tallies.requests, ({ code, source }) =>
         source === "gateway" ? String(code) : undefined,
@@ -187,11 +187,11 @@ export class Dashboard {
       }),
       refused: this.#refused.value ?? [],
       gateways: this.#gateways.value ?? null,
-      upstreams: [...watched.upstreams()],
-      store: { up: watched.storeUp(), commands: watched.storeCommands() },
-      logDropped: watched.logDropped(),
-      workers: watched.workers?.() ?? null,
-      config: counting.configuration(),
+      upstreams: [...metricSources.upstreams()],
+      store: { up: metricSources.storeUp(), commands: metricSources.storeCommands() },
+      logDropped: metricSources.logDropped(),
+      workers: metricSources.workers?.() ?? null,
+      config: metrics.configuration(),
       checks: checks(),
     };
   }
@@ -232,7 +232,7 @@ function plansIn(decisions: MetricVec<CounterCell>): PlanStats[] {
 }
 
 function durationsIn(
-  durations: MetricsRecorder["tallies"]["durations"],
+  durations: MetricsRecorder["tables"]["durations"],
 ): DashboardStats["durations"] {
   const counts = new Array<number>(DURATION_BUCKETS.length + 1).fill(0);
   let sum = 0;

@@ -187,8 +187,8 @@ export type AdminOptions = Omit<
   AdminDeps,
   "metrics" | "figures" | "readings" | "version" | "guard"
 > & {
-  readonly counting: MetricsRecorder;
-  readonly watched: MetricSources;
+  readonly metrics: MetricsRecorder;
+  readonly metricSources: MetricSources;
   /** Updates the counts before each scrape. */
   readonly gather?: () => Promise<void>;
 };
@@ -196,20 +196,20 @@ export type AdminOptions = Omit<
 /** Opens the admin listener with its metrics. Rejects with the system's error. */
 export async function openAdmin(
   admin: NonNullable<Config["admin"]>,
-  house: AdminOptions,
+  options: AdminOptions,
 ): Promise<AdminListener> {
-  const { counting, watched, gather } = house;
-  const metrics = createPrometheusMetrics(watched, counting);
+  const { metrics: counting, metricSources, gather } = options;
+  const metrics = createPrometheusMetrics(metricSources, counting);
   const render = async () => {
     await gather?.();
     return metrics.render();
   };
-  const dashboard = new Dashboard(house);
+  const dashboard = new Dashboard(options);
   const listener = await startAdmin({
-    ...house,
+    ...options,
     listen: admin.listen,
-    guard: () => house.config().admin ?? admin,
-    version: watched.version,
+    guard: () => options.config().admin ?? admin,
+    version: metricSources.version,
     metrics: { render },
     figures: () => dashboard.read(),
     readings: () => history.all(),

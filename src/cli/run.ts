@@ -44,9 +44,9 @@ async function runVerb(
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseArguments(verb, argv.slice(verb.name.split(" ").length));
   if (!parsed.ok) return wrongUsage(terminal, parsed.message, verb.name);
-  if (parsed.call.flag("help")) return say(terminal, verbHelp(verb));
+  if (parsed.invocation.flag("help")) return say(terminal, verbHelp(verb));
   try {
-    return await verb.run(parsed.call, terminal, version);
+    return await verb.run(parsed.invocation, terminal, version);
   } catch (error) {
     return fail(terminal, EXIT_FAILURE, errorMessage(error));
   }

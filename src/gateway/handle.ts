@@ -23,33 +23,33 @@ import { openTunnel } from "./tunnel/tunnel.ts";
  */
 export function handle(
   gateway: GatewayContext,
-  serves: readonly Environment[],
+  environments: readonly Environment[],
   exchange: Exchange,
 ): Promise<void> | undefined {
-  const received = receive(gateway, serves, exchange);
+  const received = receive(gateway, environments, exchange);
   if (!received.ok) return sendRefusal(gateway, exchange, received.refusal);
-  const { served, head, target } = received.value;
-  const address = checkAddress(served, exchange);
+  const { environment, head, target } = received.value;
+  const address = checkAddress(environment, exchange);
   if (!address.ok) return sendRefusal(gateway, exchange, address.refusal);
   if (target.raw === "*") return sendOptions(gateway, exchange);
-  if (served.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
-  const open = checkMaintenance(served);
+  if (environment.cors !== undefined && isPreflight(head)) return sendPreflight(gateway, exchange);
+  const open = checkMaintenance(environment);
   if (!open.ok) return sendRefusal(gateway, exchange, open.refusal);
 
   const caller = identify(gateway, received.value, exchange);
   if (!caller.ok) return sendRefusal(gateway, exchange, caller.refusal);
   exchange.identify(caller.value);
-  if (isStandingRequest(served, exchange)) {
-    return sendStandingReport(gateway, exchange, served, caller.value);
+  if (isStandingRequest(environment, exchange)) {
+    return sendStandingReport(gateway, exchange, environment, caller.value);
   }
 
-  const decided = chargeQuota(gateway, served, caller.value, exchange);
-  const asked = { gateway, exchange, request: received.value, caller: caller.value };
-  if (!(decided instanceof Promise)) return answerDecided(asked, decided);
-  return decided.then((standing) => answerDecided(asked, standing));
+  const decided = chargeQuota(gateway, environment, caller.value, exchange);
+  const charged = { gateway, exchange, request: received.value, caller: caller.value };
+  if (!(decided instanceof Promise)) return answerDecided(charged, decided);
+  return decided.then((result) => answerDecided(charged, result));
 }
 
-type Asked = {
+type ChargedRequest = {
   readonly gateway: GatewayContext;
   readonly exchange: Exchange;
   readonly request: RoutedRequest;
@@ -58,14 +58,14 @@ type Asked = {
 
 /** The rest of `handle`, once the store has decided. */
 function answerDecided(
-  { gateway, exchange, request, caller }: Asked,
-  standing: Result<RateLimitInfo>,
+  { gateway, exchange, request, caller }: ChargedRequest,
+  decided: Result<RateLimitInfo>,
 ): Promise<void> | undefined {
   // The client left while the store decided. Its log line has the charge; no response is sent.
   if (exchange.isOver) return undefined;
-  if (!standing.ok) return sendRefusal(gateway, exchange, standing.refusal);
+  if (!decided.ok) return sendRefusal(gateway, exchange, decided.refusal);
 
-  const { served, head, target, found, backend, upgrade } = request;
+  const { environment, head, target, found, upgrade } = request;
   const { scopes } = caller;
   const route = checkRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
@@ -73,16 +73,16 @@ function answerDecided(
   if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
   if (forwardsLeft(head) === 0) return sendOptions(gateway, exchange, found.allowedMethods);
   // A route was found, so a service has it.
-  const service = backend as Service;
+  const service = request.service as Service;
   const admitted = {
     gateway,
     exchange,
-    served,
-    backend: service,
+    environment,
+    service,
     head,
     target: upstreamTarget(target.raw, service),
     caller,
-    standing: standing.value,
+    rateLimitInfo: decided.value,
   };
   if (upgrade === undefined) forward(admitted);
   else openTunnel(admitted, upgrade);

@@ -42,7 +42,7 @@ export type ServeOptions = {
    */
   readonly before?: (config: Config) => Promise<() => Promise<void>>;
   /** Called when the gateway serves. `print` writes to stdout, before any request line. */
-  readonly ready?: (started: GatewayHandle, config: Config, print: (text: string) => void) => void;
+  readonly ready?: (gateway: GatewayHandle, config: Config, print: (text: string) => void) => void;
 };
 
 /**
@@ -50,12 +50,12 @@ export type ServeOptions = {
  * its files reloads. SIGTERM and SIGINT drain, and a second signal ends it at once
  * (docs/reference/edge.md#drain).
  */
-export async function serve(serving: ServeOptions, surroundings: ProcessContext): Promise<number> {
+export async function serve(serving: ServeOptions, context: ProcessContext): Promise<number> {
   const loaded = await loadConfig(serving.file, serving.env);
   if (!loaded.ok) {
-    return fail(surroundings, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
+    return fail(context, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
-  const pipe = openLogPipe(1, surroundings.err);
+  const pipe = openLogPipe(1, context.err);
   const { format = (lines: string) => lines } = serving;
   const write = (lines: string) => pipe.write(format(lines));
   const log = createLog({ write }, loaded.config.log.level, GATEWAY_ID);
@@ -64,7 +64,7 @@ export async function serve(serving: ServeOptions, surroundings: ProcessContext)
   }
   const undo = await serving.before?.(loaded.config);
   try {
-    return await new Service(serving, surroundings, { pipe, write, log, loaded }).run();
+    return await new Service(serving, context, { pipe, write, log, loaded }).run();
   } catch (error) {
     await undo?.();
     await pipe.flush(LAST_LINES_AT_ONCE_MS);
@@ -72,7 +72,7 @@ export async function serve(serving: ServeOptions, surroundings: ProcessContext)
   }
 }
 
-type Opened = {
+type ProcessLog = {
   readonly pipe: LogPipe;
   /** Writes whole lines to the pipe, formatted for its reader. */
   readonly write: LogPipe["write"];
@@ -82,18 +82,18 @@ type Opened = {
 
 class Service {
   readonly #serving: ServeOptions;
-  readonly #surroundings: ProcessContext;
+  readonly #context: ProcessContext;
   readonly #pipe: LogPipe;
   readonly #write: LogPipe["write"];
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
-  readonly #first: Opened["loaded"];
+  readonly #first: ProcessLog["loaded"];
   /**
    * The longest drain of all configurations that may have been in force, because ending too early
    * would break a promise.
    */
   #longestDrainMs: number;
-  #started: GatewayHandle | undefined;
+  #gateway: GatewayHandle | undefined;
   #ending = false;
   #cutShort = false;
   readonly #signals: ShutdownSignals;
@@ -104,11 +104,11 @@ class Service {
   #due: string | undefined;
   #ended: (status: number) => void = () => {};
 
-  constructor(serving: ServeOptions, surroundings: ProcessContext, opened: Opened) {
+  constructor(serving: ServeOptions, context: ProcessContext, opened: ProcessLog) {
     const { pipe, write, log, loaded } = opened;
     this.#serving = serving;
-    this.#surroundings = surroundings;
-    this.#signals = new ShutdownSignals(surroundings.process.underNpm);
+    this.#context = context;
+    this.#signals = new ShutdownSignals(context.process.underNpm);
     this.#pipe = pipe;
     this.#write = write;
     this.#log = log;
@@ -120,7 +120,7 @@ class Service {
     const ended = new Promise<number>((resolve) => {
       this.#ended = resolve;
     });
-    const { process } = this.#surroundings;
+    const { process } = this.#context;
     process.onEnd((cause) => this.#onEnd(cause));
     process.onHangUp(() => this.#reload("SIGHUP"));
     process.onCrash((error) => this.#onCrash(error));
@@ -133,14 +133,14 @@ class Service {
       relay: this.#write,
     };
     await this.#watch.setFiles(this.#first.files);
-    this.#started = await startGateway(this.#first.config, options);
+    this.#gateway = await startGateway(this.#first.config, options);
     if (this.#signalled) {
       this.#end(EXIT_OK, this.#drainMs());
       return ended;
     }
     setUpHeap(process.v8);
-    this.#serving.ready?.(this.#started, this.#first.config, this.#write);
-    const { urls, adminUrl } = this.#started;
+    this.#serving.ready?.(this.#gateway, this.#first.config, this.#write);
+    const { urls, adminUrl } = this.#gateway;
     log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
     if (this.#due !== undefined) this.#reload(this.#due);
     return ended;
@@ -159,12 +159,12 @@ class Service {
 
   #reload(because: string): void {
     if (this.#ending) return;
-    if (this.#started === undefined) {
+    if (this.#gateway === undefined) {
       this.#due = because;
       return;
     }
     this.#log.info("reloading", { because });
-    this.#started.reload().catch((error) => this.#onCrash(error));
+    this.#gateway.reload().catch((error) => this.#onCrash(error));
   }
 
   #onEnd(cause: ShutdownCause): void {
@@ -173,7 +173,7 @@ class Service {
     if (judgement !== "drain") return;
     this.#signalled = true;
     this.#log.info("draining", { signal: cause });
-    if (this.#started !== undefined && !this.#ending) this.#end(EXIT_OK, this.#drainMs());
+    if (this.#gateway !== undefined && !this.#ending) this.#end(EXIT_OK, this.#drainMs());
   }
 
   /** Nothing that a client or a backend sends may lead here: such a crash is a bug in Tollgate. */
@@ -184,7 +184,7 @@ class Service {
     this.#end(EXIT_FAILURE, CRASH_DRAIN_MS);
     // The drain of the configuration may be longer: what is cut has its line and its charge.
     setTimeout(
-      () => void this.#started?.stop({ atOnce: true }).catch(() => {}),
+      () => void this.#gateway?.stop({ atOnce: true }).catch(() => {}),
       CRASH_DRAIN_MS,
     ).unref();
   }
@@ -192,10 +192,10 @@ class Service {
   #end(status: number, drainMs: number): void {
     this.#ending = true;
     this.#endingMs = performance.now();
-    const { process } = this.#surroundings;
+    const { process } = this.#context;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
     const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
-    const stopped = this.#started?.stop().catch((error: unknown) => {
+    const stopped = this.#gateway?.stop().catch((error: unknown) => {
       this.#log.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     void Promise.race([stopped, deadline])
@@ -217,11 +217,11 @@ class Service {
   /** Exits without waiting, except for counts and lines that can be written now. */
   async #exit(status: number): Promise<void> {
     this.#cutShort = true;
-    const stopped = this.#started?.stop({ atOnce: true }).catch(() => {});
+    const stopped = this.#gateway?.stop({ atOnce: true }).catch(() => {});
     await Promise.race([stopped, delay(STOP_AT_ONCE_MS)]);
     this.#tellStopped();
     const flushed = await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
-    const { process } = this.#surroundings;
+    const { process } = this.#context;
     if (flushed || !this.#pipe.holdsExit) process.exit(status);
     process.kill();
   }

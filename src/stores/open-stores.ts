@@ -78,7 +78,7 @@ export async function openQuotaStore(
   const { createFallback } = await import("./quotas/outage/fallback.ts");
   return createRedisQuotaStore({
     ...common,
-    outage: (store) => createFallback(store, { policy: config, prefix, report }),
+    outage: (inputs) => createFallback(inputs, { policy: config, prefix, report }),
   });
 }
 

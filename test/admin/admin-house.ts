@@ -152,7 +152,7 @@ function counting(made: AdminHouse["made"]) {
     await sleep(made.takesMs);
     made.flushes += 1;
   };
-  return { spreadKeys, recall: new RecentRefusals({ open: () => [], tellStore }) };
+  return { spreadKeys, diagnostics: new RecentRefusals({ open: () => [], tellStore }) };
 }
 
 async function readConfig(

@@ -30,11 +30,11 @@ function dashboardOf(house: AdminHouse, over: Partial<DashboardSources> = {}) {
     },
   };
   const dashboard = new Dashboard({
-    ...{ watched: { ...UNWATCHED, storeUp: () => true }, counting: createMetricsRecorder() },
+    ...{ metricSources: { ...UNWATCHED, storeUp: () => true }, metrics: createMetricsRecorder() },
     ...{
       quotas,
       recent,
-      recall: new RecentRefusals({ open: () => [], tellStore: async () => {} }),
+      diagnostics: new RecentRefusals({ open: () => [], tellStore: async () => {} }),
       checks: () => ALL_WELL,
     },
     ...{ name: "a-gateway", now: () => house.clock.nowMs },
@@ -79,11 +79,11 @@ describe("the bans in force", () => {
 
   it("are read again at once after one that this gateway counted, whose event has not come", async () => {
     await using house = await openAdminHouse();
-    const counting = createMetricsRecorder();
-    const { dashboard, asked } = dashboardOf(house, { counting });
+    const metrics = createMetricsRecorder();
+    const { dashboard, asked } = dashboardOf(house, { metrics });
     await eventually(async () => assert.equal((await dashboard.read()).bans.inForce, 0));
     await ban(house, 60_000);
-    counting.banned("production");
+    metrics.banned("production");
     const { bans } = await eventually(
       async () => {
         const read = await dashboard.read();
@@ -146,9 +146,9 @@ describe("data of the store and of other processes", () => {
     };
     const quotas = { bans: count("bans"), gateways: { list: count("gateways") } };
     const recall = { refused: count("refused") };
-    const counting = createMetricsRecorder();
-    counting.banned("production");
-    const { dashboard } = dashboardOf(house, { quotas, recall, counting });
+    const metrics = createMetricsRecorder();
+    metrics.banned("production");
+    const { dashboard } = dashboardOf(house, { quotas, diagnostics: recall, metrics });
     const seenAfter = async (ms: number) => {
       vi.advanceTimersByTime(ms);
       await dashboard.read();
@@ -203,24 +203,24 @@ describe("data of the store and of other processes", () => {
 describe("the figures", () => {
   it("have each number of the gateway in its place, and of decisions those that admit or refuse", async () => {
     await using house = await openAdminHouse();
-    const counting = createMetricsRecorder();
+    const metrics = createMetricsRecorder();
     for (const [decision, requests] of [
       ["none", 4],
       ["admitted", 2],
       ["refused", 3],
     ] as const) {
       for (let i = 0; i < requests; i++) {
-        increment(counting.tallies.decisions.cell("production", "free", decision));
+        increment(metrics.tables.decisions.cell("production", "free", decision));
       }
     }
-    increment(counting.tallies.decisions.cell("staging", "free", "admitted"));
-    const watched: MetricSources = {
+    increment(metrics.tables.decisions.cell("staging", "free", "admitted"));
+    const metricSources: MetricSources = {
       ...{ ...UNWATCHED, version: "1.2.3", inFlight: () => 4, tunnels: () => 3 },
       upstreams: () => [{ environment: "production", origin: "http://a:1", up: true }],
       ...{ storeUp: () => false, storeCommands: () => 5, logDropped: () => 6 },
       workers: () => ({ serving: 2, restarts: 1 }),
     };
-    const { charged, forwards, deprecated, requests } = counting.tallies;
+    const { charged, forwards, deprecated, requests } = metrics.tables;
     for (let i = 0; i < 7; i++) increment(charged.cell("production"));
     for (let i = 0; i < 8; i++) increment(forwards.cell("production"));
     increment(deprecated.cell("production", "/v1/pets/{petId}", "GET"));
@@ -228,15 +228,15 @@ describe("the figures", () => {
     increment(requests.cell("production", "none", "GET", 401, "gateway"));
     increment(charged.cell("staging"));
     increment(requests.cell("staging", "none", "GET", 200, "backend"));
-    increment(counting.tallies.decisions.cell("staging", "free", "refused"));
+    increment(metrics.tables.decisions.cell("staging", "free", "refused"));
     const hash = "h";
-    counting.configured({ hash, environments: [], metrics: { routes: 0 } }, 9);
-    const told = dashboardOf(house, { counting, watched }).dashboard.readIdle();
+    metrics.configured({ hash, environments: [], metrics: { routes: 0 } }, 9);
+    const told = dashboardOf(house, { metrics, metricSources }).dashboard.readIdle();
     assert.deepEqual([told.charged, told.forwards], [8, 8]);
     const operation = { environment: "production", route: "/v1/pets/{petId}", method: "GET" };
     assert.deepEqual(told.deprecated, [{ ...operation, requests: 1 }]);
     assert.deepEqual([told.answered, told.ownAnswers], [{ 200: 2, 401: 1 }, { 401: 1 }]);
-    assert.deepEqual([told.upstreams, told.checks], [watched.upstreams(), ALL_WELL]);
+    assert.deepEqual([told.upstreams, told.checks], [metricSources.upstreams(), ALL_WELL]);
     assert.deepEqual(told.config, { hash, configuredMs: 9 });
     const { version, inFlight, tunnels, store, logDropped, workers, plans } = told;
     assert.deepEqual([version, inFlight, tunnels, logDropped], ["1.2.3", 4, 3, 6]);
@@ -264,7 +264,7 @@ describe("what the store and other processes tell", () => {
     const { promise, resolve } = Promise.withResolvers<AccountBan[]>();
     const quotas = { bans: () => promise, gateways: { list: async () => news } };
     const recall = { refused: async () => refused };
-    const { dashboard } = dashboardOf(house, { quotas, recall, name: "me" });
+    const { dashboard } = dashboardOf(house, { quotas, diagnostics: recall, name: "me" });
     // Timers of one turn end in the order of their lengths, however late.
     const before = sleep(190, "before");
     const read = dashboard.read();
@@ -285,8 +285,8 @@ describe("what the store and other processes tell", () => {
 describe("the durations", () => {
   it("are those of every environment and source together", async () => {
     await using house = await openAdminHouse();
-    const counting = createMetricsRecorder();
-    const { durations } = counting.tallies;
+    const metrics = createMetricsRecorder();
+    const { durations } = metrics.tables;
     for (const [env, source, seconds] of [
       ["production", "backend", 0.25],
       ["production", "gateway", 0.25],
@@ -294,7 +294,7 @@ describe("the durations", () => {
     ] as const) {
       observeDuration(durations.cell(env, source), seconds);
     }
-    const told = dashboardOf(house, { counting }).dashboard.readIdle().durations;
+    const told = dashboardOf(house, { metrics }).dashboard.readIdle().durations;
     const at = told.bounds.findIndex((bound) => bound >= 0.25);
     assert.deepEqual([told.counts[at], told.counts.at(-1), told.sum], [2, 1, 1_000.5]);
     assert.equal(told.counts.length, told.bounds.length + 1);

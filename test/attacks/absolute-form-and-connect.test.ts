@@ -81,8 +81,8 @@ test("CONNECT has its line, its id and the three fields as any request, behind a
   }
   const [id] = valuesOf(refused, "X-Request-Id");
   await eventually(() => assert.equal(house.lines.length, before + 2));
-  const line = house.lines.at(-1);
-  assert.deepEqual([line?.id, line?.status, line?.charged], [id, 405, 0]);
+  const entry = house.lines.at(-1);
+  assert.deepEqual([entry?.id, entry?.status, entry?.charged], [id, 405, 0]);
 });
 
 test("TRACE is 405 with Allow, and reflects nothing", async () => {

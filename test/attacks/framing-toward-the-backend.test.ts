@@ -66,7 +66,7 @@ test("Content-Length: 0 is no body: a GET with it passes without", async () => {
 
 test("the law holds after all of it, and the backend read every byte", async () => {
   const sum = (what: "forwards" | "charged") =>
-    served.lines.reduce((all, line) => all + line[what], 0);
+    served.lines.reduce((all, entry) => all + entry[what], 0);
   await eventually(() => assert.equal(sum("forwards"), backend.seen.length));
   assert.equal(await served.counted(ACCOUNT), sum("charged"));
   assert.deepEqual(backend.problems, []);

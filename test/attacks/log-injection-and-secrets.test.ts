@@ -144,7 +144,7 @@ test("keys, passwords and tokens appear 0 times in logs, errors, metrics and fil
 });
 
 test("the law holds, but for what the store took along", () => {
-  const forwards = served.lines.reduce((sum, line) => sum + line.forwards, 0);
+  const forwards = served.lines.reduce((sum, entry) => sum + entry.forwards, 0);
   assert.ok(backend.seen.length <= forwards);
   assert.deepEqual(backend.problems, []);
 });

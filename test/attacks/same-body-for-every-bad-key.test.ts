@@ -57,7 +57,7 @@ test("every bad key gets the same answer, byte for byte but for the id", async (
 
 test("the log alone knows which it was", async () => {
   await eventually(() => assert.equal(house.lines.length, 1 + Object.keys(BAD).length));
-  const why = new Set(house.lines.map((line) => line.why));
+  const why = new Set(house.lines.map((entry) => entry.why));
   assert.ok(why.size >= 6, [...why].join());
   assert.ok(house.lines.every(({ code, charged }) => code === "key_invalid" && charged === 0));
 });

@@ -56,7 +56,7 @@ for (const vector of smugglingVectors()) {
 test("the law holds after all of them", async () => {
   await house.law({ connectionsFailed: true });
   const complete = house.backend.seen.filter((record) => record.complete).length;
-  const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
+  const forwards = house.lines.reduce((sum, entry) => sum + entry.forwards, 0);
   assert.ok(complete <= forwards, `${complete} complete requests, ${forwards} forwarded`);
   assert.deepEqual(
     house.said.filter(({ level }) => level === "error"),

@@ -85,12 +85,12 @@ async function ask(house: TestGateway, request: string, { key = KEY as string | 
   const [method = "", path = ""] = request.split(" ");
   const answer = await sendRequest(house.port, { method, path, ...(key !== null && { key }) });
   const id = onlyValue(answer, "X-Request-Id");
-  const [line] = await eventually(() => {
+  const [entry] = await eventually(() => {
     const lines = house.lines.filter((one) => one.id === id);
     assert.equal(lines.length, 1);
     return lines;
   });
-  const { charged, path: logged } = line as (typeof house.lines)[number];
+  const { charged, path: logged } = entry as (typeof house.lines)[number];
   return { answer: answer.status < 400 ? 200 : errorOf(answer).code, charged, logged };
 }
 

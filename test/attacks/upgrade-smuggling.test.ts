@@ -186,8 +186,8 @@ for (const { name, status, code, charged, ...wanted } of REFUSED) {
     assert.equal(await client.ended, "closed");
     const id = onlyValue(answer, "X-Request-Id");
     await eventually(() => house.lines.some((line) => line.id === id));
-    const line = house.lines.find((one) => one.id === id);
-    assert.deepEqual([line?.status, line?.charged, line?.forwards], [status, charged, 0]);
+    const entry = house.lines.find((one) => one.id === id);
+    assert.deepEqual([entry?.status, entry?.charged, entry?.forwards], [status, charged, 0]);
     assert.equal(upstream.seen.length, seen);
   });
 }

@@ -34,9 +34,13 @@ it("docs/billing.md: its receiver makes meter events of Stripe and OpenMeter, ea
   const store = await createMemoryQuotaStore({
     ...{ stateFile, now, report: () => {}, historyMs: 400 * DAY_MS },
   });
-  const ask = { limits: [{ window: "month", limit: 100 }] as const, bans: undefined, requests: 1 };
-  const name = { environment: "production", account: "acme" };
-  for (const cost of [3, 4]) await store.charge(name, { ...ask, cost, plan: "pro" });
+  const quotaRequest = {
+    limits: [{ window: "month", limit: 100 }] as const,
+    bans: undefined,
+    requests: 1,
+  };
+  const accountRef = { environment: "production", account: "acme" };
+  for (const cost of [3, 4]) await store.charge(accountRef, { ...quotaRequest, cost, plan: "pro" });
   await store.close();
 
   await using gateway = startTollgate(["start", "--config", file]);
@@ -57,7 +61,7 @@ it("docs/billing.md: its receiver makes meter events of Stripe and OpenMeter, ea
     ...{ specversion: "1.0", type: "tollgate.usage", source: "/tollgate/tg", subject: "acme" },
     ...{ id: `production:acme:${day}`, time: `${day}T23:59:59Z` },
     datacontenttype: "application/json",
-    data: { ...name, plan: "pro", day, admitted: 2, units: 7, refused: 0 },
+    data: { ...accountRef, plan: "pro", day, admitted: 2, units: 7, refused: 0 },
   });
   await gateway.stop();
 });

@@ -138,7 +138,7 @@ it(
       assert.equal(Number(told?.value), 7);
       assert.match(told?.annotations.summary ?? "", /^7 units were admitted by .* not be charged$/);
       // The law (docs/reference/http.md#law), with what Prometheus told as lost.
-      const charged = [stays, goes].flatMap(({ lines }) => lines.map((line) => line.charged));
+      const charged = [stays, goes].flatMap(({ lines }) => lines.map((entry) => entry.charged));
       assert.equal(
         charged.reduce((sum, units) => sum + units, 0),
         (await stays.counted()) + 7,

@@ -101,7 +101,7 @@ async function remembered(house: TestGateway, account: string): Promise<number> 
 async function lawByOperation(house: TestGateway, accounts: readonly string[]): Promise<void> {
   for (const account of accounts) {
     await eventually(async () => {
-      const lines = house.lines.filter((line) => line.account === account);
+      const lines = house.lines.filter((entry) => entry.account === account);
       const sum = (some: typeof lines) => some.reduce((all, { charged }) => all + charged, 0);
       const dear = sum(lines.filter(({ route }) => route === "/v1/dear"));
       const windows = await counted(house, account);

@@ -19,7 +19,7 @@ test("2.4 SIGTERM in flight: drain, announced: /readyz is 503 at once, the liste
   const { key } = await house.issue();
   await using kept = await openClient(house.port);
   assert.equal((await kept.ask({ key })).status, 200);
-  const stopped = house.started.stop();
+  const stopped = house.gateway.stop();
   const ready = await fetch(`${house.adminUrl}/readyz`);
   assert.equal(ready.status, 503, "/readyz says so at once");
   const checks = (await ready.json()) as { checks: { draining: { ok: boolean } } };
@@ -45,7 +45,7 @@ test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes late
   await using busy = await openClient(house.port);
   const slow = busy.ask({ key });
   await eventually(() => house.backend.seen.length === 2);
-  const stopped = house.started.stop();
+  const stopped = house.gateway.stop();
   await untilRefused(house.port);
   const refused = await kept.ask({ key });
   assert.deepEqual([refused.status, errorOf(refused).code], [503, "draining"]);
@@ -69,7 +69,7 @@ test("2.4 SIGTERM in flight: drain, closed: requests sent ahead are served in th
   await using client = await openClient(house.port);
   client.write(Buffer.concat([requestBytes({ key }), requestBytes({ key })]));
   await eventually(() => waiting.length === 1);
-  const stopped = house.started.stop();
+  const stopped = house.gateway.stop();
   await untilRefused(house.port);
   client.write(requestBytes({ key }));
   waiting[0]?.();
@@ -101,7 +101,7 @@ test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the conn
   const requests = [{ key }, {}, { key, path: "/v1/pets/1" }];
   client.write(Buffer.concat(requests.map(requestBytes)));
   await eventually(() => house.backend.seen.length === 1);
-  const stopped = house.started.stop();
+  const stopped = house.gateway.stop();
   await untilRefused(house.port);
   answerNow();
   const answers = await client.responses(["GET", "GET", "GET"]);
@@ -124,7 +124,7 @@ test("2.4 SIGTERM in flight: at the deadline what still runs is cut", async () =
   await eventually(() => house.backend.seen.length === 1);
   const startMs = performance.now();
   const { stalledMs } = await watchStalls(async () => {
-    await Promise.all([house.started.stop(), assert.rejects(slow)]);
+    await Promise.all([house.gateway.stop(), assert.rejects(slow)]);
   });
   const tookMs = performance.now() - startMs;
   assert.ok(tookMs >= 190 && tookMs < 3_000 + stalledMs, `${tookMs}, ${stalledMs} stalled`);

@@ -107,7 +107,7 @@ describe("a backend that answers while the upload goes on", () => {
         const others = texts.filter((text) => !text.startsWith(status) || !text.endsWith("large"));
         assert.deepEqual(others, []);
         await eventually(() => assert.equal(house.lines.length, UPLOADS));
-        for (const line of house.lines) assert.equal(line.source, "backend");
+        for (const entry of house.lines) assert.equal(entry.source, "backend");
         assert.equal((await house.admin("/readyz")).status, 200);
         await house.law();
       });

@@ -75,7 +75,7 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
   for (const client of clients) await client[Symbol.asyncDispose]();
   const answered = () => served.lines.filter(({ status }) => status === 200).length;
   await eventually(() => assert.equal(answered(), asked));
-  const forwards = served.lines.reduce((sum, line) => sum + line.forwards, 0);
+  const forwards = served.lines.reduce((sum, entry) => sum + entry.forwards, 0);
   assert.equal(backend.seen.length, forwards);
   assert.equal(
     await served.counted(),

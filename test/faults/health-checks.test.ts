@@ -40,7 +40,7 @@ describe("a health check through a whole gateway", () => {
     for (let i = 0; i < 6; i++)
       assert.equal((await sendRequest(house.port, { key: KEY })).status, 200);
     await eventually(() => assert.equal(house.lines.length, 12));
-    const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
+    const forwards = house.lines.reduce((sum, entry) => sum + entry.forwards, 0);
     const served = asked() + well.seen.filter((one) => !isProbe(one)).length;
     assert.equal(served, forwards, "the law, without probes");
     assert.equal(sick.seen.find(isProbe)?.target, "/up");
@@ -67,12 +67,12 @@ describe("a health check through a whole gateway", () => {
     await eventually(() => probes("/one") > 1);
     const healthCheck = { path: "/two", every: "100ms" };
     await house.rewrite({ environments: environment({ healthCheck }) });
-    assert.equal((await house.started.reload()).ok, true);
+    assert.equal((await house.gateway.reload()).ok, true);
     const ones = probes("/one");
     await eventually(() => probes("/two") > 3);
     assert.ok(probes("/one") <= ones + 1, "one may have been on its way");
     await house.rewrite({ environments: environment({}) });
-    assert.equal((await house.started.reload()).ok, true);
+    assert.equal((await house.gateway.reload()).ok, true);
     const twos = probes("/two");
     // Four periods in which a probe would have come.
     await sleep(400);

@@ -99,8 +99,8 @@ test("a head with a body that is wrong from its first byte is 502, and not a con
   await using _closed = house;
   const answer = await sendRequest(house.port, { key });
   assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_invalid"]);
-  const [line] = house.lines;
-  assert.deepEqual([line?.status, line?.source, line?.forwards], [502, "gateway", 1]);
+  const [entry] = house.lines;
+  assert.deepEqual([entry?.status, entry?.source, entry?.forwards], [502, "gateway", 1]);
   await house.law();
 });
 

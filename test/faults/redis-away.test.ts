@@ -108,8 +108,8 @@ describe("2.1 Comes back: a share of the limit", () => {
     assert.ok(retryAfter >= 1 && retryAfter <= 5, `${retryAfter}`);
     assert.equal(await metric(house, "tollgate_share_refusals_total"), 3);
     await eventually(() => {
-      const line = house.lines.findLast(({ status }) => status === 503);
-      assert.deepEqual([line?.by, line?.charged, line?.strikes], ["share", 0, 0]);
+      const entry = house.lines.findLast(({ status }) => status === 503);
+      assert.deepEqual([entry?.by, entry?.charged, entry?.strikes], ["share", 0, 0]);
     });
     await proxy.listen();
     await readyWithin(house, 3_000);
@@ -158,7 +158,7 @@ describe("2.1 Dies mid-traffic: a store that is away", () => {
     assert.deepEqual(told, [503, 503, 503, 503]);
     await readyWithin(house, 3_000);
     await eventually(async () => assert.equal((await askTimed(house, key)).status, 200));
-    const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+    const charged = house.lines.reduce((sum, entry) => sum + entry.charged, 0);
     assert.equal(await dayUsed(house, account), charged);
     await house.law();
   });

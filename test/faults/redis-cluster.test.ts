@@ -91,7 +91,7 @@ it("2.1 Cluster MOVED/ASK: while slots move under load each settlement of a mete
   );
   const used = (account: string) => {
     return house.lines
-      .filter((line) => line.account === account)
+      .filter((entry) => entry.account === account)
       .reduce((sum, { meters }) => sum + Math.min(100, meters?.tokens?.used ?? 0), 0);
   };
   for (const { account } of each(issued)) {

@@ -104,7 +104,7 @@ export async function underLoad(
     "no 500, and no 429 by error",
   );
   const used = await settledUse(house, account);
-  const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+  const charged = house.lines.reduce((sum, entry) => sum + entry.charged, 0);
   const uncertain = await metric(house, "tollgate_charges_uncertain_total");
   const { length: underWay } = phases.before.filter(
     ({ atMs, tookMs }) => atMs + tookMs >= countedMs,

@@ -81,7 +81,7 @@ test("2.4 SIGHUP with a bad config: over 1 MiB it is refused unread, up to that 
   ] as const) {
     const padding = "x".repeat(bytes - Buffer.byteLength(text) - 2);
     await writeFile(house.file, `${text}#${padding}\n`);
-    const reloaded = await house.started.reload();
+    const reloaded = await house.gateway.reload();
     assert.equal(reloaded.ok, ok, JSON.stringify(reloaded));
     assert.equal((await house.ask(key)).status, 200);
   }
@@ -93,7 +93,7 @@ test("2.4 SIGHUP with a changed plan: it keeps its counts: Remaining is max(0, n
   const remaining = async () => Number((await house.ask(key)).headers.get("x-ratelimit-remaining"));
   const limit = async (day: number) => {
     await house.rewrite({ plans: { free: { day }, enterprise: "custom" } });
-    const reloaded = await house.started.reload();
+    const reloaded = await house.gateway.reload();
     assert.ok(reloaded.ok, JSON.stringify(reloaded));
   };
   await limit(10);

@@ -51,8 +51,8 @@ async function stopUnderLoad(number: number): Promise<Run> {
   assert.ok(each(went).every((one) => "failed" in one || [200, 503].includes(one.status)));
   // Every accepted request was answered: an unanswered connection is one whose request nobody took.
   assert.equal(backend.seen.length, of(200), `${failed("unanswered").length} unanswered`);
-  const forwards = served.lines.reduce((sum, line) => sum + line.forwards, 0);
-  const charged = served.lines.reduce((sum, line) => sum + line.charged, 0);
+  const forwards = served.lines.reduce((sum, entry) => sum + entry.forwards, 0);
+  const charged = served.lines.reduce((sum, entry) => sum + entry.charged, 0);
   assert.deepEqual([forwards, charged], [of(200), of(200)], "the last lines are in the log");
   assert.ok(of(200) > CLIENTS);
   return { whole: of(200), late: of(503), refused: failed("unsent").length };

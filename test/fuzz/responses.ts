@@ -153,7 +153,7 @@ const WAITS = {
 /** The backend saw as many requests as were forwarded, and as many are counted as were charged. */
 async function law(served: SpawnedGateway, backend: HostileBackend): Promise<string[]> {
   const sum = (of: "forwards" | "charged") => {
-    return served.lines.reduce((all, line) => all + line[of], 0);
+    return served.lines.reduce((all, entry) => all + entry[of], 0);
   };
   const broken = async () => {
     const found: string[] = [];

@@ -36,7 +36,7 @@ export async function openTarget(settleMs = 3_000): Promise<Target> {
       const last = await sendRequest(served.port, { key: KEY }).catch(() => undefined);
       if (last === undefined) return [{ kind: "dead", why: served.running.stderr().slice(-2_000) }];
       const [id] = valuesOf(last, "X-Request-Id");
-      await eventually(() => served.lines.some((line) => line.id === id));
+      await eventually(() => served.lines.some((entry) => entry.id === id));
       const wrong = await eventually(() => holds(served, backend, [linesFrom, seenFrom]), {
         everyMs: 100,
         withinMs: settleMs,
@@ -106,7 +106,7 @@ async function holds(
       wrong.push({ kind: "fields", why: `${why} with ${JSON.stringify(fields)}`, requestId });
     }
   }
-  const charged = served.lines.reduce((sum, line) => sum + line.charged, 0);
+  const charged = served.lines.reduce((sum, entry) => sum + entry.charged, 0);
   const counted = await served.counted();
   if (charged !== counted)
     wrong.push({ kind: "law", why: `${charged} charged, ${counted} counted` });

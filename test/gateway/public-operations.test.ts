@@ -64,8 +64,11 @@ describe("public operations", () => {
 
     const sent = house.backend.seen[0];
     assert.doesNotMatch(JSON.stringify(sent), /x-consumer/i);
-    const [line] = house.lines;
-    assert.deepEqual([line?.account, line?.plan, line?.key], ["addr:192.0.2.1", "open", undefined]);
+    const [entry] = house.lines;
+    assert.deepEqual(
+      [entry?.account, entry?.plan, entry?.key],
+      ["addr:192.0.2.1", "open", undefined],
+    );
   });
 
   it("bring no strikes and no bans, however often an address asks on", async () => {
@@ -108,7 +111,7 @@ describe("public operations", () => {
     });
     assert.deepEqual([wrong.status, errorOf(wrong).code], [401, "key_invalid"]);
     assert.deepEqual(
-      house.lines.map((line) => line.account),
+      house.lines.map((entry) => entry.account),
       [account, account, undefined],
     );
     await house.law();

@@ -76,7 +76,7 @@ describe("a reset that a command makes in Redis", () => {
     await spend(before.url, 2);
     const { file } = before;
     const kept = await startTestGateway(OPTIONS);
-    await before.started.stop();
+    await before.gateway.stop();
     await kept[Symbol.asyncDispose]();
     const [window] = (await reset(file)) as { units: number }[];
     await redis.hset(RESETS, "nonsense", "{", "strange", '["x"]', "other", '["a:b", 1, [null]]');
@@ -98,7 +98,7 @@ paths: { /pets: { get: { operationId: list, ${limits} responses: {} } } }
     const given = { ...OPTIONS, api: "./own.yaml", files: { "own.yaml": api("") } };
     await using house = await startTestGateway(given);
     await writeFile(join(house.directory, "own.yaml"), api("x-limits: { month: 9 },"));
-    assert.equal((await house.started.reload()).ok, true);
+    assert.equal((await house.gateway.reload()).ok, true);
     await spend(house.url, 1);
     await reset(house.file);
     await eventually(() => assert.equal(resetsIn(house.said).length, 1));

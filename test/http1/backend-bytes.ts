@@ -14,28 +14,28 @@ export type ReadResponse = {
 };
 
 export function readResponse(method: string, pieces: readonly Buffer[]): ReadResponse {
-  const reader = new ResponseParser(RESPONSE_LIMITS);
-  reader.start(method);
+  const parser = new ResponseParser(RESPONSE_LIMITS);
+  parser.start(method);
   const read: ReadResponse = { interim: [], head: undefined, body: "", end: "more", left: 0 };
   for (const piece of pieces) {
     // The reader moves bytes within what it is given.
     const bytes = Buffer.from(piece);
-    if (read.end === "more") take(reader, bytes, read);
+    if (read.end === "more") take(parser, bytes, read);
     else if (read.end === "end") read.left += bytes.length;
   }
   return read;
 }
 
-function take(reader: ResponseParser, bytes: Buffer, read: ReadResponse): void {
-  for (let at = 0; ; at = reader.at) {
-    const step = reader.step(bytes, at, bytes.length);
-    if (step === "interim") read.interim.push(reader.interim?.status ?? 0);
-    else if (step === "head") read.head = reader.head;
-    else if (step === "data") read.body += bytes.toString("latin1", reader.dataFrom, reader.dataTo);
+function take(parser: ResponseParser, bytes: Buffer, read: ReadResponse): void {
+  for (let at = 0; ; at = parser.at) {
+    const step = parser.step(bytes, at, bytes.length);
+    if (step === "interim") read.interim.push(parser.interim?.status ?? 0);
+    else if (step === "head") read.head = parser.head;
+    else if (step === "data") read.body += bytes.toString("latin1", parser.dataFrom, parser.dataTo);
     else {
-      read.end = step === "wrong" ? `wrong: ${reader.wrong}` : step;
+      read.end = step === "wrong" ? `wrong: ${parser.error}` : step;
       // Where bytes turn out wrong says nothing: nothing of them is used.
-      read.left = step === "end" ? bytes.length - reader.at : 0;
+      read.left = step === "end" ? bytes.length - parser.at : 0;
       return;
     }
   }

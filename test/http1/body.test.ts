@@ -64,8 +64,8 @@ describe("a chunked body", () => {
     ["0\r\nA:\r\nB:\r\nC", "trailer_overflow"],
     [`0\r\nA:${"b".repeat(39)}`, "trailer_overflow"],
     [`5;${"a".repeat(16_384)}`, "extension_overflow"],
-  ])("is wrong with the last byte of %j: %s", (text, wrong) => {
-    expect(chunked(text).end).toBe(wrong);
+  ])("is wrong with the last byte of %j: %s", (text, error) => {
+    expect(chunked(text).end).toBe(error);
     expect(chunked(text.slice(0, -1)).end).toBeUndefined();
     expect(chunked(text).at).toBe(text.length - 1);
   });

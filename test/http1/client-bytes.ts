@@ -70,7 +70,7 @@ export type Seen = {
   readonly framing: IncomingRequest["framing"];
   body: string;
   complete: boolean;
-  wrong: RequestError | undefined;
+  error: RequestError | undefined;
 };
 
 /** A server that answers each request with 200, and what is wrong with its name. */
@@ -95,12 +95,12 @@ export class Server {
     });
   }
 
-  onRequest(request: IncomingRequest, answer: ResponseWriter): void {
+  onRequest(request: IncomingRequest, writer: ResponseWriter): void {
     const { method, target, version, rawHeaders, framing } = request;
     const head = [method, target, version, ...rawHeaders];
-    const seen: Seen = { head, framing, body: "", complete: false, wrong: undefined };
+    const seen: Seen = { head, framing, body: "", complete: false, error: undefined };
     this.seen.push(seen);
-    this.answers.push(answer);
+    this.answers.push(writer);
     request.read({
       onBodyData: (piece) => {
         seen.body += piece.toString("latin1");
@@ -112,18 +112,18 @@ export class Server {
     });
   }
 
-  errorResponse(wrong: RequestError): string {
-    this.refused.push(wrong);
-    return `HTTP/1.1 400 ${wrong}\r\nConnection: close\r\n\r\n`;
+  errorResponse(error: RequestError): string {
+    this.refused.push(error);
+    return `HTTP/1.1 400 ${error}\r\nConnection: close\r\n\r\n`;
   }
 
   onRequestError(request: IncomingRequest): void {
-    (this.seen.at(-1) as Seen).wrong = request.error;
-    const answer = this.answers.at(-1) as ResponseWriter;
-    answer.closesConnection = true;
-    if (answer.ended) return;
-    answer.writeHead(400, ["Content-Length", "0"]);
-    answer.end();
+    (this.seen.at(-1) as Seen).error = request.error;
+    const writer = this.answers.at(-1) as ResponseWriter;
+    writer.closesConnection = true;
+    if (writer.ended) return;
+    writer.writeHead(400, ["Content-Length", "0"]);
+    writer.end();
   }
 
   onLinger(): void {
@@ -132,9 +132,9 @@ export class Server {
 
   /** Answers the request that came last. */
   answer(): void {
-    const answer = this.answers.at(-1) as ResponseWriter;
-    answer.writeHead(200, ["Content-Length", "2"]);
-    answer.end("ok");
+    const writer = this.answers.at(-1) as ResponseWriter;
+    writer.writeHead(200, ["Content-Length", "2"]);
+    writer.end("ok");
   }
 
   /** All that a test may compare: what was seen, what was said, and how the connection is. */

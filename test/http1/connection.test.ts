@@ -241,7 +241,7 @@ describe("a loss", () => {
     for (let i = 0; i < answered; i++) await send(connection);
     await backend[Symbol.asyncDispose]();
     await until(() => !connection.open);
-    expect((await send(connection)).loss).toEqual({
+    expect((await send(connection)).failure).toEqual({
       kind: "unreached",
       why: "ECONNREFUSED",
       sent: false,
@@ -254,12 +254,12 @@ describe("a loss", () => {
     await using backend = await startBackend(() => undefined);
     const destination = { host: "127.0.0.1", port: backend.port, tls: {} };
     const told = await send(connectionTo(0, { destination, connectTimeoutMs: 50 }));
-    expect(told.loss).toEqual({ kind: "unreached", why: "timeout", sent: false, reused: false });
+    expect(told.failure).toEqual({ kind: "unreached", why: "timeout", sent: false, reused: false });
   });
 
   it("is unanswered where the connection ends before any byte, new or old", async () => {
     const fresh = await get((socket) => socket.once("data", () => socket.end()));
-    expect(fresh.loss).toEqual({ kind: "unanswered", why: "closed", sent: true, reused: false });
+    expect(fresh.failure).toEqual({ kind: "unanswered", why: "closed", sent: true, reused: false });
     await using backend = await startBackend((socket) => {
       socket.once("data", () => {
         socket.write(OK);
@@ -269,14 +269,19 @@ describe("a loss", () => {
     const connection = connectionTo(backend.port);
     await send(connection);
     const old = await send(connection);
-    expect(old.loss).toEqual({ kind: "unanswered", why: "ECONNRESET", sent: true, reused: true });
+    expect(old.failure).toEqual({
+      kind: "unanswered",
+      why: "ECONNRESET",
+      sent: true,
+      reused: true,
+    });
   });
 
   it("before the first byte of the body says that nothing was sent", async () => {
     await using backend = await startBackend((socket) => setTimeout(() => socket.end(), 20));
     const told = await send(connectionTo(backend.port), { method: "POST", body: 10 });
     expect(told.events).toEqual(["start", "lost"]);
-    expect(told.loss?.sent).toBe(false);
+    expect(told.failure?.sent).toBe(false);
   });
 });
 

@@ -37,7 +37,7 @@ describe("a request that we accept, h11 accepts and reads the same", needing("h1
     const server = new Server();
     server.line.receive(bytes);
     const [ours] = server.seen;
-    if (ours === undefined || ours.wrong !== undefined || !isFit(ours)) return;
+    if (ours === undefined || ours.error !== undefined || !isFit(ours)) return;
     const { head, body, complete, wrong } = await theirs(bytes);
     expect([wrong, head]).toEqual([undefined, withPlainCoding(ours.head)]);
     if (ours.complete) expect([complete, body]).toEqual([true, ours.body]);

@@ -126,8 +126,8 @@ describe("a request head", () => {
     ["GET / HTTP/1.1\r\nA: b\r\n\t", "field"],
     ["GET / HTTP/1.1\r\nA: b\r\n\rx", "field"],
     ["UPDATEREDIRECTREFUPDATERE", "method"],
-  ])("is wrong with the last byte of %j: %s", (text, wrong) => {
-    expect(wrongRequest(text)).toEqual([wrong, text.length]);
+  ])("is wrong with the last byte of %j: %s", (text, error) => {
+    expect(wrongRequest(text)).toEqual([error, text.length]);
     expect(wrongRequest(text.slice(0, -1))).toEqual([undefined, -1]);
     const reader = new RequestHeadParser(LIMITS);
     expect(reader.read(bytesOf(`${text}more`), 0, text.length + 4)).toBe(text.length - 1);
@@ -138,13 +138,13 @@ describe("a request head", () => {
     ["as long as both limits", 100, 200, undefined],
     ["a byte longer in its line", 101, 10, "line_overflow"],
     ["a byte longer in its fields", 100, 201, "head_overflow"],
-  ])("may be %s", (_what, line, fields, wrong) => {
+  ])("may be %s", (_what, line, fields, error) => {
     const first = `GET /${"a".repeat(line - 16)} HTTP/1.1\r\n`;
     const text = `${first}A:${"b".repeat(fields - 6)}\r\n\r\n`;
     expect([first.length, text.length]).toEqual([line, line + fields]);
-    expect(wrongRequest(text)[0]).toBe(wrong);
-    if (wrong !== undefined)
-      expect(wrongRequest(text)[1]).toBe(wrong === "line_overflow" ? 100 : 300);
+    expect(wrongRequest(text)[0]).toBe(error);
+    if (error !== undefined)
+      expect(wrongRequest(text)[1]).toBe(error === "line_overflow" ? 100 : 300);
   });
 });
 
@@ -180,8 +180,8 @@ describe("a status head", () => {
     ["HTTP/1.1 200 O\r\r", "line"],
     ["HTTP/1.1 200 O\r\n ", "field"],
     [`HTTP/1.1 200 ${"a".repeat(87)}`, "line_overflow"],
-  ])("is wrong with the last byte of %j: %s", (text, wrong) => {
-    expect(wrongIn(new ResponseHeadParser(LIMITS), text)).toBe(wrong);
+  ])("is wrong with the last byte of %j: %s", (text, error) => {
+    expect(wrongIn(new ResponseHeadParser(LIMITS), text)).toBe(error);
     expect(firstWrong(new ResponseHeadParser(LIMITS), text)).toBe(text.length);
   });
 });

@@ -58,9 +58,7 @@ describe("heads", () => {
       for (let i = 0; i < bytes.length; i++) one.read(bytes, i, i + 1);
     }
     const bytesEach = (memory() - before) / COUNT;
-    expect(each(readers).every(({ begun, error: wrong }) => begun && wrong === undefined)).toBe(
-      true,
-    );
+    expect(each(readers).every(({ begun, error }) => begun && error === undefined)).toBe(true);
     expect(bytesEach).toBeLessThan(2_000);
   });
 
@@ -143,7 +141,7 @@ describe("a body far larger than what may be held", () => {
     let bytes = 0;
     const handler: ServerHandler = {
       limits: LIMITS,
-      onRequest: (request, answer) => {
+      onRequest: (request, writer) => {
         let pieces = 0;
         request.read({
           onBodyData: (piece) => {
@@ -154,8 +152,8 @@ describe("a body far larger than what may be held", () => {
             setImmediate(() => request.resume());
           },
           onBodyEnd: () => {
-            answer.writeHead(200, ["Content-Length", "0"]);
-            answer.end();
+            writer.writeHead(200, ["Content-Length", "0"]);
+            writer.end();
           },
         });
       },

@@ -10,9 +10,9 @@ function keeping(limits: ConstructorParameters<typeof Server>[0] = {}) {
   const server = new Server({ answersAtOnce: false, ...limits });
   const requests: IncomingRequest[] = [];
   const { onRequest } = server;
-  server.onRequest = (request, answer) => {
+  server.onRequest = (request, writer) => {
     requests.push(request);
-    onRequest.call(server, request, answer);
+    onRequest.call(server, request, writer);
   };
   return { server, line: server.line, requests };
 }

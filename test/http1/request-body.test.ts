@@ -80,7 +80,7 @@ describe("the body of a request", () => {
         one.end();
       };
       const { told, received, open } = await put(3, write);
-      expect(told.loss).toMatchObject({ kind: "misframed", why: expect.stringContaining(what) });
+      expect(told.failure).toMatchObject({ kind: "misframed", why: expect.stringContaining(what) });
       expect(told.events.at(-1)).toBe("lost");
       expect(open).toBe(false);
       expect(received).not.toContain("abcdef");
@@ -91,6 +91,6 @@ describe("the body of a request", () => {
     const write = (one: ClientConnection) => writeTogether(one, ["ab", "cd", "ef"]);
     const { told, open } = await put(3, write);
     expect(told.events.slice(-1)).toEqual(["lost"]);
-    expect([told.loss?.kind, open]).toEqual(["misframed", false]);
+    expect([told.failure?.kind, open]).toEqual(["misframed", false]);
   });
 });

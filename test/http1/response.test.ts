@@ -17,16 +17,16 @@ describe("a response", () => {
       [OK, "end"],
       ["x", "wrong"],
     ] as const) {
-      const reader = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
-      reader.start("GET");
+      const parser = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
+      parser.start("GET");
       const bytes = Buffer.from(text + OK);
       let at = 0;
       for (let steps = 0; steps < 6; steps++) {
-        reader.step(bytes, at, bytes.length);
-        at = reader.at;
+        parser.step(bytes, at, bytes.length);
+        at = parser.at;
       }
-      expect(reader.step(bytes, at, bytes.length)).toBe(end);
-      expect(reader.at).toBe(end === "end" ? OK.length : 0);
+      expect(parser.step(bytes, at, bytes.length)).toBe(end);
+      expect(parser.at).toBe(end === "end" ? OK.length : 0);
     }
   });
 
@@ -48,20 +48,20 @@ describe("a response", () => {
 
   it.each([100, 101])("with an interim %i, which nobody asked for, is invalid", async (status) => {
     const told = await get(saying(`HTTP/1.1 ${status} C\r\n\r\n${OK}`));
-    expect(told.loss).toEqual({ kind: "invalid", why: "unasked", sent: true, reused: false });
+    expect(told.failure).toEqual({ kind: "invalid", why: "unasked", sent: true, reused: false });
   });
 
   it("behind more interim ones than the limit is invalid, however they come", async () => {
     const hint = "HTTP/1.1 103 Early Hints\r\n\r\n";
-    expect((await get(saying(hint.repeat(10) + OK))).loss).toBeUndefined();
-    expect((await get(saying(hint.repeat(11)))).loss?.why).toBe("interim_overflow");
+    expect((await get(saying(hint.repeat(10) + OK))).failure).toBeUndefined();
+    expect((await get(saying(hint.repeat(11)))).failure?.why).toBe("interim_overflow");
     const endless = await get((socket) => {
       socket.once("data", () => {
         const timer = setInterval(() => socket.write(hint), 1);
         socket.once("close", () => clearInterval(timer));
       });
     });
-    expect(endless.loss?.why).toBe("interim_overflow");
+    expect(endless.failure?.why).toBe("interim_overflow");
   });
 
   it("has interim ones counted for itself alone", async () => {
@@ -97,7 +97,7 @@ describe("a response", () => {
     ["half a head", "HTTP/1.1 200 OK\r\nConte", "end", "cut"],
   ] as const)("with %s is whole or cut, and known as it is", async (_what, bytes, then, kind) => {
     const told = await get(saying(bytes, then));
-    expect(told.loss?.kind).toBe(kind);
+    expect(told.failure?.kind).toBe(kind);
     if (told.head !== undefined) expect(told.body).toBe("hello");
     expect(told.events.at(-1)).toBe(kind === undefined ? "end" : "lost");
   });

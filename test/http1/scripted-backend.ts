@@ -73,7 +73,7 @@ export class Told implements ResponseHandler {
   body = "";
   bytes = 0;
   pieces = 0;
-  loss: RequestFailure | undefined;
+  failure: RequestFailure | undefined;
   reused: boolean | undefined;
   readonly over: Promise<this>;
   /** Called with each event, by its name. */
@@ -134,8 +134,8 @@ export class Told implements ResponseHandler {
     this.#settle(this);
   }
 
-  onFailure(loss: RequestFailure): void {
-    this.loss = loss;
+  onFailure(failure: RequestFailure): void {
+    this.failure = failure;
     this.#tell("lost");
     this.#settle(this);
   }

@@ -193,8 +193,8 @@ describe("bytes that wait", () => {
   it("stay where they are until the body is taken, and hold the client back", () => {
     const server = new Server({ answersAtOnce: false, limits: { aheadBytesMax: 4 } });
     const bodies: string[] = [];
-    server.onRequest = (request, answer) => {
-      server.answers.push(answer);
+    server.onRequest = (request, writer) => {
+      server.answers.push(writer);
       const sink = {
         onBodyData: (piece: Buffer) => {
           bodies.push(piece.toString());
@@ -233,8 +233,8 @@ describe("a body", () => {
   it("that was not taken is read past behind the answer, and the next request is served", () => {
     const server = new Server();
     const { onRequest } = server;
-    server.onRequest = (_request, answer) => {
-      server.answers.push(answer);
+    server.onRequest = (_request, writer) => {
+      server.answers.push(writer);
       server.answer();
       server.onRequest = onRequest;
     };
@@ -257,8 +257,8 @@ describe("a body", () => {
 
   it("that turns out wrong behind its answer ends the connection", () => {
     const server = new Server();
-    server.onRequest = (_request, answer) => {
-      server.answers.push(answer);
+    server.onRequest = (_request, writer) => {
+      server.answers.push(writer);
       server.answer();
     };
     server.line.receive("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -274,8 +274,8 @@ describe("a body", () => {
     const broken: unknown[] = [];
     server.onRequestError = (request) => broken.push(request.error);
     let start = () => {};
-    server.onRequest = (request, answer) => {
-      server.answers.push(answer);
+    server.onRequest = (request, writer) => {
+      server.answers.push(writer);
       start = () => request.read({ onBodyData: () => {}, onBodyEnd: () => {} });
     };
     server.line.receive("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -296,7 +296,7 @@ describe("a body", () => {
     const result = (limits: Partial<typeof LIMITS>) => {
       const server = new Server({ limits });
       server.line.receive(`${head}${trailer}\r\n`);
-      return server.seen[0]?.wrong ?? "fine";
+      return server.seen[0]?.error ?? "fine";
     };
     expect(result({ fieldBytesMax: fields + trailer.length })).toBe("fine");
     expect(result({ fieldBytesMax: fields + trailer.length - 1 })).toBe("trailer_overflow");
@@ -306,8 +306,8 @@ describe("a body", () => {
 
   it("may end the connection while it is taken", () => {
     const server = new Server();
-    server.onRequest = (request, answer) => {
-      const onBodyData = () => answer.cut();
+    server.onRequest = (request, writer) => {
+      const onBodyData = () => writer.cut();
       request.read({ onBodyData, onBodyEnd: () => expect.unreachable() });
     };
     server.line.receive(`${POST}hello${GET}`);

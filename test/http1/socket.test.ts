@@ -85,9 +85,9 @@ describe("over TLS", () => {
     expect((await send(connection)).reused).toBe(true);
     connection.close();
     const stranger = connectionTo(0, { destination: { host: "127.0.0.1", port, tls: {} } });
-    const { loss } = await send(stranger);
-    expect([loss?.kind, loss?.sent]).toEqual(["unreached", false]);
-    expect(loss?.why).toMatch(/SELF_SIGNED|UNABLE_TO|CERT/);
+    const { failure } = await send(stranger);
+    expect([failure?.kind, failure?.sent]).toEqual(["unreached", false]);
+    expect(failure?.why).toMatch(/SELF_SIGNED|UNABLE_TO|CERT/);
     server.close();
   });
 });

@@ -77,30 +77,30 @@ describe("the bytes of a response", () => {
   });
 
   it("are told to end with the connection from the head on, up to the next request", () => {
-    const reader = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
-    const step = (text: string) => reader.step(Buffer.from(text), 0, text.length);
-    expect(reader.untilClose).toBe(false);
-    reader.start("GET");
-    expect([step("HTTP/1.1 200\r\n"), reader.untilClose]).toEqual(["more", false]);
-    expect([step("\r\n"), reader.untilClose]).toEqual(["head", true]);
-    expect([step("abc"), reader.dataFrom, reader.dataTo]).toEqual(["data", 0, 3]);
-    expect([step(""), reader.untilClose]).toEqual(["more", true]);
-    reader.start("GET");
-    expect([reader.untilClose, reader.head]).toEqual([false, undefined]);
+    const parser = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
+    const step = (text: string) => parser.step(Buffer.from(text), 0, text.length);
+    expect(parser.untilClose).toBe(false);
+    parser.start("GET");
+    expect([step("HTTP/1.1 200\r\n"), parser.untilClose]).toEqual(["more", false]);
+    expect([step("\r\n"), parser.untilClose]).toEqual(["head", true]);
+    expect([step("abc"), parser.dataFrom, parser.dataTo]).toEqual(["data", 0, 3]);
+    expect([step(""), parser.untilClose]).toEqual(["more", true]);
+    parser.start("GET");
+    expect([parser.untilClose, parser.head]).toEqual([false, undefined]);
   });
 
   it("may have as many bytes of trailers as of a head", () => {
     const limits = { headBytesMax: 60, interimMax: 0 };
     const end = (trailer: string) => {
-      const reader = new ResponseParser(limits);
-      reader.start("GET");
+      const parser = new ResponseParser(limits);
+      parser.start("GET");
       const text = `HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${trailer}\r\n\r\n`;
       const bytes = Buffer.from(text);
       let at = 0;
       for (;;) {
-        const step = reader.step(bytes, at, bytes.length);
+        const step = parser.step(bytes, at, bytes.length);
         if (step !== "head") return step;
-        at = reader.at;
+        at = parser.at;
       }
     };
     expect(end(`A:${"b".repeat(56)}`)).toBe("end");

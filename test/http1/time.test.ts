@@ -61,7 +61,7 @@ describe("time", () => {
   it("ends a request that is not whole, and none that waits for its answer", () => {
     const server = waiting(`${POST}he`);
     expect(overAt(server, requestTimeoutMs)).toEqual([false, true]);
-    expect(server.seen[0]?.wrong).toBe("timeout");
+    expect(server.seen[0]?.error).toBe("timeout");
     const whole = waiting(`${POST}hello`);
     expect(overAt(whole, 10 * requestTimeoutMs)).toEqual([false, false]);
   });
@@ -131,8 +131,8 @@ function givenAway(server: Server, late: boolean) {
     socket.on("data", (chunk: Buffer) => taken.push(chunk.toString()));
     socket.resume();
   };
-  server.onRequest = (_request, answer) => {
-    server.answers.push(answer);
+  server.onRequest = (_request, writer) => {
+    server.answers.push(writer);
     if (!late) take();
   };
   return { taken, take };

@@ -93,9 +93,9 @@ export class Billing implements AsyncDisposable {
   }
 
   async charge(store: QuotaStore, account: string, cost: number): Promise<void> {
-    const name = { environment: "production", account };
-    const ask = { limits: LIMITS, bans: undefined, requests: 1, cost, plan: "pro" };
-    const answer = await store.charge(name, ask);
+    const accountRef = { environment: "production", account };
+    const quotaRequest = { limits: LIMITS, bans: undefined, requests: 1, cost, plan: "pro" };
+    const answer = await store.charge(accountRef, quotaRequest);
     assert.ok("admitted" in answer && answer.admitted);
     this.charged[account] = (this.charged[account] ?? 0) + cost;
   }

@@ -69,15 +69,20 @@ describe("explain, of two gateways on one Redis", () => {
       for (const answer of await Promise.all(round)) if (answer !== undefined) refused.push(answer);
     }
     for (const { house, id, code, window, reset } of refused) {
-      const told = await eventually(async () => {
+      const explanation = await eventually(async () => {
         const answer = await house.admin(`/api/explain/${id}`);
         assert.equal(answer.status, 200);
         return (await answer.json()) as Explanation;
       });
       const line = JSON.stringify(house.lines.find((each) => each.id === id));
-      assert.deepEqual([told.code, told.passesAt], [code, reset], line);
-      if (window === "ban") assert.equal(told.ban?.until, reset, line);
-      else assert.deepEqual([told.window?.window, told.window?.reset], [window, reset], line);
+      assert.deepEqual([explanation.code, explanation.passesAt], [code, reset], line);
+      if (window === "ban") assert.equal(explanation.ban?.until, reset, line);
+      else
+        assert.deepEqual(
+          [explanation.window?.window, explanation.window?.reset],
+          [window, reset],
+          line,
+        );
     }
     const windows = new Set(refused.map(({ window }) => window));
     assert.ok(windows.has("dear.second") || windows.has("dear.hour"), [...windows].join());

@@ -62,16 +62,20 @@ describe("explain", () => {
     });
     const codes = new Set<string>();
     for (const [id, { code, window, reset }] of refused) {
-      const line = served.lines.find((one) => one.id === id) ?? assert.fail(id);
-      const told = explainRefusal(line, code === "key_banned" ? { imposed: false } : undefined);
+      const entry = served.lines.find((one) => one.id === id) ?? assert.fail(id);
+      const explanation = explainRefusal(
+        entry,
+        code === "key_banned" ? { imposed: false } : undefined,
+      );
       codes.add(code);
-      assert.equal(told.code, code);
-      assert.equal(told.passesAt, reset, JSON.stringify(line));
-      if (window === "ban") assert.equal(told.ban?.until, reset);
-      else assert.deepEqual([told.window?.window, told.window?.reset], [window, reset]);
+      assert.equal(explanation.code, code);
+      assert.equal(explanation.passesAt, reset, JSON.stringify(entry));
+      if (window === "ban") assert.equal(explanation.ban?.until, reset);
+      else
+        assert.deepEqual([explanation.window?.window, explanation.window?.reset], [window, reset]);
       const remembered = await fetch(`${served.adminUrl}/api/explain/${id}`);
       assert.equal(remembered.status, 200);
-      assert.deepEqual(await remembered.json(), JSON.parse(JSON.stringify(told)));
+      assert.deepEqual(await remembered.json(), JSON.parse(JSON.stringify(explanation)));
     }
     assert.deepEqual([...codes].sort(), ["key_banned", "rate_limited"]);
 

@@ -206,11 +206,11 @@ describe("the gateways that share a Redis", () => {
     };
     const ready = ["ready", null];
     await eventually(async () => assert.deepEqual(await states(), [ready, ready]));
-    const stopping = ending.started.stop();
+    const stopping = ending.gateway.stop();
     await eventually(async () => {
       assert.deepEqual(await states(), [["draining", "draining: shutting down"], ready]);
     });
-    await ending.started.stop({ atOnce: true });
+    await ending.gateway.stop({ atOnce: true });
     await stopping;
     assert.deepEqual(await states(), [ready]);
   });

@@ -19,7 +19,7 @@ type Counted = { readonly units: number; readonly refused: number };
 
 async function reload(house: TestGateway, config: Readonly<Record<string, unknown>>) {
   await house.rewrite(config);
-  const reloaded = await house.started.reload();
+  const reloaded = await house.gateway.reload();
   assert.ok(reloaded.ok, JSON.stringify(reloaded));
   return reloaded.hash;
 }
@@ -45,7 +45,7 @@ it("a configuration that cannot be put to use changes nothing, is counted, and t
   await using house = await startTestGateway({ keys: { [KEY]: {} } });
   const serve = vi.spyOn(Listeners.prototype, "serve").mockRejectedValueOnce(new Error("no room"));
   onTestFinished(() => serve.mockRestore());
-  const reloaded = await house.started.reload();
+  const reloaded = await house.gateway.reload();
   assert.deepEqual(reloaded, { ok: false, mistakes: [], reasons: ["no room"] });
   const { checks } = (await (await house.admin("/readyz")).json()) as { checks: ReadinessChecks };
   const why = "not reloaded: it could not be put to use; the log says why";
@@ -177,7 +177,7 @@ it("a limit is told by the windows of the configuration in force, and refuses by
     await ask([200, 429, 429]);
     await reload(house, { plans: { free: { month: 9 } } });
     await ask([429]);
-    await house.started.stop();
+    await house.gateway.stop();
     const client = await redis.client();
     const left = String(await client.call("CLIENT", "LIST"))
       .trim()

@@ -19,7 +19,7 @@ async function expectEnd(
   await using house = await startTestGateway({ config: { telemetry, limits: { drain } } });
   await house.ask("no key");
   await eventually(() => assert.ok(collector.underWay() > 0));
-  await expectDuration(t, duration, () => house.started.stop({ atOnce }));
+  await expectDuration(t, duration, () => house.gateway.stop({ atOnce }));
 }
 
 describe.concurrent("a collector that never answers", () => {

@@ -13,10 +13,10 @@ test("a request that is refused before its host is read counts for the listener'
   await using served = await spawnGateway({ upstreams: [backend.origin] });
   const { bytes } = await sendRaw(served.port, "GET /v1/x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
   assert.match(bytes.toString(), /^HTTP\/1\.1 400 /);
-  const [line] = await eventually(() =>
+  const [entry] = await eventually(() =>
     served.lines.length === 1 ? served.lines : assert.fail("no line"),
   );
-  assert.equal(line?.env, "production");
+  assert.equal(entry?.env, "production");
   const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
   assert.match(metrics, /^tollgate_http_requests_total\{env="production",.*code="400".*\} 1$/m);
   assert.doesNotMatch(metrics, /env="none"/);

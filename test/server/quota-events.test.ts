@@ -39,9 +39,9 @@ function toldOf(
   const told: unknown[] = [];
   const log = createLog({ write: (line) => told.push(JSON.parse(line).percent) }, "info");
   const standing = { window: "day", limit: 10, used, resetMs: 86_400_000, ...more } as const;
-  const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
+  const decision = { ...NOTHING, ban: undefined, windows: [standing] };
   const owner = { environment: "production", account: "a", plan: "free", key: key ?? undefined };
-  const answer = { verdict, unspent: 0, admitted: true, by: "store", ...how } as const;
+  const answer = { decision, unspent: 0, admitted: true, by: "store", ...how } as const;
   logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   return told;
 }
@@ -84,10 +84,10 @@ it("an observed limit is told by no event, and units that merged requests took l
   assert.deepEqual(toldOf(9, { observed: true }), []);
   const { log, events } = openLog();
   const standing = { window: "day", limit: 10, used: 10, resetMs: 86_400_000 } as const;
-  const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
+  const decision = { ...NOTHING, ban: undefined, windows: [standing] };
   const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
   // Two of the same call follow: after this one 8 units were used.
-  const answer = { verdict, unspent: 2, admitted: true, by: "store" } as const;
+  const answer = { decision, unspent: 2, admitted: true, by: "store" } as const;
   logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   assert.deepEqual(
     events.map(({ percent, used }) => [percent, used]),
@@ -99,9 +99,9 @@ it("a limit of one key is told with the key, one of the plan without", () => {
   const { log, events } = openLog();
   const owner = { environment: "production", account: "a", plan: "free", key: { id: "k_1" } };
   for (const part of [{ id: "@1", name: "key", key: "k_1" }, undefined]) {
-    const standing = { window: "day", limit: 10, used: 8, resetMs: 1, part } as WindowUsage;
-    const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
-    const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
+    const usage = { window: "day", limit: 10, used: 8, resetMs: 1, part } as WindowUsage;
+    const decision = { ...NOTHING, ban: undefined, windows: [usage] };
+    const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
     logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   }
   assert.deepEqual(
@@ -117,9 +117,9 @@ it("overage is told by the unit after those that are included, of windows of the
   const overageOf = (used: number, more: Partial<WindowUsage> = {}) => {
     const { log, events } = openLog();
     const standing = { window: "month", limit: 100, used, resetMs: 1_500, ...more } as const;
-    const verdict = { ...NOTHING, ban: undefined, windows: [standing] };
+    const decision = { ...NOTHING, ban: undefined, windows: [standing] };
     const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
-    const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
+    const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
     const included = [{ window: "month", limit: 5 }] as const;
     logQuotaEvents({ log, windows: ["month"], included }, owner, answer, 1);
     return events.map(({ level: _, time: __, msg: ___, ...told }) => told);
@@ -151,9 +151,9 @@ it("units that were charged late are told of an account, and of no address", () 
       return { quotaEventWindows: ["day"], planBounds } as never;
     });
     const usage = { window: "day", limit: 10, used: 8, resetMs: 1, from: 7, hold: 99 } as const;
-    late({ name: { environment: "production", account }, plan: "free", usage });
+    late({ accountRef: { environment: "production", account }, plan: "free", usage });
     late({
-      name: { environment: "production", account },
+      accountRef: { environment: "production", account },
       plan: "free",
       usage: { ...usage, from: 8 },
     });
@@ -174,7 +174,7 @@ it("a ban is told to the end of its last second, with its strikes, and as observ
     const { log, events } = openLog();
     const verdict = { ...NOTHING, nowMs: 5_000, ban: inForce, windows };
     const earned = Object.assign({ strikesMs: [1_500, 5_000] }, ban);
-    logBanEvent(log, owner, { earned, verdict });
+    logBanEvent(log, owner, { earned, decision: verdict });
     const [told, ...others] = events;
     assert.deepEqual(
       [others, told?.until, told?.strikes, told?.decidedAt],
@@ -185,11 +185,11 @@ it("a ban is told to the end of its last second, with its strikes, and as observ
     assert.equal(told?.observed, inForce === undefined ? true : undefined);
   }
   const { log, events } = openLog();
-  const verdict = { ...NOTHING, ban, windows };
-  logBanEvent(log, owner, { verdict, earned: undefined } as never);
+  const decision = { ...NOTHING, ban, windows };
+  logBanEvent(log, owner, { decision, earned: undefined } as never);
   assert.equal(events.length, 0, "a ban that began earlier");
   const ofOther = { ...ban, window: "hour", strikesMs: [] } as const;
-  logBanEvent(log, owner, { earned: ofOther, verdict });
+  logBanEvent(log, owner, { earned: ofOther, decision });
   assert.equal(
     events[0]?.window,
     "hour",
@@ -203,10 +203,10 @@ it("a ban that an operation's window earned is told by the name that people know
   const windows = [{ window: "minute", limit: 1, used: 1, resetMs: 1, part }] as never;
   const ban = { window: "minute", operation: "1a", untilMs: 60_000, offences: 1, startMs: 1 };
   const earned = { ...ban, strikesMs: [1] } as never;
-  const verdict = { ...NOTHING, ban: ban as never, windows };
-  logBanEvent(log, { environment: "production", account: "a", plan: "free" }, { earned, verdict });
-  const name = { environment: "production", account: "a" };
-  logLateBan(log, { name, plan: "free", earned, verdict });
+  const decision = { ...NOTHING, ban: ban as never, windows };
+  logBanEvent(log, { environment: "production", account: "a", plan: "free" }, { earned, decision });
+  const accountRef = { environment: "production", account: "a" };
+  logLateBan(log, { accountRef, plan: "free", earned, decision });
   const [told, late] = events.map(({ time: _, ...event }) => event);
   assert.equal(told?.window, "createPet.minute");
   assert.deepEqual(late, told, "as one whose decision came in time");
@@ -223,8 +223,8 @@ it("a reset by a command is told with the windows as people name them", () => {
     { counter: "1a.day", units: 2 },
     { counter: "@7.day", units: 1 },
   ];
-  const name = { environment: "production", account: "acme" };
-  adminEventLogger(log, () => config)({ name, atMs: 5, windows } as never);
+  const accountRef = { environment: "production", account: "acme" };
+  adminEventLogger(log, () => config)({ accountRef, atMs: 5, windows } as never);
   const [told] = events;
   assert.deepEqual([told?.msg, told?.resetAt], ["account_reset", 5]);
   assert.deepEqual([told?.account, told?.env], ["acme", "production"]);

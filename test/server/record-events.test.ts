@@ -60,7 +60,7 @@ type House = {
 async function openGateway(
   { directory, store, events, keys = "redis" }: House,
   number: number,
-): Promise<{ readonly file: string; readonly started: GatewayHandle }> {
+): Promise<{ readonly file: string; readonly gateway: GatewayHandle }> {
   const file = join(directory, `gateway-${number}.yaml`);
   const upstreams = ["http://127.0.0.1:9"];
   const { production, staging } = CONFIG.environments;
@@ -77,11 +77,11 @@ async function openGateway(
     const said = JSON.parse(line) as Event;
     if (said.msg === "event") events.push(said);
   };
-  const started: GatewayHandle = await startGateway(loaded.config, {
+  const gateway: GatewayHandle = await startGateway(loaded.config, {
     log: createLog({ write }, "info"),
     load,
   });
-  return { file, started };
+  return { file, gateway };
 }
 
 const WAIT = { withinMs: 60_000 };
@@ -109,7 +109,7 @@ describe("Of four gateways that share a store one tells", () => {
     }
   });
   afterAll(async () => {
-    for (const { started } of gateways) await started.stop({ atOnce: true });
+    for (const { gateway } of gateways) await gateway.stop({ atOnce: true });
     await redis.close();
     await rm(directory, { recursive: true, force: true });
   });
@@ -166,8 +166,8 @@ describe("Of four gateways that share a store one tells", () => {
   it("a working key that is used in another environment, once a day", async () => {
     const { id, key = "" } = await command("keys", "create", "--env", "staging", "--plan", "free");
     const use = async (environment: string, token: string) => {
-      for (const { started } of gateways) {
-        const url = `${started.urls[environment]}/v1/old`;
+      for (const { gateway } of gateways) {
+        const url = `${gateway.urls[environment]}/v1/old`;
         const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
         const said = await answer.text();
         assert.equal(answer.status, environment === "production" ? 401 : 502, said);
@@ -275,7 +275,7 @@ describe("An import of many keys is one event with its numbers", () => {
       }
       await use(gateways[0]?.file ?? "", events);
     } finally {
-      for (const { started } of gateways) await started.stop({ atOnce: true });
+      for (const { gateway } of gateways) await gateway.stop({ atOnce: true });
       await rm(directory, { recursive: true, force: true });
     }
   }
@@ -313,7 +313,7 @@ it("a change that came while the store stood still is told once when it goes on"
     await delay(SEEN_MS);
     assert.equal(issued(), 1);
   } finally {
-    for (const { started } of gateways) await started.stop({ atOnce: true });
+    for (const { gateway } of gateways) await gateway.stop({ atOnce: true });
     await redis.close();
     await rm(directory, { recursive: true, force: true });
   }

@@ -48,7 +48,7 @@ describe("a gateway that has stopped", () => {
     });
     onTestFinished(() => spied.mockRestore());
     await using house = await startTestGateway();
-    await expectDuration(t, { wantedMs: 1_000, lateMs: 2_000 }, () => house.started.stop());
+    await expectDuration(t, { wantedMs: 1_000, lateMs: 2_000 }, () => house.gateway.stop());
   });
 
   it("tells no change that waits for a store that is away", async () => {

@@ -74,8 +74,8 @@ describe("A request is told to a collector", () => {
 
   it("as a SERVER span and a CLIENT span below it, in the trace of the log line and of the backend", async () => {
     backend.forget();
-    const line = await nextLine(served, () => ask(served, "/v1/pets?limit=3"));
-    const { server, clients } = await spansOf(collector, line.traceId, 2);
+    const entry = await nextLine(served, () => ask(served, "/v1/pets?limit=3"));
+    const { server, clients } = await spansOf(collector, entry.traceId, 2);
     const [client] = clients;
     assert.equal(server.parentSpanId, undefined);
     assert.equal(client?.parentSpanId, server.spanId);
@@ -93,7 +93,7 @@ describe("A request is told to a collector", () => {
       "client.address": "127.0.0.1",
       "server.address": "127.0.0.1",
       "server.port": served.port,
-      "tollgate.request_id": line.id,
+      "tollgate.request_id": entry.id,
       "tollgate.decision": "admitted",
       "tollgate.charged": 1,
       "tollgate.account": ACCOUNT,
@@ -113,8 +113,8 @@ describe("A request is told to a collector", () => {
 
   it("with the code of a refusal, which is no error", async () => {
     const wrong = { authorization: "Bearer no" };
-    const line = await nextLine(served, () => ask(served, "/v1/pets", wrong));
-    const { server } = await spansOf(collector, line.traceId, 1);
+    const entry = await nextLine(served, () => ask(served, "/v1/pets", wrong));
+    const { server } = await spansOf(collector, entry.traceId, 1);
     const { attributes } = server;
     assert.equal(attributes["http.response.status_code"], 401);
     assert.equal(attributes["tollgate.code"], "key_invalid");
@@ -126,8 +126,8 @@ describe("A request is told to a collector", () => {
   it("as an error of the CLIENT alone where a backend says 404, and of both where it says 500", async () => {
     for (const status of [404, 500]) {
       backend.answer((_seen, response) => void response.writeHead(status).end());
-      const line = await nextLine(served, () => ask(served));
-      const { server, clients } = await spansOf(collector, line.traceId, 2);
+      const entry = await nextLine(served, () => ask(served));
+      const { server, clients } = await spansOf(collector, entry.traceId, 2);
       assert.deepEqual([clients[0]?.failed, server.failed], [true, status === 500]);
       assert.equal(clients[0]?.attributes["error.type"], String(status));
     }
@@ -141,16 +141,16 @@ describe("A request is told to a collector", () => {
       backend.answer((_again, response) => void response.end("{}"));
       request.socket.destroy();
     });
-    const line = await nextLine(served, () => ask(served));
-    assert.deepEqual([line.status, line.forwards], [200, 2]);
-    const { clients } = await spansOf(collector, line.traceId, 3);
+    const entry = await nextLine(served, () => ask(served));
+    assert.deepEqual([entry.status, entry.forwards], [200, 2]);
+    const { clients } = await spansOf(collector, entry.traceId, 3);
     const [again, first] = clients.toSorted((a, b) => Number(a.failed) - Number(b.failed));
     assert.equal(first?.attributes["error.type"], "upstream_unreachable");
     assert.equal(again?.attributes["http.request.resend_count"], 1);
     const parents = backend.seen.map(({ rawHeaders }) => fieldOf(rawHeaders, "traceparent"));
     assert.deepEqual(
       parents,
-      [first, again].map((span) => `00-${line.traceId}-${span?.spanId}-01`),
+      [first, again].map((span) => `00-${entry.traceId}-${span?.spanId}-01`),
     );
   });
 
@@ -159,9 +159,9 @@ describe("A request is told to a collector", () => {
       response.writeHead(200, { "content-length": "100000" });
       response.write("half", () => setTimeout(() => response.destroy(), 50));
     });
-    const line = await nextLine(served, () => ask(served).catch(() => undefined));
+    const entry = await nextLine(served, () => ask(served).catch(() => undefined));
     backend.answer((_seen, response) => void response.end("{}"));
-    const { server, clients } = await spansOf(collector, line.traceId, 2);
+    const { server, clients } = await spansOf(collector, entry.traceId, 2);
     assert.equal(clients[0]?.failed, true);
     assert.equal(clients[0]?.attributes["http.response.status_code"], 200);
     assert.equal(server.failed, true);
@@ -172,7 +172,7 @@ describe("A request is told to a collector", () => {
     const asked = new Promise<void>((resolve) => {
       backend.answer(() => resolve());
     });
-    const line = await nextLine(served, async () => {
+    const entry = await nextLine(served, async () => {
       const leave = new AbortController();
       const headers = { authorization: `Bearer ${KEY}` };
       const answer = fetch(`${served.url}/v1/pets`, { headers, signal: leave.signal });
@@ -181,8 +181,8 @@ describe("A request is told to a collector", () => {
       await answer.catch(() => undefined);
     });
     backend.answer((_seen, response) => void response.end("{}"));
-    assert.equal(line.status, 499);
-    const { server, clients } = await spansOf(collector, line.traceId, 2);
+    assert.equal(entry.status, 499);
+    const { server, clients } = await spansOf(collector, entry.traceId, 2);
     for (const span of [server, clients[0]]) {
       assert.equal(span?.attributes["error.type"], "client_gone");
       assert.equal(span?.attributes["http.response.status_code"], undefined);
@@ -211,23 +211,23 @@ describe("A request is told to a collector", () => {
       client.once("message", resolve).once("error", reject);
       client.once("open", () => client.send("there"));
     });
-    const line = await nextLine(tunnels, async () => client.close());
+    const entry = await nextLine(tunnels, async () => client.close());
     wanted.close();
-    const { server, clients } = await spansOf(collector, line.traceId, 2);
+    const { server, clients } = await spansOf(collector, entry.traceId, 2);
     assert.equal(server.attributes["http.response.status_code"], 101);
     assert.equal(clients[0]?.attributes["http.response.status_code"], 101);
-    assert.equal(parent, `00-${line.traceId}-${clients[0]?.spanId}-01`);
+    assert.equal(parent, `00-${entry.traceId}-${clients[0]?.spanId}-01`);
     assert.equal(server.failed || clients[0]?.failed, false);
   });
 
   it("in a trace of its own where the client's is invalid", async () => {
     backend.forget();
     const traceparent = `00-${TRACE}-${"0".repeat(16)}-01`;
-    const line = await nextLine(served, () =>
+    const entry = await nextLine(served, () =>
       ask(served, "/v1/pets", { traceparent, tracestate: "a=1" }),
     );
-    assert.notEqual(line.traceId, TRACE);
-    const { server } = await spansOf(collector, line.traceId, 2);
+    assert.notEqual(entry.traceId, TRACE);
+    const { server } = await spansOf(collector, entry.traceId, 2);
     assert.equal(server.parentSpanId, undefined);
     assert.equal(fieldOf(backend.seen[0]?.rawHeaders, "tracestate"), undefined);
   });
@@ -235,11 +235,11 @@ describe("A request is told to a collector", () => {
   it("without a key and without a query, wherever the client puts them", async () => {
     const path = `/v1/pets/${KEY}?secret=hunter2&key=${KEY}`;
     const hidden = { "user-agent": KEY, "x-api-key": KEY, referer: KEY };
-    const line = await nextLine(served, () => ask(served, path, hidden));
+    const entry = await nextLine(served, () => ask(served, path, hidden));
     const wrong = { authorization: `Bearer ${KEY}x` };
     const other = await nextLine(served, () => ask(served, "/v1/pets?token=hunter2", wrong));
     const asHost = await nextLine(served, () => sendRequest(served.port, { host: KEY, key: KEY }));
-    await spansOf(collector, line.traceId, 2);
+    await spansOf(collector, entry.traceId, 2);
     await spansOf(collector, other.traceId, 1);
     await spansOf(collector, asHost.traceId, 2);
     const told = collector.bodies.join("\n");
@@ -250,8 +250,8 @@ describe("A request is told to a collector", () => {
   it("only where its client's trace is sampled, if it has one, and the flag goes on", async () => {
     backend.forget();
     const traceparent = `00-${TRACE}-${PARENT}-00`;
-    const line = await nextLine(served, () => ask(served, "/v1/pets", { traceparent }));
-    assert.equal(line.traceId, TRACE);
+    const entry = await nextLine(served, () => ask(served, "/v1/pets", { traceparent }));
+    assert.equal(entry.traceId, TRACE);
     const later = await nextLine(served, () => ask(served));
     await spansOf(collector, later.traceId, 2);
     await spansOf(collector, TRACE, 0);
@@ -333,8 +333,8 @@ it("telemetry is turned on by the standard variables, and named by them", async 
     OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=trial,service.instance.id=all",
   };
   await using served = await spawnGateway({ upstreams: [backend.origin], run: { env } });
-  const line = await nextLine(served, () => ask(served));
-  const { server } = await spansOf(collector, line.traceId, 2);
+  const entry = await nextLine(served, () => ask(served));
+  const { server } = await spansOf(collector, entry.traceId, 2);
   assert.equal(server.resource["service.name"], "front");
   assert.equal(server.resource["deployment.environment.name"], "trial");
   // A name for all instances would make one of them.
@@ -390,6 +390,6 @@ it("a collector that is away costs no answer, and takes spans when it is back", 
   await using served = await spawnGateway({ upstreams: [backend.origin], config });
   assert.equal(await ask(served), 200);
   await using collector = await openCollector(port);
-  const line = await nextLine(served, () => ask(served));
-  await spansOf(collector, line.traceId, 2);
+  const entry = await nextLine(served, () => ask(served));
+  await spansOf(collector, entry.traceId, 2);
 });

@@ -22,14 +22,14 @@ it("events and spans that nobody takes are counted as dropped, by each process t
   await house.ask("no key");
   const dropped = vi.spyOn(RecordChangeWatcher.prototype, "dropped", "get").mockReturnValue(5);
   onTestFinished(() => dropped.mockRestore());
-  assert.ok((await house.started.reload()).ok);
+  assert.ok((await house.gateway.reload()).ok);
   await eventually(() => assert.equal(receiver.tries, 1));
   assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 5);
   nowMs += 24 * 3_600_000 + 1;
   await eventually(async () => {
     assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 6);
   });
-  const gauges = () => (house.started as WorkerHandle).status().gauges;
+  const gauges = () => (house.gateway as WorkerHandle).status().gauges;
   assert.equal(gauges().eventsDropped, 1);
   await eventually(() => assert.equal(gauges().telemetryDropped, 1));
 });
@@ -39,9 +39,9 @@ it("a gateway that has stopped sends no event again that its receiver did not ta
   receiver.status = 500;
   const events = { url: receiver.url, secret: SECRET, kinds: ["all"] };
   await using house = await startTestGateway({ config: { events } });
-  assert.ok((await house.started.reload()).ok);
+  assert.ok((await house.gateway.reload()).ok);
   await eventually(() => assert.equal(receiver.tries, 1));
-  await house.started.stop();
+  await house.gateway.stop();
   // Another sender fails later, and so would try again later too.
   const other = new Webhook(events, Date.now);
   const tries = receiver.tries;

@@ -84,7 +84,7 @@ it("a day is told as acknowledged only once the store has marked it, and else it
     throw new Error("away");
   };
   const marks: typeof usageMarks = {
-    read: (names) => usageMarks.read(names),
+    read: (accountRefs) => usageMarks.read(accountRefs),
     claim: (lifeMs) => usageMarks.claim(lifeMs),
     release: () => usageMarks.release(),
     raise,
@@ -109,7 +109,7 @@ it("no message is sent by a gateway whose turn another one has taken meanwhile",
   const { usageMarks } = store;
   let [asked, isFree] = [0, false];
   const marks: typeof usageMarks = {
-    read: (names) => usageMarks.read(names),
+    read: (accountRefs) => usageMarks.read(accountRefs),
     claim: async (lifeMs) => {
       asked += 1;
       return (asked === 1 || isFree) && usageMarks.claim(lifeMs);
@@ -134,10 +134,12 @@ it("days of an account whose part of the store is away are sent as soon as it is
   const { usageMarks } = store;
   let [looks, isAway] = [0, true];
   const marks: typeof usageMarks = {
-    read: async (names) => {
+    read: async (accountRefs) => {
       looks += 1;
-      const all = await usageMarks.read(names);
-      return all.map((mark, i) => (isAway && names[i]?.account === "beta" ? undefined : mark));
+      const all = await usageMarks.read(accountRefs);
+      return all.map((mark, i) =>
+        isAway && accountRefs[i]?.account === "beta" ? undefined : mark,
+      );
     },
     claim: (lifeMs) => usageMarks.claim(lifeMs),
     release: () => usageMarks.release(),
@@ -188,7 +190,7 @@ it("a gateway that has stopped leaves no usage message under way", async () => {
   assert.equal((await house.ask(KEY)).status, 200);
   nowMs += DAY_MS;
   await asked.promise;
-  await house.started.stop();
+  await house.gateway.stop();
   // An answer may take ten seconds.
   assert.equal(await Promise.race([cut.promise, delay(5_000, "goes on")]), "cut");
   receiver.close();

@@ -29,8 +29,8 @@ async function fill(
     nowMs = day * DAY_MS + DAY_MS / 2;
     for (const account of accounts) {
       const limits = [{ window: "month", limit: 10 ** 6 }] as const;
-      const ask = { limits, bans: undefined, requests: 1, cost: 2 + i, plan: "pro" };
-      await store.charge({ environment: "production", account }, ask);
+      const quotaRequest = { limits, bans: undefined, requests: 1, cost: 2 + i, plan: "pro" };
+      await store.charge({ environment: "production", account }, quotaRequest);
       units[account] = (units[account] ?? 0) + 2 + i;
     }
   }

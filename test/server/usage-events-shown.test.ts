@@ -35,7 +35,7 @@ it("a day that was acknowledged is in the log, and neither among the last events
     ...{ level: "info", msg: "event", kind: "usage", env: "production", account, plan },
     ...{ day: "2026-10-14", admitted: 1, units: 1, refused: 0 },
   });
-  const reloaded = await house.started.reload();
+  const reloaded = await house.gateway.reload();
   assert.ok(reloaded.ok, JSON.stringify(reloaded));
   const kinds = await shownKinds(house.adminUrl);
   assert.ok(!kinds.includes("usage"), `people are shown ${kinds}`);

@@ -31,8 +31,8 @@ function redisStores(historyMs = 400 * DAY_MS) {
 }
 
 /** Waits for the mark of this day. */
-function isMarked(store: QuotaStore, name: AccountRef, day: number): Promise<unknown> {
-  return eventually(async () => (await store.usageMarks.read([name]))[0]?.day === day);
+function isMarked(store: QuotaStore, accountRef: AccountRef, day: number): Promise<unknown> {
+  return eventually(async () => (await store.usageMarks.read([accountRef]))[0]?.day === day);
 }
 
 /** The days that came, as `acme 2026-10-14 5`, in order of their ids. */
@@ -54,14 +54,14 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       await billing.charge(store, "acme", 5);
       await billing.charge(store, "acme", 2);
       await billing.charge(store, "beta", 0);
-      const name = { environment: "production", account: "acme" };
-      await store.activity.addRefused([{ name, day: dayOf(START), requests: 3 }]);
+      const accountRef = { environment: "production", account: "acme" };
+      await store.activity.addRefused([{ accountRef, day: dayOf(START), requests: 3 }]);
       const midnight = (dayOf(START) + 1) * DAY_MS;
       billing.nowMs = midnight + CLOSES_MS - 1;
       await billing.charge(store, "acme", 9);
       const sender = billing.send(store);
       // A message that is in the way of another is not sent: the sender has looked more than once.
-      await isMarked(store, name, dayOf(START) - 1);
+      await isMarked(store, accountRef, dayOf(START) - 1);
       assert.equal(receiver.tries, 0);
       billing.nowMs = midnight + CLOSES_MS;
       await eventually(() => assert.equal(receiver.all().length, 2));
@@ -81,12 +81,12 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       await eventually(() => assert.equal(receiver.all().length, 3));
       assert.equal(told(receiver)[1], "acme 2026-10-15 9");
       // A sender that ends between the answer and its mark leaves the day to be sent again.
-      await isMarked(store, name, dayOf(billing.nowMs) - 1);
+      await isMarked(store, accountRef, dayOf(billing.nowMs) - 1);
       await sender.close();
       // Another gateway, or this one after a restart, finds nothing to send.
       billing.send(store);
       billing.nowMs += DAY_MS;
-      await isMarked(store, name, dayOf(billing.nowMs) - 1);
+      await isMarked(store, accountRef, dayOf(billing.nowMs) - 1);
       assert.equal(receiver.all().length, 3);
       assert.deepEqual(receiver.units(), billing.charged);
       assert.equal(billing.lines("usage").length, 3);
@@ -97,11 +97,11 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       await using billing = new Billing({ receiver, open: openEngine() });
       const store = await billing.openStore();
       await billing.charge(store, "acme", 5);
-      const name = { environment: "production", account: "acme" };
+      const accountRef = { environment: "production", account: "acme" };
       billing.send(store);
-      await isMarked(store, name, dayOf(START) - 1);
+      await isMarked(store, accountRef, dayOf(START) - 1);
       billing.nowMs = (dayOf(START) + 3) * DAY_MS + CLOSES_MS;
-      await isMarked(store, name, dayOf(START) + 2);
+      await isMarked(store, accountRef, dayOf(START) + 2);
       assert.deepEqual(told(receiver), ["acme 2026-10-14 5"]);
     });
 
@@ -228,9 +228,9 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       await billing.charge(store, "beta", 3);
       const part = meterPart("tokens");
       const limits = [...LIMITS, { window: "month", limit: 10 ** 6, part, hold: 20 }] as const;
-      const name = { environment: "production", account: "acme" };
+      const accountRef = { environment: "production", account: "acme" };
       for (let i = 0; i < 2; i++) {
-        await store.charge(name, { limits, bans: undefined, requests: 1, plan: "pro" });
+        await store.charge(accountRef, { limits, bans: undefined, requests: 1, plan: "pro" });
       }
       billing.nowMs += DAY_MS;
       billing.send(store);
@@ -333,12 +333,15 @@ describe("usage events of several gateways on one Redis", () => {
       await eventually(() => assert.equal(billing.lines("usage").length, 2), { withinMs: 60_000 });
       assert.equal(receiver.counted().size, 2);
       assert.deepEqual(receiver.units(), billing.charged);
-      const names = billing.accounts.map((account) => ({ environment: "production", account }));
-      const marks = await store.usageMarks.read(names);
+      const accountRefs = billing.accounts.map((account) => ({
+        environment: "production",
+        account,
+      }));
+      const marks = await store.usageMarks.read(accountRefs);
       assert.deepEqual(
         marks.map((mark) => mark?.day),
-        names.map(() => dayOf(START)),
-        names.map(accountId).join(),
+        accountRefs.map(() => dayOf(START)),
+        accountRefs.map(accountId).join(),
       );
     } finally {
       await own.close();

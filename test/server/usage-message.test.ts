@@ -6,7 +6,7 @@ const USAGE = {
   ...{ plan: "pro", day: 20_600, admitted: 3, units: 5, refused: 1, overage: 2 },
   meters: { tokens: 7 },
 };
-const DAY = { name: { environment: "production", account: "acme" }, usage: USAGE } as never;
+const DAY = { accountRef: { environment: "production", account: "acme" }, usage: USAGE } as never;
 
 it("a closed day is a CloudEvent of its account, and the same days are the same message", () => {
   const { id, type, body } = usageMessage([DAY], "/tollgate/tg");

@@ -235,7 +235,7 @@ test("8.5 higher limits come from a plan upgrade, at once and with the count kep
   assert.equal((await askTimes(house, key, 61)).at(-1)?.status, 429);
   const upgraded = { free: { minute: 62, day: 1000 }, pro: { minute: 300, day: 10000 } };
   await house.rewrite({ plans: { ...upgraded, business: { minute: 1 }, enterprise: "custom" } });
-  assert.deepEqual(await house.started.reload().then(({ ok }) => ok), true);
+  assert.deepEqual(await house.gateway.reload().then(({ ok }) => ok), true);
   assert.deepEqual(statuses(await askTimes(house, key, 3)), [200, 200, 429]);
   await house.law();
 });

@@ -22,7 +22,7 @@ afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "pro" });
 const staging = await house.issue({ environment: "staging" });
 const { port } = house;
-const stagingPort = Number(new URL(house.started.urls.staging ?? "").port);
+const stagingPort = Number(new URL(house.gateway.urls.staging ?? "").port);
 const newPet = JSON.stringify({ name: "Ada", categoryId: 7, status: "available" });
 
 test("1 clients list animals, add an animal, and read a single animal by identifier", async () => {

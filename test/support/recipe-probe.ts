@@ -27,14 +27,14 @@ async function differences(): Promise<number> {
   let account: AccountState = NEW_ACCOUNT_STATE;
   let nowMs = Date.UTC(2026, 10, 22, 23, 59, 59, 999);
   let differs = 0;
-  const ask = { limits: [{ window: FORTNIGHT, limit: 3 }], bans: undefined, requests: 1 };
+  const quotaRequest = { limits: [{ window: FORTNIGHT, limit: 3 }], bans: undefined, requests: 1 };
   for (let i = 0; i < 1_000; i++) {
-    const keyed = [{ key: "t:{0}:recipe", ask }];
+    const keyed = [{ key: "t:{0}:recipe", quotaRequest }];
     const reply = await redis.call("evalsha", DECIDE_SCRIPT.sha, ...encodeDecide(keyed, nowMs, i));
-    const decided = decide(account, ask, nowMs);
+    const decided = decide(account, quotaRequest, nowMs);
     account = decided.account;
     const [told] = decodeDecisions(keyed, reply, i);
-    if (JSON.stringify(told) !== JSON.stringify(decided.verdict)) differs += 1;
+    if (JSON.stringify(told) !== JSON.stringify(decided.decision)) differs += 1;
     const edgeMs = windowEnd(FORTNIGHT, windowStart(FORTNIGHT, nowMs));
     nowMs = i % 3 === 2 ? edgeMs - 1 : i % 5 === 4 ? edgeMs : nowMs + 1;
   }

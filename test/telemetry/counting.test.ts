@@ -9,20 +9,20 @@ import {
 import { countRequest, deprecatedRoutes } from "../../src/telemetry/metrics/request-metrics.ts";
 
 test("counts and durations that were taken out are not there a second time, sums included", () => {
-  const counting = createMetricsRecorder();
+  const metrics = createMetricsRecorder();
   const all = createMetricsRecorder();
-  const durations = counting.tallies.durations.cell("production", "backend");
+  const durations = metrics.tables.durations.cell("production", "backend");
   for (const seconds of [0.5, 2]) observeDuration(durations, seconds);
-  counting.banned("production");
-  addCounts(all, takeCounts(counting));
-  assert.deepEqual(takeCounts(counting), {});
+  metrics.banned("production");
+  addCounts(all, takeCounts(metrics));
+  assert.deepEqual(takeCounts(metrics), {});
   observeDuration(durations, 4);
-  addCounts(all, takeCounts(counting));
+  addCounts(all, takeCounts(metrics));
 
   const expected = newHistogramCell();
   for (const seconds of [0.5, 2, 4]) observeDuration(expected, seconds);
-  assert.deepEqual(all.tallies.durations.cell("production", "backend"), expected);
-  assert.equal(all.tallies.bans.cell("production").value, 1);
+  assert.deepEqual(all.tables.durations.cell("production", "backend"), expected);
+  assert.equal(all.tables.bans.cell("production").value, 1);
 });
 
 test("calls are counted as deprecated of deprecated operations alone, HEAD with GET", () => {
@@ -41,13 +41,13 @@ test("calls are counted as deprecated of deprecated operations alone, HEAD with 
 });
 
 test("a call to the store is observed in seconds, as its metric is named", () => {
-  const counting = createMetricsRecorder();
-  counting.storeCall(250);
-  assert.equal(counting.tallies.storeCalls.cell().sum, 0.25);
+  const metrics = createMetricsRecorder();
+  metrics.storeCall(250);
+  assert.equal(metrics.tables.storeCalls.cell().sum, 0.25);
 });
 
 test("a meter is counted as over its maximum where more was used than was charged, and not where as much", () => {
-  const counting = createMetricsRecorder();
+  const metrics = createMetricsRecorder();
   const line = { method: "POST", status: 200, source: "backend", decision: "admitted" };
   const told = { ...line, durationMs: 1, charged: 1, forwards: 1 };
   const over = [
@@ -57,66 +57,66 @@ test("a meter is counted as over its maximum where more was used than was charge
     { hold: 10 },
   ].map((tokens) => {
     const times = { storeMs: 0, upstreamMs: 1 };
-    countRequest(counting.tallies, new Map(), { ...told, meters: { tokens } } as never, times);
-    return counting.tallies.metersOverMax.cell().value;
+    countRequest(metrics.tables, new Map(), { ...told, meters: { tokens } } as never, times);
+    return metrics.tables.metersOverMax.cell().value;
   });
   assert.deepEqual(over, [0, 0, 1, 1]);
-  assert.equal(counting.tallies.meterUnits.cell("tokens").value, 10 + 12 + 11 + 10);
+  assert.equal(metrics.tables.meterUnits.cell("tokens").value, 10 + 12 + 11 + 10);
 });
 
 test("reloads are not taken out with the other counts, as the process that ordered one counts it", () => {
-  const counting = createMetricsRecorder();
-  counting.reloaded("success");
-  counting.turnedAway("memory");
-  counting.shareRefused();
-  counting.decidedWithoutStore("deny");
-  assert.deepEqual(takeCounts(counting), {
+  const metrics = createMetricsRecorder();
+  metrics.reloaded("success");
+  metrics.turnedAway("memory");
+  metrics.shareRefused();
+  metrics.decidedWithoutStore("deny");
+  assert.deepEqual(takeCounts(metrics), {
     ...{ turnedAway: [[["memory"], [1]]], shareRefusals: [[[], [1]]] },
     withoutStore: [[["deny"], [1]]],
   });
-  assert.equal(counting.tallies.reloads.cell("success").value, 1);
+  assert.equal(metrics.tables.reloads.cell("success").value, 1);
 });
 
 test("what overflowed the table of another process stays in what overflows here", () => {
   const [worker, watching] = [createMetricsRecorder(), createMetricsRecorder()];
-  for (let i = 0; i < 1_003; i++) worker.tallies.refusals.cell("production", `code${i}`).value += 1;
+  for (let i = 0; i < 1_003; i++) worker.tables.refusals.cell("production", `code${i}`).value += 1;
   addCounts(watching, takeCounts(worker));
-  const cells = [...watching.tallies.refusals.entries()].map(([, { value }]) => value);
+  const cells = [...watching.tables.refusals.entries()].map(([, { value }]) => value);
   assert.equal(cells.length, 1_000);
-  assert.equal(watching.tallies.refusals.overflow().value, 4);
+  assert.equal(watching.tables.refusals.overflow().value, 4);
 });
 
 test("a configuration has a count of bans for each environment at once, a series for each operation that it may, and its deprecated ones", () => {
-  const counting = createMetricsRecorder();
+  const metrics = createMetricsRecorder();
   const old = { template: "/v1/old", method: "GET", lifecycle: { deprecated: true } };
   const environments = [
     { name: "production", routes: { operations: [old] } },
     { name: "staging", routes: {} },
   ];
   const config = { hash: "abc", environments, metrics: { routes: 2 } } as never;
-  counting.configured(config, 5_000);
-  const bans = [...counting.tallies.bans.entries()];
+  metrics.configured(config, 5_000);
+  const bans = [...metrics.tables.bans.entries()];
   assert.deepEqual(bans, [
     [{ env: "production" }, { value: 0 }],
     [{ env: "staging" }, { value: 0 }],
   ]);
-  assert.deepEqual(counting.configuration(), { hash: "abc", configuredMs: 5_000 });
-  for (const route of ["/a", "/b", "/c", "/d"]) counting.tallies.routeDurations.cell("x", route);
-  const routes = [...counting.tallies.routeDurations.entries()].map(([{ route }]) => route);
+  assert.deepEqual(metrics.configuration(), { hash: "abc", configuredMs: 5_000 });
+  for (const route of ["/a", "/b", "/c", "/d"]) metrics.tables.routeDurations.cell("x", route);
+  const routes = [...metrics.tables.routeDurations.entries()].map(([{ route }]) => route);
   assert.deepEqual(routes, ["/a", "/b", "overflow"]);
   const line = { env: "production", route: "/v1/old", method: "GET", status: 200 };
   const told = { ...line, source: "backend", decision: "admitted", charged: 1, forwards: 1 };
-  counting.request({ ...told, durationMs: 1 } as never, { storeMs: 0, upstreamMs: 1 });
-  assert.equal(counting.tallies.deprecated.cell("production", "/v1/old", "GET").value, 1);
+  metrics.request({ ...told, durationMs: 1 } as never, { storeMs: 0, upstreamMs: 1 });
+  assert.equal(metrics.tables.deprecated.cell("production", "/v1/old", "GET").value, 1);
 });
 
 test("the gateway's own time is what store and backend leave of a request, never below 0, and a tunnel has none", () => {
-  const counting = createMetricsRecorder();
-  const { tallies } = counting;
+  const metrics = createMetricsRecorder();
+  const { tables: tallies } = metrics;
   const line = { env: "e", route: "/a", upstream: "u", method: "GET", source: "backend" };
   const told = { ...line, decision: "admitted", charged: 1, forwards: 1, durationMs: 10 };
   const count = (status: number, storeMs: number, upstreamMs: number | undefined) => {
-    counting.request({ ...told, status } as never, { storeMs, upstreamMs });
+    metrics.request({ ...told, status } as never, { storeMs, upstreamMs });
     const { sum, counts } = tallies.overheads.cell("e");
     return [sum, counts.reduce((all, one) => all + one, 0)];
   };
@@ -134,7 +134,7 @@ test("the gateway's own time is what store and backend leave of a request, never
 });
 
 test("a method that is none of ours, and what is not known of a request, have a label of their own", () => {
-  const { tallies, request } = createMetricsRecorder();
+  const { tables: tallies, request } = createMetricsRecorder();
   const line = { method: "BREW", status: 405, source: "gateway", decision: "none" };
   const more = { observed: ["day"], code: "key_missing" };
   const told = { ...line, durationMs: 1, charged: 0, forwards: 0, ...more };

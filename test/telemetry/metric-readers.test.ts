@@ -21,8 +21,8 @@ const NUMBERS = [
 ] as const;
 
 /** All that each metric of one value tells, by its name. */
-function told(watched: MetricSources, counting: MetricsRecorder = createMetricsRecorder()) {
-  const rows = Object.entries(metricReaders(watched, counting)).map(([name, read]) => {
+function told(metricSources: MetricSources, metrics: MetricsRecorder = createMetricsRecorder()) {
+  const rows = Object.entries(metricReaders(metricSources, metrics)).map(([name, read]) => {
     return [name, read && [...read()]] as const;
   });
   return Object.fromEntries(rows) as Record<ScalarMetricName, unknown[] | undefined>;
@@ -81,10 +81,10 @@ describe("a metric", () => {
   });
 
   it("of version, configuration and its instant has each as it is", () => {
-    const counting = createMetricsRecorder();
+    const metrics = createMetricsRecorder();
     const config = { hash: "abc", environments: [], metrics: { routes: 1 } } as never;
-    counting.configured(config, 1_500);
-    const rows = told({ ...UNWATCHED, version: "1.2.3" }, counting);
+    metrics.configured(config, 1_500);
+    const rows = told({ ...UNWATCHED, version: "1.2.3" }, metrics);
     assert.deepEqual(rows.build_info, [[{ version: "1.2.3" }, 1]]);
     assert.deepEqual(rows.config_info, [[{ hash: "abc" }, 1]]);
     assert.deepEqual(rows.config_last_reload_success_timestamp_seconds, [[{}, 1.5]]);
@@ -133,8 +133,8 @@ describe("a metric", () => {
   });
 
   it("of each request has the table that is named for it", () => {
-    const counting = createMetricsRecorder();
-    const { tallies } = counting;
+    const metrics = createMetricsRecorder();
+    const { tables: tallies } = metrics;
     const tables = {
       http_requests_total: tallies.requests,
       decisions_total: tallies.decisions,
@@ -152,7 +152,7 @@ describe("a metric", () => {
       const { labelNames } = tables[name];
       tables[name].cell(...labelNames).value += i + 1;
     }
-    const rows = told(UNWATCHED, counting);
+    const rows = told(UNWATCHED, metrics);
     for (const [i, name] of names.entries()) {
       const labels = Object.fromEntries(METRICS[name].labels.map((label) => [label, label]));
       assert.deepEqual(rows[name]?.at(-1), [labels, i + 1]);
@@ -160,13 +160,13 @@ describe("a metric", () => {
   });
 
   it("of a count tells the table that is counted in", () => {
-    const counting = createMetricsRecorder();
-    counting.turnedAway("address");
-    counting.decidedWithoutStore("local");
-    for (let i = 0; i < 3; i++) counting.shareRefused();
-    counting.banned("production");
-    counting.reloaded("success");
-    const rows = told(UNWATCHED, counting);
+    const metrics = createMetricsRecorder();
+    metrics.turnedAway("address");
+    metrics.decidedWithoutStore("local");
+    for (let i = 0; i < 3; i++) metrics.shareRefused();
+    metrics.banned("production");
+    metrics.reloaded("success");
+    const rows = told(UNWATCHED, metrics);
     const zero = (why: string) => [{ why }, 0];
     const refused = [zero("connections"), [{ why: "address" }, 1], zero("memory")];
     assert.deepEqual(rows.connections_refused_total, refused);
@@ -193,7 +193,7 @@ describe("a histogram", () => {
   });
 
   it("has at most a thousand series, those of its boundaries, sum and count included", () => {
-    const tables = histogramTables(createMetricsRecorder().tallies);
+    const tables = histogramTables(createMetricsRecorder().tables);
     for (const [name, { cellsMax }] of Object.entries(tables)) {
       const { buckets } = METRICS[name as keyof typeof tables];
       const series = buckets.length + 3;

@@ -207,11 +207,11 @@ const ERRORS: readonly [string, Partial<AccessLogEntry>, AttemptFailure | undefi
 
 it.for(ERRORS)(
   "%s is an error of the request only where the gateway or a backend is at fault",
-  async ([, line, failure, expected]) => {
+  async ([, entry, failure, expected]) => {
     const { begin } = await open();
     const span = begin([]);
     if (failure !== undefined) span.forward({ ...FORWARDED, foreignKeys: [] }).end(failure);
-    span.end({ ...LINE, ...line }, FACTS);
+    span.end({ ...LINE, ...entry }, FACTS);
     const [{ attributes, failed } = assert.fail()] = (await told()).servers;
     assert.deepEqual(
       [attributes["error.type"], failed, attributes["http.response.status_code"]],

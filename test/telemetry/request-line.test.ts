@@ -34,11 +34,11 @@ it("reads back as the texts and the duration that were logged, whatever they are
   const duration = fc.oneof(fc.nat(2e6), fc.nat(2 ** 50)).map((us) => us / 1_000);
   fc.assert(
     fc.property(text, text, text, text, duration, (method, route, path, plan, durationMs) => {
-      let line: AccessLogEntry | undefined;
-      const log = createLog({ write: (told) => (line = JSON.parse(told)) }, "info");
+      let entry: AccessLogEntry | undefined;
+      const log = createLog({ write: (told) => (entry = JSON.parse(told)) }, "info");
       const given = { method, route, path, plan, durationMs };
       log.request({ ...REFUSED, ...given });
-      assert.deepEqual({ ...line, ...given }, line);
+      assert.deepEqual({ ...entry, ...given }, entry);
     }),
   );
 });

@@ -58,7 +58,7 @@ describe("the files of the first release", () => {
     const oldState = JSON.parse(await recorded("state.json")) as { accounts: object[] };
     try {
       await house.issue({ plan: "pro", account: "new" });
-      await house.started.stop();
+      await house.gateway.stop();
       const text = await readFile(join(house.directory, "keys.json"), "utf8");
       const file = JSON.parse(text) as Record<"keys" | "accounts", Record<string, unknown>[]>;
       assert.deepEqual(

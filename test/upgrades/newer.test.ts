@@ -89,7 +89,7 @@ describe("what a newer version wrote is refused in words", () => {
     assert.deepEqual(await redis.keys("*"), [FORM]);
     await redis.hset(FORM, "version", 1);
     await eventually(() => house.store.health().ok);
-    assert.ok("verdict" in (await house.store.charge(account("a"), perDay(5))));
+    assert.ok("decision" in (await house.store.charge(account("a"), perDay(5))));
   });
 });
 

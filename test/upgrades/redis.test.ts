@@ -42,7 +42,7 @@ describe("the Redis of the first release", () => {
         admitted.push((await spend(store, account("ada"), free)).admitted);
       }
       assert.deepEqual(admitted, [true, true, false, false]);
-      assert.equal((await spend(store, account("eve"), free)).verdict.ban?.untilMs, 1795301477080);
+      assert.equal((await spend(store, account("eve"), free)).decision.ban?.untilMs, 1795301477080);
       for (const [key, { type, pttl }] of Object.entries(hashes)) {
         if (type === "hash" && pttl > 0) assert.ok((await redis.pttl(key)) > pttl - 60_000, key);
       }

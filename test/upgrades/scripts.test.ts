@@ -74,33 +74,34 @@ describe("gateways of the first release and of today on one Redis", () => {
         let account: AccountState = NEW_ACCOUNT_STATE;
         const replies: Promise<unknown>[] = [];
         const expected: {
-          ask: QuotaRequest;
+          quotaRequest: QuotaRequest;
           nowMs: number;
           by: string;
-          verdict: ReturnType<typeof decide>["verdict"];
+          decision: ReturnType<typeof decide>["decision"];
         }[] = [];
         for (const { by, units, afterMs } of run.steps) {
           nowMs += afterMs;
-          const ask: QuotaRequest = {
+          const quotaRequest: QuotaRequest = {
             limits: run.limits as readonly Limit[],
             bans,
             requests: units,
           };
-          const decision = decide(account, ask, nowMs);
+          const decision = decide(account, quotaRequest, nowMs);
           if (units > 0) account = decision.account;
-          expected.push({ ask, nowMs, by, verdict: decision.verdict });
+          expected.push({ quotaRequest, nowMs, by, decision: decision.decision });
           const args =
             by === "old"
-              ? [OLD.sha, ...oldArguments(key, ask, nowMs)]
-              : [DECIDE_SCRIPT.sha, ...encodeDecide([{ key, ask }], nowMs, 7)];
+              ? [OLD.sha, ...oldArguments(key, quotaRequest, nowMs)]
+              : [DECIDE_SCRIPT.sha, ...encodeDecide([{ key, quotaRequest }], nowMs, 7)];
           replies.push(redis.call("evalsha", ...args));
         }
         for (const [i, reply] of each((await Promise.all(replies)).entries())) {
-          const { ask, by, verdict } = expected[i] as (typeof expected)[number];
-          if (by === "new") assert.deepEqual(decodeDecisions([{ key, ask }], reply, 7), [verdict]);
+          const { quotaRequest, by, decision } = expected[i] as (typeof expected)[number];
+          if (by === "new")
+            assert.deepEqual(decodeDecisions([{ key, quotaRequest }], reply, 7), [decision]);
           const from = by === "new" ? 2 : 1;
-          const told = (reply as number[]).slice(from, from + 1 + ask.limits.length);
-          assert.deepEqual(told, [verdict.granted, ...verdict.windows.map(({ used }) => used)]);
+          const told = (reply as number[]).slice(from, from + 1 + quotaRequest.limits.length);
+          assert.deepEqual(told, [decision.granted, ...decision.windows.map(({ used }) => used)]);
         }
       }),
       { numRuns: 150 },

@@ -38,7 +38,7 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
       ? among
       : await searchAccounts(among, { keys: records.keys, text, nowMs: deps.now() });
   const taken = takePage(chosen, { path: "/api/accounts", query }, records.accounts);
-  if (!taken.ok) return taken.answer;
+  if (!taken.ok) return taken.response;
   const { page, answer } = taken.value;
   return answer(await reportsOf(deps, records, page));
 }
@@ -75,12 +75,12 @@ export async function updateAccount({
   body: members,
 }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseAccountChange(members);
-  if (!wanted.ok) return wanted.answer;
-  const ring = keyContextOf(deps.config(), deps.now());
+  if (!wanted.ok) return wanted.response;
+  const context = keyContextOf(deps.config(), deps.now());
   const edited = await applyEdit(deps, (records) =>
-    updateAccounts(records, [id], wanted.value, ring),
+    updateAccounts(records, [id], wanted.value, context),
   );
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
   return jsonResponse(200, await reportOf(deps, records, accounts[0] as AccountRecord));
 }
@@ -95,23 +95,23 @@ export async function updateAccountsOnPlan({
   if (plan === null)
     return problemResponse("bad_request", "Name the plan: PATCH /api/accounts?plan=PLAN");
   const wanted = parseAccountChange(members);
-  if (!wanted.ok) return wanted.answer;
-  const ring = keyContextOf(deps.config(), deps.now());
+  if (!wanted.ok) return wanted.response;
+  const context = keyContextOf(deps.config(), deps.now());
   const edited = await applyEdit(deps, (records) => {
-    const on = accountsOnPlan(records, plan, wanted.value, ring);
-    return on.ok ? updateAccounts(records, on.ids, wanted.value, ring) : on;
+    const on = accountsOnPlan(records, plan, wanted.value, context);
+    return on.ok ? updateAccounts(records, on.ids, wanted.value, context) : on;
   });
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   return jsonResponse(200, { changed: edited.value.accounts.length });
 }
 
 export async function suspendOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const how = parseSuspension(members);
-  if (!how.ok) return how.answer;
+  if (!how.ok) return how.response;
   const edited = await applyEdit(deps, (records) =>
     suspendAccount(records, id, how.value, deps.now()),
   );
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   const { account, environment, suspended } = report;
@@ -121,9 +121,9 @@ export async function suspendOne({ deps, id, body: members }: ApiRequest): Promi
 
 export async function resume({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.answer;
+  if (!nothing.ok) return nothing.response;
   const edited = await applyEdit(deps, (records) => resumeAccount(records, id, deps.now()));
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);
   deps.log.info("account_resumed", { account: report.account, env: report.environment });

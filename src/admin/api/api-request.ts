@@ -36,7 +36,7 @@ export type ApiDeps = {
   /** Makes every other process of this gateway read the key records now. Never rejects. */
   readonly spreadKeys: () => Promise<void>;
   /** The refusals and bans that the gateway remembers. */
-  readonly recall: Diagnostics;
+  readonly diagnostics: Diagnostics;
   /** The stream of live figures. */
   readonly events: Pick<EventStream, "open">;
   /** The figures of the last 15 minutes, the oldest first. */
@@ -75,9 +75,9 @@ export async function applyEdit<T>(
   } catch (error) {
     deps.log.error("keys_unchanged", { why: errorMessage(error) });
     const message = "The key records could not be changed: the log says why";
-    return { ok: false, answer: problemResponse("store_unavailable", message, RETRY_AFTER_1) };
+    return { ok: false, response: problemResponse("store_unavailable", message, RETRY_AFTER_1) };
   }
-  return result.ok ? { ok: true, value: result } : { ok: false, answer: refusalResponse(result) };
+  return result.ok ? { ok: true, value: result } : { ok: false, response: refusalResponse(result) };
 }
 
 const CODES = { usage: "bad_request", refused: "conflict" } as const;

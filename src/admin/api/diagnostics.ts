@@ -9,8 +9,9 @@ import { withAccountUsage } from "./usage.ts";
 
 /** Explains by its ID why a request was refused, from the memory of the gateway. */
 export async function explainRequest({ deps, id }: ApiRequest): Promise<AdminResponse> {
-  const line = await deps.recall.refusal(id);
-  if (line !== undefined) return jsonResponse(200, explainRefusal(line, await banOf(deps, line)));
+  const entry = await deps.diagnostics.refusal(id);
+  if (entry !== undefined)
+    return jsonResponse(200, explainRefusal(entry, await banOf(deps, entry)));
   const message = "No refusal with this request id is remembered: its line in the log explains it";
   return problemResponse("unknown_request", message);
 }
@@ -23,10 +24,10 @@ async function banOf(
   { account, env: environment, ban: until }: AccessLogEntry,
 ): Promise<KnownBan | undefined> {
   if (account === undefined || environment === undefined || until === undefined) return undefined;
-  const name = { account, environment };
-  const told = recent.bansOf(name).find((one) => one.until === until);
+  const accountRef = { account, environment };
+  const told = recent.bansOf(accountRef).find((one) => one.until === until);
   if (told !== undefined) return { imposed: told.imposed === true, reason: told.reason };
-  const cause = await quotas.banCause(name).catch(() => undefined);
+  const cause = await quotas.banCause(accountRef).catch(() => undefined);
   return cause !== undefined && Math.ceil(cause.untilMs / 1_000) === until ? cause : undefined;
 }
 
@@ -34,17 +35,17 @@ async function banOf(
  * Units that were charged for requests in progress. The log has no lines for these requests yet.
  */
 export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminResponse> {
-  return jsonResponse(200, await deps.recall.openCharges());
+  return jsonResponse(200, await deps.diagnostics.openCharges());
 }
 
 /** Deprecated operations, with the accounts that called them. */
 export async function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const config = deps.config();
-  await deps.recall.flushToStore();
+  await deps.diagnostics.flushToStore();
   // While the store is unreachable, the list has only the calls that this gateway remembers.
   const calls = await deps.quotas.activity
     .calls(deprecatedOperations(config))
-    .catch(() => deps.recall.deprecated());
+    .catch(() => deps.diagnostics.deprecated());
   const found = deprecationReport(config, calls, deps.now());
   const named = found.map((one) => {
     return { id: `${one.environment} ${one.method} ${one.route}`, one };
@@ -54,9 +55,9 @@ export async function listDeprecations({ deps, query }: ApiRequest): Promise<Adm
 }
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */
-export function explainBan(call: ApiRequest): Promise<AdminResponse> {
-  const { quotas, recent } = call.deps;
-  return withAccountUsage(call, async (report) => {
+export function explainBan(request: ApiRequest): Promise<AdminResponse> {
+  const { quotas, recent } = request.deps;
+  return withAccountUsage(request, async (report) => {
     return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
   });
 }

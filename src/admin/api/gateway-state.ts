@@ -48,7 +48,7 @@ export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): A
 /** Reloads the configuration. The response says what is in force, or why nothing changed. */
 export async function reloadConfig({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.answer;
+  if (!nothing.ok) return nothing.response;
   const reloaded = await deps.reload();
   if (reloaded.ok) return jsonResponse(200, { hash: reloaded.hash });
   const { mistakes, reasons = [], partly } = reloaded;

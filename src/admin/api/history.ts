@@ -29,38 +29,38 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
   const period = parsePeriod({ days: given("days"), month: given("month") }, (name) => name);
   if (typeof period === "string") return problemResponse("bad_request", period);
   const limit = parsePageLimit(query);
-  if (!limit.ok) return limit.answer;
+  if (!limit.ok) return limit.response;
   const records = deps.keys.records();
-  const holder =
+  const subject =
     given("account") === undefined
       ? undefined
       : findUsageSubject(records, given("account") as string);
-  if (given("account") !== undefined && holder === undefined) return unknownIdResponse();
+  if (given("account") !== undefined && subject === undefined) return unknownIdResponse();
   const after = readAfter(given("after"));
   const isPlace = after !== undefined && findById(records.accounts, after.account) !== undefined;
   if (given("after") !== undefined && !isPlace) return noPlaceResponse();
   const filter = {
     environment: given("env"),
     plan: given("plan"),
-    account: holder?.account,
+    account: subject?.account,
     after,
     includedOf: monthlyIncluded(period, deps.config()),
   };
   return fromReachableStore(deps, async (onMissing) => {
-    if (filter.after === undefined) await deps.recall.flushToStore();
+    if (filter.after === undefined) await deps.diagnostics.flushToStore();
     const spans = spansOf(period, deps.now());
     const page: DayReport[] = [];
     // One account has no rest to tell.
-    const missing = holder === undefined ? onMissing : undefined;
+    const missing = subject === undefined ? onMissing : undefined;
     for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter, missing)) {
       page.push(...rows);
       if (page.length > limit.value) break;
     }
     const rows = page.slice(0, limit.value);
     const last = rows.at(-1);
-    const answer = jsonResponse(200, rows);
-    if (last === undefined || page.length <= limit.value) return answer;
-    return withNextLink(answer, { path: "/api/history", query }, `${last.account} ${last.day}`);
+    const response = jsonResponse(200, rows);
+    if (last === undefined || page.length <= limit.value) return response;
+    return withNextLink(response, { path: "/api/history", query }, `${last.account} ${last.day}`);
   });
 }
 

@@ -21,15 +21,15 @@ export async function listKeys({ deps, query }: ApiRequest): Promise<AdminRespon
   const chosen =
     account === null ? records.keys : records.keys.filter((key) => key.account === account);
   const taken = takePage(chosen, { path: "/api/keys", query }, records.keys);
-  if (!taken.ok) return taken.answer;
+  if (!taken.ok) return taken.response;
   return taken.value.answer(await used(deps, taken.value.page, records));
 }
 
 /** Adds to each key the day of its last use, if the store can be asked. */
 async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
-  await deps.recall.flushToStore();
-  const { activity: notes } = deps.quotas;
-  const lastUsed = await notes.lastUsed(keys.map(({ id }) => id)).catch(() => undefined);
+  await deps.diagnostics.flushToStore();
+  const { activity: activityStore } = deps.quotas;
+  const lastUsed = await activityStore.lastUsed(keys.map(({ id }) => id)).catch(() => undefined);
   return lastUsed === undefined
     ? keyReports(keys, records)
     : keyReportsWithLastUse(keys, records, lastUsed);
@@ -48,7 +48,7 @@ export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse>
 /** The record of a key that the caller holds. */
 export async function findKey({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const token = parseFind(members);
-  if (!token.ok) return token.answer;
+  if (!token.ok) return token.response;
   const record = deps.keys.find(digestKey(token.value));
   if (record === undefined) return unknownIdResponse();
   return jsonResponse(200, (await used(deps, [record], deps.keys.records()))[0]);
@@ -60,10 +60,10 @@ export async function findKey({ deps, body: members }: ApiRequest): Promise<Admi
  */
 export async function createKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseNewKeys(members);
-  if (!wanted.ok) return wanted.answer;
-  const ring = keyContextOf(deps.config(), deps.now());
-  const edited = await applyEdit(deps, (records) => issueKeys(records, wanted.value, ring));
-  if (!edited.ok) return edited.answer;
+  if (!wanted.ok) return wanted.response;
+  const context = keyContextOf(deps.config(), deps.now());
+  const edited = await applyEdit(deps, (records) => issueKeys(records, wanted.value, context));
+  if (!edited.ok) return edited.response;
   const told = edited.value.issued.map(issuedReport);
   return jsonResponse(201, wanted.value.count === undefined ? told[0] : told);
 }
@@ -71,10 +71,10 @@ export async function createKeys({ deps, body: members }: ApiRequest): Promise<A
 /** Responds with 200 and the new key, which is shown only once, and the state of the old one. */
 export async function rotateOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const grace = parseGraceMs(members);
-  if (!grace.ok) return grace.answer;
+  if (!grace.ok) return grace.response;
   const options = { ...keyContextOf(deps.config(), deps.now()), graceMs: grace.value };
   const edited = await applyEdit(deps, (records) => rotateKey(records, id, options));
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const { issued, previous, records } = edited.value;
   return jsonResponse(200, {
     ...issuedReport(issued),
@@ -85,9 +85,9 @@ export async function rotateOne({ deps, id, body: members }: ApiRequest): Promis
 /** Responds with the key; if the ID is an account, with the list of keys that were revoked. */
 export async function revokeOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.answer;
+  if (!nothing.ok) return nothing.response;
   const edited = await applyEdit(deps, (records) => revokeKeys(records, id, deps.now()));
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const { revoked, one, records } = edited.value;
   const told = keyReports(revoked, records);
   return jsonResponse(200, one ? told[0] : told);
@@ -95,11 +95,11 @@ export async function revokeOne({ deps, id, body: members }: ApiRequest): Promis
 
 export async function patchKey({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseKeyChange(members);
-  if (!wanted.ok) return wanted.answer;
+  if (!wanted.ok) return wanted.response;
   const edited = await applyEdit(deps, (records) =>
     updateKey(records, id, wanted.value, deps.now()),
   );
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const { changed, records } = edited.value;
   deps.log.info("key_changed", { key: changed.id });
   return jsonResponse(200, keyReports([changed], records)[0]);
@@ -108,7 +108,7 @@ export async function patchKey({ deps, id, body: members }: ApiRequest): Promise
 /** Makes every process of this gateway read the records now, because a command has changed them. */
 export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.answer;
+  if (!nothing.ok) return nothing.response;
   await deps.keys.refresh().catch(() => undefined);
   await deps.spreadKeys();
   return jsonResponse(200, deps.keys.health());

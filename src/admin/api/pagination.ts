@@ -20,12 +20,12 @@ const LENGTH_MAX = 10_000;
  */
 export function pageResponse<T extends Entry>(
   all: readonly T[],
-  listing: PageRequest,
+  pageRequest: PageRequest,
   tell: (page: readonly T[]) => unknown,
   whole?: readonly Entry[],
 ): AdminResponse {
-  const taken = takePage(all, listing, whole);
-  return taken.ok ? taken.value.answer(tell(taken.value.page)) : taken.answer;
+  const taken = takePage(all, pageRequest, whole);
+  return taken.ok ? taken.value.answer(tell(taken.value.page)) : taken.response;
 }
 
 /** One page of a list, and the function that makes the response from its reports. */
@@ -44,13 +44,13 @@ export function takePage<T extends Entry>(
   if (!limit.ok) return limit;
   const order = query.get("order");
   if (order !== null && order !== "newest") {
-    return { ok: false, answer: problemResponse("bad_request", "order must be newest") };
+    return { ok: false, response: problemResponse("bad_request", "order must be newest") };
   }
   const isReversed = order !== null;
   const listed = isReversed ? all.toReversed() : all;
   const after = query.get("after");
   const start = after === null ? 0 : startAfter(all, { after, isReversed, whole });
-  if (start === undefined) return { ok: false, answer: noPlaceResponse() };
+  if (start === undefined) return { ok: false, response: noPlaceResponse() };
   const page = listed.slice(start, start + limit.value);
   const last = page.at(-1);
   const answer = (told: unknown) => {
@@ -126,16 +126,16 @@ export function parsePageLimit(query: URLSearchParams): BodyResult<number> {
     return { ok: true, value: Number(limit) };
   }
   const message = `limit must be a whole number from 1 to ${LENGTH_MAX}`;
-  return { ok: false, answer: problemResponse("bad_request", message) };
+  return { ok: false, response: problemResponse("bad_request", message) };
 }
 
 /** The response with a link to the page that follows the entry with the id `last`. */
 export function withNextLink(
-  answer: AdminResponse,
+  response: AdminResponse,
   { path, query }: PageRequest,
   last: string,
 ): AdminResponse {
   const next = new URLSearchParams(query);
   next.set("after", last);
-  return { ...answer, fields: [...answer.fields, "Link", `<${path}?${next}>; rel="next"`] };
+  return { ...response, fields: [...response.fields, "Link", `<${path}?${next}>; rel="next"`] };
 }

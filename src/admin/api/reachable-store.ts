@@ -30,17 +30,17 @@ export function fromReachableStore(
 ): Promise<AdminResponse> {
   return storeOr503(deps, async () => {
     const parts = new Map<string, readonly number[]>();
-    const answer = await asked(({ node, buckets, why }) => {
+    const response = await asked(({ node, buckets, why }) => {
       if (!parts.has(node)) deps.log.error("store_no_answer", { why });
       parts.set(node, buckets);
     });
-    if (parts.size === 0) return answer;
-    if (answer.body === "[]") {
+    if (parts.size === 0) return response;
+    if (response.body === "[]") {
       throw new Error("the parts that can be reached have nothing to tell");
     }
     const named = [...parts].map(([node, buckets]) => {
       return `${buckets.length === 1 ? "bucket" : "buckets"} ${buckets.join(" ")} at ${node}`;
     });
-    return { ...answer, fields: [...answer.fields, "X-Tollgate-Missing", named.join(", ")] };
+    return { ...response, fields: [...response.fields, "X-Tollgate-Missing", named.join(", ")] };
   });
 }

@@ -25,9 +25,9 @@ export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminRe
  */
 export async function patchRecords({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseRecordChanges(members);
-  if (!wanted.ok) return wanted.answer;
+  if (!wanted.ok) return wanted.response;
   const edited = await applyEdit(deps, await preparePatch(wanted.value, deps.now()));
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   const changed = wanted.value.length;
   deps.log.info("records_changed", { changed });
   return jsonResponse(200, { changed });

@@ -31,7 +31,7 @@ export function parseNewKeys(members: Members): BodyResult<NewKeys> {
   const required = !Object.hasOwn(members, "account");
   const terms = { kind: "text", required } as const;
   const mistaken = mistakes(members, { ...NEW_KEYS_BODY, environment: terms, plan: terms });
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { expires, limits, caps, ...rest } = members as {
     readonly expires?: string;
     readonly limits?: Readonly<Record<string, number>>;
@@ -55,7 +55,7 @@ function limitList(limits: Readonly<Record<string, number>>): AccountLimit[] {
 /** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again. */
 export function parseKeyChange(members: Members): BodyResult<KeyChange> {
   const mistaken = mistakes(members, KEY_CHANGE_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { expires, caps, ...rest } = members as {
     readonly expires?: string;
     readonly caps?: Readonly<Record<string, number>>;
@@ -68,7 +68,7 @@ export function parseKeyChange(members: Members): BodyResult<KeyChange> {
 /** The body of PATCH /api/accounts and /api/accounts/ID; the value "" removes a metadata entry. */
 export function parseAccountChange(members: Members): BodyResult<AccountChange> {
   const mistaken = mistakes(members, ACCOUNT_CHANGE_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { limits, ...rest } = members as {
     readonly limits?: Readonly<Record<string, number>>;
   } & Omit<AccountChange, "limits">;
@@ -80,7 +80,7 @@ export function parseSuspension(
   members: Members,
 ): BodyResult<{ readonly forMs: number | undefined; readonly reason: string | undefined }> {
   const mistaken = mistakes(members, SUSPENSION_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { for: length, reason } = members as { for?: string; reason?: string };
   const forMs = length === undefined ? undefined : parseDuration(length);
   return { ok: true, value: { forMs, reason } };
@@ -89,7 +89,7 @@ export function parseSuspension(
 /** The body of a reset: windows by name; undefined for all current windows. */
 export function parseReset(members: Members): BodyResult<readonly string[] | undefined> {
   const mistaken = mistakes(members, RESET_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   return { ok: true, value: (members as { windows?: readonly string[] }).windows };
 }
 
@@ -100,12 +100,12 @@ export function parseBanRequest(members: Members): BodyResult<{
   readonly reason: string | undefined;
 }> {
   const mistaken = mistakes(members, BAN_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { id, for: length, reason } = members as { id: string; for: string; reason?: string };
   const lengthMs = parseDuration(length) ?? 0;
   if (isValidPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs, reason } };
   const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
-  return { ok: false, answer: problemResponse("bad_request", message) };
+  return { ok: false, response: problemResponse("bad_request", message) };
 }
 
 /** The body of an import: the records of an export, or plain keys of another system. */
@@ -115,7 +115,7 @@ export function parseImport(members: Members): BodyResult<{
   readonly dryRun: boolean;
 }> {
   const mistaken = mistakes(members, IMPORT_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const {
     records,
     plain = false,
@@ -131,14 +131,14 @@ export function parseImport(members: Members): BodyResult<{
 /** The body of a change of records, sent by a process that cannot write them itself. */
 export function parseRecordChanges(members: Members): BodyResult<readonly RecordPatch[]> {
   const mistaken = mistakes(members, RECORD_CHANGES_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   return { ok: true, value: (members as { changes: readonly RecordPatch[] }).changes };
 }
 
 /** The body of a search: the key itself. */
 export function parseFind(members: Members): BodyResult<string> {
   const mistaken = mistakes(members, FIND_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   return { ok: true, value: (members as { key: string }).key };
 }
 
@@ -148,7 +148,7 @@ export function parseFind(members: Members): BodyResult<string> {
  */
 export function parseGraceMs(members: Members): BodyResult<number> {
   const mistaken = mistakes(members, ROTATION_BODY);
-  if (mistaken !== undefined) return { ok: false, answer: mistaken };
+  if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { grace } = members as { grace?: string };
   return {
     ok: true,
@@ -159,7 +159,9 @@ export function parseGraceMs(members: Members): BodyResult<number> {
 /** For requests that need nothing but their path: a body may be absent or empty. */
 export function parseEmptyBody(members: Members): BodyResult<undefined> {
   const mistaken = mistakes(members, EMPTY_BODY);
-  return mistaken === undefined ? { ok: true, value: undefined } : { ok: false, answer: mistaken };
+  return mistaken === undefined
+    ? { ok: true, value: undefined }
+    : { ok: false, response: mistaken };
 }
 
 /** Members that are meant to hold keys: of a search, and of an import, which keeps digests. */

@@ -10,13 +10,13 @@ export function matchApiRoute(
   path: string,
 ):
   | { readonly ok: true; readonly row: ApiRoute; readonly id: string }
-  | { ok: false; answer: AdminResponse } {
+  | { ok: false; response: AdminResponse } {
   const segments = path.split("/");
   const rows = ROWS.filter((candidate) => fits(candidate.segments, segments));
   if (rows.length === 0) {
     return {
       ok: false,
-      answer: problemResponse("not_found", "There is nothing here: see / for what is"),
+      response: problemResponse("not_found", "There is nothing here: see / for what is"),
     };
   }
   const wanted = method === "HEAD" ? "GET" : method;
@@ -25,7 +25,7 @@ export function matchApiRoute(
     const allow = rows.flatMap(({ row }) =>
       row.method === "GET" ? ["GET", "HEAD"] : [row.method],
     );
-    return { ok: false, answer: methodNotAllowed(allow) };
+    return { ok: false, response: methodNotAllowed(allow) };
   }
   const at = found.segments.findIndex(isVariable);
   return { ok: true, row: found.row, id: (at !== -1 && idIn(segments[at])) || "" };

@@ -58,7 +58,7 @@ import {
  * One route. Its contract says what is read from a request and what /api/openapi.json describes.
  */
 export type ApiRoute = RouteSpec & {
-  readonly run: (call: ApiRequest) => AdminResponse | Promise<AdminResponse>;
+  readonly run: (request: ApiRequest) => AdminResponse | Promise<AdminResponse>;
   /** The maximum size of a body, if it may be larger than the default. */
   readonly bodyBytesMax?: number;
 };
@@ -276,12 +276,12 @@ const RUNNING: readonly ApiRoute[] = [
     answers: "Reloaded",
     refuses: ["reload_refused", "reload_incomplete", "config_invalid"],
   }),
-  row("GET /api/events", (call) => openEventStream(call, API_ROUTES), {
+  row("GET /api/events", (request) => openEventStream(request, API_ROUTES), {
     summary: "Figures each second and events as they happen, as server-sent events",
     answers: { type: "text/event-stream" },
     refuses: ["too_many_watchers"],
   }),
-  row("GET /api/openapi.json", (call) => showOpenApi(call, API_ROUTES), {
+  row("GET /api/openapi.json", (request) => showOpenApi(request, API_ROUTES), {
     summary: "This description",
     answers: "Description",
   }),

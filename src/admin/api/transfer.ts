@@ -18,11 +18,11 @@ export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
 /** Imports records, all or none. Each mistake is named by its place in the list. */
 export async function importKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseImport(members);
-  if (!wanted.ok) return wanted.answer;
+  if (!wanted.ok) return wanted.response;
   const { records: values, plain, dryRun } = wanted.value;
   const config = deps.config();
   const { foreignKeys } = config;
-  const options = { plain, foreignKeys, ring: keyContextOf(config, deps.now()) };
+  const options = { plain, foreignKeys, context: keyContextOf(config, deps.now()) };
   const lines = values.map((value, index) => ({ at: `records[${index}]`, value }));
   if (dryRun) {
     const records = deps.keys.records();
@@ -30,7 +30,7 @@ export async function importKeys({ deps, body: members }: ApiRequest): Promise<A
     return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged);
   }
   const edited = await applyEdit(deps, await prepareImport(deps.keys.records(), lines, options));
-  if (!edited.ok) return edited.answer;
+  if (!edited.ok) return edited.response;
   return jsonResponse(200, counts(edited.value));
 }
 

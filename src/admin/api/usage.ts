@@ -39,8 +39,8 @@ export async function listActiveBans({ deps, query }: ApiRequest): Promise<Admin
 }
 
 /** Responds with the usage of an account, in the shape of `usage --json`. Charges nothing. */
-export function showUsage(call: ApiRequest): Promise<AdminResponse> {
-  return withAccountUsage(call, async (report) => report);
+export function showUsage(request: ApiRequest): Promise<AdminResponse> {
+  return withAccountUsage(request, async (report) => report);
 }
 
 /** The usage of all accounts that match the query; those nearest to a limit come first. */
@@ -82,30 +82,30 @@ export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResp
 }
 
 /** The counts of one account, or of an address, which is in no list. */
-export function showCounts(call: ApiRequest): Promise<AdminResponse> {
-  return withReport(call, readCounts, async (report) => report);
+export function showCounts(request: ApiRequest): Promise<AdminResponse> {
+  return withReport(request, readCounts, async (report) => report);
 }
 
 /** Responds with what `tell` makes of the usage of the account that the request names. */
 export function withAccountUsage(
-  call: ApiRequest,
+  request: ApiRequest,
   tell: (report: UsageReport) => Promise<unknown>,
 ): Promise<AdminResponse> {
-  return withReport(call, usageOf, tell);
+  return withReport(request, usageOf, tell);
 }
 
 function withReport<T>(
-  call: ApiRequest,
+  request: ApiRequest,
   read: (...of: Parameters<typeof usageOf>) => Promise<T | undefined>,
   tell: (report: T) => Promise<unknown>,
 ): Promise<AdminResponse> {
-  const { deps } = call;
+  const { deps } = request;
   return storeOr503(deps, async () => {
-    const found = await find(call);
+    const found = await find(request);
     if (!found.ok) return notFound(found);
-    const report = await read(deps.quotas, deps.config(), found.holder);
+    const report = await read(deps.quotas, deps.config(), found.subject);
     if (report !== undefined) return jsonResponse(200, await tell(report));
-    const { account } = found.holder;
+    const { account } = found.subject;
     return problemResponse("plan_missing", `The plan of account ${account} is not configured`);
   });
 }
@@ -124,17 +124,21 @@ function notFound({ because, message }: Extract<AccountLookup, { ok: false }>): 
 /** Bans an account for a given time. Such a ban does not count as an offence. */
 export async function addBan({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const wanted = parseBanRequest(members);
-  if (!wanted.ok) return wanted.answer;
+  if (!wanted.ok) return wanted.response;
   const { id, lengthMs, reason } = wanted.value;
-  const holder = findUsageSubject(deps.keys.records(), id);
-  if (holder === undefined) return unknownIdResponse();
-  const imposed = imposedBan(deps.config(), holder, { lengthMs, reason });
+  const subject = findUsageSubject(deps.keys.records(), id);
+  if (subject === undefined) return unknownIdResponse();
+  const imposed = imposedBan(deps.config(), subject, { lengthMs, reason });
   if (typeof imposed === "string") return problemResponse("conflict", imposed);
-  const { account, environment } = holder;
-  const name = { account, environment };
+  const { account, environment } = subject;
+  const accountRef = { account, environment };
   return storeOr503(deps, async () => {
-    const { untilMs, offences } = await deps.quotas.ban(name, imposed);
-    const event = { name, atMs: untilMs - lengthMs, imposed: { ...imposed, untilMs, offences } };
+    const { untilMs, offences } = await deps.quotas.ban(accountRef, imposed);
+    const event = {
+      accountRef,
+      atMs: untilMs - lengthMs,
+      imposed: { ...imposed, untilMs, offences },
+    };
     logBanByHand(deps.log, event);
     return jsonResponse(201, { account, environment, until: Math.ceil(untilMs / 1_000), offences });
   });
@@ -143,7 +147,7 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
 /** Lifts a ban, also of an account that has no keys any more. */
 export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.answer;
+  if (!nothing.ok) return nothing.response;
   return storeOr503(deps, async () => {
     const name = findUsageSubject(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
     if (name === undefined) return unknownIdResponse();
@@ -152,7 +156,7 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
       return problemResponse("not_banned", `Account ${account} is not banned`);
     }
     logBanByHand(deps.log, {
-      name: { account, environment },
+      accountRef: { account, environment },
       atMs: deps.now(),
       imposed: undefined,
     });
@@ -161,15 +165,15 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
 }
 
 /** Sets windows of an account to 0: those named, or all current ones. */
-export async function resetAccount(call: ApiRequest): Promise<AdminResponse> {
-  const { deps, body: members } = call;
+export async function resetAccount(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, body: members } = request;
   const wanted = parseReset(members);
-  if (!wanted.ok) return wanted.answer;
+  if (!wanted.ok) return wanted.response;
   const windows = wanted.value;
   return storeOr503(deps, async () => {
-    const found = await find(call);
+    const found = await find(request);
     if (!found.ok) return notFound(found);
-    const { account, environment, calendar } = found.holder;
+    const { account, environment, calendar } = found.subject;
     const known = resolveCounters(deps.config(), environment, windows ?? []);
     if (!known.ok) return problemResponse("bad_request", known.message);
     const counters = windows === undefined ? undefined : known.counters;

@@ -27,14 +27,14 @@ type Watcher = { missed: number; readonly token: string };
  * nothing.
  */
 export class EventStream {
-  readonly #source: EventStreamOptions;
+  readonly #options: EventStreamOptions;
   readonly #watchers = new Map<ServerResponse, Watcher>();
   #timer: NodeJS.Timeout | undefined;
   #reading = false;
   #closed = false;
 
-  constructor(source: EventStreamOptions) {
-    this.#source = source;
+  constructor(options: EventStreamOptions) {
+    this.#options = options;
   }
 
   get clientCount(): number {
@@ -46,7 +46,7 @@ export class EventStream {
    * first event.
    */
   open(hello: unknown): AdminResponse {
-    const { watchersMax } = this.#source;
+    const { watchersMax } = this.#options;
     if (this.#closed || this.#watchers.size >= watchersMax) {
       const message = `At most ${watchersMax} watch at a time: close another page`;
       return problemResponse("too_many_watchers", message, { fields: ["Retry-After", "5"] });
@@ -78,14 +78,14 @@ export class EventStream {
       response.end();
       return;
     }
-    this.#watchers.set(response, { missed: 0, token: this.#source.token() });
+    this.#watchers.set(response, { missed: 0, token: this.#options.token() });
     response.once("close", () => {
       this.#watchers.delete(response);
       if (this.#watchers.size === 0) this.#rest();
     });
     if (this.#timer === undefined) {
-      this.#source.begin();
-      this.#timer = setInterval(() => void this.#tell(), this.#source.everyMs);
+      this.#options.begin();
+      this.#timer = setInterval(() => void this.#tell(), this.#options.everyMs);
     }
     void this.#tell();
   }
@@ -97,12 +97,12 @@ export class EventStream {
 
   /** Skips a turn if the last read is still in progress. */
   async #tell(): Promise<void> {
-    const token = this.#source.token();
+    const token = this.#options.token();
     this.#end((watcher) => watcher.token !== token);
     if (this.#reading || this.#watchers.size === 0) return;
     this.#reading = true;
     try {
-      const text = (await this.#source.read()).map(textOf).join("");
+      const text = (await this.#options.read()).map(textOf).join("");
       for (const [response, watcher] of this.#watchers) write(response, watcher, text);
     } finally {
       this.#reading = false;

@@ -46,20 +46,20 @@ export type GuardOptions = {
  * foreign origin), and, if a token is set, those without the token. Undefined lets the request pass
  * (docs/reference/admin.md#guard).
  */
-export function checkAccess(head: GuardFields, guarded: GuardOptions): AdminResponse | undefined {
-  if (!isOwnHost(head.host, guarded)) {
+export function checkAccess(fields: GuardFields, guarded: GuardOptions): AdminResponse | undefined {
+  if (!isOwnHost(fields.host, guarded)) {
     return problemResponse("host_refused", "This Host is not a name of the admin listener");
   }
-  if (head.origin !== undefined && !isOwnOrigin(head.origin, head.host, guarded)) {
+  if (fields.origin !== undefined && !isOwnOrigin(fields.origin, fields.host, guarded)) {
     return problemResponse("origin_refused", "Requests from pages of another origin are refused");
   }
   if (guarded.token === "") return undefined;
   const realm = 'Bearer realm="tollgate admin"';
-  if (head.authorization === undefined) {
+  if (fields.authorization === undefined) {
     const message = "The admin token is required: send Authorization: Bearer <admin token>";
     return problemResponse("token_missing", message, { fields: ["WWW-Authenticate", realm] });
   }
-  if (isToken(head.authorization, guarded.token)) return undefined;
+  if (isToken(fields.authorization, guarded.token)) return undefined;
   return problemResponse("token_invalid", "The admin token is not valid", {
     fields: ["WWW-Authenticate", `${realm}, error="invalid_token"`],
   });

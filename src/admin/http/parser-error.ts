@@ -40,9 +40,9 @@ export function handleParserErrors(server: Server): void {
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 function answerTo({ code, rawPacket }: ParserError): AdminResponse {
-  const told = problemOf(code);
+  const response = problemOf(code);
   // A response to HEAD has no body, even if the rest of the request could not be parsed.
-  return rawPacket?.toString("latin1", 0, 5) === "HEAD " ? { ...told, body: "" } : told;
+  return rawPacket?.toString("latin1", 0, 5) === "HEAD " ? { ...response, body: "" } : response;
 }
 
 function problemOf(code: string | undefined): AdminResponse {

@@ -24,7 +24,10 @@ export async function readJsonBody(
   if (bytes === undefined) {
     return {
       ok: false,
-      answer: problemResponse("body_too_large", `The body is larger than ${bytesMax / 1_024} KiB`),
+      response: problemResponse(
+        "body_too_large",
+        `The body is larger than ${bytesMax / 1_024} KiB`,
+      ),
     };
   }
   if (bytes.length === 0) return { ok: true, value: {} };
@@ -32,7 +35,7 @@ export async function readJsonBody(
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return {
       ok: false,
-      answer: problemResponse("bad_request", "The body must be one JSON object, in UTF-8"),
+      response: problemResponse("bad_request", "The body must be one JSON object, in UTF-8"),
     };
   }
   return { ok: true, value: value as Record<string, unknown> };

@@ -44,7 +44,7 @@ export type ProblemCode = keyof typeof ADMIN_PROBLEMS;
 /** Expected refusals are values, as in core. */
 export type BodyResult<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly answer: AdminResponse };
+  | { readonly ok: false; readonly response: AdminResponse };
 
 export function jsonResponse(status: number, value: unknown): AdminResponse {
   return { status, type: "application/json", body: JSON.stringify(value), fields: [] };

@@ -40,20 +40,20 @@ export type AccountOperations = {
   liftBan(id: string): Promise<OperationResult<LiftedBan>>;
   /** `windows` have the names of the command line; undefined for all current windows. */
   reset(
-    named: AccountSelector,
+    selector: AccountSelector,
     windows: readonly string[] | undefined,
   ): Promise<OperationResult<ResetReport>>;
   /** All accounts that match; those nearest to a limit come first. */
   usageOfAll(filter: UsageFilter): Promise<OperationResult<readonly UsageReport[]>>;
-  usage(named: AccountSelector): Promise<OperationResult<UsageReport>>;
+  usage(selector: AccountSelector): Promise<OperationResult<UsageReport>>;
   /** The counts of all accounts, and of one that may have no record, for an audit. */
   counts(): Promise<OperationResult<readonly CountReport[]>>;
-  countsOf(named: AccountSelector): Promise<OperationResult<CountReport>>;
+  countsOf(selector: AccountSelector): Promise<OperationResult<CountReport>>;
   /** How many gateways share the store; undefined if only a gateway could be asked. */
   gatewayCount(): Promise<OperationResult<number | undefined>>;
   /** The usage by day, passed on in pieces as it is read. */
   history(
-    asked: HistoryQuery,
+    query: HistoryQuery,
     tell: (rows: readonly DayReport[]) => void,
   ): Promise<OperationResult<undefined>>;
 };

@@ -27,32 +27,32 @@ const ONLY = "with store: memory the running gateway knows";
 export function openAdminAccounts(config: Config): AccountOperations {
   return {
     bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
-    usage: (named) =>
+    usage: (selector) =>
       fetchAdmin<UsageReport>(config, {
-        path: pathOf("/api/usage/ID", named),
+        path: pathOf("/api/usage/ID", selector),
         members: ["account", "windows", "strikes", "ban"],
-        id: named.id,
+        id: selector.id,
         only: ONLY,
       }),
     usageOfAll: (filter) => askUsage(config, filter),
     counts: () =>
       fetchAllPages<CountReport>(config, { path: "/api/counts?limit=10000", only: ONLY }),
-    countsOf: (named) =>
+    countsOf: (selector) =>
       fetchAdmin<CountReport>(config, {
-        path: pathOf("/api/counts/ID", named),
+        path: pathOf("/api/counts/ID", selector),
         members: ["account", "at", "windows"],
-        id: named.id,
+        id: selector.id,
         only: ONLY,
       }),
     gatewayCount: async () => ({ ok: true, value: undefined }),
-    history: (asked, tell) => askHistory(config, asked, tell),
-    reset: (named, windows) =>
+    history: (query, tell) => askHistory(config, query, tell),
+    reset: (selector, windows) =>
       fetchAdmin<ResetReport>(config, {
         method: "POST",
-        path: pathOf("/api/accounts/ID/reset", named),
+        path: pathOf("/api/accounts/ID/reset", selector),
         body: { windows },
         members: ["account", "windows"],
-        id: named.id,
+        id: selector.id,
         only: ONLY,
       }),
     ban: (id, { lengthMs, reason }) =>

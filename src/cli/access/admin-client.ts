@@ -173,7 +173,7 @@ function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {
   return isYamlMap(body) && members.every((name) => name in body);
 }
 
-type Sent = {
+type RequestOptions = {
   readonly method: string;
   readonly token: string;
   readonly body?: string;
@@ -182,7 +182,7 @@ type Sent = {
 
 function exchange(
   url: URL,
-  { method, token, body = "", withinMs = ANSWER_MS_MAX }: Sent,
+  { method, token, body = "", withinMs = ANSWER_MS_MAX }: RequestOptions,
 ): Promise<{ readonly status: number; readonly text: string; readonly next?: string | undefined }> {
   const headers = {
     "Content-Type": "application/json",

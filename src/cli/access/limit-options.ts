@@ -5,16 +5,16 @@ import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Invocation } from "../framework/verb.ts";
 
 /** The values of --limit, or the mistake in one. */
-export function parseLimitOptions(call: Invocation): readonly AccountLimit[] | string {
-  const limits = call.texts("limit").map(readLimit);
+export function parseLimitOptions(invocation: Invocation): readonly AccountLimit[] | string {
+  const limits = invocation.texts("limit").map(readLimit);
   const wrong = limits.find((limit) => typeof limit === "string");
   return wrong ?? limits.filter((limit) => typeof limit !== "string");
 }
 
 /** The values of --cap, or the mistake in one. */
-export function parseCapOptions(call: Invocation): readonly Cap[] | string {
+export function parseCapOptions(invocation: Invocation): readonly Cap[] | string {
   const caps: Cap[] = [];
-  for (const text of call.texts("cap")) {
+  for (const text of invocation.texts("cap")) {
     const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
     const window = WINDOW_NAMES.find((known) => known === name);
     if (window === undefined || digits === undefined) {
@@ -26,8 +26,8 @@ export function parseCapOptions(call: Invocation): readonly Cap[] | string {
 }
 
 /** The value of --anchor, or the mistake in it; undefined if it is not given. */
-export function parseAnchorOption(call: Invocation): number | string | undefined {
-  const text = call.text("anchor");
+export function parseAnchorOption(invocation: Invocation): number | string | undefined {
+  const text = invocation.text("anchor");
   if (text === undefined || /^\d{1,9}$/.test(text)) return text && Number(text);
   return `Cannot read --anchor as a day of the month from 1 to ${ANCHOR_DAY_MAX}: the value is ${JSON.stringify(text)}`;
 }
@@ -41,9 +41,11 @@ function readLimit(text: string): AccountLimit | string {
 }
 
 /** The values of --meta, or the mistake in one. A value may contain "=". */
-export function parseMetaOptions(call: Invocation): Readonly<Record<string, string>> | string {
+export function parseMetaOptions(
+  invocation: Invocation,
+): Readonly<Record<string, string>> | string {
   const pairs: [string, string][] = [];
-  for (const text of call.texts("meta")) {
+  for (const text of invocation.texts("meta")) {
     const at = text.indexOf("=");
     if (at < 1) {
       return `Cannot read --meta as NAME=VALUE: the value is ${JSON.stringify(text)}`;

@@ -15,7 +15,7 @@ import { fetchAdmin } from "./admin-client.ts";
 const TOKEN = "TOLLGATE_ADMIN_TOKEN";
 
 /** The address of a running gateway, and its records. */
-export type Reached = {
+export type ReachedGateway = {
   readonly config: Config;
   /** Mistakes in a file whose sound part is used. */
   readonly mistakes: readonly Mistake[];
@@ -31,7 +31,7 @@ export type Reached = {
 };
 
 /** One entry for each use of a verb, so that mistakes are printed once. */
-const reached = new WeakMap<Invocation, Promise<Reached | number>>();
+const reached = new WeakMap<Invocation, Promise<ReachedGateway | number>>();
 
 /**
  * Finds the running gateway that a verb queries or changes. It uses the configuration, or the sound
@@ -40,12 +40,12 @@ const reached = new WeakMap<Invocation, Promise<Reached | number>>();
  * (docs/reference/commands.md#a-file-with-mistakes).
  */
 export function reachGateway(
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
   options: ReachOptions = {},
-): Promise<Reached | number> {
-  const known = reached.get(call) ?? reach(call, terminal, options);
-  reached.set(call, known);
+): Promise<ReachedGateway | number> {
+  const known = reached.get(invocation) ?? reach(invocation, terminal, options);
+  reached.set(invocation, known);
   return known;
 }
 
@@ -59,25 +59,25 @@ type ReachOptions = {
 };
 
 async function reach(
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
   { asksSeveral = false, readsFile = false, printsMistakes = true }: ReachOptions,
-): Promise<Reached | number> {
-  const admins = parseAdminOptions(call);
+): Promise<ReachedGateway | number> {
+  const admins = parseAdminOptions(invocation);
   if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
   const [admin] = admins;
-  if (admin !== undefined && !asksSeveral) return reachAt(admin, call, terminal);
+  if (admin !== undefined && !asksSeveral) return reachAt(admin, invocation, terminal);
   const { loadConfig } = await import("../../config/load/load.ts");
-  const loaded = await loadConfig(configFileOf(call), terminal.env);
+  const loaded = await loadConfig(configFileOf(invocation), terminal.env);
   const refusal = loaded.ok && !readsFile ? await refusedReload(loaded.config) : undefined;
   if (loaded.ok && refusal === undefined) {
     const meters = meterNames(loaded.config);
-    return checked({ config: loaded.config, meters, ...SOUND }, call, terminal);
+    return checked({ config: loaded.config, meters, ...SOUND }, invocation, terminal);
   }
   const { loadReachable } = await import("../../config/load/reachable.ts");
-  const found = await loadReachable(configFileOf(call), terminal.env);
+  const found = await loadReachable(configFileOf(invocation), terminal.env);
   if (!found.ok) {
-    if (admin !== undefined) return reachAt(admin, call, terminal);
+    if (admin !== undefined) return reachAt(admin, invocation, terminal);
     return fail(terminal, EXIT_CONFIG, found.mistakes.map(formatMistake).join("\n"));
   }
   const { mistakes, config } = found.reach;
@@ -87,7 +87,7 @@ async function reach(
   const meters = running.ok ? runningMeterNames(running.value) : undefined;
   return checked(
     { config: known, mistakes, meters, asksGateway: running.ok, isRemote: false },
-    call,
+    invocation,
     terminal,
   );
 }
@@ -119,9 +119,9 @@ const ANSWER_MS_MAX = 2_000;
 /** Uses the admin listener at `origin` for everything, whatever the file says. */
 async function reachAt(
   origin: string,
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
-): Promise<Reached | number> {
+): Promise<ReachedGateway | number> {
   const { hostname, port } = new URL(origin);
   const listen = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 80 : Number(port) };
   const admin = { listen, token: terminal.env[TOKEN] ?? "", hosts: [] };
@@ -139,12 +139,16 @@ async function reachAt(
   const meters = runningMeterNames(running.value);
   return checked(
     { config, mistakes: [], meters, asksGateway: true, isRemote: true },
-    call,
+    invocation,
     terminal,
   );
 }
 
-function checked(found: Reached, call: Invocation, terminal: Terminal): Reached | number {
-  if (holdsKey(call, found.config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
+function checked(
+  found: ReachedGateway,
+  invocation: Invocation,
+  terminal: Terminal,
+): ReachedGateway | number {
+  if (holdsKey(invocation, found.config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   return found;
 }

@@ -67,15 +67,15 @@ function unreadable(cause: unknown): Keys {
 type Terms = { readonly config: Config; readonly now: () => number };
 
 function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin): AccountOperations {
-  const usage = async (named: AccountSelector): Promise<OperationResult<UsageReport>> => {
-    const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+  const usage = async (selector: AccountSelector): Promise<OperationResult<UsageReport>> => {
+    const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
     if (!found.ok) return notFound(found);
-    const report = await usageOf(quotas, config, found.holder);
-    return report === undefined ? noPlan(found.holder) : given(report);
+    const report = await usageOf(quotas, config, found.subject);
+    return report === undefined ? noPlan(found.subject) : given(report);
   };
   return {
     bans: () => answered(config, async (missing) => given(bansReport(await quotas.bans(missing)))),
-    usage: (named) => answered(config, () => usage(named)),
+    usage: (selector) => answered(config, () => usage(selector)),
     usageOfAll: (filter) =>
       answered(config, async (missing) => {
         return given(await readUsage(quotas, keys.records().accounts, config, filter, missing));
@@ -84,23 +84,23 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
       answered(config, async (missing) => {
         return given(await readAllCounts(quotas, config, keys.records(), missing));
       }),
-    countsOf: (named) =>
+    countsOf: (selector) =>
       answered(config, async () => {
-        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
         if (!found.ok) return notFound(found);
-        const report = await readCounts(quotas, config, found.holder);
-        return report === undefined ? noPlan(found.holder) : given(report);
+        const report = await readCounts(quotas, config, found.subject);
+        return report === undefined ? noPlan(found.subject) : given(report);
       }),
     gatewayCount: () => answered(config, async () => given(await quotas.gatewayCount())),
-    history: (asked, tell) =>
+    history: (query, tell) =>
       answered(config, (missing) => {
-        return tellHistory({ config, now, keys, quotas, missing }, asked, tell);
+        return tellHistory({ config, now, keys, quotas, missing }, query, tell);
       }),
-    reset: (named, windows) =>
+    reset: (selector, windows) =>
       answered(config, async (missing) => {
-        const found = await findAccountBySelector({ quotas, config }, keys.records(), named);
+        const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
         if (!found.ok) return notFound(found);
-        const { account, environment, calendar } = found.holder;
+        const { account, environment, calendar } = found.subject;
         const known = resolveCounters(config, environment, windows ?? []);
         if (!known.ok) return { ...known, usage: true };
         const counters = windows === undefined ? undefined : known.counters;
@@ -129,11 +129,11 @@ function storedBans(
   return {
     ban: (id, wanted) =>
       answered(config, async () => {
-        const holder = findUsageSubject(keys.records(), id);
-        if (holder === undefined) return unknown(id);
-        const imposed = imposedBan(config, holder, wanted);
+        const subject = findUsageSubject(keys.records(), id);
+        if (subject === undefined) return unknown(id);
+        const imposed = imposedBan(config, subject, wanted);
         if (typeof imposed === "string") return refused(imposed);
-        const { account, environment } = holder;
+        const { account, environment } = subject;
         const { untilMs, offences } = await quotas.ban({ account, environment }, imposed);
         return given({ account, environment, until: Math.ceil(untilMs / 1000), offences });
       }),
@@ -172,10 +172,10 @@ async function tellHistory(
   const off = historyDisabledError(config);
   if (off !== undefined) return refused(off);
   const records = keys.records();
-  const holder = id === undefined ? undefined : findUsageSubject(records, id);
-  if (id !== undefined && holder === undefined) return unknown(id);
+  const subject = id === undefined ? undefined : findUsageSubject(records, id);
+  if (id !== undefined && subject === undefined) return unknown(id);
   const includedOf = monthlyIncluded(period, config);
-  const filter = { environment, plan, account: holder?.account, includedOf };
+  const filter = { environment, plan, account: subject?.account, includedOf };
   const spans = spansOf(period, now());
   for await (const rows of readHistory(quotas, records.accounts, spans, filter, missing)) {
     tell(rows);

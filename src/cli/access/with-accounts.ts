@@ -5,14 +5,14 @@ import type { Invocation } from "../framework/verb.ts";
 import type { AccountOperations, OperationResult } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
 import { unknownEnvironmentError } from "./limit-options.ts";
-import { type Reached, reachGateway } from "./reach.ts";
+import { type ReachedGateway, reachGateway } from "./reach.ts";
 
 /**
  * Runs a query about accounts: in the store if all gateways share one, otherwise in the running
  * gateway through its admin listener (docs/reference/commands.md#which-process-answers).
  */
 export async function withAccounts<T>(
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
   work: {
     readonly ask: (accounts: AccountOperations) => Promise<OperationResult<T>>;
@@ -20,9 +20,9 @@ export async function withAccounts<T>(
     readonly say: (value: T, missing: number) => number;
   },
 ): Promise<number> {
-  const reached = await reachGateway(call, terminal);
+  const reached = await reachGateway(invocation, terminal);
   if (typeof reached === "number") return reached;
-  const strange = unknownEnvironmentError(call.text("env"), reached.config);
+  const strange = unknownEnvironmentError(invocation.text("env"), reached.config);
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
   const answer = await askAccounts(reached, terminal, work.ask);
   if (answer.ok) {
@@ -39,7 +39,7 @@ export async function withAccounts<T>(
  * `runAccountOperation`.
  */
 export function askAccounts<T>(
-  { config, asksGateway }: Reached,
+  { config, asksGateway }: ReachedGateway,
   terminal: Terminal,
   ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
 ): Promise<OperationResult<T>> {

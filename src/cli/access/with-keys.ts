@@ -9,21 +9,21 @@ import { curlLine, originOf } from "../framework/curl.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import { gatewayRecordsIdentity, refreshGateway } from "./admin-client.ts";
-import { type Reached, reachGateway } from "./reach.ts";
+import { type ReachedGateway, reachGateway } from "./reach.ts";
 
 /**
  * Reads the configuration, opens its keys for one piece of work, and always closes them. Records
  * that cannot be read are reported on stderr; the others stay usable. If the running gateway has
  * other records than these, does nothing and says so. After a change, if the admin listener can be
  * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
- * the change takes effect. `ring` has what new keys and changed accounts are checked by.
+ * the change takes effect. `context` has what new keys and changed accounts are checked by.
  */
 export async function withKeys(
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
-  work: (keys: CommandKeys, config: Config, ring: KeyContext) => Promise<number>,
+  work: (keys: CommandKeys, config: Config, context: KeyContext) => Promise<number>,
 ): Promise<number> {
-  const reached = await reachGateway(call, terminal);
+  const reached = await reachGateway(invocation, terminal);
   if (typeof reached === "number") return reached;
   const { config } = reached;
   const keys = await openRecords(reached, terminal);
@@ -36,8 +36,8 @@ export async function withKeys(
     if (strange !== undefined) return fail(terminal, EXIT_FAILURE, strange);
     const damage = keys.damage();
     if (damage.length > 0) terminal.err(`${damage.join("\n")}\n`);
-    const ring = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
-    const status = await work(keys, config, ring);
+    const context = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
+    const status = await work(keys, config, context);
     if (changed && !(await refreshGateway(config))) terminal.err(`${LATER}\n`);
     return status;
   } finally {
@@ -49,7 +49,7 @@ const LATER =
   "The gateway has not said in time that it has read this change: it takes effect within a second";
 
 async function openRecords(
-  { config, isRemote }: Reached,
+  { config, isRemote }: ReachedGateway,
   terminal: Terminal,
 ): Promise<CommandKeys> {
   if (isRemote) {
@@ -138,10 +138,10 @@ export function issuedText(issued: IssuedKey, config: Config): string {
  * is not "-". Then stderr says so, without repeating the input.
  */
 export async function readKeyFromStdin(
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
 ): Promise<string | undefined> {
-  if (call.args[0] !== "-") {
+  if (invocation.args[0] !== "-") {
     fail(terminal, EXIT_USAGE, 'Expected "-": the key itself is read from stdin');
     return undefined;
   }

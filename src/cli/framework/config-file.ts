@@ -14,8 +14,8 @@ export const DEFAULT_FILE = "config/tollgate.yaml";
 export const KEY_IN_ARGUMENT =
   "An argument holds a whole key, which others can see in the list of processes: give its ID, or the key by stdin, as in `tollgate keys find - < FILE`. Rotate it if others use this machine";
 
-export function configFileOf(call: Invocation): string {
-  return call.text("config") ?? DEFAULT_FILE;
+export function configFileOf(invocation: Invocation): string {
+  return invocation.text("config") ?? DEFAULT_FILE;
 }
 
 /** Whether an argument holds a whole key, of this gateway or of another system. */
@@ -24,9 +24,12 @@ export function holdsKey({ words }: Invocation, { foreignKeys }: Config): boolea
 }
 
 /** The configuration, or the exit status after every mistake was printed. */
-export async function readConfig(call: Invocation, terminal: Terminal): Promise<Config | number> {
+export async function readConfig(
+  invocation: Invocation,
+  terminal: Terminal,
+): Promise<Config | number> {
   const { loadConfig } = await import("../../config/load/load.ts");
-  const loaded = await loadConfig(configFileOf(call), terminal.env);
+  const loaded = await loadConfig(configFileOf(invocation), terminal.env);
   if (loaded.ok) return loaded.config;
   return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
 }

@@ -2,11 +2,13 @@ import type { EnvironmentConfig } from "../../config/config.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { isLiteral } from "../../core/http/path-pattern.ts";
 
-type Shown = Pick<EnvironmentConfig, "listen" | "hosts" | "routes"> & { readonly tls?: unknown };
+type CurlTarget = Pick<EnvironmentConfig, "listen" | "hosts" | "routes"> & {
+  readonly tls?: unknown;
+};
 
 /** A command that tries the key and works when pasted into a shell. */
 export function curlLine(
-  { listen, hosts, routes, tls }: Shown,
+  { listen, hosts, routes, tls }: CurlTarget,
   key: string,
   origin: string = originOf(listen, tls === undefined ? "http" : "https"),
 ): string {

@@ -4,7 +4,7 @@ import type { Invocation, Option, Verb } from "./verb.ts";
 const HELP: Option = { name: "help", summary: "show this" };
 
 export type ParsedArguments =
-  | { readonly ok: true; readonly call: Invocation }
+  | { readonly ok: true; readonly invocation: Invocation }
   | { readonly ok: false; readonly message: string };
 
 /**
@@ -39,8 +39,8 @@ export function parseArguments(verb: Verb, argv: readonly string[]): ParsedArgum
     const message = `--${doubled.name} is given ${given.length} times: ${given.join(" and ")}; leave one`;
     return { ok: false, message };
   }
-  const call = callOf(parsed.values, parsed.positionals, argv);
-  return call.flag("help") ? { ok: true, call } : counted(verb, call);
+  const invocation = callOf(parsed.values, parsed.positionals, argv);
+  return invocation.flag("help") ? { ok: true, invocation } : counted(verb, invocation);
 }
 
 type OptionToken = {
@@ -65,20 +65,20 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
 }
 
-function counted(verb: Verb, call: Invocation): ParsedArguments {
+function counted(verb: Verb, invocation: Invocation): ParsedArguments {
   const { args, optional = [], more = false } = verb;
   const missing = [
-    ...args.slice(call.args.length),
+    ...args.slice(invocation.args.length),
     ...verb.options
-      .filter(({ name, required = false }) => required && call.text(name) === undefined)
+      .filter(({ name, required = false }) => required && invocation.text(name) === undefined)
       .map(({ name, value }) => `--${name} ${value}`),
   ];
   if (missing.length > 0) return { ok: false, message: `Missing ${missing.join(", ")}` };
-  const extra = call.args[args.length + optional.length];
+  const extra = invocation.args[args.length + optional.length];
   if (extra !== undefined && !more) {
     return { ok: false, message: `Unexpected argument ${JSON.stringify(extra)}` };
   }
-  return { ok: true, call };
+  return { ok: true, invocation };
 }
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;

@@ -21,7 +21,7 @@ export type Verb = {
   /** An example, as typed after `tollgate`. */
   readonly example?: string;
   /** `version` is that of the program. */
-  run(call: Invocation, terminal: Terminal, version: string): Promise<number>;
+  run(invocation: Invocation, terminal: Terminal, version: string): Promise<number>;
 };
 
 /** `value` names the value that follows the option; if undefined, the option is a flag. */
@@ -67,11 +67,11 @@ export const JSON_FLAG: Option = {
  * absent, or the mistake.
  */
 export function parsePeriodOption(
-  call: Invocation,
+  invocation: Invocation,
   option: string,
   leastMs = 1,
 ): number | string | undefined {
-  const text = call.text(option);
+  const text = invocation.text(option);
   if (text === undefined) return undefined;
   const period = parseDuration(text);
   if (period !== undefined && isValidPeriod(period, leastMs)) return period;
@@ -85,8 +85,8 @@ export function parsePeriodOption(
  * The further admin listeners of a call (each --admin) as origins, or the mistake in one. They use
  * HTTP, as `admin.listen` does.
  */
-export function parseAdminOptions(call: Invocation): readonly string[] | string {
-  const named = call.texts("admin");
+export function parseAdminOptions(invocation: Invocation): readonly string[] | string {
+  const named = invocation.texts("admin");
   const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
   if (wrong === undefined) return named;
   return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${JSON.stringify(wrong)}`;
@@ -103,7 +103,7 @@ export const LOG: Option = {
  * All log files of a call: each --log, and what follows `args`, because a shell expands `--log
  * *.log`.
  */
-export function logFilesOf(call: Invocation, args: number): readonly string[] {
-  const named = call.texts("log");
-  return named.length === 0 ? [] : [...named, ...call.args.slice(args)];
+export function logFilesOf(invocation: Invocation, args: number): readonly string[] {
+  const named = invocation.texts("log");
+  return named.length === 0 ? [] : [...named, ...invocation.args.slice(args)];
 }

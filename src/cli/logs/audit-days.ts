@@ -12,7 +12,7 @@ export type Days = Pick<DayBalances, "rows" | "matched"> & {
   readonly isIdle: boolean;
 };
 
-type Asked = Pick<AuditInputs, "config" | "ledger" | "span"> & {
+type DayAuditInputs = Pick<AuditInputs, "config" | "ledger" | "span"> & {
   readonly asked: AskedPeriod;
   readonly counts: readonly CountReport[];
   readonly nowMs: number;
@@ -20,7 +20,7 @@ type Asked = Pick<AuditInputs, "config" | "ledger" | "span"> & {
 
 /** The days that are over: those of the period that was asked for, else since the logs begin. */
 export async function readDays(
-  { config, asked, ledger, span, counts, nowMs }: Asked,
+  { config, asked, ledger, span, counts, nowMs }: DayAuditInputs,
   accounts: Pick<AccountOperations, "history">,
 ): Promise<Days> {
   const today = dayOf(nowMs);

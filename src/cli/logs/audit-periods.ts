@@ -106,22 +106,22 @@ function windowBalance(
 ): Balance | undefined {
   const { config, ledger, incidents, span, alive } = inputs;
   const { account, environment, plan, created, at } = counts;
-  const name = { account, environment };
+  const accountRef = { account, environment };
   const sum = ledger.of(environment, account)?.windows.get(window) ?? newSum();
   if (used === 0 && sum.charged + sum.atEdge + sum.reset === 0) return undefined;
   const period = { fromMs: from, toMs: at + 1 };
-  const meter = meterIn(inputs, name, window);
+  const meter = meterIn(inputs, accountRef, window);
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window, meter);
   const terms = withPresent(sum, plan, incidents.configIn(period));
-  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, name, period);
+  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountRef, period);
   const change = "the account was changed, which may have added the window";
   return {
-    ...{ ...name, window },
+    ...{ ...accountRef, window },
     ...judge({
       ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
-      ...openIn(inputs, name, period, meter),
-      ...commonEvidence(inputs, name, period, meter),
+      ...openIn(inputs, accountRef, period, meter),
+      ...commonEvidence(inputs, accountRef, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
         ...fewerByChanges(terms, ofPlan),
@@ -151,9 +151,10 @@ function withPresent(
 const KEY_CHANGE = "the limit of the key may have been set in the window, or reset";
 
 /** The meter of a window such as `tokens.minute`; undefined for windows of plans and operations. */
-function meterIn({ ledger, openBefore }: AuditInputs, name: AccountRef, window: string) {
+function meterIn({ ledger, openBefore }: AuditInputs, accountRef: AccountRef, window: string) {
   const meter = meterOfWindow(window);
-  const isLogged = ledger.of(name.environment, name.account)?.meters.has(meter) === true;
+  const isLogged =
+    ledger.of(accountRef.environment, accountRef.account)?.meters.has(meter) === true;
   return isLogged || openBefore.some(({ meters }) => meters?.[meter] !== undefined)
     ? meter
     : undefined;
@@ -196,17 +197,17 @@ function planHas(
 /** `charges_uncertain` names the units of a meter as `production:acme#tokens`, others do not. */
 function commonEvidence(
   { incidents, alive }: AuditInputs,
-  name: AccountRef,
+  accountRef: AccountRef,
   period: Period,
   meter?: string,
 ) {
-  const account = meter === undefined ? name.account : `${name.account}#${meter}`;
-  const lost = incidents.lostOf(name, period);
+  const account = meter === undefined ? accountRef.account : `${accountRef.account}#${meter}`;
+  const lost = incidents.lostOf(accountRef, period);
   const killedMs = incidents.killedIn(period, alive);
   const endMs = killedMs ?? incidents.workerLostIn(period);
   const of = killedMs === undefined ? "worker" : "gateway";
   return {
-    uncertain: incidents.uncertainOf({ ...name, account }, period),
+    uncertain: incidents.uncertainOf({ ...accountRef, account }, period),
     lost: meter === undefined || lost === 0 ? lost : Number.POSITIVE_INFINITY,
     killed:
       endMs === undefined
@@ -241,25 +242,28 @@ function openIn(
 export function dayBalances(
   inputs: AuditInputs,
   rows: readonly DayRow[],
-  { nowMs, createdOf }: { readonly nowMs: number; createdOf(name: AccountRef): number | null },
+  {
+    nowMs,
+    createdOf,
+  }: { readonly nowMs: number; createdOf(accountRef: AccountRef): number | null },
 ): Balance[] {
   const { incidents, span } = inputs;
   const late = lateUnits(rows, (day) => incidents.isReturnDay(day));
   const over = rows.filter(({ day }) => day < dayOf(nowMs));
   return over.map((row): Balance => {
     const { account, environment, day, sum, meter, lost } = row;
-    const name = { account, environment };
+    const accountRef = { account, environment };
     const period = { fromMs: day * DAY_MS, toMs: (day + 1) * DAY_MS };
     const moved = late.get(row) ?? 0;
     const judged = judge({
       ...{ counted: row.counted + lost - moved, sum },
-      gap: span.gapIn(period, createdOf(name), false),
-      ...openIn(inputs, name, period, meter),
-      ...commonEvidence(inputs, name, period, meter),
+      gap: span.gapIn(period, createdOf(accountRef), false),
+      ...openIn(inputs, accountRef, period, meter),
+      ...commonEvidence(inputs, accountRef, period, meter),
       fewer: fewerByChanges(sum, () => true),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
-    const told = { ...name, window, ...judged, counted: row.counted };
+    const told = { ...accountRef, window, ...judged, counted: row.counted };
     if (!isClosed(day, nowMs) && judged.verdict === "drift") {
       const why = "the day closes 15 minutes after its end";
       return { ...told, drift: 0, verdict: "not compared", why };

@@ -45,24 +45,27 @@ export type Evidence = {
    * Why the store may have fewer units: for each reason the least number that it has, and the
    * words.
    */
-  readonly fewer: readonly Fewer[];
+  readonly fewer: readonly CountTolerance[];
 };
 
 /** The store may have at least `from` and at most `to` units, because of `why`. */
-export type Fewer = { readonly from: number; readonly to: number; readonly why: string };
+export type CountTolerance = { readonly from: number; readonly to: number; readonly why: string };
 
 /** "1 unit was", "2 units were". */
 export function unitsWere(units: number): string {
   return `${formatCount(units, "unit")} ${units === 1 ? "was" : "were"}`;
 }
 
-type Judged = Pick<Balance, "charged" | "counted" | "reset" | "open" | "drift" | "verdict" | "why">;
+type BalanceVerdict = Pick<
+  Balance,
+  "charged" | "counted" | "reset" | "open" | "drift" | "verdict" | "why"
+>;
 
 /**
  * The law of one period (docs/reference/http.md#law): `charged + open = counted + reset`. A
  * difference that no line explains is drift. A period that the logs do not cover is not compared.
  */
-export function judge(evidence: Evidence): Judged {
+export function judge(evidence: Evidence): BalanceVerdict {
   const { counted, sum, openLeast, openMost, uncertain, lost, killed, gap } = evidence;
   const { charged, atEdge, reset } = sum;
   const all = counted + reset;
@@ -107,8 +110,8 @@ export function judge(evidence: Evidence): Judged {
 export function fewerByChanges(
   { charged, atEdge, plans, configs }: PeriodSum,
   hasWindow: (plan: string) => boolean,
-): Fewer[] {
-  const found: Fewer[] = [];
+): CountTolerance[] {
+  const found: CountTolerance[] = [];
   if (plans.size > 1) {
     const units = [...plans].filter(([plan]) => hasWindow(plan)).reduce((sum, [, n]) => sum + n, 0);
     const names = [...plans.keys()].filter((plan) => !hasWindow(plan)).join(", ");

@@ -93,8 +93,8 @@ export class Incidents {
   }
 
   /** Units that a line reports as possibly charged twice in the period. */
-  uncertainOf(name: AccountRef, period: Period): number {
-    const id = accountId(name);
+  uncertainOf(accountRef: AccountRef, period: Period): number {
+    const id = accountId(accountRef);
     return this.#uncertain
       .filter((one) => one.id === id && isIn(one.atMs, period))
       .reduce((sum, { units }) => sum + units, 0);
@@ -104,8 +104,8 @@ export class Incidents {
    * Units that lines report as never charged: those of the account, and of all accounts where a line
    * names none.
    */
-  lostOf(name: AccountRef, period: Period): number {
-    const id = accountId(name);
+  lostOf(accountRef: AccountRef, period: Period): number {
+    const id = accountId(accountRef);
     return this.#lost
       .filter(({ sinceMs, atMs }) => {
         return atMs >= period.fromMs - CLOCK_MS && sinceMs < period.toMs + CLOCK_MS;
@@ -114,8 +114,8 @@ export class Incidents {
   }
 
   /** Whether a change of the account in the period may have given it the window. */
-  mayHaveBegun(window: string, name: AccountRef, period: Period): boolean {
-    return (this.#changed.get(accountId(name)) ?? []).some(({ atMs, windows }) => {
+  mayHaveBegun(window: string, accountRef: AccountRef, period: Period): boolean {
+    return (this.#changed.get(accountId(accountRef)) ?? []).some(({ atMs, windows }) => {
       return isIn(atMs, period) && windows?.includes(window) !== false;
     });
   }

@@ -40,12 +40,12 @@ const NONE: readonly Limit[] = [];
 export class TrafficReplay {
   readonly #trial: Trial;
   readonly #records: ReadonlyMap<string, AccountRecord>;
-  readonly #asks = new ReplayLog();
-  readonly #accounts: Named[] = [];
+  readonly #log = new ReplayLog();
+  readonly #accounts: ReplayOwner[] = [];
   readonly #numbers = new Map<string, number>();
   readonly #kinds: RequestKind[] = [];
   readonly #kindNumbers = new Map<string, number>();
-  readonly #limits = new Map<string, Owned>();
+  readonly #limits = new Map<string, LimitSet>();
   readonly #operations: ReadonlyMap<string, readonly Limit[]>;
   readonly #left = new Map<string, number>();
   readonly #moved = new Set<string>();
@@ -76,13 +76,13 @@ export class TrafficReplay {
     if (kind === undefined) return;
     const number = this.#numberOf({ env, account, plan });
     const atMs = line.decidedAt ?? line.time - line.durationMs;
-    this.#asks.add(number, { atMs, kind, outcome });
+    this.#log.add(number, { atMs, kind, outcome });
   }
 
   /** Decides all requests again. Yields the accounts with any different outcome. */
   *tried(): Generator<AccountReplay> {
-    for (const { account: number, asks } of this.#asks.byAccount()) {
-      const of = this.#accounts[number] as Named;
+    for (const { account: number, asks } of this.#log.byAccount()) {
+      const of = this.#accounts[number] as ReplayOwner;
       const bans = ADDRESS.test(of.account) ? undefined : this.#trial.plans.bans;
       const difference = replay(asks, this.#kinds, bans);
       if (isDifferent(difference)) yield { ...of, ...difference };
@@ -90,7 +90,7 @@ export class TrafficReplay {
   }
 
   get requests(): number {
-    return this.#asks.size;
+    return this.#log.size;
   }
   get accounts(): number {
     return this.#accounts.length;
@@ -121,11 +121,11 @@ export class TrafficReplay {
     this.#left.set(why, (this.#left.get(why) ?? 0) + 1);
   }
 
-  #numberOf({ env, account, plan }: Asking): number {
+  #numberOf({ env, account, plan }: ReplayAccount): number {
     const name = `${env}:${account}`;
     const known = this.#numbers.get(name);
     if (known !== undefined) {
-      (this.#accounts[known] as Named).plan = plan;
+      (this.#accounts[known] as ReplayOwner).plan = plan;
       return known;
     }
     const record = this.#records.get(account);
@@ -135,7 +135,7 @@ export class TrafficReplay {
     return this.#accounts.length - 1;
   }
 
-  #kindOf(line: LoggedRequest, asking: Asking): number | undefined {
+  #kindOf(line: LoggedRequest, asking: ReplayAccount): number | undefined {
     const own = this.#limitsOf(asking);
     if (own === undefined) return undefined;
     const { cost = 1 } = line;
@@ -155,7 +155,7 @@ export class TrafficReplay {
   }
 
   /** The windows of an account on a plan. If they are unknown, returns undefined and counts it. */
-  #limitsOf({ account, plan }: Asking): Owned | undefined {
+  #limitsOf({ account, plan }: ReplayAccount): LimitSet | undefined {
     const record = this.#records.get(account);
     const calendar = record?.calendar;
     const hasOwn = record !== undefined && (record.limits.length > 0 || calendar !== undefined);
@@ -182,13 +182,13 @@ export class TrafficReplay {
 }
 
 /** `id` is the same for all accounts that have the windows of their plan. */
-type Owned = {
+type LimitSet = {
   readonly id: string;
   readonly limits: readonly Limit[];
   readonly calendar: Calendar | undefined;
 };
-type Named = { readonly environment: string; readonly account: string; plan: string };
-type Asking = { readonly env: string; readonly account: string; readonly plan: string };
+type ReplayOwner = { readonly environment: string; readonly account: string; plan: string };
+type ReplayAccount = { readonly env: string; readonly account: string; readonly plan: string };
 
 /** Whether only limits of its key refused a request. */
 function isRefusedByCap({ code, cost = 1, windows = [] }: LoggedRequest): boolean {

@@ -17,11 +17,11 @@ export type ChargeComparison = {
   readonly killLost: number;
 };
 
-type Compared = {
+type ComparisonInputs = {
   /** The admin listener of a gateway. */
   readonly adminUrl: string;
   readonly accounts: readonly string[];
-  readonly judge: Pick<PromiseChecker, "admittedOf" | "unansweredOf">;
+  readonly checker: Pick<PromiseChecker, "admittedOf" | "unansweredOf">;
   /** Units that gateways have reported as possibly charged twice. */
   readonly uncertain: () => number;
   /** The most units of an account that a killed gateway had not charged. */
@@ -37,11 +37,11 @@ type Compared = {
 export async function compareCharges({
   adminUrl,
   accounts,
-  judge,
+  checker,
   uncertain,
   killLostOf,
   waitMs,
-}: Compared): Promise<ChargeComparison> {
+}: ComparisonInputs): Promise<ChargeComparison> {
   const untilMs = Date.now() + waitMs;
   for (;;) {
     const history = await readHistory(adminUrl);
@@ -49,8 +49,8 @@ export async function compareCharges({
     for (const account of accounts) {
       const used = await readUsedToday(adminUrl, account);
       const kept = history.get(account) ?? 0;
-      const admitted = judge.admittedOf(account);
-      const most = admitted + judge.unansweredOf(account);
+      const admitted = checker.admittedOf(account);
+      const most = admitted + checker.unansweredOf(account);
       const excused = killLostOf(account);
       found.lost += Math.max(0, admitted - excused - used);
       found.doubled += Math.max(0, used - most);

@@ -4,9 +4,9 @@ import {
   type CheckReport,
   isIn,
   type ObservedResponse,
-  type Promised,
   type PromisedLimit,
   type PromisedOperation,
+  type Promises,
   type SentRequest,
   type TimeSpan,
 } from "./promises.ts";
@@ -53,7 +53,7 @@ const JUDGED_AFTER_MS = 60_000;
  * refused, whatever happens to the store, and each field is true.
  */
 export class PromiseChecker {
-  readonly #promised: Promised;
+  readonly #promised: Promises;
   readonly #windows = new Map<string, Window>();
   readonly #bans = new Map<string, SeenBan>();
   readonly #ignored: TimeSpan[] = [];
@@ -71,58 +71,58 @@ export class PromiseChecker {
   #unearned = 0;
   #longestMs = 0;
 
-  constructor(promised: Promised) {
+  constructor(promised: Promises) {
     this.#promised = promised;
     this.#fields = new FieldChecker(promised.isClockOurs, (text) => this.#note(text));
   }
 
-  take(shot: SentRequest): void {
-    const { account, sentMs, endedMs, answer } = shot;
-    const { cost } = this.#operation(shot);
-    const limits = this.#limitsOf(shot);
+  take(sent: SentRequest): void {
+    const { account, sentMs, endedMs, response } = sent;
+    const { cost } = this.#operation(sent);
+    const limits = this.#limitsOf(sent);
     this.#requests += 1;
     this.#longestMs = Math.max(this.#longestMs, endedMs - sentMs);
     if (this.#requests % 1_000 === 0) this.#judgeOld(sentMs - JUDGED_AFTER_MS);
-    if (answer === undefined) {
+    if (response === undefined) {
       this.#unanswered += 1;
       add(this.#unansweredBy, account, cost);
-      this.#mayCount(shot, limits);
+      this.#mayCount(sent, limits);
       return;
     }
-    if (answer.status === 503) this.#takeUnavailable(shot, answer, limits);
-    else if (answer.status === 200 || answer.status === 429) this.#takeDecided(shot, answer);
+    if (response.status === 503) this.#takeUnavailable(sent, response, limits);
+    else if (response.status === 200 || response.status === 429) this.#takeDecided(sent, response);
     else {
       this.#others += 1;
-      this.#note(`${account} was answered ${answer.status}`);
+      this.#note(`${account} was answered ${response.status}`);
     }
   }
 
   /** Takes a request that was admitted, or refused by a window or a ban. */
-  #takeDecided(shot: SentRequest, answer: ObservedResponse): void {
-    const { account, endedMs } = shot;
-    const { cost } = this.#operation(shot);
-    const limits = this.#limitsOf(shot);
-    if (!this.#fields.hasReset(shot, answer)) return;
-    this.#fields.checkCost(shot, answer, cost);
-    if (answer.status === 429 && answer.window === "ban") {
-      this.#takeBan(shot, answer);
+  #takeDecided(sent: SentRequest, response: ObservedResponse): void {
+    const { account, endedMs } = sent;
+    const { cost } = this.#operation(sent);
+    const limits = this.#limitsOf(sent);
+    if (!this.#fields.hasReset(sent, response)) return;
+    this.#fields.checkCost(sent, response, cost);
+    if (response.status === 429 && response.window === "ban") {
+      this.#takeBan(sent, response);
       return;
     }
-    const named = limits.find((limit) => labelOf(limit) === answer.window);
+    const named = limits.find((limit) => labelOf(limit) === response.window);
     if (named === undefined) {
-      this.#fields.lie(shot, `names the window ${answer.window}`);
+      this.#fields.lie(sent, `names the window ${response.window}`);
       return;
     }
-    this.#fields.check(shot, answer, { promised: named, cost });
-    const window = this.#windowOf(account, named, answer.resetSeconds * 1_000);
-    if (answer.limit !== named.limit) window.otherLimits += 1;
-    if (answer.status === 429) {
+    this.#fields.check(sent, response, { promised: named, cost });
+    const window = this.#windowOf(account, named, response.resetSeconds * 1_000);
+    if (response.limit !== named.limit) window.otherLimits += 1;
+    if (response.status === 429) {
       window.refused += 1;
       window.refusals.push({ sentMs: endedMs, cost });
       return;
     }
-    add(window.remaining, answer.remaining, 1);
-    this.#admit(shot, cost, { named: window, others: limits.filter((one) => one !== named) });
+    add(window.remaining, response.remaining, 1);
+    this.#admit(sent, cost, { named: window, others: limits.filter((one) => one !== named) });
   }
 
   /** Called when a client waited as it was told to and was refused all the same. */
@@ -190,23 +190,23 @@ export class PromiseChecker {
     return this.#promised.operations.get(operation) as PromisedOperation;
   }
 
-  #limitsOf(shot: SentRequest): readonly PromisedLimit[] {
-    const own = this.#promised.limits.get(shot.account) ?? [];
-    return [...own, ...this.#operation(shot).limits];
+  #limitsOf(sent: SentRequest): readonly PromisedLimit[] {
+    const own = this.#promised.limits.get(sent.account) ?? [];
+    return [...own, ...this.#operation(sent).limits];
   }
 
   /** Every window of the account takes the cost. The window that the response names is certain. */
   #admit(
-    shot: SentRequest,
+    sent: SentRequest,
     cost: number,
     { named, others }: { readonly named: Window; readonly others: readonly PromisedLimit[] },
   ): void {
-    const { account, sentMs, endedMs } = shot;
+    const { account, sentMs, endedMs } = sent;
     add(this.#admittedBy, account, cost);
     named.admitted += cost;
     named.charges.push({ sentMs, cost });
     for (const limit of others) {
-      const windows = this.#windowsAt(shot, limit);
+      const windows = this.#windowsAt(sent, limit);
       for (const window of windows) window.charges.push({ sentMs, cost });
       const [only, ...further] = windows;
       if (only !== undefined && further.length === 0) only.admitted += cost;
@@ -223,13 +223,13 @@ export class PromiseChecker {
    * until the late answer of its call, which takes it back.
    */
   #takeUnavailable(
-    shot: SentRequest,
-    answer: ObservedResponse,
+    sent: SentRequest,
+    response: ObservedResponse,
     limits: readonly PromisedLimit[],
   ): void {
-    const { account, sentMs, endedMs } = shot;
-    this.#mayCount(shot, limits);
-    const { retryAfterSeconds, window, limit } = answer;
+    const { account, sentMs, endedMs } = sent;
+    this.#mayCount(sent, limits);
+    const { retryAfterSeconds, window, limit } = response;
     const waits = retryAfterSeconds >= 1 && retryAfterSeconds <= SHARE_RETRY_S_MAX;
     const named = limits.find((one) => labelOf(one) === window);
     if (waits && named !== undefined && limit < named.limit) this.#shareRefusals += 1;
@@ -240,20 +240,20 @@ export class PromiseChecker {
     }
   }
 
-  #mayCount(shot: SentRequest, limits: readonly PromisedLimit[]): void {
-    const { sentMs } = shot;
-    const { cost } = this.#operation(shot);
+  #mayCount(sent: SentRequest, limits: readonly PromisedLimit[]): void {
+    const { sentMs } = sent;
+    const { cost } = this.#operation(sent);
     for (const limit of limits) {
-      for (const window of this.#windowsAt(shot, limit)) window.charges.push({ sentMs, cost });
+      for (const window of this.#windowsAt(sent, limit)) window.charges.push({ sentMs, cost });
     }
   }
 
-  #takeBan(shot: SentRequest, answer: ObservedResponse): void {
-    const { account, endedMs } = shot;
+  #takeBan(sent: SentRequest, response: ObservedResponse): void {
+    const { account, endedMs } = sent;
     this.#banned += 1;
-    this.#fields.checkRetryAfter(shot, answer);
+    this.#fields.checkRetryAfter(sent, response);
     // The end is rounded up to a whole second.
-    const untilMs = (answer.resetSeconds - 1) * 1_000 - SLACK_MS;
+    const untilMs = (response.resetSeconds - 1) * 1_000 - SLACK_MS;
     this.#bans.set(account, { seenMs: endedMs, untilMs });
     if (!this.#promised.patient.has(account)) return;
     this.#unearned += 1;

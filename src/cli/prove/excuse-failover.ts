@@ -1,6 +1,6 @@
 import { METER } from "./workload.ts";
 
-type Lost = {
+type FailoverLosses = {
   readonly chargesLost: number;
   readonly historyLost: number;
   readonly metersOff: number;
@@ -10,7 +10,7 @@ type Lost = {
  * Names lost units as those of a failover, up to `mostLost` units of the plan, each of which may have
  * held as much of the meter as a request can.
  */
-export function excuseFailover<T extends Lost>(
+export function excuseFailover<T extends FailoverLosses>(
   charges: T,
   mostLost: number,
 ): T & { readonly failoverLost: number } {

@@ -35,8 +35,8 @@ export class FailoverLoss<Outcome extends { readonly ok: boolean } = { readonly 
   }
 
   /** Called with each request of the load. */
-  take({ operation, endedMs, answer }: SentRequest): void {
-    if (answer?.status !== 200) return;
+  take({ operation, endedMs, response }: SentRequest): void {
+    if (response?.status !== 200) return;
     const units = OPERATIONS[operation as keyof typeof OPERATIONS].cost;
     this.#lastSecond.push({ atMs: endedMs, units });
     this.#units += units;

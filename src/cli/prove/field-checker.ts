@@ -47,66 +47,67 @@ export class FieldChecker {
     return this.#untrue + clockLies.length;
   }
 
-  hasReset(shot: SentRequest, { resetSeconds }: ObservedResponse): boolean {
+  hasReset(sent: SentRequest, { resetSeconds }: ObservedResponse): boolean {
     const isThere = Number.isSafeInteger(resetSeconds);
-    if (!isThere) this.lie(shot, "has no X-RateLimit-Reset");
+    if (!isThere) this.lie(sent, "has no X-RateLimit-Reset");
     return isThere;
   }
 
-  checkCost(shot: SentRequest, answer: ObservedResponse, cost: number): void {
-    if (answer.cost !== cost) this.lie(shot, `says that it costs ${answer.cost}, and not ${cost}`);
+  checkCost(sent: SentRequest, response: ObservedResponse, cost: number): void {
+    if (response.cost !== cost)
+      this.lie(sent, `says that it costs ${response.cost}, and not ${cost}`);
   }
 
   /** The window, the units that remain and the times, of an admitted request or a refusal. */
   check(
-    shot: SentRequest,
-    answer: ObservedResponse,
+    sent: SentRequest,
+    response: ObservedResponse,
     { promised, cost }: { readonly promised: PromisedLimit; readonly cost: number },
   ): void {
-    const { status, remaining, resetSeconds } = answer;
+    const { status, remaining, resetSeconds } = response;
     const endMs = resetSeconds * 1_000;
     const { lengthMs } = windowRow(promised.window);
     if (endMs % lengthMs !== 0) {
-      this.lie(shot, `resets at ${resetSeconds}, inside a ${promised.window}`);
+      this.lie(sent, `resets at ${resetSeconds}, inside a ${promised.window}`);
     }
     // On a refusal, less than the cost remains. On an admitted request, the cost is subtracted
     // already.
     const most = status === 200 ? promised.limit - cost : cost - 1;
     if (!(remaining >= 0 && remaining <= most)) {
-      this.lie(shot, `has ${remaining} remaining of ${promised.limit} with ${status}`);
+      this.lie(sent, `has ${remaining} remaining of ${promised.limit} with ${status}`);
     }
-    this.#learnClock(shot, endMs, lengthMs);
-    if (status === 429) this.checkRetryAfter(shot, answer);
+    this.#learnClock(sent, endMs, lengthMs);
+    if (status === 429) this.checkRetryAfter(sent, response);
   }
 
   /** A window ends at its reset. A ban ends in the second before it. */
   checkRetryAfter(
-    shot: SentRequest,
+    sent: SentRequest,
     { window, resetSeconds, retryAfterSeconds }: ObservedResponse,
   ): void {
     const endMs = resetSeconds * 1_000;
     const endsEarlierMs = window === "ban" ? 999 : 0;
     // The store's clock was between these two when it decided.
-    const earliestMs = shot.sentMs + this.#aheadMs.fromMs;
-    const latestMs = shot.endedMs + this.#aheadMs.toMs;
+    const earliestMs = sent.sentMs + this.#aheadMs.fromMs;
+    const latestMs = sent.endedMs + this.#aheadMs.toMs;
     const most = Math.max(1, Math.ceil((endMs - earliestMs) / 1_000));
     const least = Math.max(1, Math.ceil((endMs - endsEarlierMs - latestMs) / 1_000));
     const mostBehind = Math.ceil((endMs - earliestMs + FIELDS_BEHIND_MS) / 1_000);
     if (!(retryAfterSeconds >= least && retryAfterSeconds <= most)) {
       const text = `says Retry-After: ${retryAfterSeconds}, and ${least} to ${most} is true`;
       const isBehind = retryAfterSeconds > most && retryAfterSeconds <= mostBehind;
-      this.lie(shot, text, isBehind);
+      this.lie(sent, text, isBehind);
     }
   }
 
   /** A response was sent within its window, so each one narrows the bounds of the store's clock. */
-  #learnClock(shot: SentRequest, endMs: number, lengthMs: number): void {
-    const fromMs = Math.max(this.#aheadMs.fromMs, endMs - lengthMs - shot.endedMs - SLACK_MS);
-    const toMs = Math.min(this.#aheadMs.toMs, endMs - shot.sentMs + SLACK_MS);
+  #learnClock(sent: SentRequest, endMs: number, lengthMs: number): void {
+    const fromMs = Math.max(this.#aheadMs.fromMs, endMs - lengthMs - sent.endedMs - SLACK_MS);
+    const toMs = Math.min(this.#aheadMs.toMs, endMs - sent.sentMs + SLACK_MS);
     if (fromMs > toMs) {
       const text = `resets at ${endMs / 1_000}, which is not its window's end`;
       const isBehind = fromMs === this.#aheadMs.fromMs && fromMs - toMs <= FIELDS_BEHIND_MS;
-      this.lie(shot, text, isBehind);
+      this.lie(sent, text, isBehind);
     } else if (!this.#isClockOurs) this.#aheadMs = { fromMs, toMs };
   }
 

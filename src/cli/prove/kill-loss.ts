@@ -4,7 +4,7 @@ import { METER, OPERATIONS } from "./workload.ts";
 /** Longer than all outages of a proof together. */
 const REMEMBERED_MS = 120_000;
 
-type Admitted = {
+type AdmittedRequest = {
   readonly origin: string;
   readonly account: string;
   readonly operation: keyof typeof OPERATIONS;
@@ -12,7 +12,7 @@ type Admitted = {
 };
 
 /** The instants since which a killed gateway may have left something undone, in Unix milliseconds. */
-export type UndoneSince = {
+export type KillInstants = {
   /** All that it admitted before this is charged. */
   readonly chargesMs: number;
   /** All meters of requests that ended before this are settled. */
@@ -25,19 +25,19 @@ export type UndoneSince = {
  * of another gateway or of a refusal.
  */
 export class KillLoss {
-  readonly #admitted: Admitted[] = [];
-  #killed: (UndoneSince & { readonly origin: string }) | undefined;
+  readonly #admitted: AdmittedRequest[] = [];
+  #killed: (KillInstants & { readonly origin: string }) | undefined;
 
   /** Called with each request of the load, also after the kill: a response may arrive later. */
-  take({ origin, account, operation, endedMs, answer }: SentRequest): void {
-    if (answer?.status !== 200) return;
+  take({ origin, account, operation, endedMs, response }: SentRequest): void {
+    if (response?.status !== 200) return;
     const forgottenMs = endedMs - REMEMBERED_MS;
     while ((this.#admitted[0]?.endedMs ?? endedMs) < forgottenMs) this.#admitted.shift();
     this.#admitted.push({ origin, account, operation: operation as never, endedMs });
   }
 
   /** Called when the gateway at `origin` is killed. */
-  kill(origin: string, since: UndoneSince): void {
+  kill(origin: string, since: KillInstants): void {
     this.#killed = { origin, ...since };
   }
 
@@ -53,7 +53,7 @@ export class KillLoss {
     return since.filter(({ operation }) => operation === METER.operation).length;
   }
 
-  #of(account: string, sinceMs = Number.POSITIVE_INFINITY): readonly Admitted[] {
+  #of(account: string, sinceMs = Number.POSITIVE_INFINITY): readonly AdmittedRequest[] {
     return this.#admitted.filter((one) => {
       return (
         one.account === account && one.origin === this.#killed?.origin && one.endedMs >= sinceMs

@@ -14,7 +14,7 @@ const OF_TURN = 0.5;
 
 /** With the planted fault, the client sees a `Retry-After` that is one second too small. */
 export type LoadOptions = {
-  readonly judge: Pick<PromiseChecker, "take" | "deniedAfterWaiting">;
+  readonly checker: Pick<PromiseChecker, "take" | "deniedAfterWaiting">;
   /** Origins of the gateways that accept requests now. */
   readonly origins: () => readonly string[];
   readonly isRetryAfterLess: boolean;
@@ -65,12 +65,12 @@ export class LoadGenerator {
   async #askAsTold(client: LoadClient): Promise<void> {
     const { signal } = this.#abandoned;
     while (this.#running) {
-      const { answer, endedMs } = await this.#ask(client);
-      if (answer?.status !== 429) {
+      const { response, endedMs } = await this.#ask(client);
+      if (response?.status !== 429) {
         await sleep(PAUSE_MS);
         continue;
       }
-      const seconds = answer.retryAfterSeconds;
+      const seconds = response.retryAfterSeconds;
       if (!(seconds >= 0 && seconds < 60)) return;
       // A timer may end a millisecond early. The promise is about whole seconds, not about those.
       const untilMs = endedMs + seconds * 1_000;
@@ -78,8 +78,8 @@ export class LoadGenerator {
         await sleep(untilMs - Date.now(), undefined, { signal }).catch(() => {});
         if (signal.aborted) return;
       }
-      const { answer: next } = await this.#ask(client);
-      if (next?.status === 429) this.#options.judge.deniedAfterWaiting(client.account, seconds);
+      const { response: next } = await this.#ask(client);
+      if (next?.status === 429) this.#options.checker.deniedAfterWaiting(client.account, seconds);
     }
   }
 
@@ -90,11 +90,11 @@ export class LoadGenerator {
     const origin = oneOf(this.#options.origins());
     const url = `${origin}/v1/${operation}`;
     const sentMs = Date.now();
-    const answer = await this.#answerOf(url, key);
+    const response = await this.#answerOf(url, key);
     const endedMs = Date.now();
-    const shot = { origin, account, operation, sentMs, endedMs, answer: answer ?? undefined };
+    const shot = { origin, account, operation, sentMs, endedMs, response: response ?? undefined };
     // If nothing listened any more, nothing was sent.
-    if (answer !== null) this.#options.judge.take(shot);
+    if (response !== null) this.#options.checker.take(shot);
     return shot;
   }
 

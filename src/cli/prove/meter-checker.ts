@@ -4,7 +4,7 @@ import type { LogLine } from "./processes.ts";
 import type { SentRequest } from "./promises.ts";
 import { METER } from "./workload.ts";
 
-type Seen = {
+type MeterObservations = {
   /** Requests that may have held units and were not answered. */
   open: number;
   /** Units that the history may lack: lines of gateways name them as never settled. */
@@ -30,11 +30,11 @@ export type MeterComparison = {
  * a gateway was killed.
  */
 export class MeterChecker {
-  readonly #accounts = new Map<string, Seen>();
+  readonly #accounts = new Map<string, MeterObservations>();
 
   /** Called with each request of the load. */
-  take({ account, operation, answer }: SentRequest): void {
-    if (operation === METER.operation && answer === undefined) this.#of(account).open += 1;
+  take({ account, operation, response }: SentRequest): void {
+    if (operation === METER.operation && response === undefined) this.#of(account).open += 1;
   }
 
   /** Called with each line of a gateway. */
@@ -73,7 +73,7 @@ export class MeterChecker {
     }
   }
 
-  #of(account: string): Seen {
+  #of(account: string): MeterObservations {
     let seen = this.#accounts.get(account);
     if (seen === undefined) {
       seen = { open: 0, lacking: 0, surplus: 0 };

@@ -105,7 +105,7 @@ export async function startRedis(
   return { ...child, url: `redis://127.0.0.1:${port}` };
 }
 
-export async function startPetsProcess([node, main = ""]: Self): Promise<
+export async function startPetsProcess([node, main = ""]: SelfCommand): Promise<
   ChildHandle & { url: string }
 > {
   const child = start([node, main, "pets", "--listen", "127.0.0.1:0", "--seed"], { channel: true });
@@ -118,13 +118,13 @@ export async function startPetsProcess([node, main = ""]: Self): Promise<
   return { ...child, url: await ready("the pets", child, told) };
 }
 
-type Self = readonly [string, ...string[]];
+type SelfCommand = readonly [string, ...string[]];
 export type GatewayChild = ChildHandle & { readonly url: string; readonly adminUrl: string };
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
 /** Starts a gateway in its own process; `onLine` is called with every line of its log. */
 export async function startGatewayProcess(
-  [node, main = ""]: Self,
+  [node, main = ""]: SelfCommand,
   config: string,
   onLine: (line: LogLine) => void,
 ): Promise<GatewayChild> {

@@ -10,7 +10,7 @@ export type SentRequest = {
   readonly operation: string;
   readonly sentMs: number;
   readonly endedMs: number;
-  readonly answer: ObservedResponse | undefined;
+  readonly response: ObservedResponse | undefined;
 };
 
 /** Absent fields are NaN; an absent cost is 1. */
@@ -38,7 +38,7 @@ export type PromisedOperation = {
 };
 
 /** The promises to all accounts. */
-export type Promised = {
+export type Promises = {
   /** By account. */
   readonly limits: ReadonlyMap<string, readonly PromisedLimit[]>;
   readonly operations: ReadonlyMap<string, PromisedOperation>;

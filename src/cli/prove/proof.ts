@@ -81,15 +81,15 @@ const FURTHER_MS_MAX = 60_000;
  * stops the store and kills a gateway. It judges all of it from outside. When this resolves or
  * rejects, everything that it started has ended, and a Redis that it was given has none of its keys.
  */
-export async function runProof(wanted: ProveOptions): Promise<ProofReport> {
+export async function runProof(options: ProveOptions): Promise<ProofReport> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-"));
   const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
-    return await new Trial(wanted, folder, stops).run();
+    return await new Trial(options, folder, stops).run();
   } catch (error) {
     // An interrupt at a terminal reaches what the proof started as well, and whatever fails by that
     // is not the reason.
-    wanted.signal.throwIfAborted();
+    options.signal.throwIfAborted();
     throw error;
   } finally {
     for (const stop of stops.toReversed()) await stop().catch(() => {});
@@ -97,12 +97,12 @@ export async function runProof(wanted: ProveOptions): Promise<ProofReport> {
 }
 
 class Trial {
-  readonly #wanted: ProveOptions;
+  readonly #options: ProveOptions;
   readonly #folder: string;
   readonly #stops: (() => Promise<unknown>)[];
   readonly #prefix = `prove-${Date.now().toString(36)}`;
   readonly #gateways: GatewayChild[] = [];
-  readonly #away = new OutageTracker();
+  readonly #outages = new OutageTracker();
   readonly #meters = new MeterChecker();
   readonly #killLoss = new KillLoss();
   readonly #failoverLoss = new FailoverLoss<FailoverOutcome>();
@@ -110,14 +110,14 @@ class Trial {
   #redis: (ChildHandle & { url: string }) | undefined;
   #proxy: StoreProxy | undefined;
 
-  constructor(wanted: ProveOptions, folder: string, stops: (() => Promise<unknown>)[]) {
-    this.#wanted = wanted;
+  constructor(options: ProveOptions, folder: string, stops: (() => Promise<unknown>)[]) {
+    this.#options = options;
     this.#folder = folder;
     this.#stops = stops;
   }
 
   async run(): Promise<ProofReport> {
-    const { self, fault, tell, redis } = this.#wanted;
+    const { self, fault, tell, redis } = this.#options;
     tell("Starting Redis, pets and gateways");
     if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
     const why = redis && (await whyUnusable(redis, this.#prefix));
@@ -132,36 +132,36 @@ class Trial {
       throw new Error("Cannot plant the fault late: it needs redis-server, and no --redis");
     }
     const pets = this.#keep(await startPetsProcess(self)) as ChildHandle & { url: string };
-    const witness = await startCountingProxy(pets.url, fault === "forward");
-    this.#stops.push(() => witness.close());
-    const count = this.#store === undefined ? 1 : this.#wanted.gateways;
-    const configs = await this.#writeConfigs(witness, count);
+    const proxy = await startCountingProxy(pets.url, fault === "forward");
+    this.#stops.push(() => proxy.close());
+    const count = this.#store === undefined ? 1 : this.#options.gateways;
+    const configs = await this.#writeConfigs(proxy, count);
     let clients: readonly ProofClient[] = [];
     for (const [i, config] of configs.entries()) {
       const hear = (line: LogLine) => this.#hear(String(i), line);
       const gateway = this.#keep(await startGatewayProcess(self, config, hear)) as GatewayChild;
       this.#gateways.push(gateway);
-      this.#away.watch(gateway);
+      this.#outages.watch(gateway);
       // The gateways that start later read the keys as they start.
       if (i === 0) clients = await issueKeys(gateway.adminUrl);
     }
     const patient = clients.filter(({ plan }) => plan === "polite");
-    const judge = new PromiseChecker({
+    const checker = new PromiseChecker({
       limits: new Map(clients.map(({ account, plan }) => [account, PLANS[plan]])),
       operations: new Map(Object.entries(OPERATIONS)),
       patient: new Set(patient.map(({ account }) => account)),
-      ...{ gateways: count, isClockOurs: this.#wanted.redis === undefined },
+      ...{ gateways: count, isClockOurs: this.#options.redis === undefined },
       uncertainOf: (account) => this.#uncertain.of(account),
     });
-    const { storeAwayMs, killed, failover } = await this.#loadAll(judge, clients);
+    const { storeAwayMs, killed, failover } = await this.#loadAll(checker, clients);
     tell("Comparing the charges with the store");
-    const charges = await this.#compareCharges(judge, clients);
-    const metersOff = await this.#compareMeters(witness, clients);
-    const mostLost = this.#failoverLoss.mostOf(failover, this.#wanted.redis?.kind);
-    const seen = witness.seen();
+    const charges = await this.#compareCharges(checker, clients);
+    const metersOff = await this.#compareMeters(proxy, clients);
+    const mostLost = this.#failoverLoss.mostOf(failover, this.#options.redis?.kind);
+    const seen = proxy.seen();
     return {
-      ...judge.report(this.#away.spans),
-      away: this.#away.spansUntil(Date.now()),
+      ...checker.report(this.#outages.spans),
+      away: this.#outages.spansUntil(Date.now()),
       ...excuseFailover({ ...charges, metersOff }, mostLost),
       gateways: count,
       store: this.#store === undefined ? "memory" : "redis",
@@ -176,12 +176,12 @@ class Trial {
 
   /** The time in which charges and settlements may still arrive. */
   get #waitMs(): number {
-    return this.#wanted.fault === undefined ? SETTLE_MS_MAX : 1_000;
+    return this.#options.fault === undefined ? SETTLE_MS_MAX : 1_000;
   }
 
   get #store(): string | undefined {
     if (this.#proxy !== undefined) return `redis://127.0.0.1:${this.#proxy.port}`;
-    return this.#wanted.redis?.url;
+    return this.#options.redis?.url;
   }
 
   #keep<T extends ChildHandle | undefined>(child: T): T {
@@ -189,13 +189,13 @@ class Trial {
     return child;
   }
 
-  async #writeConfigs(witness: CountingProxy, count: number): Promise<string[]> {
+  async #writeConfigs(proxy: CountingProxy, count: number): Promise<string[]> {
     const files: string[] = [];
     for (let i = 0; i < count; i++) {
-      const fault = i === count - 1 ? this.#wanted.fault : undefined;
+      const fault = i === count - 1 ? this.#options.fault : undefined;
       const file = join(this.#folder, `gateway-${i}.yaml`);
       const text = configText({
-        ...{ number: i, gateways: count, store: this.#store, upstream: witness.origin },
+        ...{ number: i, gateways: count, store: this.#store, upstream: proxy.origin },
         ...{ prefix: this.#prefix, fault },
       });
       await writeFile(join(this.#folder, `api-${i}.json`), apiText({ fault }));
@@ -207,23 +207,23 @@ class Trial {
 
   /** `gateway` is its place among the gateways. */
   #hear(gateway: string, line: LogLine): void {
-    this.#away.onLogLine(gateway, line);
+    this.#outages.onLogLine(gateway, line);
     this.#uncertain.onLogLine(line);
     this.#meters.onLogLine(line);
   }
 
   /** Runs the load. During it, disturbs the store and a gateway. */
   async #loadAll(
-    judge: PromiseChecker,
+    checker: PromiseChecker,
     clients: readonly ProofClient[],
   ): Promise<Pick<ProofReport, "storeAwayMs" | "failover"> & { readonly killed: number }> {
-    const { seconds, tell, fault, signal } = this.#wanted;
+    const { seconds, tell, fault, signal } = this.#options;
     const alive = [...this.#gateways];
     const isRetryAfterLess = fault === "retry-after";
     const origins = () => alive.map(({ url }) => url);
     const load = new LoadGenerator({
-      judge: judgeAll({
-        ...{ promises: judge, meters: this.#meters },
+      checker: judgeAll({
+        ...{ promises: checker, meters: this.#meters },
         ...{ failoverLoss: this.#failoverLoss, killLoss: this.#killLoss },
       }),
       origins,
@@ -248,7 +248,7 @@ class Trial {
       await this.#stopStore(this.#redis, storeAwayMs, pause);
     } else if (fault === undefined && this.#canFailOver) {
       tell("Having the store fail over");
-      const redis = this.#wanted.redis as RedisAddress;
+      const redis = this.#options.redis as RedisAddress;
       this.#failoverLoss.begin(Date.now(), failOverStore(redis));
       await pause(seconds * 200);
     } else await pause(seconds * 200);
@@ -259,36 +259,36 @@ class Trial {
       killed = 1;
     }
     await pause(seconds * 200);
-    await untilEnough(judge, pause, signal);
+    await untilEnough(checker, pause, signal);
     // A master that was replaced accepts writes for a while. They are lost in the end.
     const failover = await this.#failoverLoss.outcome();
     await this.#untilBack(pause);
     await load.stop({ abandoned: signal.aborted });
     signal.throwIfAborted();
-    await this.#away.stop();
+    await this.#outages.stop();
     signal.throwIfAborted();
     return { storeAwayMs, killed, failover };
   }
 
   /** Kills the last of these, and takes it from them. */
   async #killOne(alive: GatewayChild[], pause: (ms: number) => Promise<unknown>): Promise<void> {
-    const { tell, signal } = this.#wanted;
+    const { tell, signal } = this.#options;
     const doomed = alive.at(-1) as GatewayChild;
     // A gateway that is killed loses what it has not charged yet.
     await this.#untilBack(pause);
-    await this.#away.untilCharged(doomed, SETTLE_MS_MAX, pause, signal);
+    await this.#outages.untilCharged(doomed, SETTLE_MS_MAX, pause, signal);
     tell("Killing a gateway");
     alive.pop();
     const name = String(this.#gateways.indexOf(doomed));
-    const chargesMs = this.#away.chargedUntilMs(doomed);
-    const settlementsMs = this.#away.settledUntilMs(name, doomed, Date.now());
+    const chargesMs = this.#outages.chargedUntilMs(doomed);
+    const settlementsMs = this.#outages.settledUntilMs(name, doomed, Date.now());
     this.#killLoss.kill(doomed.url, { chargesMs, settlementsMs });
     doomed.process.kill("SIGKILL");
-    this.#away.killed(chargesMs);
+    this.#outages.killed(chargesMs);
   }
 
   get #canFailOver(): boolean {
-    const kind = this.#wanted.redis?.kind;
+    const kind = this.#options.redis?.kind;
     return kind === "sentinel" || kind === "cluster";
   }
 
@@ -306,11 +306,11 @@ class Trial {
   /** Resolves when every gateway that reported an outage has reported its end. */
   async #untilBack(pause: (ms: number) => Promise<unknown>): Promise<void> {
     await pause(100);
-    await this.#away.untilBack(SETTLE_MS_MAX, pause, this.#wanted.signal);
+    await this.#outages.untilBack(SETTLE_MS_MAX, pause, this.#options.signal);
   }
 
   #compareCharges(
-    judge: PromiseChecker,
+    checker: PromiseChecker,
     clients: readonly LoadClient[],
   ): Promise<ChargeComparison> {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
@@ -318,7 +318,7 @@ class Trial {
     const waitMs = this.#waitMs;
     const uncertain = () => this.#uncertain.units;
     const killLostOf = (account: string) => this.#killLoss.unitsOf(account);
-    return compareCharges({ adminUrl, accounts, judge, uncertain, killLostOf, waitMs });
+    return compareCharges({ adminUrl, accounts, checker, uncertain, killLostOf, waitMs });
   }
 
   #compareMeters({ usedBy }: CountingProxy, clients: readonly LoadClient[]): Promise<number> {
@@ -331,10 +331,10 @@ class Trial {
 }
 
 async function untilEnough(
-  judge: PromiseChecker,
+  checker: PromiseChecker,
   pause: (ms: number) => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
   const untilMs = Date.now() + FURTHER_MS_MAX;
-  while (!judge.hasSeenEnough && !signal.aborted && Date.now() < untilMs) await pause(100);
+  while (!checker.hasSeenEnough && !signal.aborted && Date.now() < untilMs) await pause(100);
 }

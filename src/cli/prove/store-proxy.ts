@@ -97,7 +97,7 @@ class Hold {
 const HELD_MS = 250;
 const BETWEEN_HELD_MS = 400;
 
-type Pausing = {
+type PauseControl = {
   /** Resolves early when the signal is aborted. */
   readonly pause: (ms: number) => Promise<unknown>;
   readonly signal: AbortSignal;
@@ -107,7 +107,7 @@ type Pausing = {
 export async function delayAnswers(
   proxy: StoreProxy,
   forMs: number,
-  { pause, signal }: Pausing,
+  { pause, signal }: PauseControl,
 ): Promise<void> {
   const untilMs = Date.now() + forMs;
   while (Date.now() < untilMs && !signal.aborted) {

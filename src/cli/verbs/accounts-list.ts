@@ -21,9 +21,9 @@ const list: Verb = {
     JSON_FLAG,
   ],
   args: [],
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys, config) => {
-      const [environment, plan] = [call.text("env"), call.text("plan")];
+  run: (invocation, terminal) =>
+    withKeys(invocation, terminal, async (keys, config) => {
+      const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
       const strange = unknownEnvironmentError(environment, config);
       if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
       const records = keys.records();
@@ -35,7 +35,7 @@ const list: Verb = {
           (plan ?? account.plan) === account.plan,
       );
       const reports = accountReports(chosen, records, terminal.now());
-      if (call.flag("json")) printJson(terminal, reports);
+      if (invocation.flag("json")) printJson(terminal, reports);
       else if (reports.length > 0) terminal.out(accountTable(reports, terminal));
       else if (records.accounts.length > 0) terminal.out("No account matches\n");
       else terminal.out("There are no accounts: `keys create` makes one with its first key\n");
@@ -50,26 +50,29 @@ const show: Verb = {
   example: "accounts show acme",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys) => {
-      const [id = ""] = call.args;
+  run: (invocation, terminal) =>
+    withKeys(invocation, terminal, async (keys) => {
+      const [id = ""] = invocation.args;
       const records = keys.records();
       const account = findAccount(records, id);
       if (account === undefined) return failWithRefusal(terminal, unknownIdRefusal(id));
-      return printAccount(account, { records, call, terminal });
+      return printAccount(account, { records, invocation, terminal });
     }),
 };
 
-type Showing = {
+type ListInputs = {
   readonly records: Parameters<typeof accountReports>[1];
-  readonly call: Parameters<Verb["run"]>[0];
+  readonly invocation: Parameters<Verb["run"]>[0];
   readonly terminal: Terminal;
 };
 
 /** Prints an account as it is, in words or as JSON. */
-export function printAccount(account: AccountRecord, { records, call, terminal }: Showing): number {
+export function printAccount(
+  account: AccountRecord,
+  { records, invocation, terminal }: ListInputs,
+): number {
   const [report] = accountReports([account], records, terminal.now()) as [AccountReport];
-  if (call.flag("json")) return printJson(terminal, report);
+  if (invocation.flag("json")) return printJson(terminal, report);
   terminal.out(accountText(report));
   return EXIT_OK;
 }

@@ -44,18 +44,18 @@ export const accountsSet: Verb = {
   ],
   args: [],
   more: true,
-  run(call, terminal) {
-    const change = readChange(call);
+  run(invocation, terminal) {
+    const change = readChange(invocation);
     if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
-    return withKeys(call, terminal, (keys, _config, ring) => {
-      const on = call.text("on");
-      if (on !== undefined) return setAllOn(keys, ring, { on, change, call, terminal });
+    return withKeys(invocation, terminal, (keys, _config, context) => {
+      const on = invocation.text("on");
+      if (on !== undefined) return setAllOn(keys, context, { on, change, invocation, terminal });
       return withEdit(keys, terminal, {
-        edit: (records) => updateAccounts(records, call.args, change, ring),
+        edit: (records) => updateAccounts(records, invocation.args, change, context),
         say: ({ records, accounts }) => {
           const reports = accountReports(accounts, records, terminal.now());
-          if (call.flag("json")) {
-            return printJson(terminal, call.args.length === 1 ? reports[0] : reports);
+          if (invocation.flag("json")) {
+            return printJson(terminal, invocation.args.length === 1 ? reports[0] : reports);
           }
           for (const { id, plan, limits, calendar } of accounts) {
             const own = limits.length === 0 ? "" : `, with its own limits ${limitsText(limits)}`;
@@ -74,18 +74,18 @@ export const accountsSet: Verb = {
   },
 };
 
-function readChange(call: Invocation): AccountChange | string {
-  const on = call.text("on");
-  if (on === undefined && call.args.length === 0) return "Missing ID, or --on PLAN";
-  if (on !== undefined && call.args.length > 0) return "Give IDs or --on PLAN, not both";
-  if (on === undefined && call.flag("dry-run")) return "--dry-run goes with --on PLAN";
-  const limits = parseLimitOptions(call);
+function readChange(invocation: Invocation): AccountChange | string {
+  const on = invocation.text("on");
+  if (on === undefined && invocation.args.length === 0) return "Missing ID, or --on PLAN";
+  if (on !== undefined && invocation.args.length > 0) return "Give IDs or --on PLAN, not both";
+  if (on === undefined && invocation.flag("dry-run")) return "--dry-run goes with --on PLAN";
+  const limits = parseLimitOptions(invocation);
   if (typeof limits === "string") return limits;
-  const meta = parseMetaOptions(call);
+  const meta = parseMetaOptions(invocation);
   if (typeof meta === "string") return meta;
-  const anchor = parseAnchorOption(call);
+  const anchor = parseAnchorOption(invocation);
   if (typeof anchor === "string") return anchor;
-  const [plan, dropLimits] = [call.text("plan"), call.flag("no-limits")];
+  const [plan, dropLimits] = [invocation.text("plan"), invocation.flag("no-limits")];
   const change = { plan, limits, dropLimits, meta, anchor };
   const lists = limits.length + Object.keys(meta).length;
   if (plan === undefined && lists === 0 && !dropLimits && anchor === undefined) {
@@ -94,19 +94,19 @@ function readChange(call: Invocation): AccountChange | string {
   return change;
 }
 
-type All = {
+type PlanWideChange = {
   readonly on: string;
   readonly change: AccountChange;
-  readonly call: Invocation;
+  readonly invocation: Invocation;
   readonly terminal: Terminal;
 };
 
 /** Asks for confirmation at a terminal, unless --yes is given. A script is not asked. */
 async function isConfirmed(
   count: number,
-  { on, call, terminal }: Pick<All, "on" | "call" | "terminal">,
+  { on, invocation, terminal }: Pick<PlanWideChange, "on" | "invocation" | "terminal">,
 ): Promise<boolean> {
-  if (terminal.ask === undefined || call.flag("yes") || call.flag("json")) return true;
+  if (terminal.ask === undefined || invocation.flag("yes") || invocation.flag("json")) return true;
   const question = `Change ${formatCount(count, "account")} on plan ${on}? [y/N]: `;
   return /^y(?:es)?$/i.test((await terminal.ask(question)).trim());
 }
@@ -117,20 +117,20 @@ async function isConfirmed(
  */
 async function setAllOn(
   keys: CommandKeys,
-  ring: KeyContext,
-  { on, change, call, terminal }: All,
+  context: KeyContext,
+  { on, change, invocation, terminal }: PlanWideChange,
 ): Promise<number> {
-  const judged = accountsOnPlan(keys.records(), on, change, ring);
+  const judged = accountsOnPlan(keys.records(), on, change, context);
   if (!judged.ok) return failWithRefusal(terminal, judged);
   const { ids } = judged;
-  if (call.flag("dry-run")) {
-    if (call.flag("json")) return printJson(terminal, { changed: 0, accounts: ids });
+  if (invocation.flag("dry-run")) {
+    if (invocation.flag("json")) return printJson(terminal, { changed: 0, accounts: ids });
     terminal.out(
       `${ids.map((id) => `${id}\n`).join("")}${formatCount(ids.length, "account")} would be changed\n`,
     );
     return EXIT_OK;
   }
-  if (!(await isConfirmed(ids.length, { on, call, terminal }))) {
+  if (!(await isConfirmed(ids.length, { on, invocation, terminal }))) {
     return fail(terminal, EXIT_FAILURE, "No account is changed");
   }
   let changed = 0;
@@ -143,14 +143,14 @@ async function setAllOn(
         records,
         still.map(({ id }) => id),
         change,
-        ring,
+        context,
       );
     });
     if (!edited.ok) return failWithRefusal(terminal, edited);
     changed += edited.accounts.length;
     if (ids.length > BATCH) terminal.err(`${changed} of ${ids.length} accounts\n`);
   }
-  if (call.flag("json")) return printJson(terminal, { changed });
+  if (invocation.flag("json")) return printJson(terminal, { changed });
   terminal.out(`${changed} ${changed === 1 ? "account is" : "accounts are"} changed\n`);
   return EXIT_OK;
 }

@@ -21,15 +21,15 @@ const suspend: Verb = {
     JSON_FLAG,
   ],
   args: ["ID"],
-  run(call, terminal) {
-    const forMs = parsePeriodOption(call, "for");
+  run(invocation, terminal) {
+    const forMs = parsePeriodOption(invocation, "for");
     if (typeof forMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, forMs));
-    const how = { forMs, reason: call.text("reason") };
-    return withKeys(call, terminal, (keys) =>
+    const how = { forMs, reason: invocation.text("reason") };
+    return withKeys(invocation, terminal, (keys) =>
       withEdit(keys, terminal, {
-        edit: (records) => suspendAccount(records, call.args[0] ?? "", how, terminal.now()),
+        edit: (records) => suspendAccount(records, invocation.args[0] ?? "", how, terminal.now()),
         say: ({ records, accounts: [account] }) =>
-          printAccount(account as AccountRecord, { records, call, terminal }),
+          printAccount(account as AccountRecord, { records, invocation, terminal }),
       }),
     );
   },
@@ -42,12 +42,12 @@ const resume: Verb = {
   example: "accounts resume acme",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
-  run: (call, terminal) =>
-    withKeys(call, terminal, (keys) =>
+  run: (invocation, terminal) =>
+    withKeys(invocation, terminal, (keys) =>
       withEdit(keys, terminal, {
-        edit: (records) => resumeAccount(records, call.args[0] ?? "", terminal.now()),
+        edit: (records) => resumeAccount(records, invocation.args[0] ?? "", terminal.now()),
         say: ({ records, accounts: [account] }) =>
-          printAccount(account as AccountRecord, { records, call, terminal }),
+          printAccount(account as AccountRecord, { records, invocation, terminal }),
       }),
     ),
 };
@@ -74,15 +74,15 @@ const reset: Verb = {
     JSON_FLAG,
   ],
   args: ["ID"],
-  run: (call, terminal) => {
-    const windows = call.texts("window");
-    return withAccounts(call, terminal, {
+  run: (invocation, terminal) => {
+    const windows = invocation.texts("window");
+    return withAccounts(invocation, terminal, {
       ask: (accounts) => {
-        const named = { id: call.args[0] ?? "", environment: call.text("env") };
+        const named = { id: invocation.args[0] ?? "", environment: invocation.text("env") };
         return accounts.reset(named, windows.length === 0 ? undefined : windows);
       },
       say: (report) => {
-        if (call.flag("json")) return printJson(terminal, report);
+        if (invocation.flag("json")) return printJson(terminal, report);
         terminal.out(resetText(report));
         return EXIT_OK;
       },

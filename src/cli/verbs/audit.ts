@@ -6,7 +6,7 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/pr
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, LIST } from "../access/admin-client.ts";
-import { type Reached, reachGateway } from "../access/reach.ts";
+import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
 import { openProgress, type Terminal } from "../framework/terminal.ts";
 import {
@@ -59,17 +59,17 @@ export const audit: Verb = {
   args: [],
   more: true,
   example: "audit --log gateway-1.log --log gateway-2.log.gz --day 2026-11-21",
-  async run(call, terminal) {
-    const admins = parseAdminOptions(call);
+  async run(invocation, terminal) {
+    const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    const asked = parsePeriod(call.text("day"), call.text("month"));
+    const asked = parsePeriod(invocation.text("day"), invocation.text("month"));
     if (typeof asked === "string") return fail(terminal, EXIT_USAGE, asked);
-    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+    const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
-    const auditor = { reached, admins, asked, files: logFilesOf(call, 0), terminal };
+    const auditor = { reached, admins, asked, files: logFilesOf(invocation, 0), terminal };
     const done = await askAccounts(reached, terminal, (accounts) => auditAll(auditor, accounts));
     if (!done.ok) return fail(terminal, EXIT_FAILURE, done.message);
-    printAudit(done.value, terminal, call.flag("json"));
+    printAudit(done.value, terminal, invocation.flag("json"));
     return done.value.passes ? EXIT_OK : EXIT_FAILURE;
   },
 };
@@ -90,7 +90,7 @@ function parsePeriod(day: string | undefined, month: string | undefined): AskedP
 }
 
 type Auditor = {
-  readonly reached: Reached;
+  readonly reached: ReachedGateway;
   readonly admins: readonly string[];
   readonly asked: AskedPeriod;
   readonly files: readonly string[];
@@ -196,7 +196,7 @@ async function askOpen(config: Config, admins: readonly string[]) {
   return { open, unasked, answered };
 }
 
-type Compared = Round & {
+type RoundCounts = Round & {
   readonly counts: readonly CountReport[];
   /** By account of the logs: why its counts are not known. */
   readonly unknown: ReadonlyMap<string, string>;
@@ -205,7 +205,7 @@ type Compared = Round & {
 async function compare(
   auditor: Auditor,
   accounts: AccountOperations,
-  round: Compared,
+  round: RoundCounts,
 ): Promise<AuditReport> {
   const { reached, asked, terminal } = auditor;
   const inputs: AuditInputs = { config: reached.config, ...round };

@@ -5,7 +5,7 @@ import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { BanRecord } from "../../telemetry/history/ban-records.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
-import { type Reached, reachGateway } from "../access/reach.ts";
+import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -21,7 +21,7 @@ import {
 import { LoggedBans } from "../logs/logged-bans.ts";
 
 /** `strikes` and `ban` are null if the store could not be asked; `missing` says why. */
-type WhyBanned = AccountRef & {
+type BanExplanation = AccountRef & {
   readonly strikes: number | null;
   readonly ban: BanInForce | null;
   /** Bans from events, oldest first. */
@@ -48,20 +48,20 @@ export const bansWhy: Verb = {
   args: ["ID"],
   more: true,
   example: "bans why a_8LwVnVUvnqzT",
-  async run(call, terminal) {
-    const admins = parseAdminOptions(call);
+  async run(invocation, terminal) {
+    const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+    const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
-    const told = await whyBanned(call, { reached, admins }, terminal);
+    const told = await whyBanned(invocation, { reached, admins }, terminal);
     if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
-    if (call.flag("json")) return printJson(terminal, told.value);
+    if (invocation.flag("json")) return printJson(terminal, told.value);
     terminal.out(whyText(told.value, terminal));
     return EXIT_OK;
   },
 };
 
-type Places = { readonly reached: Reached; readonly admins: readonly string[] };
+type Places = { readonly reached: ReachedGateway; readonly admins: readonly string[] };
 
 /**
  * The present ban comes from the store, so it does not matter which gateway replies. Earlier bans
@@ -69,12 +69,12 @@ type Places = { readonly reached: Reached; readonly admins: readonly string[] };
  * (docs/reference/commands.md#bans-why).
  */
 async function whyBanned(
-  call: Invocation,
+  invocation: Invocation,
   { reached, admins }: Places,
   terminal: Terminal,
-): Promise<OperationResult<WhyBanned>> {
-  const [id = ""] = call.args;
-  const files = logFilesOf(call, 1);
+): Promise<OperationResult<BanExplanation>> {
+  const [id = ""] = invocation.args;
+  const files = logFilesOf(invocation, 1);
   const { config } = reached;
   const present = await askAccounts(reached, terminal, (accounts) => accounts.banReasons(id));
   const logs = files.length === 0 ? undefined : await readBans(files, id);
@@ -132,7 +132,7 @@ async function readBans(
   return { bans, owner: owner ?? bans.ownerOf(id) };
 }
 
-function whyText({ bans, missing, ...told }: WhyBanned, terminal: Terminal): string {
+function whyText({ bans, missing, ...told }: BanExplanation, terminal: Terminal): string {
   const head = `Account ${told.account} (${told.environment}): ${nowText(told)}\n`;
   const rows = bans.flatMap(({ at, until, window, offences, observed, ...how }) => {
     const ends = observed === true ? "only observed" : `until ${formatInstant(until)}`;
@@ -149,7 +149,7 @@ function whyText({ bans, missing, ...told }: WhyBanned, terminal: Terminal): str
   return `${head}${table}${earlier}${missing.map((one) => `Missing: ${one}\n`).join("")}`;
 }
 
-function nowText({ strikes, ban }: Pick<WhyBanned, "strikes" | "ban">): string {
+function nowText({ strikes, ban }: Pick<BanExplanation, "strikes" | "ban">): string {
   if (strikes === null) return "whether it is banned now is not known";
   const running = `running strikes: ${strikes}`;
   if (ban === null) return `not banned, ${running}`;

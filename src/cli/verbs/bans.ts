@@ -12,11 +12,11 @@ const list: Verb = {
   options: [ADMIN, CONFIG, JSON_FLAG],
   example: "bans list --json",
   args: [],
-  run: (call, terminal) =>
-    withAccounts(call, terminal, {
+  run: (invocation, terminal) =>
+    withAccounts(invocation, terminal, {
       ask: (accounts) => accounts.bans(),
       say: (bans, missing) => {
-        if (call.flag("json")) return printJson(terminal, bans);
+        if (invocation.flag("json")) return printJson(terminal, bans);
         const rows = bans.map(({ account, environment, until, offences }) => {
           return [account, environment, formatInstant(until), offences];
         });
@@ -41,17 +41,20 @@ const add: Verb = {
   ],
   example: "bans add a_8LwVnVUvnqzT --for 1h --reason 'scrapes the catalogue'",
   args: ["ID"],
-  run(call, terminal) {
-    const lengthMs = parsePeriodOption(call, "for");
+  run(invocation, terminal) {
+    const lengthMs = parsePeriodOption(invocation, "for");
     if (typeof lengthMs !== "number") {
       return Promise.resolve(fail(terminal, EXIT_USAGE, lengthMs ?? "Missing --for 1h"));
     }
-    return withAccounts(call, terminal, {
+    return withAccounts(invocation, terminal, {
       ask: (accounts) => {
-        return accounts.ban(call.args[0] ?? "", { lengthMs, reason: call.text("reason") });
+        return accounts.ban(invocation.args[0] ?? "", {
+          lengthMs,
+          reason: invocation.text("reason"),
+        });
       },
       say: (ban) => {
-        if (call.flag("json")) return printJson(terminal, ban);
+        if (invocation.flag("json")) return printJson(terminal, ban);
         const { account, environment, until } = ban;
         terminal.out(`${account} in ${environment} is banned until ${formatInstant(until)}\n`);
         return EXIT_OK;
@@ -67,11 +70,12 @@ const lift: Verb = {
   options: [ADMIN, CONFIG, JSON_FLAG],
   example: "bans lift a_8LwVnVUvnqzT",
   args: ["ID"],
-  run: (call, terminal) =>
-    withAccounts(call, terminal, {
-      ask: (accounts) => accounts.liftBan(call.args[0] ?? ""),
+  run: (invocation, terminal) =>
+    withAccounts(invocation, terminal, {
+      ask: (accounts) => accounts.liftBan(invocation.args[0] ?? ""),
       say: ({ account, environment }) => {
-        if (call.flag("json")) return printJson(terminal, { account, environment, lifted: true });
+        if (invocation.flag("json"))
+          return printJson(terminal, { account, environment, lifted: true });
         terminal.out(`The ban of ${account} in ${environment} is lifted\n`);
         return EXIT_OK;
       },

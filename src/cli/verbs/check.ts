@@ -23,10 +23,10 @@ export const check: Verb = {
   args: [],
   optional: ["FILE"],
   example: "check config/tollgate.yaml",
-  async run(call, terminal) {
+  async run(invocation, terminal) {
     const { loadConfig } = await import("../../config/load/load.ts");
-    const file = call.args[0] ?? configFileOf(call);
-    const other = call.text("config") ?? file;
+    const file = invocation.args[0] ?? configFileOf(invocation);
+    const other = invocation.text("config") ?? file;
     if (other !== file) {
       const message = `Cannot check two files: ${file} and --config ${other}; leave one`;
       return fail(terminal, EXIT_USAGE, message);
@@ -34,7 +34,7 @@ export const check: Verb = {
     const loaded = await loadConfig(file, terminal.env);
     const mistakes = loaded.ok ? [] : loaded.mistakes;
     const scopes =
-      loaded.ok && call.flag("keys") ? await scopeWarnings(loaded.config, terminal) : [];
+      loaded.ok && invocation.flag("keys") ? await scopeWarnings(loaded.config, terminal) : [];
     const warnings = loaded.ok ? [...loaded.warnings, ...scopes] : [];
     for (const warning of warnings) {
       terminal.err(`${formatMistake({ ...warning, message: `warning: ${warning.message}` })}\n`);
@@ -42,7 +42,8 @@ export const check: Verb = {
     for (const mistake of mistakes) terminal.err(`${formatMistake(mistake)}\n`);
     const bounds = loaded.ok ? await boundsOf(loaded.config) : [];
     const metered = bounds.length === 0 ? {} : { bounds };
-    if (call.flag("json")) printJson(terminal, { ok: loaded.ok, mistakes, warnings, ...metered });
+    if (invocation.flag("json"))
+      printJson(terminal, { ok: loaded.ok, mistakes, warnings, ...metered });
     else if (loaded.ok) sayFine(file, loaded.config, bounds, terminal);
     return loaded.ok ? EXIT_OK : EXIT_CONFIG;
   },

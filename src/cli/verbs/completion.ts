@@ -35,18 +35,18 @@ export function completionOf(verbs: () => Promise<readonly Verb[]>): Verb {
     ],
     args: ["SHELL"],
     example: "completion bash > /etc/bash_completion.d/tollgate",
-    async run(call, terminal) {
-      const [shell = ""] = call.args;
+    async run(invocation, terminal) {
+      const [shell = ""] = invocation.args;
       const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
       if (script === undefined) {
         const known = Object.keys(SHELLS);
         const message = `Expected ${known.join(", ")}: found ${JSON.stringify(shell)}${didYouMean(shell, known)}`;
         return fail(terminal, EXIT_USAGE, message);
       }
-      const wanted = call.text("names");
-      if (wanted !== undefined) return printNames(wanted, call, terminal);
+      const wanted = invocation.text("names");
+      if (wanted !== undefined) return printNames(wanted, invocation, terminal);
       const text = script(wordsOf(await verbs()));
-      if (call.flag("json")) return printJson(terminal, { shell, script: text });
+      if (invocation.flag("json")) return printJson(terminal, { shell, script: text });
       terminal.out(text);
       return EXIT_OK;
     },
@@ -57,19 +57,23 @@ export function completionOf(verbs: () => Promise<readonly Verb[]>): Verb {
  * Prints names from the configuration, one a line. From a file with mistakes it prints those that
  * can be read, or none.
  */
-async function printNames(wanted: string, call: Invocation, terminal: Terminal): Promise<number> {
+async function printNames(
+  wanted: string,
+  invocation: Invocation,
+  terminal: Terminal,
+): Promise<number> {
   if (wanted !== "plan" && wanted !== "env") {
     const message = `Expected --names plan or --names env: found ${JSON.stringify(wanted)}`;
     return fail(terminal, EXIT_USAGE, message);
   }
   const { loadConfig } = await import("../../config/load/load.ts");
   const { loadReachable } = await import("../../config/load/reachable.ts");
-  const loaded = await loadConfig(configFileOf(call), terminal.env);
-  const sound = loaded.ok ? undefined : await loadReachable(configFileOf(call), terminal.env);
+  const loaded = await loadConfig(configFileOf(invocation), terminal.env);
+  const sound = loaded.ok ? undefined : await loadReachable(configFileOf(invocation), terminal.env);
   const config = loaded.ok ? loaded.config : sound?.ok ? sound.reach.config : undefined;
   const plans = [...(config?.plans.keys() ?? [])];
   const names = wanted === "plan" ? plans : (config?.environments ?? []).map(({ name }) => name);
-  if (call.flag("json")) return printJson(terminal, names);
+  if (invocation.flag("json")) return printJson(terminal, names);
   terminal.out(names.map((name) => `${name}\n`).join(""));
   return EXIT_OK;
 }

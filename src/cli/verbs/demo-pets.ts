@@ -42,7 +42,7 @@ export async function startDemoPets(config: Config, terminal: Terminal): Promise
   }
 }
 
-type Wanted = { readonly listen: string; readonly data: string; readonly setting: string };
+type PetsSettings = { readonly listen: string; readonly data: string; readonly setting: string };
 
 class Child {
   readonly #process: ChildProcess;
@@ -50,7 +50,7 @@ class Child {
   #stopping = false;
   readonly ready: Promise<void>;
 
-  constructor({ listen, data, setting }: Wanted, terminal: Terminal) {
+  constructor({ listen, data, setting }: PetsSettings, terminal: Terminal) {
     const [node, main = ""] = terminal.process.self;
     const args = [main, "pets", "--listen", listen, "--data", data, "--seed"];
     const child = spawn(node, args, { stdio: ["ignore", "ignore", "inherit", "ipc"] });

@@ -9,7 +9,7 @@ import { styleOf } from "../framework/table.ts";
 import type { Terminal } from "../framework/terminal.ts";
 
 export type DemoScreen = {
-  readonly started: Pick<GatewayHandle, "urls" | "adminUrl">;
+  readonly gateway: Pick<GatewayHandle, "urls" | "adminUrl">;
   readonly config: Config;
   readonly issued: readonly DemoKey[];
   /** The file as named on the command line. */
@@ -18,24 +18,24 @@ export type DemoScreen = {
 };
 
 /** The first screen of `npm start`. */
-export function demoText(shown: DemoScreen, terminal: Terminal): string {
-  const { started, config, dataFolder } = shown;
+export function demoText(screen: DemoScreen, terminal: Terminal): string {
+  const { gateway, config, dataFolder } = screen;
   const { bold, dim } = styleOf(terminal);
   const places = config.environments.map(({ name, routes, upstreams }) => {
-    return [name, `${started.urls[name]}${routes.basePath}`, `in front of ${upstreams.join(", ")}`];
+    return [name, `${gateway.urls[name]}${routes.basePath}`, `in front of ${upstreams.join(", ")}`];
   });
-  if (started.adminUrl !== undefined) {
-    places.push(["admin", started.adminUrl, "/ is a page to watch it; /readyz, /metrics, /api"]);
+  if (gateway.adminUrl !== undefined) {
+    places.push(["admin", gateway.adminUrl, "/ is a page to watch it; /readyz, /metrics, /api"]);
   }
   places.push(["data", dataFolder, "keys (digests only), counters, bans, animals"]);
   const widths = [0, 1].map((i) => Math.max(...places.map((row) => row[i]?.length ?? 0)));
   const lines = places.map(([name = "", where = "", what = ""]) => {
     return `  ${bold(name.padEnd(widths[0] ?? 0))}  ${where.padEnd(widths[1] ?? 0)}  ${dim(what)}\n`;
   });
-  return `\n${bold("Tollgate is up.")} Ctrl-C ends all of it.\n\n${lines.join("")}\n${keysText(shown, terminal)}\n`;
+  return `\n${bold("Tollgate is up.")} Ctrl-C ends all of it.\n\n${lines.join("")}\n${keysText(screen, terminal)}\n`;
 }
 
-function keysText({ issued, config, started, file }: DemoScreen, terminal: Terminal): string {
+function keysText({ issued, config, gateway, file }: DemoScreen, terminal: Terminal): string {
   const { bold, dim } = styleOf(terminal);
   const [environment] = config.environments;
   const [plan] = config.plans.keys();
@@ -47,7 +47,7 @@ function keysText({ issued, config, started, file }: DemoScreen, terminal: Termi
   const shown = issued.map(({ key, account, environment: where }) => {
     const limits = effectiveLimits(config.plans.get(account.plan) ?? [], account.limits);
     const told = limits.map(({ window, limit }) => `${limit} ${aWindow(window)}`).join(", ");
-    const line = curlLine(where, key, started.urls[where.name]);
+    const line = curlLine(where, key, gateway.urls[where.name]);
     return `${bold(`${where.name}, ${account.plan}`)} ${dim(`(${told})`)}\n  ${line}\n`;
   });
   return `Demo keys, shown this once (only their digests are kept):\n\n${shown.join("")}\nAnother key:\n  ${command}\n`;

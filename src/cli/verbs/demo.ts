@@ -26,10 +26,10 @@ export const demo: Verb = {
   options: [CONFIG],
   example: "demo --config config/tollgate.yaml",
   args: [],
-  async run(call, terminal) {
+  async run(invocation, terminal) {
     const { serve } = await import("../../server/serve.ts");
     const { startDemoPets } = await import("./demo-pets.ts");
-    const file = configFileOf(call);
+    const file = configFileOf(invocation);
     let pets: Awaited<ReturnType<typeof startDemoPets>> | undefined;
     let issued: readonly DemoKey[] = [];
     try {
@@ -43,9 +43,9 @@ export const demo: Verb = {
             issued = await issueFirstKeys(config, terminal);
             return () => takeBack(config, terminal, issued);
           },
-          ready: (started, config, print) => {
+          ready: (gateway, config, print) => {
             const dataFolder = dirname(config.stateFile);
-            print(demoText({ started, config, issued, file, dataFolder }, terminal));
+            print(demoText({ gateway, config, issued, file, dataFolder }, terminal));
           },
         },
         terminal,

@@ -26,11 +26,11 @@ export const deprecations: Verb = {
   ],
   args: [],
   example: "deprecations --json",
-  async run(call, terminal) {
-    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+  async run(invocation, terminal) {
+    const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
     const { config } = reached;
-    const admins = parseAdminOptions(call);
+    const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const gateways = await askGateways(config, admins);
     const shared = config.store.kind !== "memory";
@@ -38,7 +38,7 @@ export const deprecations: Verb = {
     const stored = shared ? await readDeprecatedCalls(config) : gateways;
     if (!stored.ok) return fail(terminal, EXIT_FAILURE, stored.message);
     const found = report(config, stored.value, terminal.now());
-    if (call.flag("json")) return printJson(terminal, found);
+    if (invocation.flag("json")) return printJson(terminal, found);
     terminal.out(deprecationsText(found, terminal));
     return EXIT_OK;
   },

@@ -39,10 +39,10 @@ export const explain: Verb = {
   args: ["REQUEST-ID"],
   more: true,
   example: "explain 0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de --log tollgate.log",
-  async run(call, terminal) {
-    const files = logFilesOf(call, 1);
-    const [id = "", extra] = call.args;
-    const admins = parseAdminOptions(call);
+  async run(invocation, terminal) {
+    const files = logFilesOf(invocation, 1);
+    const [id = "", extra] = invocation.args;
+    const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     if (files.length === 0 && extra !== undefined) {
       return fail(terminal, EXIT_USAGE, `Unexpected argument ${JSON.stringify(extra)}`);
@@ -50,10 +50,10 @@ export const explain: Verb = {
     const found =
       files.length > 0
         ? await fromLogs(files, id)
-        : await fromGateways(call, { id, admins }, terminal);
+        : await fromGateways(invocation, { id, admins }, terminal);
     if (typeof found === "number") return found;
     if (!found.ok) return fail(terminal, EXIT_FAILURE, found.message);
-    if (call.flag("json")) return printJson(terminal, found.value);
+    if (invocation.flag("json")) return printJson(terminal, found.value);
     terminal.out(explanationText(found.value, terminal));
     return EXIT_OK;
   },
@@ -86,11 +86,11 @@ function banOf(line: LoggedRequest, bans: LoggedBans): KnownBan | undefined {
 
 /** Asks the gateways in turn, because each remembers only its own refusals. */
 async function fromGateways(
-  call: Invocation,
+  invocation: Invocation,
   { id, admins }: { readonly id: string; readonly admins: readonly string[] },
   terminal: Terminal,
 ): Promise<OperationResult<Explanation> | number> {
-  const reached = await reachGateway(call, terminal, { asksSeveral: true });
+  const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
   if (typeof reached === "number") return reached;
   const { config } = reached;
   const path = `/api/explain/${encodeURIComponent(id)}`;
@@ -109,9 +109,9 @@ async function fromGateways(
   return { ok: false, message: [...new Set(messages)].join("\n") };
 }
 
-function explanationText(told: Explanation, terminal: Terminal): string {
+function explanationText(explanation: Explanation, terminal: Terminal): string {
   const { bold } = styleOf(terminal);
-  const { id, request, status, code, rule, windows, passesAt, strikes, ban, account } = told;
+  const { id, request, status, code, rule, windows, passesAt, strikes, ban, account } = explanation;
   const rows = windows.map(({ window, used, limit, from, reset, exhausted }) => {
     return [
       window,
@@ -123,11 +123,11 @@ function explanationText(told: Explanation, terminal: Terminal): string {
     ];
   });
   const names = ["WINDOW", "USED", "LIMIT", "FROM", "RESET", ""];
-  const owner = account === null ? "" : ` of account ${account}, plan ${told.plan}`;
+  const owner = account === null ? "" : ` of account ${account}, plan ${explanation.plan}`;
   const when =
-    told.decidedAt === null
+    explanation.decidedAt === null
       ? ""
-      : `, decided ${formatInstant(told.decidedAt)} (${told.decidedBy ?? "store"})`;
+      : `, decided ${formatInstant(explanation.decidedAt)} (${explanation.decidedBy ?? "store"})`;
   return [
     `${bold(`${status} ${code ?? ""}`.trim())}  ${request}${owner}${when}\n`,
     `${rule}\n`,
@@ -138,6 +138,6 @@ function explanationText(told: Explanation, terminal: Terminal): string {
     passesAt === null
       ? ""
       : `It would pass from ${formatInstant(passesAt)} on, by what was counted then\n`,
-    told.config === null ? "" : `Configuration ${told.config}, request ${id}\n`,
+    explanation.config === null ? "" : `Configuration ${explanation.config}, request ${id}\n`,
   ].join("");
 }

@@ -27,14 +27,14 @@ export const init: Verb = {
   ],
   args: [],
   example: `init --upstream ${UPSTREAM}`,
-  async run(call, terminal) {
-    const upstream = await upstreamOf(call, terminal);
+  async run(invocation, terminal) {
+    const upstream = await upstreamOf(invocation, terminal);
     if (upstream === undefined) {
       const message = `Missing --upstream URL: name your backend, such as ${UPSTREAM}, or take that by --yes`;
       return fail(terminal, EXIT_USAGE, message);
     }
-    const file = configFileOf(call);
-    const keyPrefix = await keyPrefixOf(call, terminal, folderName(file));
+    const file = configFileOf(invocation);
+    const keyPrefix = await keyPrefixOf(invocation, terminal, folderName(file));
     const written = await writeNew(file, configText(upstream, keyPrefix));
     if (written !== undefined) return fail(terminal, EXIT_FAILURE, written);
     const mistake = await mistakeIn(file, { upstream, keyPrefix }, terminal);
@@ -42,7 +42,7 @@ export const init: Verb = {
       await rm(file, { force: true });
       return fail(terminal, EXIT_USAGE, mistake);
     }
-    if (call.flag("json")) return printJson(terminal, { file, upstream, keyPrefix });
+    if (invocation.flag("json")) return printJson(terminal, { file, upstream, keyPrefix });
     terminal.out(nextSteps(programIn(terminal.env), file, upstream));
     return EXIT_OK;
   },
@@ -51,30 +51,34 @@ export const init: Verb = {
 type Answers = { readonly upstream: string; readonly keyPrefix: string };
 
 /** `--upstream`, or the answer at a terminal; undefined if neither is there. */
-async function upstreamOf(call: Invocation, terminal: Terminal): Promise<string | undefined> {
-  const named = call.text("upstream");
+async function upstreamOf(invocation: Invocation, terminal: Terminal): Promise<string | undefined> {
+  const named = invocation.text("upstream");
   if (named !== undefined) return named;
-  if (call.flag("yes")) return UPSTREAM;
-  return answerTo("Your backend, as an origin", UPSTREAM, call, terminal);
+  if (invocation.flag("yes")) return UPSTREAM;
+  return answerTo("Your backend, as an origin", UPSTREAM, invocation, terminal);
 }
 
 /** `--key-prefix`, or the answer at a terminal, or the name of the folder. */
-async function keyPrefixOf(call: Invocation, terminal: Terminal, folder: string): Promise<string> {
-  const named = call.text("key-prefix");
+async function keyPrefixOf(
+  invocation: Invocation,
+  terminal: Terminal,
+  folder: string,
+): Promise<string> {
+  const named = invocation.text("key-prefix");
   if (named !== undefined) return named;
-  if (call.flag("yes")) return folder;
+  if (invocation.flag("yes")) return folder;
   const question = "The first part of your keys, so that a leaked one is recognized";
-  return (await answerTo(question, folder, call, terminal)) ?? folder;
+  return (await answerTo(question, folder, invocation, terminal)) ?? folder;
 }
 
 /** The answer, or `usual` if it is empty; undefined if stdin is not a terminal. */
 async function answerTo(
   question: string,
   usual: string,
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
 ): Promise<string | undefined> {
-  if (terminal.ask === undefined || call.flag("json")) return undefined;
+  if (terminal.ask === undefined || invocation.flag("json")) return undefined;
   const answer = (await terminal.ask(`${question} [${usual}]: `)).trim();
   return answer === "" ? usual : answer;
 }

@@ -42,14 +42,14 @@ export const keysCreate: Verb = {
     JSON_FLAG,
   ],
   args: [],
-  run(call, terminal) {
-    const wanted = readWanted(call);
+  run(invocation, terminal) {
+    const wanted = readWanted(invocation);
     if (typeof wanted === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, wanted));
-    return withKeys(call, terminal, (keys, config, ring) =>
+    return withKeys(invocation, terminal, (keys, config, context) =>
       withEdit(keys, terminal, {
-        edit: (records) => issueKeys(records, wanted, ring),
+        edit: (records) => issueKeys(records, wanted, context),
         say: ({ issued }) => {
-          if (call.flag("json")) {
+          if (invocation.flag("json")) {
             const reports = issued.map(issuedReport);
             return printJson(terminal, wanted.count === undefined ? reports[0] : reports);
           }
@@ -65,8 +65,12 @@ export const keysCreate: Verb = {
  * The keys that were asked for, or the mistake. Names are checked later, when the configuration is
  * known.
  */
-function readWanted(call: Invocation): NewKeys | string {
-  const [environment, plan, account] = [call.text("env"), call.text("plan"), call.text("account")];
+function readWanted(invocation: Invocation): NewKeys | string {
+  const [environment, plan, account] = [
+    invocation.text("env"),
+    invocation.text("plan"),
+    invocation.text("account"),
+  ];
   const missing = [
     ...(environment === undefined ? ["--env ENV"] : []),
     ...(plan === undefined ? ["--plan PLAN"] : []),
@@ -74,32 +78,32 @@ function readWanted(call: Invocation): NewKeys | string {
   if (missing.length > 0 && account === undefined) {
     return `Missing ${missing.join(", ")} (see: tollgate help keys create)`;
   }
-  const expires = parsePeriodOption(call, "expires");
+  const expires = parsePeriodOption(invocation, "expires");
   if (typeof expires === "string") return expires;
-  const limits = parseLimitOptions(call);
+  const limits = parseLimitOptions(invocation);
   if (typeof limits === "string") return limits;
-  const caps = parseCapOptions(call);
+  const caps = parseCapOptions(invocation);
   if (typeof caps === "string") return caps;
-  const meta = parseMetaOptions(call);
+  const meta = parseMetaOptions(invocation);
   if (typeof meta === "string") return meta;
-  const anchor = parseAnchorOption(call);
+  const anchor = parseAnchorOption(invocation);
   if (typeof anchor === "string") return anchor;
-  const count = call.text("count");
+  const count = invocation.text("count");
   if (count !== undefined && !/^\d{1,9}$/.test(count)) {
     return `Cannot read --count as a whole number: the value is ${JSON.stringify(count)}`;
   }
   return {
     environment,
     plan,
-    name: call.text("name"),
+    name: invocation.text("name"),
     account,
     expiresInMs: expires,
     limits,
     caps,
     anchor,
     meta,
-    scopes: call.texts("scope"),
-    from: call.texts("from"),
+    scopes: invocation.texts("scope"),
+    from: invocation.texts("from"),
     count: count === undefined ? undefined : Number(count),
   };
 }

@@ -33,26 +33,26 @@ export const keysList: Verb = {
     JSON_FLAG,
   ],
   args: [],
-  run: (call, terminal) => {
-    const wanted = call.text("state");
+  run: (invocation, terminal) => {
+    const wanted = invocation.text("state");
     if (wanted !== undefined && !STATES.some((state) => state === wanted)) {
       const message = `Unknown --state ${JSON.stringify(wanted)}: expected ${STATES.join(", ")}`;
       return Promise.resolve(fail(terminal, EXIT_USAGE, message));
     }
-    return withKeys(call, terminal, async (keys, config) => {
-      const unknown = unknownEnvironmentError(call.text("env"), config);
+    return withKeys(invocation, terminal, async (keys, config) => {
+      const unknown = unknownEnvironmentError(invocation.text("env"), config);
       if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
       const records = keys.records();
       const plans = new Map(records.accounts.map(({ id, plan }) => [id, plan]));
       const chosen = records.keys.filter(
         (key) =>
-          isWanted(call.text("env"), key.environment) &&
-          isWanted(call.text("plan"), plans.get(key.account)) &&
-          isWanted(call.text("account"), key.account) &&
+          isWanted(invocation.text("env"), key.environment) &&
+          isWanted(invocation.text("plan"), plans.get(key.account)) &&
+          isWanted(invocation.text("account"), key.account) &&
           isWanted(wanted, keyState(key, terminal.now())),
       );
       const reports = await withLastUsed(chosen, records, { config, terminal });
-      if (call.flag("json")) printJson(terminal, reports);
+      if (invocation.flag("json")) printJson(terminal, reports);
       else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
       else if (records.keys.length > 0) terminal.out("No key matches\n");
       else terminal.out("There are no keys: issue one with `keys create`\n");
@@ -72,19 +72,19 @@ export const keysShow: Verb = {
   example: "keys show k_4fPqX1mZ0aBc",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys, config) => {
+  run: (invocation, terminal) =>
+    withKeys(invocation, terminal, async (keys, config) => {
       const records = keys.records();
-      const found = findKeys(records, call.args[0] ?? "");
+      const found = findKeys(records, invocation.args[0] ?? "");
       if (!found.ok) return failWithRefusal(terminal, found);
       const { key, keys: all } = found;
       const chosen = key === undefined ? all : [key];
       const reports = await withLastUsed(chosen, records, { config, terminal });
-      if (key !== undefined) return showKey(key, reports, { call, terminal });
-      if (call.flag("json")) return printJson(terminal, reports);
+      if (key !== undefined) return showKey(key, reports, { invocation, terminal });
+      if (invocation.flag("json")) return printJson(terminal, reports);
       const [only, ...others] = all;
       if (only !== undefined && others.length === 0)
-        return showKey(only, reports, { call, terminal });
+        return showKey(only, reports, { invocation, terminal });
       terminal.out(keyTable(all, reports, terminal));
       return EXIT_OK;
     }),
@@ -97,15 +97,15 @@ export const keysFind: Verb = {
   example: "keys find - < key.txt",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["-"],
-  run: async (call, terminal) => {
-    const key = await readKeyFromStdin(call, terminal);
+  run: async (invocation, terminal) => {
+    const key = await readKeyFromStdin(invocation, terminal);
     if (key === undefined) return EXIT_USAGE;
-    return withKeys(call, terminal, async (keys, config) => {
+    return withKeys(invocation, terminal, async (keys, config) => {
       const digest = digestKey(key);
       const record = keys.records().keys.find((one) => one.digest === digest);
       if (record === undefined) return fail(terminal, EXIT_FAILURE, "This key is not known here");
       const reports = await withLastUsed([record], keys.records(), { config, terminal });
-      return showKey(record, reports, { call, terminal });
+      return showKey(record, reports, { invocation, terminal });
     });
   },
 };
@@ -113,10 +113,10 @@ export const keysFind: Verb = {
 function showKey(
   key: KeyRecord,
   [report]: readonly KeyReport[],
-  { call, terminal }: { readonly call: Invocation; readonly terminal: Terminal },
+  { invocation, terminal }: { readonly invocation: Invocation; readonly terminal: Terminal },
 ): number {
   if (report === undefined) return EXIT_FAILURE;
-  if (call.flag("json")) return printJson(terminal, report);
+  if (invocation.flag("json")) return printJson(terminal, report);
   terminal.out(keyText(key, report, terminal));
   return EXIT_OK;
 }
@@ -135,24 +135,24 @@ function keyTable(
   return formatTable(terminal, names, rows);
 }
 
-function keyText(key: KeyRecord, told: KeyReport, terminal: Terminal): string {
+function keyText(key: KeyRecord, report: KeyReport, terminal: Terminal): string {
   const listed = (limits: Readonly<Record<string, number>>) => {
     return Object.entries(limits).map(([window, limit]) => `${window}=${limit}`);
   };
   const rows = [
-    ["name", told.name],
-    ["plan", told.plan],
-    ["environment", told.environment],
-    ["account", told.account],
-    ["limits", listed(told.limits).join(" ") || "those of the plan"],
-    ["caps", listed(told.caps).join(" ") || "none"],
-    ["scopes", told.scopes.join(" ") || "none"],
-    ["from", told.from.join(" ") || "anywhere"],
-    ["created", formatInstant(told.created)],
-    ["last used", lastUsedText(told.lastUsed)],
+    ["name", report.name],
+    ["plan", report.plan],
+    ["environment", report.environment],
+    ["account", report.account],
+    ["limits", listed(report.limits).join(" ") || "those of the plan"],
+    ["caps", listed(report.caps).join(" ") || "none"],
+    ["scopes", report.scopes.join(" ") || "none"],
+    ["from", report.from.join(" ") || "anywhere"],
+    ["created", formatInstant(report.created)],
+    ["last used", lastUsedText(report.lastUsed)],
     ["state", stateText(key, terminal.now())],
   ];
-  return `${told.id}\n${rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`).join("")}`;
+  return `${report.id}\n${rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`).join("")}`;
 }
 
 function lastUsedText(day: string | null | undefined): string {

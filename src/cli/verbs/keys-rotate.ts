@@ -21,16 +21,16 @@ export const keysRotate: Verb = {
     JSON_FLAG,
   ],
   args: ["ID"],
-  run(call, terminal) {
-    const graceMs = parsePeriodOption(call, "grace", 0) ?? ROTATION_GRACE_MS;
+  run(invocation, terminal) {
+    const graceMs = parsePeriodOption(invocation, "grace", 0) ?? ROTATION_GRACE_MS;
     if (typeof graceMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, graceMs));
-    return withKeys(call, terminal, (keys, config, ring) => {
-      const options = { ...ring, graceMs };
+    return withKeys(invocation, terminal, (keys, config, context) => {
+      const options = { ...context, graceMs };
       return withEdit(keys, terminal, {
-        edit: (records) => rotateKey(records, call.args[0] ?? "", options),
+        edit: (records) => rotateKey(records, invocation.args[0] ?? "", options),
         say: ({ issued, previous, records }) => {
           const [old] = keyReports([previous], records);
-          if (call.flag("json")) {
+          if (invocation.flag("json")) {
             return printJson(terminal, { ...issuedReport(issued), previous: old });
           }
           terminal.out(issuedText(issued, config));
@@ -52,18 +52,18 @@ export const keysRevoke: Verb = {
   example: "keys revoke k_4fPqX1mZ0aBc",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: ["ID"],
-  run: async (call, terminal) => {
-    const [id = ""] = call.args;
-    const key = id === "-" ? await readKeyFromStdin(call, terminal) : undefined;
+  run: async (invocation, terminal) => {
+    const [id = ""] = invocation.args;
+    const key = id === "-" ? await readKeyFromStdin(invocation, terminal) : undefined;
     if (id === "-" && key === undefined) return EXIT_USAGE;
-    return withKeys(call, terminal, (keys) => {
+    return withKeys(invocation, terminal, (keys) => {
       const nowMs = terminal.now();
       return withEdit(keys, terminal, {
         edit: (records) =>
           key === undefined ? revokeKeys(records, id, nowMs) : revokeByKey(records, key, nowMs),
         say: ({ revoked, one, records }) => {
           const reports = keyReports(revoked, records);
-          if (call.flag("json")) return printJson(terminal, one ? reports[0] : reports);
+          if (invocation.flag("json")) return printJson(terminal, one ? reports[0] : reports);
           terminal.out(reports.map((report) => `Key ${report.id} is revoked\n`).join(""));
           return EXIT_OK;
         },
@@ -72,9 +72,9 @@ export const keysRevoke: Verb = {
   },
 };
 
-type Revoked = EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }>;
+type RevokeResult = EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }>;
 
-function revokeByKey(records: Records, key: string, nowMs: number): Revoked {
+function revokeByKey(records: Records, key: string, nowMs: number): RevokeResult {
   const digest = digestKey(key);
   const id = records.keys.find((record) => record.digest === digest)?.id;
   if (id !== undefined) return revokeKeys(records, id, nowMs);

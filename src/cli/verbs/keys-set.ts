@@ -38,15 +38,15 @@ export const keysSet: Verb = {
     JSON_FLAG,
   ],
   args: ["ID"],
-  run(call, terminal) {
-    const change = readChange(call);
+  run(invocation, terminal) {
+    const change = readChange(invocation);
     if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
-    return withKeys(call, terminal, (keys) =>
+    return withKeys(invocation, terminal, (keys) =>
       withEdit(keys, terminal, {
-        edit: (records) => updateKey(records, call.args[0] ?? "", change, terminal.now()),
+        edit: (records) => updateKey(records, invocation.args[0] ?? "", change, terminal.now()),
         say: ({ changed, records }) => {
           const [report] = keyReports([changed], records);
-          if (call.flag("json")) return printJson(terminal, report);
+          if (invocation.flag("json")) return printJson(terminal, report);
           terminal.out(`Key ${changed.id} is changed\n`);
           if (keyState(changed, terminal.now()) === "expired") terminal.out(STILL_EXPIRED);
           return EXIT_OK;
@@ -59,23 +59,23 @@ export const keysSet: Verb = {
 const STILL_EXPIRED =
   "It still does not work: it is expired. Give it a new end with --expires 90d, or --expires never\n";
 
-function readChange(call: Invocation): KeyChange | string {
-  const from = call.texts("from");
+function readChange(invocation: Invocation): KeyChange | string {
+  const from = invocation.texts("from");
   const isAny = from.includes("any");
   if (isAny && from.length > 1) return "Cannot use --from any beside a network: give one of them";
-  const never = call.text("expires") === "never";
-  const expires = never ? "never" : parsePeriodOption(call, "expires");
+  const never = invocation.text("expires") === "never";
+  const expires = never ? "never" : parsePeriodOption(invocation, "expires");
   if (typeof expires === "string" && expires !== "never") return expires;
-  const caps = parseCapOptions(call);
+  const caps = parseCapOptions(invocation);
   if (typeof caps === "string") return caps;
   const change = {
-    name: call.text("name"),
+    name: invocation.text("name"),
     expiresInMs: expires,
-    addScopes: call.texts("scope"),
-    dropScopes: call.texts("drop-scope"),
+    addScopes: invocation.texts("scope"),
+    dropScopes: invocation.texts("drop-scope"),
     from: from.length === 0 ? undefined : isAny ? [] : from,
     caps,
-    dropCaps: call.flag("no-caps"),
+    dropCaps: invocation.flag("no-caps"),
   };
   const isNothing =
     change.name === undefined && change.expiresInMs === undefined && change.from === undefined;

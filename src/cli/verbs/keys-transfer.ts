@@ -14,11 +14,11 @@ const keysExport: Verb = {
   example: "keys export > records.jsonl",
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys) => {
+  run: (invocation, terminal) =>
+    withKeys(invocation, terminal, async (keys) => {
       const { exportLines } = await import("../../stores/keys/file/export-records.ts");
       const lines = [...exportLines(keys.records())];
-      if (call.flag("json")) terminal.out(`[${lines.join(",")}]\n`);
+      if (invocation.flag("json")) terminal.out(`[${lines.join(",")}]\n`);
       else terminal.out(lines.map((line) => `${line}\n`).join(""));
       return listExitStatus(keys);
     }),
@@ -40,26 +40,27 @@ const keysImport: Verb = {
     JSON_FLAG,
   ],
   args: ["FILE"],
-  run: async (call, terminal) => {
-    const [file = ""] = call.args;
+  run: async (invocation, terminal) => {
+    const [file = ""] = invocation.args;
     const text = await readText(file, terminal);
     if (text === undefined) return EXIT_FAILURE;
-    return withKeys(call, terminal, async (keys, config, ring) => {
+    return withKeys(invocation, terminal, async (keys, config, context) => {
       const { readLines } = await import("../../stores/keys/file/import-lines.ts");
       const { importNow } = await import("../../stores/keys/file/import-records.ts");
       const options = {
-        plain: call.flag("plain"),
+        plain: invocation.flag("plain"),
         foreignKeys: config.foreignKeys,
-        ring,
+        context,
       };
       const lines = await readLines(file, text, terminal.now());
-      const dry = call.flag("dry-run");
+      const dry = invocation.flag("dry-run");
       const edited = dry
         ? importNow(keys.records(), lines, options)
         : await applyKeyEdit(keys, (records) => importNow(records, lines, options));
       if (!edited.ok) return failWithRefusal(terminal, edited);
       const { keys: fresh, accounts, known, ended } = edited;
-      if (call.flag("json")) return printJson(terminal, { keys: fresh, accounts, known, ended });
+      if (invocation.flag("json"))
+        return printJson(terminal, { keys: fresh, accounts, known, ended });
       const would = dry ? "would be " : "";
       const taken = `${formatCount(fresh, "key")} and ${formatCount(accounts, "account")} ${would}new`;
       const told = `${taken}, ${formatCount(known, "key")} known already, ${ended} of them ${would}ended sooner`;

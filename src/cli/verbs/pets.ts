@@ -21,24 +21,24 @@ export const pets: Verb = {
   ],
   args: [],
   example: "pets --listen 127.0.0.1:9001 --data data/pets.db --seed",
-  async run(call, terminal) {
+  async run(invocation, terminal) {
     const { parseListen } = await import("../../config/schema/addresses.ts");
-    const text = call.text("listen") ?? "";
+    const text = invocation.text("listen") ?? "";
     const listen = parseListen(text);
     if ("why" in listen) {
       const found = JSON.stringify(text);
       return fail(terminal, EXIT_USAGE, `Cannot read --listen: ${listen.why}; it is ${found}`);
     }
-    const data = call.text("data");
+    const data = invocation.text("data");
     const dataFile = data === undefined ? {} : { dataFile: data };
-    return servePets({ ...listen.value, ...dataFile, seed: call.flag("seed") }, terminal);
+    return servePets({ ...listen.value, ...dataFile, seed: invocation.flag("seed") }, terminal);
   },
 };
 
-type Wanted = HostPort & { readonly dataFile?: string; readonly seed: boolean };
+type ServeSettings = HostPort & { readonly dataFile?: string; readonly seed: boolean };
 
 /** Serves until a signal, or until the demo that started it has ended, for whatever reason. */
-async function servePets(wanted: Wanted, terminal: Terminal): Promise<number> {
+async function servePets(wanted: ServeSettings, terminal: Terminal): Promise<number> {
   // The pets are no module of the gateway. This loads SQLite for them without its warning.
   loadSqlite();
   const { startPets } = await import("../../pets/server.ts");

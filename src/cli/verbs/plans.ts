@@ -26,10 +26,10 @@ const list: Verb = {
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "plans list --json",
-  run: (call, terminal) =>
-    withKeys(call, terminal, async (keys, config) => {
+  run: (invocation, terminal) =>
+    withKeys(invocation, terminal, async (keys, config) => {
       const plans = plansReport(config, keys.records().accounts);
-      if (call.flag("json")) return printJson(terminal, plans);
+      if (invocation.flag("json")) return printJson(terminal, plans);
       const rows = plans.map((row) => [
         row.plan,
         [row.custom ? "agreed per account" : worded(row.limits), ...wordedMeters(row)].join(" "),
@@ -64,12 +64,12 @@ const tryOut: Verb = {
   args: ["NEW.yaml"],
   more: true,
   example: "plans try new-plans.yaml --log gateway-1.log --log gateway-2.log.gz",
-  async run(call, terminal) {
-    const files = logFilesOf(call, 1);
+  async run(invocation, terminal) {
+    const files = logFilesOf(invocation, 1);
     if (files.length === 0) {
       return fail(terminal, EXIT_USAGE, "Missing --log FILE (see: tollgate help plans try)");
     }
-    const trial = await trialOf(call, terminal);
+    const trial = await trialOf(invocation, terminal);
     if (typeof trial === "number") return trial;
     const { readLogs } = await import("../../telemetry/log/read-log.ts");
     const traffic = new TrafficReplay(trial);
@@ -89,21 +89,21 @@ const tryOut: Verb = {
       ...missing.describe(traffic.longest, traffic.calendars),
       ...traffic.left(),
     ];
-    return say({ call, terminal, tried, lacking, traffic, span: missing.span });
+    return say({ invocation, terminal, tried, lacking, traffic, span: missing.span });
   },
 };
 
 /** The plans to try, with the accounts and operations to try them on. */
-async function trialOf(call: Invocation, terminal: Terminal) {
+async function trialOf(invocation: Invocation, terminal: Terminal) {
   const { loadPlans } = await import("../../config/load/load-plans.ts");
-  const loaded = await loadPlans(call.args[0] ?? "", terminal.env);
+  const loaded = await loadPlans(invocation.args[0] ?? "", terminal.env);
   if (!loaded.ok) {
     return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
-  const isNamed = call.text("config") !== undefined || loaded.config === undefined;
-  const config = isNamed ? await readConfig(call, terminal) : loaded.config;
+  const isNamed = invocation.text("config") !== undefined || loaded.config === undefined;
+  const config = isNamed ? await readConfig(invocation, terminal) : loaded.config;
   if (config === undefined || typeof config === "number") return config ?? EXIT_CONFIG;
-  if (holdsKey(call, config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
+  if (holdsKey(invocation, config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   const accounts = await readAccounts(config, terminal);
   if (loaded.config !== undefined) {
     return { plans: loaded.config, environments: loaded.config.environments, accounts };
@@ -113,7 +113,7 @@ async function trialOf(call: Invocation, terminal: Terminal) {
 }
 
 type Outcome = {
-  readonly call: Invocation;
+  readonly invocation: Invocation;
   readonly terminal: Terminal;
   readonly tried: readonly AccountReplay[];
   readonly lacking: readonly string[];
@@ -121,9 +121,9 @@ type Outcome = {
   readonly span: LogGaps["span"];
 };
 
-function say({ call, terminal, tried, lacking, traffic, span }: Outcome): number {
+function say({ invocation, terminal, tried, lacking, traffic, span }: Outcome): number {
   const { requests, accounts } = traffic;
-  if (call.flag("json")) {
+  if (invocation.flag("json")) {
     return printJson(terminal, {
       requests,
       from: span === undefined ? null : seconds(span.fromMs),

@@ -28,12 +28,12 @@ export const prove: Verb = {
   ],
   args: [],
   example: "prove --gateways 4 --seconds 60",
-  async run(call, terminal) {
-    const gateways = readNumber(call.text("gateways"), GATEWAYS);
-    const seconds = readNumber(call.text("seconds"), SECONDS);
-    const fault = PLANTED_FAULTS.find((one) => one === call.text("break"));
-    const redis = readRedis(call.text("redis"));
-    const wrong = mistakeIn(call, { gateways, seconds, fault, redis });
+  async run(invocation, terminal) {
+    const gateways = readNumber(invocation.text("gateways"), GATEWAYS);
+    const seconds = readNumber(invocation.text("seconds"), SECONDS);
+    const fault = PLANTED_FAULTS.find((one) => one === invocation.text("break"));
+    const redis = readRedis(invocation.text("redis"));
+    const wrong = mistakeIn(invocation, { gateways, seconds, fault, redis });
     if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
     const { runProof: run } = await import("../prove/proof.ts");
     const stopping = new AbortController();
@@ -48,7 +48,7 @@ export const prove: Verb = {
       signal: stopping.signal,
     });
     const broken = findBroken(proof);
-    if (call.flag("json")) printJson(terminal, { ...proof, broken });
+    if (invocation.flag("json")) printJson(terminal, { ...proof, broken });
     else terminal.out(proofText(proof, broken, terminal));
     return broken.length === 0 ? EXIT_OK : EXIT_FAILURE;
   },
@@ -65,7 +65,7 @@ function readNumber(
 
 type RedisAddress = NonNullable<ProveOptions["redis"]>;
 
-type Read = {
+type ProveArguments = {
   readonly gateways: number | undefined;
   readonly seconds: number | undefined;
   readonly fault: PlantedFault | undefined;
@@ -81,14 +81,14 @@ function readRedis(text: string | undefined): RedisAddress | string | undefined 
 }
 
 function mistakeIn(
-  call: Invocation,
-  { gateways, seconds, fault, redis }: Read,
+  invocation: Invocation,
+  { gateways, seconds, fault, redis }: ProveArguments,
 ): string | undefined {
   const cannot = (option: string, wanted: string) =>
-    `Cannot use --${option} ${JSON.stringify(call.text(option))}: it must be ${wanted}`;
+    `Cannot use --${option} ${JSON.stringify(invocation.text(option))}: it must be ${wanted}`;
   if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
   if (seconds === undefined) return cannot("seconds", "a whole number of seconds from 3 to 86400");
-  if (call.text("break") !== undefined && fault === undefined) {
+  if (invocation.text("break") !== undefined && fault === undefined) {
     return cannot("break", `one of ${PLANTED_FAULTS.join(", ")}`);
   }
   // The address may hold a password, so it is not repeated.

@@ -10,10 +10,10 @@ export const start: Verb = {
   options: [CONFIG],
   example: "start --config config/tollgate.yaml",
   args: [],
-  async run(call, terminal) {
+  async run(invocation, terminal) {
     const { serve } = await import("../../server/serve.ts");
     return serve(
-      { file: configFileOf(call), env: terminal.env, format: prettyLogFormatter(terminal) },
+      { file: configFileOf(invocation), env: terminal.env, format: prettyLogFormatter(terminal) },
       terminal,
     );
   },

@@ -4,7 +4,7 @@ import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-contex
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
-import { type Reached, reachGateway } from "../access/reach.ts";
+import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import {
@@ -34,10 +34,10 @@ export const status: Verb = {
   options: [ALL, ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "status --config config/tollgate.yaml",
-  async run(call, terminal) {
-    const reached = await reachGateway(call, terminal, { readsFile: true });
+  async run(invocation, terminal) {
+    const reached = await reachGateway(invocation, terminal, { readsFile: true });
     if (typeof reached === "number") return reached;
-    if (call.flag("all")) return tellAll(reached, call, terminal);
+    if (invocation.flag("all")) return tellAll(reached, invocation, terminal);
     const { config } = reached;
     const ready = await fetchAdmin<Readiness>(config, {
       ...{ path: "/readyz", also: [503] },
@@ -51,7 +51,7 @@ export const status: Verb = {
     if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
-    if (call.flag("json")) {
+    if (invocation.flag("json")) {
       const notReloaded = reached.mistakes.map(formatMistake);
       printJson(terminal, { status: told, checks, config: hash, notReloaded });
     } else terminal.out(statusText({ told, checks, hash, reached }, terminal));
@@ -60,11 +60,15 @@ export const status: Verb = {
 };
 
 /** Lists the gateways that share the store of the running one. */
-async function tellAll({ config }: Reached, call: Invocation, terminal: Terminal): Promise<number> {
+async function tellAll(
+  { config }: ReachedGateway,
+  invocation: Invocation,
+  terminal: Terminal,
+): Promise<number> {
   const asked = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
   if (!asked.ok) return fail(terminal, EXIT_FAILURE, asked.message);
   const gateways = asked.value;
-  if (call.flag("json")) printJson(terminal, gateways);
+  if (invocation.flag("json")) printJson(terminal, gateways);
   else terminal.out(gatewaysText(gateways, terminal));
   const isWell = gateways.length > 0 && gateways.every(({ state }) => state === "ready");
   return isWell ? EXIT_OK : EXIT_FAILURE;
@@ -103,14 +107,14 @@ function gatewaysText(gateways: readonly GatewayReport[], terminal: Terminal): s
   return `${table}${total}${marks}\n`;
 }
 
-type Shown = {
+type ShownStatus = {
   readonly told: string;
   readonly checks: ReadinessChecks;
   readonly hash: string;
-  readonly reached: Reached;
+  readonly reached: ReachedGateway;
 };
 
-function statusText({ told, checks, hash, reached }: Shown, terminal: Terminal): string {
+function statusText({ told, checks, hash, reached }: ShownStatus, terminal: Terminal): string {
   const { bold } = styleOf(terminal);
   const lines = Object.entries(checks).map(([name, { ok, why }]) => {
     return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;
@@ -119,7 +123,7 @@ function statusText({ told, checks, hash, reached }: Shown, terminal: Terminal):
 }
 
 /** Whether the configuration in force is that of the file. */
-function fileText(hash: string, { config, mistakes, isRemote }: Reached): string {
+function fileText(hash: string, { config, mistakes, isRemote }: ReachedGateway): string {
   const [mistake] = mistakes;
   if (mistake !== undefined) {
     return `not reloaded: ${mistake.file}:${mistake.line}:${mistake.column}`;
@@ -142,7 +146,7 @@ const RELOADED_MS_MAX = 90_000;
 /** The status of a gateway's answer that names each mistake of its file. */
 const INVALID = 422;
 
-type Reloading = { readonly hash: string };
+type ReloadReply = { readonly hash: string };
 
 const INSTEAD = "Saving the file reloads it too, and so does SIGHUP to the process";
 /** A gateway uses its old token until it has read the new one. */
@@ -157,11 +161,14 @@ export const reload: Verb = {
   options: [ADMIN, CONFIG, JSON_FLAG],
   args: [],
   example: "reload --config config/tollgate.yaml",
-  async run(call, terminal) {
-    const reached = await reachGateway(call, terminal, { readsFile: true, printsMistakes: false });
+  async run(invocation, terminal) {
+    const reached = await reachGateway(invocation, terminal, {
+      readsFile: true,
+      printsMistakes: false,
+    });
     if (typeof reached === "number") return reached;
     const { config, mistakes } = reached;
-    const asked = fetchAdmin<Reloading>(config, {
+    const asked = fetchAdmin<ReloadReply>(config, {
       ...{ method: "POST", path: "/api/reload", withinMs: RELOADED_MS_MAX },
       members: ["hash"],
     });
@@ -174,7 +181,7 @@ export const reload: Verb = {
       return fail(terminal, EXIT_FAILURE, `${reloaded.message}${insteadOf(reloaded.status)}`);
     }
     const { hash } = reloaded.value;
-    if (call.flag("json")) return printJson(terminal, { hash });
+    if (invocation.flag("json")) return printJson(terminal, { hash });
     // The gateway may have been started with another file than that of this command.
     const isOther = !reached.isRemote && hash !== config.hash;
     const other = !isOther ? "" : `, which is not that of ${config.file}`;

@@ -19,8 +19,8 @@ function meterColumn(meter: string): string {
   return [...COLUMNS, "overage"].includes(meter) ? `meter.${meter}` : meter;
 }
 
-export function isByDay(call: Invocation): boolean {
-  return PERIODS.some(({ name }) => call.text(name) !== undefined);
+export function isByDay(invocation: Invocation): boolean {
+  return PERIODS.some(({ name }) => invocation.text(name) !== undefined);
 }
 
 /**
@@ -29,25 +29,28 @@ export function isByDay(call: Invocation): boolean {
  * (docs/reference/history.md).
  */
 export async function usageByDay(
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
   meters: readonly string[],
 ): Promise<number> {
-  const period = parsePeriod({ days: call.text("days"), month: call.text("month") }, (name) => {
-    return `--${name}`;
-  });
+  const period = parsePeriod(
+    { days: invocation.text("days"), month: invocation.text("month") },
+    (name) => {
+      return `--${name}`;
+    },
+  );
   if (typeof period === "string") return fail(terminal, EXIT_USAGE, period);
-  const [id] = call.args;
+  const [id] = invocation.args;
   const narrowing = ["over", "top", ...(id === undefined ? [] : ["plan"])].find((name) => {
-    return call.text(name) !== undefined;
+    return invocation.text(name) !== undefined;
   });
   if (narrowing !== undefined) {
     const message = `--${narrowing} does not go with usage by day${narrowing === "plan" ? " of one account" : ""}: leave it out`;
     return fail(terminal, EXIT_USAGE, message);
   }
-  const asked = { id, environment: call.text("env"), plan: call.text("plan"), period };
-  const printer = call.flag("json") ? asJson(terminal) : asRows(call, terminal, meters);
-  return withAccounts(call, terminal, {
+  const asked = { id, environment: invocation.text("env"), plan: invocation.text("plan"), period };
+  const printer = invocation.flag("json") ? asJson(terminal) : asRows(invocation, terminal, meters);
+  return withAccounts(invocation, terminal, {
     ask: (accounts) => accounts.history(asked, printer.rows),
     say: () => {
       printer.end();
@@ -71,8 +74,8 @@ function asJson(terminal: Terminal): Printer {
   };
 }
 
-function asRows(call: Invocation, terminal: Terminal, meters: readonly string[]): Printer {
-  const asCsv = call.flag("csv");
+function asRows(invocation: Invocation, terminal: Terminal, meters: readonly string[]): Printer {
+  const asCsv = invocation.flag("csv");
   let isFirst = true;
   let columns: readonly (Column | "overage")[] = COLUMNS;
   const print = (rows: readonly DayReport[]) => {

@@ -3,7 +3,7 @@ import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { unknownEnvironmentError } from "../access/limit-options.ts";
-import { type Reached, reachGateway } from "../access/reach.ts";
+import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -40,37 +40,39 @@ export const usage: Verb = {
   args: [],
   optional: ["ID"],
   example: "usage --month 2026-10 --csv",
-  async run(call, terminal) {
-    const [id] = call.args;
-    const reached = await reachGateway(call, terminal);
+  async run(invocation, terminal) {
+    const [id] = invocation.args;
+    const reached = await reachGateway(invocation, terminal);
     if (typeof reached === "number") return reached;
-    const filter = readFilter(call, reached.config);
+    const filter = readFilter(invocation, reached.config);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
-    if (isByDay(call)) return usageByDay(call, terminal, metersOf(reached));
-    if (id !== undefined) return usageOfOne(id, call, terminal);
-    return withAccounts(call, terminal, {
+    if (isByDay(invocation)) return usageByDay(invocation, terminal, metersOf(reached));
+    if (id !== undefined) return usageOfOne(id, invocation, terminal);
+    return withAccounts(invocation, terminal, {
       ask: (accounts) => accounts.usageOfAll(filter),
-      say: (reports, missing) => sayAll(reports, missing, call, terminal),
+      say: (reports, missing) => sayAll(reports, missing, invocation, terminal),
     });
   },
 };
 
 /** The meters, of a file with mistakes those in its sound part. */
-function metersOf({ config, meters }: Reached): readonly string[] {
+function metersOf({ config, meters }: ReachedGateway): readonly string[] {
   return meters ?? meterNames(config);
 }
 
-function usageOfOne(id: string, call: Invocation, terminal: Terminal): Promise<number> {
-  const narrowing = FILTERS.find(({ name }) => name !== "env" && call.text(name) !== undefined);
+function usageOfOne(id: string, invocation: Invocation, terminal: Terminal): Promise<number> {
+  const narrowing = FILTERS.find(
+    ({ name }) => name !== "env" && invocation.text(name) !== undefined,
+  );
   if (narrowing !== undefined) {
     const message = `--${narrowing.name} chooses among all accounts: leave it out, or the ID`;
     return Promise.resolve(fail(terminal, EXIT_USAGE, message));
   }
-  return withAccounts(call, terminal, {
-    ask: (accounts) => accounts.usage({ id, environment: call.text("env") }),
+  return withAccounts(invocation, terminal, {
+    ask: (accounts) => accounts.usage({ id, environment: invocation.text("env") }),
     say: (report) => {
-      if (call.flag("json")) return printJson(terminal, report);
-      if (call.flag("csv")) terminal.out(usageCsv([report]));
+      if (invocation.flag("json")) return printJson(terminal, report);
+      if (invocation.flag("csv")) terminal.out(usageCsv([report]));
       else terminal.out(usageText(report, terminal));
       return EXIT_OK;
     },
@@ -83,18 +85,18 @@ type Names = {
 };
 
 /** The filter, or the mistake in the options. */
-function readFilter(call: Invocation, { environments, plans }: Names): UsageFilter | string {
-  const [environment, plan] = [call.text("env"), call.text("plan")];
+function readFilter(invocation: Invocation, { environments, plans }: Names): UsageFilter | string {
+  const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
   const strange = unknownEnvironmentError(environment, { environments });
   if (strange !== undefined) return strange;
   if (plan !== undefined && !plans.has(plan)) {
     return `Unknown plan ${JSON.stringify(plan)}: expected ${[...plans.keys()].join(", ")}`;
   }
-  const over = call.text("over");
+  const over = invocation.text("over");
   if (over !== undefined && !/^\d{1,3}(?:\.\d{1,3})?%?$/.test(over)) {
     return `Cannot read --over as a percentage such as 80%: the value is ${JSON.stringify(over)}`;
   }
-  const top = call.text("top");
+  const top = invocation.text("top");
   if (top !== undefined && !/^[1-9]\d{0,6}$/.test(top)) {
     return `Cannot read --top as a number of accounts: the value is ${JSON.stringify(top)}`;
   }
@@ -108,11 +110,11 @@ function readFilter(call: Invocation, { environments, plans }: Names): UsageFilt
 function sayAll(
   reports: readonly UsageReport[],
   missing: number,
-  call: Invocation,
+  invocation: Invocation,
   terminal: Terminal,
 ): number {
-  if (call.flag("json")) return printJson(terminal, reports);
-  if (call.flag("csv")) {
+  if (invocation.flag("json")) return printJson(terminal, reports);
+  if (invocation.flag("csv")) {
     terminal.out(usageCsv(reports));
     return EXIT_OK;
   }

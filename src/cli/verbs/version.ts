@@ -9,8 +9,8 @@ export const version: Verb = {
   options: [CONFIG_IGNORED, JSON_FLAG],
   args: [],
   example: "version --json",
-  async run(call, terminal, text) {
-    if (call.flag("json")) return printJson(terminal, { version: text });
+  async run(invocation, terminal, text) {
+    if (invocation.flag("json")) return printJson(terminal, { version: text });
     terminal.out(`tollgate ${text}\n`);
     return EXIT_OK;
   },

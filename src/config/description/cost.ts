@@ -35,12 +35,12 @@ export function readOperationCost(
   operation: YamlMap,
   path: ConfigPath,
   findings: Findings,
-  charging: CostContext,
+  context: CostContext,
 ): OperationCost {
   const units = readCost(operation["x-cost"], [...path, "x-cost"], findings);
   const windows = readWindows(operation["x-limits"], [...path, "x-limits"], findings);
-  const id = claimName(operation, path, findings, charging);
-  warnOfCost(units, windows, { path, findings, charging });
+  const id = claimName(operation, path, findings, context);
+  warnOfCost(units, windows, { path, findings, context });
   const of = { id: id ?? "", name: String(operation.operationId) };
   const owned = windows.map((limit) => ({ ...limit, part: of }));
   return {
@@ -125,16 +125,16 @@ export function countsId(environment: string, operationId: string): string {
   return (crc32(`${environment} ${operationId}`) % 2 ** 24).toString(36);
 }
 
-type Judging = {
+type CostCheck = {
   readonly path: ConfigPath;
   readonly findings: Findings;
-  readonly charging: CostContext;
+  readonly context: CostContext;
 };
 
 /** A cost that no account of a plan can ever pay is allowed, but probably unintended. */
 export function warnOfPlans(
   units: number,
-  at: ConfigPath,
+  path: ConfigPath,
   findings: Findings,
   leastLimits: PlanCosts["leastLimits"],
 ): void {
@@ -142,8 +142,8 @@ export function warnOfPlans(
   if (plans.length === 0) return;
   const names = plans.map(([plan, least]) => `${plan} (${least})`).join(", ");
   findings.warning(
-    at,
-    `${at.at(-1)} ${units} is above the smallest limit of ${names}: such accounts always get 403 cost_over_limit`,
+    path,
+    `${path.at(-1)} ${units} is above the smallest limit of ${names}: such accounts always get 403 cost_over_limit`,
   );
 }
 
@@ -151,10 +151,10 @@ export function warnOfPlans(
 function warnOfCost(
   units: number,
   windows: readonly Limit[],
-  { path, findings, charging }: Judging,
+  { path, findings, context }: CostCheck,
 ): void {
   const at = [...path, "x-cost"];
-  warnOfPlans(units, at, findings, charging.leastLimits);
+  warnOfPlans(units, at, findings, context.leastLimits);
   const own = windows.find(({ limit }) => units > limit);
   if (own === undefined) return;
   findings.warning(

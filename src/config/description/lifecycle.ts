@@ -4,7 +4,11 @@ import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { parseDuration } from "../schema/units.ts";
 
-type From = { readonly operation: YamlMap; readonly path: ConfigPath; readonly findings: Findings };
+type LifecycleInputs = {
+  readonly operation: YamlMap;
+  readonly path: ConfigPath;
+  readonly findings: Findings;
+};
 
 const STABILITY = ["experimental", "beta"] as const;
 
@@ -64,7 +68,7 @@ export function readLifecycle(operation: YamlMap, path: ConfigPath, findings: Fi
   };
 }
 
-function readStability({ operation, path, findings }: From): Lifecycle["stability"] {
+function readStability({ operation, path, findings }: LifecycleInputs): Lifecycle["stability"] {
   const name = operation["x-stability-level"] !== undefined ? "x-stability-level" : "x-stability";
   const value = operation[name];
   const other = operation["x-stability"];
@@ -89,7 +93,9 @@ function readStability({ operation, path, findings }: From): Lifecycle["stabilit
   return known;
 }
 
-function readSunset(from: From): { readonly name: string; readonly ms: number } | undefined {
+function readSunset(
+  from: LifecycleInputs,
+): { readonly name: string; readonly ms: number } | undefined {
   const { operation, path, findings } = from;
   const names = ["x-sunset", "x-deprecated-sunset"];
   const dates = names.flatMap((name) => {
@@ -109,7 +115,11 @@ function readSunset(from: From): { readonly name: string; readonly ms: number } 
 const BROWNOUT = "a time and a duration, such as 2030-11-05T14:00Z/1h";
 
 /** `x-brownouts`: an instant to the minute or second with its offset, and a duration. */
-function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecycle["brownouts"]> {
+function readBrownouts({
+  operation,
+  path,
+  findings,
+}: LifecycleInputs): NonNullable<Lifecycle["brownouts"]> {
   const value = operation["x-brownouts"];
   const at = [...path, "x-brownouts"];
   if (value === undefined) return [];
@@ -134,7 +144,10 @@ function readBrownouts({ operation, path, findings }: From): NonNullable<Lifecyc
 /** RFC 3339: a full-date, which means 00:00:00Z, or a date-time with its offset. */
 const DATE = /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}:\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2}))?$/;
 
-function readDate({ operation, path, findings }: From, name: string): number | undefined {
+function readDate(
+  { operation, path, findings }: LifecycleInputs,
+  name: string,
+): number | undefined {
   const value = operation[name];
   if (value === undefined) return undefined;
   const ms = typeof value === "string" ? instantOf(value) : undefined;
@@ -159,7 +172,7 @@ function instantOf(text: string): number | undefined {
  * The value is written between < and > of a Link field, so nothing in it may end that early (RFC
  * 8288, 3).
  */
-function readSuccessor({ operation, path, findings }: From): string | undefined {
+function readSuccessor({ operation, path, findings }: LifecycleInputs): string | undefined {
   const value = operation["x-successor"];
   if (value === undefined) return undefined;
   const at = [...path, "x-successor"];

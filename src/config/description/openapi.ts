@@ -30,7 +30,7 @@ type DescriptionContext = {
    * The path of the backend that the description belongs to. Its operations must not lie elsewhere.
    */
   readonly under?: string;
-  readonly charging?: CostContext;
+  readonly context?: CostContext;
   readonly rules?: AccessRules;
   readonly paths?: PathMatching;
   /** For references into other files of the folder. */
@@ -45,10 +45,10 @@ type DescriptionContext = {
  */
 export async function readDescription(
   text: string,
-  around: DescriptionContext,
+  context: DescriptionContext,
 ): Promise<ApiDescription> {
-  const files = new DescriptionFiles(around.file, text, around.readFile, around.parseFile);
-  const operations = files.main === undefined ? [] : await readPaths(files.main, files, around);
+  const files = new DescriptionFiles(context.file, text, context.readFile, context.parseFile);
+  const operations = files.main === undefined ? [] : await readPaths(files.main, files, context);
   return { operations, mistakes: files.mistakes, warnings: files.warnings };
 }
 
@@ -57,7 +57,7 @@ async function readPaths(
   files: DescriptionFiles,
   around: DescriptionContext,
 ): Promise<Operation[]> {
-  const { charging = alone(), rules = KEYS_ONLY, paths = "exact" } = around;
+  const { context: charging = alone(), rules = KEYS_ONLY, paths = "exact" } = around;
   const root = findings.tree.value;
   if (!isYamlMap(root)) {
     findings.wrongValue([], "an OpenAPI 3 description");
@@ -84,7 +84,7 @@ async function readPaths(
     root.security === undefined
       ? ANY_KEY
       : readAccess(root.security, ["security"], { findings, main: findings, rules, unmet });
-  const of: DescriptionDefaults = { charging, rules, access, main: findings, unmet };
+  const of: DescriptionDefaults = { context: charging, rules, access, main: findings, unmet };
   const placed: PlacedOperation[] = [];
   for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, around)) {
     placed.push(...(await readPathItem({ findings, path }, matched, of, files)));

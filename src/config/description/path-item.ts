@@ -15,12 +15,12 @@ const HOPS_MAX = 16;
 
 /** Reads the operations of the path item at a place, through references. */
 export async function readPathItem(
-  start: DescriptionPlace,
+  place: DescriptionPlace,
   matched: PathTemplate,
   of: DescriptionDefaults,
   files: DescriptionFiles,
 ): Promise<PlacedOperation[]> {
-  const found = await follow(start, files, "a map of operations");
+  const found = await follow(place, files, "a map of operations");
   if (found === undefined) return [];
   const { findings, path, item } = found;
   const operations: PlacedOperation[] = [];

@@ -80,7 +80,7 @@ export function parseTree(
 ): { readonly tree?: Tree; readonly mistakes: readonly Mistake[] } {
   const { parsed, mistakes } = parseYaml(text, options.file);
   if (parsed === undefined) return { mistakes };
-  const reading: ParseState = {
+  const state: ParseState = {
     ...parsed,
     options,
     mistakes: [],
@@ -94,9 +94,9 @@ export function parseTree(
     count: 0,
     exceeded: false,
   };
-  const value = plain(reading, reading.document.contents, { path: [] });
-  if (reading.exceeded) return { mistakes: reading.mistakes };
-  return { tree: treeOf(reading, value), mistakes: reading.mistakes };
+  const value = plain(state, state.document.contents, { path: [] });
+  if (state.exceeded) return { mistakes: state.mistakes };
+  return { tree: treeOf(state, value), mistakes: state.mistakes };
 }
 
 type Spot = {
@@ -105,31 +105,27 @@ type Spot = {
   readonly aliasAt?: number;
 };
 
-function plain(
-  reading: ParseState,
-  node: Node | null | undefined,
-  { path, aliasAt }: Spot,
-): unknown {
-  reading.count++;
+function plain(state: ParseState, node: Node | null | undefined, { path, aliasAt }: Spot): unknown {
+  state.count++;
   const offset = aliasAt ?? node?.range?.[0];
-  if (isTooMuch(reading, path, offset)) return undefined;
+  if (isTooMuch(state, path, offset)) return undefined;
   const isEmpty = isScalar(node) && node.value === null && node.source === "";
-  if (offset !== undefined && !isEmpty) reading.values.set(pathKey(path), offset);
-  noteAnchor(reading, node);
+  if (offset !== undefined && !isEmpty) state.values.set(pathKey(path), offset);
+  noteAnchor(state, node);
   if (isAlias(node)) {
-    const target = targetOf(reading, node);
+    const target = targetOf(state, node);
     if (target === undefined) {
-      note(reading, offset ?? 0, "Cannot follow the alias: no anchor before it has this name");
-      reading.broken.add(pathKey(path));
+      note(state, offset ?? 0, "Cannot follow the alias: no anchor before it has this name");
+      state.broken.add(pathKey(path));
       return undefined;
     }
-    return plain(reading, target, offset === undefined ? { path } : { path, aliasAt: offset });
+    return plain(state, target, offset === undefined ? { path } : { path, aliasAt: offset });
   }
-  if (isMap(node)) return plainMap(reading, node.items, path);
+  if (isMap(node)) return plainMap(state, node.items, path);
   if (isSeq<Node>(node)) {
-    return node.items.map((item, i) => plain(reading, item, { path: [...path, i] }));
+    return node.items.map((item, i) => plain(state, item, { path: [...path, i] }));
   }
-  return isScalar(node) ? plainScalar(reading, node, path) : null;
+  return isScalar(node) ? plainScalar(state, node, path) : null;
 }
 
 /**
@@ -149,52 +145,52 @@ function targetOf({ anchors, targets }: ParseState, alias: Alias): Node | undefi
 }
 
 function plainMap(
-  reading: ParseState,
+  state: ParseState,
   items: readonly Pair[],
   path: ConfigPath,
 ): Record<string, unknown> {
   const map: Record<string, unknown> = {};
   for (const pair of items) {
-    if (reading.exceeded) break;
+    if (state.exceeded) break;
     const offset = (pair.key as Node).range?.[0] ?? 0;
-    noteAnchor(reading, pair.key as Node);
-    const key = isAlias(pair.key) ? targetOf(reading, pair.key) : pair.key;
+    noteAnchor(state, pair.key as Node);
+    const key = isAlias(pair.key) ? targetOf(state, pair.key) : pair.key;
     if (!isScalar(key)) {
-      note(reading, offset, "Cannot use a map or a list as a key: write a word");
+      note(state, offset, "Cannot use a map or a list as a key: write a word");
       continue;
     }
     const name = String(key.value);
     const here = [...path, name];
     if (RESERVED.has(name)) {
-      note(reading, offset, `Cannot use ${name} as a key: the name is reserved; choose another`);
+      note(state, offset, `Cannot use ${name} as a key: the name is reserved; choose another`);
     } else if (Object.hasOwn(map, name)) {
-      const { line } = reading.placeAt(reading.keys.get(pathKey(here)) ?? 0);
+      const { line } = state.placeAt(state.keys.get(pathKey(here)) ?? 0);
       const problem = `Cannot use the key ${formatPath(here)} twice: it is on line ${line} already`;
-      note(reading, offset, `${problem}; remove one`);
+      note(state, offset, `${problem}; remove one`);
     } else {
-      reading.keys.set(pathKey(here), offset);
-      map[name] = plain(reading, pair.value as Node | null, { path: here });
+      state.keys.set(pathKey(here), offset);
+      map[name] = plain(state, pair.value as Node | null, { path: here });
     }
   }
   return map;
 }
 
-function plainScalar(reading: ParseState, node: Scalar, path: ConfigPath): unknown {
-  const { variables, files } = reading.options;
+function plainScalar(state: ParseState, node: Scalar, path: ConfigPath): unknown {
+  const { variables, files } = state.options;
   if (variables === undefined || !node.source?.includes("$")) return node.value;
   const { text, used, mistakes } = substitute(node.source, variables, files);
   for (const mistake of mistakes) {
-    const offset = reading.values.get(pathKey(path)) ?? 0;
-    note(reading, offset, `Cannot replace the references in ${formatPath(path)}: ${mistake}`);
+    const offset = state.values.get(pathKey(path)) ?? 0;
+    note(state, offset, `Cannot replace the references in ${formatPath(path)}: ${mistake}`);
   }
-  if (used.length > 0) reading.substituted.add(pathKey(path));
+  if (used.length > 0) state.substituted.add(pathKey(path));
   if (mistakes.length > 0) {
-    reading.broken.add(pathKey(path));
+    state.broken.add(pathKey(path));
     return undefined;
   }
   // Only a plain scalar can be a number or a boolean: quotes mean text (YAML 1.2.2, 10.3.2).
   if (node.type !== "PLAIN" || node.tag !== undefined) return text;
-  const tag = reading.document.schema.tags.find(
+  const tag = state.document.schema.tags.find(
     (one): one is ScalarTag =>
       one.default === true && "test" in one && one.test?.test(text) === true,
   );
@@ -203,16 +199,16 @@ function plainScalar(reading: ParseState, node: Scalar, path: ConfigPath): unkno
   return isScalar(resolved) ? resolved.value : resolved;
 }
 
-function isTooMuch(reading: ParseState, path: ConfigPath, offset = 0): boolean {
-  const { valuesMax } = reading.options;
+function isTooMuch(state: ParseState, path: ConfigPath, offset = 0): boolean {
+  const { valuesMax } = state.options;
   const isDeep = path.length > DEPTH_MAX;
-  if (reading.exceeded) return true;
-  if (!isDeep && reading.count <= valuesMax) return false;
-  reading.exceeded = true;
+  if (state.exceeded) return true;
+  if (!isDeep && state.count <= valuesMax) return false;
+  state.exceeded = true;
   const why = isDeep
     ? `it is nested deeper than ${DEPTH_MAX} levels`
     : `with its aliases it holds more than ${valuesMax} values`;
-  note(reading, offset, `Cannot read the file: ${why}`);
+  note(state, offset, `Cannot read the file: ${why}`);
   return true;
 }
 
@@ -220,8 +216,8 @@ function note({ mistakes, options, placeAt }: ParseState, offset: number, messag
   mistakes.push(makeMistake(options.file, placeAt(offset), message));
 }
 
-function treeOf(reading: ParseState, value: unknown): Tree {
-  const { values, keys, placeAt, substituted, broken } = reading;
+function treeOf(state: ParseState, value: unknown): Tree {
+  const { values, keys, placeAt, substituted, broken } = state;
   const placeOf = (path: ConfigPath): TextPosition => {
     const exact = values.get(pathKey(path));
     if (exact !== undefined && path.length > 0) return placeAt(exact);

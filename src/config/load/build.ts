@@ -91,8 +91,8 @@ type BuildContext = {
   readonly keyHeaders: readonly string[];
 };
 
-function environmentOf(draft: EnvironmentDraft, around: BuildContext): EnvironmentConfig {
-  const { name, rest, limits } = around;
+function environmentOf(draft: EnvironmentDraft, context: BuildContext): EnvironmentConfig {
+  const { name, rest, limits } = context;
   const key = serviceKey(name);
   const maintenance = draft.maintenance;
   return {
@@ -107,7 +107,7 @@ function environmentOf(draft: EnvironmentDraft, around: BuildContext): Environme
     ),
     upstreams: draft.upstreams ?? [],
     services: sound(draft.backends)
-      .map((backend, i) => backendOf(draft, backend, i, around))
+      .map((backend, i) => backendOf(draft, backend, i, context))
       .sort((one, other) => other.path.length - one.path.length),
     upstreamHost: sound(draft.upstreamHost),
     upstreamTls: {
@@ -115,8 +115,8 @@ function environmentOf(draft: EnvironmentDraft, around: BuildContext): Environme
       serverName: sound(draft.upstreamTls).serverName,
     },
     healthCheck: healthCheckOf(draft.healthCheck),
-    tls: certificateOf(draft.tls, around.folder),
-    cors: corsPolicyOf(draft.cors, around.keyHeaders),
+    tls: certificateOf(draft.tls, context.folder),
+    cors: corsPolicyOf(draft.cors, context.keyHeaders),
     limits: edgeLimitsOf(limits),
     publicPlan: draft.public,
     standing: draft.standing,

@@ -12,10 +12,10 @@ type Shapes = Readonly<Record<string, z.ZodType>>;
  * The part of a map that could be read. A key with a mistake in it is undefined; the others are
  * complete.
  */
-type DraftOf<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
+type ShapeDraft<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
 
-export type EnvironmentDraft = DraftOf<typeof environmentShape.shape>;
-export type Draft = Omit<DraftOf<typeof shape.shape>, "environments"> & {
+export type EnvironmentDraft = ShapeDraft<typeof environmentShape.shape>;
+export type Draft = Omit<ShapeDraft<typeof shape.shape>, "environments"> & {
   readonly environments: ReadonlyMap<string, EnvironmentDraft>;
 };
 
@@ -31,10 +31,10 @@ export function readDraft(findings: Findings): Draft {
   for (const key of Object.keys(found)) {
     if (!Object.hasOwn(shape.shape, key)) findings.unknownKey([key], Object.keys(shape.shape));
   }
-  const read = isYamlMap(root) ? readFields(fields, { found, findings, start: [] }) : undefined;
+  const read = isYamlMap(root) ? readFields(fields, { found, findings, path: [] }) : undefined;
   const environments = isYamlMap(root) ? readEnvironments(found.environments, findings) : new Map();
   const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
-  return { ...((read ?? nothing) as DraftOf<typeof fields>), environments };
+  return { ...((read ?? nothing) as ShapeDraft<typeof fields>), environments };
 }
 
 /** Reads a file that has plans, optionally bans, and nothing else. */
@@ -44,7 +44,7 @@ export function readPlansDraft(findings: Findings): Pick<Draft, "plans" | "bans"
   for (const key of Object.keys(found)) {
     if (key !== "plans" && key !== "bans") findings.unknownKey([key], ["plans", "bans"]);
   }
-  return readFields({ plans, bans }, { found, findings, start: [] });
+  return readFields({ plans, bans }, { found, findings, path: [] });
 }
 
 function readEnvironments(
@@ -81,19 +81,22 @@ function readEnvironments(
     }
     environments.set(
       key,
-      readFields(environmentShape.shape, { found: value, findings, start: path }),
+      readFields(environmentShape.shape, { found: value, findings, path: path }),
     );
   }
   return environments;
 }
 
-type From = {
+type DraftInputs = {
   readonly found: YamlMap;
   readonly findings: Findings;
-  readonly start: ConfigPath;
+  readonly path: ConfigPath;
 };
 
-function readFields<S extends Shapes>(fields: S, { found, findings, start }: From): DraftOf<S> {
+function readFields<S extends Shapes>(
+  fields: S,
+  { found, findings, path: start }: DraftInputs,
+): ShapeDraft<S> {
   const read: Record<string, unknown> = {};
   for (const [key, field] of Object.entries(fields)) {
     const path = [...start, key];
@@ -102,7 +105,7 @@ function readFields<S extends Shapes>(fields: S, { found, findings, start }: Fro
     if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
     read[key] = result.success && !findings.tree.isBroken(path) ? result.data : undefined;
   }
-  return read as DraftOf<S>;
+  return read as ShapeDraft<S>;
 }
 
 /** The keys that a map at this place may have, for "did you mean". */

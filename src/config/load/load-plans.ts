@@ -28,17 +28,17 @@ export type LoadPlansResult =
  * Reads plans for a trial: a whole configuration, or a file with only `plans`, and with `bans` if
  * they are to change too.
  */
-export async function loadPlans(file: string, env: Variables): Promise<LoadPlansResult> {
+export async function loadPlans(file: string, variables: Variables): Promise<LoadPlansResult> {
   const source = await readTextFile(file, BYTES_MAX);
   if (!source.ok) {
     const message = `Cannot read the plans: ${source.why}`;
     return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
   }
-  const options = { file, variables: env, valuesMax: VALUES_MAX };
+  const options = { file, variables: variables, valuesMax: VALUES_MAX };
   const { tree, mistakes } = parseTree(source.text, options);
   const root = tree?.value;
   if (tree === undefined || !isYamlMap(root) || "environments" in root || !("plans" in root)) {
-    return loadConfig(file, env);
+    return loadConfig(file, variables);
   }
   const findings = new Findings(file, tree);
   const draft = readPlansDraft(findings);

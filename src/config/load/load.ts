@@ -19,14 +19,14 @@ const CONFIG_BYTES_MAX = 1024 ** 2;
 const CONFIG_VALUES_MAX = 100_000;
 
 /**
- * Reads the configuration and the descriptions it names. `env` has the values for `${NAME}`. Never
- * rejects because of the content of the files: all mistakes of all files are returned at once, in
- * order of place. Nothing is opened, bound or written.
+ * Reads the configuration and the descriptions it names. `variables` has the values for `${NAME}`.
+ * Never rejects because of the content of the files: all mistakes of all files are returned at
+ * once, in order of place. Nothing is opened, bound or written.
  */
-export async function loadConfig(file: string, env: Variables): Promise<LoadResult> {
-  const read = await readTree(file, env);
+export async function loadConfig(file: string, variables: Variables): Promise<LoadResult> {
+  const read = await readTree(file, variables);
   if (!read.ok) return read;
-  return loadTree(file, read, env);
+  return loadTree(file, read, variables);
 }
 
 /** The values of a file with their places, and its mistakes as YAML. */
@@ -41,7 +41,7 @@ export type FileTree = {
 /** Reads the file as YAML. Fails if it cannot be read or is not YAML. */
 export async function readTree(
   file: string,
-  env: Variables,
+  variables: Variables,
 ): Promise<({ readonly ok: true } & FileTree) | Extract<LoadResult, { ok: false }>> {
   const source = await readTextFile(file, CONFIG_BYTES_MAX);
   const itself = resolve(file);
@@ -53,7 +53,7 @@ export async function readTree(
   const { text } = source;
   const named = await readReferencedFiles(text, dirname(itself));
   const valuesMax = CONFIG_VALUES_MAX;
-  const options = { file, variables: env, files: named.contents, valuesMax };
+  const options = { file, variables: variables, files: named.contents, valuesMax };
   const { tree, mistakes } = parseTree(text, options);
   if (tree === undefined) return { ok: false, mistakes, files: [itself, ...named.paths] };
   return { ok: true, text, tree, mistakes, paths: named.paths };
@@ -63,15 +63,15 @@ export async function readTree(
 export async function loadTree(
   file: string,
   { text, tree, mistakes, paths }: FileTree,
-  env: Variables,
+  variables: Variables,
 ): Promise<LoadResult> {
   const findings = new Findings(file, tree);
-  const draft = inDataFolder(readDraft(findings), tree.value, env.TOLLGATE_DATA);
+  const draft = inDataFolder(readDraft(findings), tree.value, variables.TOLLGATE_DATA);
   validateDraft(draft, findings);
   validateServices(draft, findings);
   const planCosts = planCostsOf(draft);
   validateCosts(draft, findings, planCosts);
-  const telemetry = resolveTelemetry(draft, findings, env);
+  const telemetry = resolveTelemetry(draft, findings, variables);
   const described = await readDescriptions(draft, findings, planCosts);
   const pems = await readPemFiles(draft, findings, dirname(resolve(file)));
 
@@ -139,16 +139,20 @@ const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
  * The telemetry settings of the file. If the file has none, the standard variables of OpenTelemetry
  * decide (docs/reference/telemetry.md#variables). Undefined if telemetry is off.
  */
-function resolveTelemetry(draft: Draft, findings: Findings, env: Variables): Config["telemetry"] {
-  if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
-  const serviceName = env.OTEL_SERVICE_NAME ?? "";
+function resolveTelemetry(
+  draft: Draft,
+  findings: Findings,
+  variables: Variables,
+): Config["telemetry"] {
+  if (variables.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
+  const serviceName = variables.OTEL_SERVICE_NAME ?? "";
   if (findings.isGiven(["telemetry"])) {
     return draft.telemetry === undefined ? undefined : { ...draft.telemetry, serviceName };
   }
-  const endpoint = env[ENDPOINT] ?? "";
+  const endpoint = variables[ENDPOINT] ?? "";
   if (endpoint === "") return undefined;
   const read = parseCollector(endpoint);
-  if ("value" in read) return { otlp: read.value, sample: sampleOf(env), serviceName };
+  if ("value" in read) return { otlp: read.value, sample: sampleOf(variables), serviceName };
   findings.mistake(
     [],
     `Cannot read ${ENDPOINT} as the address of a collector: ` +

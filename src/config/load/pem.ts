@@ -70,7 +70,7 @@ type PairFiles = { readonly cert?: string | undefined; readonly key?: string | u
 
 async function readPair(
   { cert, key }: PairFiles,
-  at: ConfigPath,
+  path: ConfigPath,
   findings: Findings,
   folder: string,
 ): Promise<UpstreamPems["clientCertificate"]> {
@@ -78,16 +78,16 @@ async function readPair(
     const [given, missing] = cert === undefined ? ["key", "cert"] : ["cert", "key"];
     if (cert !== key) {
       findings.mistake(
-        [...at, given],
-        `Cannot use ${formatPath([...at, given])} without ${missing}: a certificate is proved by its private key; add ${missing}`,
+        [...path, given],
+        `Cannot use ${formatPath([...path, given])} without ${missing}: a certificate is proved by its private key; add ${missing}`,
       );
     }
     return undefined;
   }
   const [certPath, keyPath] = [resolve(folder, cert), resolve(folder, key)];
-  const certText = await readPem([...at, "cert"], certPath, findings);
-  const keyText = await readPem([...at, "key"], keyPath, findings);
-  checkPair(certText, keyText, at, findings);
+  const certText = await readPem([...path, "cert"], certPath, findings);
+  const keyText = await readPem([...path, "key"], keyPath, findings);
+  checkPair(certText, keyText, path, findings);
   if (certText === undefined || keyText === undefined) return undefined;
   return { cert: { path: certPath, text: certText }, key: { path: keyPath, text: keyText } };
 }

@@ -34,15 +34,15 @@ export type Reach = {
  * (docs/reference/commands.md#a-file-with-mistakes). Fails with every mistake if the file is not
  * YAML, or if one of the keys that lead there is wrong.
  */
-export async function loadReachable(file: string, env: Variables): Promise<ReachResult> {
-  const read = await readTree(file, env);
+export async function loadReachable(file: string, variables: Variables): Promise<ReachResult> {
+  const read = await readTree(file, variables);
   if (!read.ok) return read;
-  const whole = await loadTree(file, read, env);
+  const whole = await loadTree(file, read, variables);
   const mistakes = whole.ok ? [] : whole.mistakes;
   const root = isYamlMap(read.tree.value) ? read.tree.value : {};
   const isBroken = REACH.some((key) => read.tree.isBroken([key]));
-  const document = isBroken ? undefined : await soundPart(root, file, env);
-  const loaded = document && (await loadDocument(document, file, env));
+  const document = isBroken ? undefined : await soundPart(root, file, variables);
+  const loaded = document && (await loadDocument(document, file, variables));
   if (document === undefined || !loaded?.ok) return { ok: false, mistakes };
   return {
     ok: true,
@@ -50,7 +50,11 @@ export async function loadReachable(file: string, env: Variables): Promise<Reach
       mistakes,
       config: loaded.config,
       with: async (running) => {
-        const merged = await loadDocument({ ...document, ...runningPart(running) }, file, env);
+        const merged = await loadDocument(
+          { ...document, ...runningPart(running) },
+          file,
+          variables,
+        );
         return merged.ok ? merged.config : loaded.config;
       },
     },
@@ -79,9 +83,9 @@ const MINIMUM = {
 async function soundPart(
   root: YamlMap,
   file: string,
-  env: Variables,
+  variables: Variables,
 ): Promise<YamlMap | undefined> {
-  const isSound = async (document: YamlMap) => (await loadDocument(document, file, env)).ok;
+  const isSound = async (document: YamlMap) => (await loadDocument(document, file, variables)).ok;
   const reach = pick(root, REACH);
   if (!(await isSound({ ...MINIMUM, ...reach }))) return undefined;
   let document: YamlMap = reach;
@@ -133,9 +137,9 @@ function pick(from: YamlMap, keys: readonly string[]): YamlMap {
 }
 
 /** References in the file are replaced already, so a dollar here is only a dollar. */
-async function loadDocument(document: YamlMap, file: string, env: Variables) {
+async function loadDocument(document: YamlMap, file: string, variables: Variables) {
   const text = JSON.stringify(document);
   const { tree, mistakes } = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
   if (tree === undefined) return { ok: false as const, mistakes };
-  return loadTree(file, { text, tree, mistakes, paths: [] }, env);
+  return loadTree(file, { text, tree, mistakes, paths: [] }, variables);
 }

@@ -136,20 +136,20 @@ function checkPublicPlan(
  * If every service has a description, the descriptions decide the cost of a request and who may
  * call.
  */
-function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
+function checkRoutes(environment: EnvironmentDraft, path: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
   const isDescribed = api !== undefined && backends.every((backend) => backend.api !== undefined);
   const instead = { costs: "x-cost", publicRoutes: "security: []" };
   for (const [key, word] of Object.entries(instead)) {
-    if (!isDescribed || !findings.isGiven([...start, key])) continue;
+    if (!isDescribed || !findings.isGiven([...path, key])) continue;
     findings.mistakeAtKey(
-      [...start, key],
+      [...path, key],
       `Cannot use ${key} beside api: the description says that; write ${word} there`,
     );
   }
   const routes = [
-    ...costs.map(({ match }, i) => ({ match, path: [...start, "costs", i, "match"] })),
-    ...publicRoutes.map((match, i) => ({ match, path: [...start, "publicRoutes", i] })),
+    ...costs.map(({ match }, i) => ({ match, path: [...path, "costs", i, "match"] })),
+    ...publicRoutes.map((match, i) => ({ match, path: [...path, "publicRoutes", i] })),
   ];
   for (const { match, path } of routes) {
     if (basePath === undefined || isTemplateUnder(basePath, match.template, environment.paths)) {
@@ -162,18 +162,18 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
   }
   if (publicRoutes.length > 0 && environment.public === undefined) {
     findings.warning(
-      [...start, "publicRoutes"],
+      [...path, "publicRoutes"],
       "publicRoutes need a key all the same: the environment has public: off; name a plan there",
     );
   }
 }
 
-function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
+function checkStanding(environment: EnvironmentDraft, path: ConfigPath, findings: Findings): void {
   const { standing, basePath, paths } = environment;
   if (standing === undefined || basePath === undefined) return;
   if (isTemplateUnder(basePath, standing, paths)) return;
   findings.mistake(
-    [...start, "standing"],
+    [...path, "standing"],
     `Cannot use the path ${standing}: it lies outside of basePath ${basePath}`,
   );
 }

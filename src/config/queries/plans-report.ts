@@ -30,8 +30,8 @@ export function plansReport(
     held.set(plan, counts.set(environment, (counts.get(environment) ?? 0) + 1));
   }
   return [...plans].map(([plan, limits]) => {
-    const bounds = planBounds.get(plan);
-    const { observe = [], included = [], meters = [], concurrent = null } = bounds ?? {};
+    const options = planBounds.get(plan);
+    const { observe = [], included = [], meters = [], concurrent = null } = options ?? {};
     const counts = held.get(plan) ?? new Map<string, number>();
     return {
       plan,

@@ -7,7 +7,7 @@ import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./
 /** The facts of an exchange that the gateway's own response fields are made of. */
 export type ResponseFacts = {
   readonly id: string;
-  readonly standing: RateLimitInfo | undefined;
+  readonly rateLimitInfo: RateLimitInfo | undefined;
   /** Units that the request costs. */
   readonly cost: number;
   /** The standard fields, if the configuration asks for them. */
@@ -31,7 +31,7 @@ export type ResponseFacts = {
  */
 type FieldRow = {
   readonly name: string;
-  readonly value: (answered: ResponseFacts) => string | undefined;
+  readonly value: (response: ResponseFacts) => string | undefined;
   readonly replaces: "always" | "never" | Subject;
   readonly exposed: boolean;
 };
@@ -73,26 +73,26 @@ const OWN_FIELDS: readonly FieldRow[] = [
   { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },
   {
     name: "X-RateLimit-Limit",
-    value: ({ standing }) => standing && String(standing.limit),
+    value: ({ rateLimitInfo }) => rateLimitInfo && String(rateLimitInfo.limit),
     replaces: "always",
     exposed: true,
   },
   {
     name: "X-RateLimit-Remaining",
-    value: ({ standing }) => standing && String(standing.remaining),
+    value: ({ rateLimitInfo }) => rateLimitInfo && String(rateLimitInfo.remaining),
     replaces: "always",
     exposed: true,
   },
   {
     name: "X-RateLimit-Reset",
     // Unix seconds, rounded up: a time before the reset would be wrong.
-    value: ({ standing }) => standing && String(Math.ceil(standing.resetMs / 1000)),
+    value: ({ rateLimitInfo }) => rateLimitInfo && String(Math.ceil(rateLimitInfo.resetMs / 1000)),
     replaces: "always",
     exposed: true,
   },
   {
     name: "X-RateLimit-Window",
-    value: ({ standing }) => standing?.window,
+    value: ({ rateLimitInfo }) => rateLimitInfo?.window,
     replaces: "always",
     exposed: true,
   },
@@ -125,25 +125,25 @@ const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => na
 /**
  * The gateway's fields of a response with a head, flat: names and values in turn, behind `fields`.
  */
-export function gatewayFields(answered: ResponseFacts, fields: string[] = []): string[] {
+export function gatewayFields(response: ResponseFacts, fields: string[] = []): string[] {
   for (const { name, value } of OWN_FIELDS) {
-    const text = value(answered);
+    const text = value(response);
     if (text !== undefined) fields.push(name, text);
   }
-  const { cors } = answered;
-  if (cors !== undefined) fields.push(...corsFields(cors, answered.origin, EXPOSED));
+  const { cors } = response;
+  if (cors !== undefined) fields.push(...corsFields(cors, response.origin, EXPOSED));
   return fields;
 }
 
 /** The same without X-Request-Id, which is their first. */
-export function fieldsWithoutId(answered: ResponseFacts): string[] {
-  return gatewayFields(answered).slice(2);
+export function fieldsWithoutId(response: ResponseFacts): string[] {
+  return gatewayFields(response).slice(2);
 }
 
 /** Whether these follow from standing and cost alone: nothing else of the request decides them. */
-export function followFromStanding(answered: ResponseFacts): boolean {
-  if (answered.rateLimit !== undefined || answered.cors !== undefined) return false;
-  return DESCRIBED_FIELDS.every(({ value }) => value(answered) === undefined);
+export function followFromStanding(response: ResponseFacts): boolean {
+  if (response.rateLimit !== undefined || response.cors !== undefined) return false;
+  return DESCRIBED_FIELDS.every(({ value }) => value(response) === undefined);
 }
 
 /**

@@ -40,15 +40,15 @@ export function updateAccounts(
   records: Records,
   ids: readonly string[],
   change: AccountChange,
-  ring: KeyContext,
+  context: KeyContext,
 ): EditResult<Accounts> {
-  const mistake = mistakeInChange(change, ring);
+  const mistake = mistakeInChange(change, context);
   if (mistake !== undefined) return usageRefusal(mistake);
   const named = accountsOf(records, ids);
   if ("reason" in named) return named;
   const changed: AccountRecord[] = [];
   for (const account of named) {
-    const next = become(account, change, ring);
+    const next = become(account, change, context);
     if ("reason" in next) return next;
     changed.push(next);
   }
@@ -63,27 +63,29 @@ export function accountsOnPlan(
   { accounts }: Records,
   plan: string,
   change: AccountChange,
-  ring: KeyContext,
+  context: KeyContext,
 ): { readonly ok: true; readonly ids: readonly string[] } | EditRefusal {
-  const mistake = mistakeInChange(change, ring);
+  const mistake = mistakeInChange(change, context);
   if (mistake !== undefined) return usageRefusal(mistake);
   const on = accounts.filter((account) => account.plan === plan);
-  const unknownPlan = on.length === 0 ? planError(plan, ring) : undefined;
+  const unknownPlan = on.length === 0 ? planError(plan, context) : undefined;
   if (unknownPlan !== undefined) return usageRefusal(unknownPlan);
-  const stuck = on.map((account) => become(account, change, ring)).find((one) => "reason" in one);
+  const stuck = on
+    .map((account) => become(account, change, context))
+    .find((one) => "reason" in one);
   if (stuck !== undefined && "reason" in stuck) return stuck;
   return { ok: true, ids: on.map(({ id }) => id) };
 }
 
-function mistakeInChange(change: AccountChange, ring: KeyContext): string | undefined {
+function mistakeInChange(change: AccountChange, context: KeyContext): string | undefined {
   const { plan, limits = [], dropLimits = false, meta = {}, anchor } = change;
   const lists = limits.length + Object.keys(meta).length;
   if (plan === undefined && lists === 0 && !dropLimits && anchor === undefined) {
     return "Nothing to set: give a plan, limits, an anchor or metadata";
   }
   return (
-    planError(plan, ring) ??
-    limitsError(limits, ring) ??
+    planError(plan, context) ??
+    limitsError(limits, context) ??
     anchorError(anchor) ??
     metaError(Object.entries(meta))
   );
@@ -92,7 +94,7 @@ function mistakeInChange(change: AccountChange, ring: KeyContext): string | unde
 function become(
   account: AccountRecord,
   change: AccountChange,
-  ring: KeyContext,
+  context: KeyContext,
 ): AccountRecord | EditRefusal {
   const { plan = account.plan, limits: given = [], dropLimits = false } = change;
   const kept = (dropLimits ? [] : account.limits).filter(({ window }) =>
@@ -105,11 +107,11 @@ function become(
       `Cannot keep more than ${META_MAX} names of metadata for account ${account.id}`,
     );
   }
-  const lacking = missingLimitsError(plan, limits, ring);
+  const lacking = missingLimitsError(plan, limits, context);
   if (lacking !== undefined) return usageRefusal(`${lacking} (account ${account.id})`);
   const next = { ...account, plan, limits, meta: Object.fromEntries(meta) };
   if (change.anchor === undefined) return next;
-  const changed = changeAnchor(account.calendar, change.anchor, ring.nowMs);
+  const changed = changeAnchor(account.calendar, change.anchor, context.nowMs);
   if ("next" in changed) return conflictRefusal(secondAnchorMessage(account.id, changed.next));
   return changed.calendar.length === 0 ? next : { ...next, calendar: changed.calendar };
 }

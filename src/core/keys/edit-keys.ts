@@ -53,15 +53,15 @@ export type IssuedKey = {
 export function issueKeys(
   records: Records,
   wanted: NewKeys,
-  ring: KeyContext,
+  context: KeyContext,
 ): EditResult<{ readonly issued: readonly IssuedKey[] }> {
-  const mistake = newKeysError(wanted, ring);
+  const mistake = newKeysError(wanted, context);
   if (mistake !== undefined) return usageRefusal(mistake);
   const taken = takenIds(records, wanted.count ?? 1);
-  const owners = ownersFor(records, wanted, ring, taken);
+  const owners = ownersFor(records, wanted, context, taken);
   if ("reason" in owners) return owners;
   const { of, fresh } = owners;
-  const tag = keyTagOf(ring, (of[0] as AccountRecord).environment);
+  const tag = keyTagOf(context, (of[0] as AccountRecord).environment);
   if (tag === undefined) {
     return conflictRefusal(
       `Cannot issue a key: the environment ${JSON.stringify(of[0]?.environment)} of its account is no longer configured`,
@@ -82,13 +82,13 @@ export function issueKeys(
       account: account.id,
       scopes: [...new Set(wanted.scopes ?? [])],
       from: [...new Set(wanted.from ?? [])],
-      createdMs: ring.nowMs,
-      ...(expiresInMs === undefined ? {} : { expiresMs: ring.nowMs + expiresInMs }),
+      createdMs: context.nowMs,
+      ...(expiresInMs === undefined ? {} : { expiresMs: context.nowMs + expiresInMs }),
       ...(caps.length === 0
         ? {}
         : { caps: { number: capNumbers[i] ?? 0, limits: mergeCaps([], caps) } }),
     };
-    return { ...make(template, tag, ring, taken), account };
+    return { ...make(template, tag, context, taken), account };
   });
   const keys = [...records.keys, ...issued.map(({ record }) => record)];
   const accounts = fresh.length === 0 ? records.accounts : [...records.accounts, ...fresh];
@@ -101,13 +101,13 @@ type Owners = { readonly of: readonly AccountRecord[]; readonly fresh: readonly 
 function ownersFor(
   records: Records,
   wanted: NewKeys,
-  ring: KeyContext,
+  context: KeyContext,
   taken: TakenIds,
 ): Owners | EditRefusal {
   const { account, environment, plan } = wanted;
   const present = account === undefined ? undefined : findById(records.accounts, account);
   if (present !== undefined) {
-    const clash = accountConflict(present, wanted, ring.nowMs);
+    const clash = accountConflict(present, wanted, context.nowMs);
     return clash === undefined ? { of: [present], fresh: [] } : conflictRefusal(clash);
   }
   const limits = sortLimits(wanted.limits ?? []);
@@ -117,17 +117,17 @@ function ownersFor(
       `Missing ${missing.join(" and ")}: a new account needs an environment and a plan`,
     );
   }
-  const lacking = missingLimitsError(plan, limits, ring);
+  const lacking = missingLimitsError(plan, limits, context);
   if (lacking !== undefined) return usageRefusal(lacking);
   const isKey = account === undefined ? undefined : idTakenByKey(records, account);
   if (isKey !== undefined) return conflictRefusal(isKey);
   const count = account === undefined ? (wanted.count ?? 1) : 1;
   const of = Array.from({ length: count }, (): AccountRecord => {
-    const id = account ?? freshId("a_", ring, taken);
+    const id = account ?? freshId("a_", context, taken);
     taken.add(id);
     const calendar = wanted.anchor === undefined ? undefined : newCalendar(wanted.anchor);
     return {
-      ...{ id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: ring.nowMs },
+      ...{ id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: context.nowMs },
       ...(calendar && { calendar }),
     };
   });
@@ -315,10 +315,10 @@ export function replaceById<T extends { readonly id: string }>(
 function make(
   template: Omit<KeyRecord, "id" | "digest">,
   tag: string,
-  ring: KeyContext,
+  context: KeyContext,
   taken: TakenIds,
 ): Omit<IssuedKey, "account"> {
-  const id = freshId("k_", ring, taken);
-  const key = makeKey(ring.keyPrefix, tag, ring.random);
+  const id = freshId("k_", context, taken);
+  const key = makeKey(context.keyPrefix, tag, context.random);
   return { key, record: { id, digest: digestKey(key), ...template } };
 }

@@ -79,10 +79,10 @@ export function keyTagOf({ environments }: KeyContext, environment: string): str
 }
 
 /** The mistake in the request itself, independent of any records; undefined if there is none. */
-export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefined {
+export function newKeysError(wanted: NewKeys, context: KeyContext): string | undefined {
   const { environment, plan, account, expiresInMs, count = 1 } = wanted;
-  if (environment !== undefined && keyTagOf(ring, environment) === undefined) {
-    const known = ring.environments.map(({ name }) => name).join(", ");
+  if (environment !== undefined && keyTagOf(context, environment) === undefined) {
+    const known = context.environments.map(({ name }) => name).join(", ");
     return `Cannot issue a key for environment ${quoteValue(environment)} as it is unknown: expected ${known}`;
   }
   if (account !== undefined && !isId(account)) {
@@ -92,8 +92,8 @@ export function newKeysError(wanted: NewKeys, ring: KeyContext): string | undefi
     return `Cannot issue ${quoteValue(count)} keys: the count must be a whole number from 1 to ${COUNT_MAX}`;
   }
   return (
-    planError(plan, ring) ??
-    limitsError(wanted.limits ?? [], ring) ??
+    planError(plan, context) ??
+    limitsError(wanted.limits ?? [], context) ??
     capsError(wanted.caps ?? []) ??
     anchorError(wanted.anchor) ??
     metaError(Object.entries(wanted.meta ?? {})) ??

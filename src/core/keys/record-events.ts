@@ -22,13 +22,13 @@ type ImportDetails = { readonly import: string } & Readonly<
 >;
 
 /** A record, and the one with the same id that it replaces. */
-export type BeforeAfter<T> = readonly [was: T | undefined, is: T];
+export type RecordTransition<T> = readonly [was: T | undefined, is: T];
 
 /**
  * The event of one key. `isSuccessor`: another key was rotated to it, and that event covers both.
  */
 export function keyEvent(
-  [was, is]: BeforeAfter<KeyRecord>,
+  [was, is]: RecordTransition<KeyRecord>,
   { plan, isSuccessor }: { readonly plan: string; readonly isSuccessor: boolean },
 ): RecordEvent | undefined {
   const { id: key, account, environment: env, replacedBy: successor } = is;
@@ -52,7 +52,7 @@ export class ImportEvents {
   readonly #imports = new Map<string, Record<"keys" | "accounts" | "ended", number>>();
 
   /** Returns whether the change is one of an import, which has no event of its own. */
-  take([was, is]: BeforeAfter<KeyRecord | AccountRecord>): boolean {
+  take([was, is]: RecordTransition<KeyRecord | AccountRecord>): boolean {
     const { importId } = is;
     if (importId === undefined || importId === was?.importId) return false;
     const counts = this.#imports.get(importId) ?? { keys: 0, accounts: 0, ended: 0 };
@@ -72,7 +72,7 @@ export class ImportEvents {
 }
 
 /** The event of an existing account. A new account is announced with its first key. */
-export function accountEvent([was, is]: BeforeAfter<AccountRecord>): RecordEvent | undefined {
+export function accountEvent([was, is]: RecordTransition<AccountRecord>): RecordEvent | undefined {
   if (was === undefined) return undefined;
   const text = JSON.stringify(is);
   if (JSON.stringify(was) === text) return undefined;

@@ -108,16 +108,16 @@ export function findUsageSubject(records: Records, id: string): UsageSubject | u
 }
 
 /**
- * `verdict` is the store's answer to a peek at the account, in the windows of its plan and of any
+ * `decision` is the store's answer to a peek at the account, in the windows of its plan and of any
  * operations. `observe` are the limits of its plan that refuse nothing. `included` are the units of
  * its windows that are included in the price.
  */
 export function usageReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
-  verdict: QuotaDecision,
+  decision: QuotaDecision,
   { observe = [], included = [] }: Partial<Pick<PlanOptions, "observe" | "included">> = {},
 ): UsageReport {
-  const windows = verdict.windows
+  const windows = decision.windows
     .filter((one) => !one.observed && (isOfAccount(one) || one.used > 0))
     .map((one): WindowReport => {
       const units = one.part === undefined ? includedOf(included, one.window) : undefined;
@@ -125,10 +125,10 @@ export function usageReport(
       return { ...windowReport(one), included: units, overage: Math.max(0, one.used - units) };
     });
   const observed = observe.flatMap(({ window, limit }) => {
-    const counted = verdict.windows.find((one) => one.window === window && !one.part);
+    const counted = decision.windows.find((one) => one.window === window && !one.part);
     return counted === undefined ? [] : [windowReport({ ...counted, limit })];
   });
-  const { ban, strikes } = verdict;
+  const { ban, strikes } = decision;
   return {
     ...{ account, environment, plan, windows },
     ...(observed.length === 0 ? {} : { observed }),
@@ -149,7 +149,7 @@ export function includedOf(included: readonly Limit[], name: WindowName): number
 }
 
 /**
- * `verdict` is the store's answer to a peek, as for a usage report. `capped` are the keys with caps,
+ * `decision` is the store's answer to a peek, as for a usage report. `capped` are the keys with caps,
  * by the id of their part: their windows are named after them, `key.day of k_1`.
  */
 export function countReport(
@@ -158,22 +158,22 @@ export function countReport(
   createdMs: number | undefined,
   capped: ReadonlyMap<string, readonly string[]> = new Map(),
 ): CountReport {
-  const counted = windows.map((standing) => {
-    const { window, calendar, used, resetMs } = standing;
+  const counted = windows.map((usage) => {
+    const { window, calendar, used, resetMs } = usage;
     const from = windowStart(window, resetMs - 1, calendar);
-    const keys = capped.get(standing.part?.id ?? "");
-    const label = windowLabel(standing);
+    const keys = capped.get(usage.part?.id ?? "");
+    const label = windowLabel(usage);
     const told = { window: label, used, from, to: resetMs };
     return keys === undefined ? told : { ...told, window: `${label} of ${keys.join(", ")}`, keys };
   });
   return { account, environment, plan, created: createdMs ?? null, at: nowMs, windows: counted };
 }
 
-function windowReport(standing: WindowUsage): WindowReport {
-  const { limit, used, resetMs } = standing;
+function windowReport(usage: WindowUsage): WindowReport {
+  const { limit, used, resetMs } = usage;
   const remaining = Math.max(0, limit - used);
   return {
-    window: windowLabel(standing),
+    window: windowLabel(usage),
     limit,
     used,
     remaining,

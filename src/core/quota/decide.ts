@@ -89,7 +89,7 @@ export type QuotaDecision = {
   readonly repaired: boolean;
 };
 
-export type DecideResult = { readonly account: AccountState; readonly verdict: QuotaDecision };
+export type DecideResult = { readonly account: AccountState; readonly decision: QuotaDecision };
 
 /**
  * The reference rule of bans and quotas (docs/reference/http.md#quotas): the ban first, then every
@@ -97,27 +97,32 @@ export type DecideResult = { readonly account: AccountState; readonly verdict: Q
  * times for one request of the same cost at the same instant. The memory store runs this function.
  * Redis runs decide.lua, and a differential test holds the two together.
  */
-export function decide(account: AccountState, ask: QuotaRequest, nowMs: number): DecideResult {
-  const { limits, bans, requests, strikesOnly = false, cost = 1 } = ask;
-  const past = present(account, ask, nowMs);
+export function decide(
+  account: AccountState,
+  quotaRequest: QuotaRequest,
+  nowMs: number,
+): DecideResult {
+  const { limits, bans, requests, strikesOnly = false, cost = 1 } = quotaRequest;
+  const past = present(account, quotaRequest, nowMs);
   const { usage, ban } = past;
 
   const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
-  const room = banned || strikesOnly ? 0 : roomFor(ask, usage);
+  const room = banned || strikesOnly ? 0 : roomFor(quotaRequest, usage);
   const granted = Math.max(0, Math.min(requests, room));
   charge(usage, limits, granted, cost);
 
   const refused = requests - granted;
   if (refused > 0 && !banned) markMeters(usage, limits, nowMs);
-  const window = refused > 0 && !banned ? lastExhausted(usage, ask) : undefined;
-  const struck = window === undefined ? past : strike(past, ask, nowMs, refused, window);
+  const window = refused > 0 && !banned ? lastExhausted(usage, quotaRequest) : undefined;
+  const struck = window === undefined ? past : strike(past, quotaRequest, nowMs, refused, window);
   const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
-  const next = past.repaired || changes(account, all, ask) ? dropEndedWindows(all, nowMs) : all;
-  const verdict = verdictOf(next, ask, nowMs, granted, past.repaired);
+  const next =
+    past.repaired || changes(account, all, quotaRequest) ? dropEndedWindows(all, nowMs) : all;
+  const decision = verdictOf(next, quotaRequest, nowMs, granted, past.repaired);
   const earned = "earned" in struck ? struck.earned : undefined;
   return {
     account: granted > 0 ? { ...next, usage: withoutMarks(next.usage, limits) } : next,
-    verdict: earned === undefined ? verdict : { ...verdict, newBan: earned },
+    decision: earned === undefined ? decision : { ...decision, newBan: earned },
   };
 }
 
@@ -136,7 +141,7 @@ function roomFor(
   );
 }
 
-type Present = {
+type PresentState = {
   readonly usage: Partial<Record<string, WindowCount>>;
   readonly strikesMs: readonly number[];
   readonly ban: Ban | undefined;
@@ -149,7 +154,11 @@ type Present = {
  * (docs/reference/http.md#windows). A ban that would begin in the future is damage too, and so are
  * strikes further ahead than they could matter.
  */
-function present(account: AccountState, { limits, bans }: QuotaRequest, nowMs: number): Present {
+function present(
+  account: AccountState,
+  { limits, bans }: QuotaRequest,
+  nowMs: number,
+): PresentState {
   const usage: Partial<Record<string, WindowCount>> = { ...account.usage };
   let repaired = false;
   for (const limit of limits) {
@@ -233,7 +242,7 @@ function charge(
   }
 }
 
-type Struck = Pick<AccountState, "strikesMs" | "ban"> & { readonly earned?: NewBan };
+type StrikeResult = Pick<AccountState, "strikesMs" | "ban"> & { readonly earned?: NewBan };
 
 /**
  * A refused request is a strike if it comes more than `grace` after the first refusal of its window
@@ -243,12 +252,12 @@ type Struck = Pick<AccountState, "strikesMs" | "ban"> & { readonly earned?: NewB
  * other strike.
  */
 function strike(
-  past: Present,
+  past: PresentState,
   { bans }: QuotaRequest,
   nowMs: number,
   refused: number,
   at: Limit,
-): Struck {
+): StrikeResult {
   const { usage } = past;
   const counter = counterName(at);
   const stored = held(usage, at);
@@ -293,12 +302,12 @@ function lastExhausted(
 
 function verdictOf(
   account: AccountState,
-  ask: QuotaRequest,
+  quotaRequest: QuotaRequest,
   nowMs: number,
   granted: number,
   repaired: boolean,
 ): QuotaDecision {
-  const { limits, bans } = ask;
+  const { limits, bans } = quotaRequest;
   const windows = limits.map((limit) => {
     const { startMs, count, loweredFrom } = held(account.usage, limit);
     const resetMs = windowEnd(limit.window, startMs, limit.calendar);
@@ -306,7 +315,7 @@ function verdictOf(
     return loweredFrom === undefined ? usage : { ...usage, loweredFrom };
   });
   const inForce = bans !== undefined && account.ban !== undefined && account.ban.untilMs > nowMs;
-  const last = lastExhausted(account.usage, ask);
+  const last = lastExhausted(account.usage, quotaRequest);
   const refusedMs = last === undefined ? 0 : held(account.usage, last).refusedMs;
   const strikeDueMs =
     bans === undefined || inForce || refusedMs === 0

@@ -87,9 +87,9 @@ export type Explanation = {
  * (docs/reference/http.md#quotas). The result is the same from the memory of a gateway and from a
  * file. `known` describes the ban in force, which the line does not.
  */
-export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanation {
-  const { decidedAt, ban, code } = line;
-  const windows = (line.windows ?? []).map((told) => explained(told, line));
+export function explainRefusal(record: RefusalRecord, known?: KnownBan): Explanation {
+  const { decidedAt, ban, code } = record;
+  const windows = (record.windows ?? []).map((told) => explained(told, record));
   const exhausted = windows.filter((one) => one.exhausted);
   const window = exhausted.reduce<ExplainedWindow | undefined>(
     (last, one) => (last === undefined || one.reset >= last.reset ? one : last),
@@ -97,28 +97,28 @@ export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanati
   );
   const ends = [...exhausted.map(({ reset }) => reset), ...(ban === undefined ? [] : [ban])];
   return {
-    id: line.id,
-    environment: line.env ?? null,
-    account: line.account ?? null,
-    key: line.key ?? null,
-    plan: line.plan ?? null,
-    request: `${line.method} ${line.path}`,
-    status: line.status,
+    id: record.id,
+    environment: record.env ?? null,
+    account: record.account ?? null,
+    key: record.key ?? null,
+    plan: record.plan ?? null,
+    request: `${record.method} ${record.path}`,
+    status: record.status,
     code: code ?? null,
-    rule: ruleOf(line, window, known),
-    cost: line.cost ?? null,
-    charged: line.charged,
+    rule: ruleOf(record, window, known),
+    cost: record.cost ?? null,
+    charged: record.charged,
     window: window ?? null,
     windows,
-    strikes: line.strikes ?? null,
+    strikes: record.strikes ?? null,
     ban:
       ban === undefined
         ? null
         : { until: ban, imposed: known?.imposed ?? null, reason: known?.reason || null },
     decidedAt: decidedAt === undefined ? null : decidedAt / 1_000,
-    decidedBy: line.by ?? null,
-    config: line.config ?? null,
-    passesAt: ends.length === 0 ? null : passesAt(line, Math.max(...ends)),
+    decidedBy: record.by ?? null,
+    config: record.config ?? null,
+    passesAt: ends.length === 0 ? null : passesAt(record, Math.max(...ends)),
   };
 }
 
@@ -128,10 +128,10 @@ export function explainRefusal(line: RefusalRecord, known?: KnownBan): Explanati
 function passesAt({ by, cost = 1, decidedAt = 0, windows = [] }: RefusalRecord, endsAt: number) {
   if (by !== "share") return endsAt;
   const share = Math.min(...windows.map(([, , limit]) => limit));
-  const standing = { limit: share, remaining: 0, resetMs: endsAt * 1_000 };
+  const rateLimitInfo = { limit: share, remaining: 0, resetMs: endsAt * 1_000 };
   return Math.min(
     endsAt,
-    Math.ceil(decidedAt / 1_000) + shareRetrySeconds(standing, cost, decidedAt),
+    Math.ceil(decidedAt / 1_000) + shareRetrySeconds(rateLimitInfo, cost, decidedAt),
   );
 }
 

@@ -166,7 +166,7 @@ export function meterChanges(
 export function isHeldByOthers(
   { windows, nowMs }: Pick<QuotaDecision, "windows" | "nowMs">,
   cost: number,
-  heldIn: (standing: WindowUsage) => number,
+  heldIn: (usage: WindowUsage) => number,
 ): boolean {
   const full = windows.filter((one) => one.resetMs > nowMs && !fitsLimit(one, one.used, cost));
   return full.every((one) => {

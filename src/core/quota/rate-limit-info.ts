@@ -22,12 +22,9 @@ export type DecidedRequest = {
  * The units that were left of a window for the requests that came after this one. Those that were
  * admitted together with it had not used theirs yet.
  */
-export function remainingIn(
-  standing: WindowUsage,
-  { cost = 1, unspent = 0 }: DecidedRequest,
-): number {
-  const { limit, used } = standing;
-  return Math.max(0, limit - used + unspent * costIn(standing, cost));
+export function remainingIn(usage: WindowUsage, { cost = 1, unspent = 0 }: DecidedRequest): number {
+  const { limit, used } = usage;
+  return Math.max(0, limit - used + unspent * costIn(usage, cost));
 }
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
@@ -43,7 +40,7 @@ export type RateLimitInfo = {
 
 export type RateLimitRefusal = {
   readonly code: "rate_limited" | "key_banned";
-  readonly standing: RateLimitInfo;
+  readonly rateLimitInfo: RateLimitInfo;
 };
 
 /**
@@ -57,21 +54,21 @@ export function admittedRateLimit(
 ): RateLimitInfo {
   let told: WindowUsage | undefined;
   let least = Number.POSITIVE_INFINITY;
-  for (const standing of windows) {
-    if (standing.observed) continue;
-    const left = remainingIn(standing, request) / Math.max(1, costIn(standing, request.cost ?? 1));
-    if (told === undefined || left < least || (left === least && standing.resetMs > told.resetMs)) {
-      [told, least] = [standing, left];
+  for (const usage of windows) {
+    if (usage.observed) continue;
+    const left = remainingIn(usage, request) / Math.max(1, costIn(usage, request.cost ?? 1));
+    if (told === undefined || left < least || (left === least && usage.resetMs > told.resetMs)) {
+      [told, least] = [usage, left];
     }
   }
   if (told === undefined) throw new RangeError("Cannot tell a standing: a plan has windows");
   return rateLimitInfo(told, remainingIn(told, request));
 }
 
-function rateLimitInfo(standing: WindowUsage, remaining: number): RateLimitInfo {
-  const { limit, resetMs } = standing;
-  const info = { window: windowLabel(standing), limit, remaining, resetMs };
-  return isMeter(standing) ? { ...info, metered: true } : info;
+function rateLimitInfo(usage: WindowUsage, remaining: number): RateLimitInfo {
+  const { limit, resetMs } = usage;
+  const info = { window: windowLabel(usage), limit, remaining, resetMs };
+  return isMeter(usage) ? { ...info, metered: true } : info;
 }
 
 /**
@@ -98,29 +95,29 @@ export function banWindow(
  * (docs/reference/http.md#rate-limit-fields). Undefined if all of them have ended.
  */
 export function rateLimitRefusal(
-  verdict: Pick<QuotaDecision, "windows" | "ban">,
+  decision: Pick<QuotaDecision, "windows" | "ban">,
   nowMs: number,
   cost = 1,
 ): RateLimitRefusal | undefined {
   let last: WindowUsage | undefined;
-  for (const window of verdict.windows) {
+  for (const window of decision.windows) {
     if (fitsLimit(window, window.used, cost) || window.resetMs <= nowMs) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
-  const { ban } = verdict;
+  const { ban } = decision;
   const banned = ban !== undefined && ban.untilMs > nowMs;
   if (last === undefined && !banned) return undefined;
 
   const code = banned ? "key_banned" : "rate_limited";
   if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
-    const struck = banWindow(verdict.windows, ban);
-    const shown = verdict.windows.findLast(({ observed }) => !observed);
+    const struck = banWindow(decision.windows, ban);
+    const shown = decision.windows.findLast(({ observed }) => !observed);
     const { limit } = struck ?? last ?? shown ?? { limit: 0 };
-    return { code, standing: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
+    return { code, rateLimitInfo: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
   }
   return {
     code,
-    standing: rateLimitInfo(last as WindowUsage, remainingIn(last as WindowUsage, {})),
+    rateLimitInfo: rateLimitInfo(last as WindowUsage, remainingIn(last as WindowUsage, {})),
   };
 }
 
@@ -134,7 +131,7 @@ export function knownRateLimit(
   const { windows, ban, nowMs } = known;
   const isBanned = ban !== undefined && ban.untilMs > nowMs;
   const refusal = isBanned ? rateLimitRefusal({ windows, ban }, nowMs) : undefined;
-  return refusal?.standing ?? admittedRateLimit(known);
+  return refusal?.rateLimitInfo ?? admittedRateLimit(known);
 }
 
 /**

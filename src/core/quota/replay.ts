@@ -47,7 +47,7 @@ export function replay(
     }
     const decision = decide(account, { limits, bans, requests: 1, cost }, atMs);
     account = decision.account;
-    const { verdict } = decision;
+    const { decision: verdict } = decision;
     if (verdict.newBan !== undefined && !bans?.observe) found.bans += 1;
     compare(found, { was: outcome, atMs, ...outcomeOf(verdict, cost) });
   }
@@ -59,7 +59,7 @@ export function isDifferent({ limited, banned, admitted, unbanned }: ReplayDiffe
   return limited + banned + admitted + unbanned > 0;
 }
 
-type Found = { -readonly [Member in keyof ReplayDifference]: ReplayDifference[Member] };
+type MutableDifference = { -readonly [Member in keyof ReplayDifference]: ReplayDifference[Member] };
 
 const NOTHING: ReplayDifference = {
   ...{ requests: 0, bans: 0, admitted: 0, unbanned: 0 },
@@ -67,14 +67,14 @@ const NOTHING: ReplayDifference = {
   ...{ banned: 0, bannedSinceMs: undefined },
 };
 
-type Compared = {
+type OutcomePair = {
   readonly was: PastOutcome;
   readonly is: PastOutcome;
   readonly atMs: number;
   readonly window: string | undefined;
 };
 
-function compare(found: Found, { was, is, atMs, window }: Compared): void {
+function compare(found: MutableDifference, { was, is, atMs, window }: OutcomePair): void {
   if (was === is) return;
   if (is === "admitted") found.admitted += 1;
   else if (is === "banned") {
@@ -88,9 +88,9 @@ function compare(found: Found, { was, is, atMs, window }: Compared): void {
   }
 }
 
-function outcomeOf(verdict: QuotaDecision, cost: number): Pick<Compared, "is" | "window"> {
-  if (verdict.granted > 0) return { is: "admitted", window: undefined };
-  const refusal = rateLimitRefusal(verdict, verdict.nowMs, cost);
+function outcomeOf(decision: QuotaDecision, cost: number): Pick<OutcomePair, "is" | "window"> {
+  if (decision.granted > 0) return { is: "admitted", window: undefined };
+  const refusal = rateLimitRefusal(decision, decision.nowMs, cost);
   if (refusal?.code === "key_banned") return { is: "banned", window: undefined };
-  return { is: "limited", window: refusal?.standing.window };
+  return { is: "limited", window: refusal?.rateLimitInfo.window };
 }

@@ -21,25 +21,25 @@ export class AnonymousClient implements AccountRef {
   readonly scopes: readonly string[] = [];
   readonly account: string;
   readonly id: string;
-  readonly terms: PublicPlan;
+  readonly publicPlan: PublicPlan;
   bucket: number | undefined;
 
-  constructor(account: string, terms: PublicPlan) {
+  constructor(account: string, publicPlan: PublicPlan) {
     this.account = account;
-    this.id = accountId({ environment: terms.environment, account });
-    this.terms = terms;
+    this.id = accountId({ environment: publicPlan.environment, account });
+    this.publicPlan = publicPlan;
   }
 
   get environment(): string {
-    return this.terms.environment;
+    return this.publicPlan.environment;
   }
 
   get plan(): string {
-    return this.terms.plan;
+    return this.publicPlan.plan;
   }
 
   get limits(): readonly Limit[] {
-    return this.terms.limits;
+    return this.publicPlan.limits;
   }
 }
 
@@ -62,14 +62,15 @@ export class AnonymousClients {
    * The client at this address. The address is empty if the client was gone before it could be
    * read. `elapsedMs` is on a monotonic clock.
    */
-  get(terms: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
-    if (client === "") return new AnonymousClient(OTHER, terms);
+  get(publicPlan: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
+    if (client === "") return new AnonymousClient(OTHER, publicPlan);
     const account = `addr:${addressGroup(client)}`;
-    const id = accountId({ environment: terms.environment, account });
+    const id = accountId({ environment: publicPlan.environment, account });
     const known = this.#known.get(id);
-    if (known?.terms === terms) return known;
-    if (known === undefined && !this.#mayCome(elapsedMs)) return new AnonymousClient(OTHER, terms);
-    const found = new AnonymousClient(account, terms);
+    if (known?.publicPlan === publicPlan) return known;
+    if (known === undefined && !this.#mayCome(elapsedMs))
+      return new AnonymousClient(OTHER, publicPlan);
+    const found = new AnonymousClient(account, publicPlan);
     this.#known.set(id, found);
     return found;
   }

@@ -31,7 +31,7 @@ const SALT = randomUUID();
 const SECONDS_MAX = 24 * 86_400;
 
 /** The standing of an address by its failed authentications. */
-export type AuthFailures = { readonly standing: RateLimitInfo; readonly over: boolean };
+export type AuthFailures = { readonly rateLimitInfo: RateLimitInfo; readonly over: boolean };
 
 export type AuthFailureLimiter = {
   /** Counts one failed authentication of the address. */
@@ -67,10 +67,10 @@ export function createAuthFailureLimiter(
       const { name, customDuration, standing } = counterOf(address, nowMs);
       try {
         const { consumedPoints } = await limiter.consume(name, 1, { customDuration });
-        return { standing: standing(consumedPoints), over: false };
+        return { rateLimitInfo: standing(consumedPoints), over: false };
       } catch {
         // The library rejects with a plain result only when the allowance is used up.
-        return { standing: standing(limit), over: true };
+        return { rateLimitInfo: standing(limit), over: true };
       }
     },
     async peek(address, nowMs) {

@@ -12,21 +12,21 @@ export class OpenHolds {
   readonly #units = new Map<string, number>();
 
   /** Adds the holds of a request, or takes them out again when it ends. */
-  add(name: AccountRef, { windows }: Holds, sign: 1 | -1): void {
-    for (const standing of windows) {
-      const key = keyOf(name, standing);
-      const units = (this.#units.get(key) ?? 0) + sign * (standing.hold ?? 0);
+  add(accountRef: AccountRef, { windows }: Holds, sign: 1 | -1): void {
+    for (const usage of windows) {
+      const key = keyOf(accountRef, usage);
+      const units = (this.#units.get(key) ?? 0) + sign * (usage.hold ?? 0);
       if (units > 0) this.#units.set(key, units);
       else this.#units.delete(key);
     }
   }
 
   /** The units that are held in a window. */
-  unitsIn(name: AccountRef, standing: WindowUsage): number {
-    return this.#units.get(keyOf(name, standing)) ?? 0;
+  unitsIn(accountRef: AccountRef, usage: WindowUsage): number {
+    return this.#units.get(keyOf(accountRef, usage)) ?? 0;
   }
 }
 
-function keyOf(name: AccountRef, standing: WindowUsage): string {
-  return `${accountId(name)} ${counterName(standing)} ${standing.resetMs}`;
+function keyOf(accountRef: AccountRef, usage: WindowUsage): string {
+  return `${accountId(accountRef)} ${counterName(usage)} ${usage.resetMs}`;
 }

@@ -20,7 +20,7 @@ type CacheEntry = {
     | undefined;
 };
 
-export type CachedUsage = { readonly verdict: QuotaDecision; readonly ageMs: number };
+export type CachedUsage = { readonly decision: QuotaDecision; readonly ageMs: number };
 
 /** Asks the store for the account, with these caps of its keys. */
 export type PeekWithCaps = (caps: readonly Limit[]) => Promise<QuotaDecision>;
@@ -56,10 +56,10 @@ export class UsageReportCache {
         ...(known?.next?.caps ?? []),
         ...(own ? [[own, caps] as const] : []),
       ]);
-      return { verdict: await this.#renew(id, elapsedMs, peek, wanted).told, ageMs: 0 };
+      return { decision: await this.#renew(id, elapsedMs, peek, wanted).told, ageMs: 0 };
     }
     if (own === undefined || known.caps.has(own)) {
-      return { verdict: await known.told, ageMs: elapsedMs - known.toldMs };
+      return { decision: await known.told, ageMs: elapsedMs - known.toldMs };
     }
     if (known.next === undefined) {
       const wanted = new Map<string, readonly Limit[]>();
@@ -73,7 +73,7 @@ export class UsageReportCache {
       known.next = { caps: wanted, told };
     }
     known.next.caps.set(own, caps);
-    return { verdict: await known.next.told, ageMs: 0 };
+    return { decision: await known.next.told, ageMs: 0 };
   }
 
   /** Asks for these keys, and for those of the last answer as far as they fit. */

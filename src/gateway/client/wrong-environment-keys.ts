@@ -35,13 +35,13 @@ type WrongEnvironmentOptions = {
  * mixed them up. Tokens are checked after the response, and only a bounded number of them a second.
  */
 export class WrongEnvironmentKeys {
-  readonly #finds: WrongEnvironmentOptions;
+  readonly #options: WrongEnvironmentOptions;
   readonly #told = new Set<string>();
   #day = 0;
   #waiting: WaitingToken[] = [];
 
-  constructor(finds: WrongEnvironmentOptions) {
-    this.#finds = finds;
+  constructor(options: WrongEnvironmentOptions) {
+    this.#options = options;
   }
 
   note(token: string, place: KeyUsePlace): void {
@@ -53,16 +53,16 @@ export class WrongEnvironmentKeys {
   #look(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
-    const nowMs = this.#finds.now();
+    const nowMs = this.#options.now();
     const day = dayOf(nowMs);
     if (day !== this.#day) this.#told.clear();
     this.#day = day;
     for (const { token, place } of waiting) {
-      const key = isKey(token, place) ? this.#finds.keys.find(digestKey(token)) : undefined;
+      const key = isKey(token, place) ? this.#options.keys.find(digestKey(token)) : undefined;
       if (key === undefined || key.environment === place.name || !isWorking(key, nowMs)) continue;
       if (this.#told.has(key.id) || this.#told.size >= TOLD_MAX) continue;
       this.#told.add(key.id);
-      this.#finds.onFound(key, place.name, day);
+      this.#options.onFound(key, place.name, day);
     }
   }
 }

@@ -15,17 +15,17 @@ export function accessLogEntry(
   endedMs: number,
   charges: readonly MeterCharge[] = [],
 ): AccessLogEntry {
-  const { served, route, caller, decision, arrival } = exchange;
+  const { environment, route, caller, decision, arrival } = exchange;
   return {
     id: exchange.id,
-    env: (served ?? arrival.onlyEnvironment)?.name,
+    env: (environment ?? arrival.onlyEnvironment)?.name,
     account: caller?.account,
     key: caller?.key?.id,
     plan: caller?.plan,
     meta: metaOf(exchange),
     method: exchange.request.method,
     route: route?.match.template,
-    path: maskKeys(exchange.path, served?.foreignKeys).slice(0, PATH_LOGGED_MAX),
+    path: maskKeys(exchange.path, environment?.foreignKeys).slice(0, PATH_LOGGED_MAX),
     status: exchange.status,
     code: exchange.code,
     source: exchange.source,
@@ -35,12 +35,12 @@ export function accessLogEntry(
     durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
     client: arrival.client,
     upstream: exchange.upstream,
-    backend: route?.backend?.path,
+    backend: route?.service?.path,
     traceId: traceOf(exchange),
     decidedAt: decision?.decidedMs,
     cost: exchange.outcome === "none" ? undefined : exchange.cost,
     strikes: decision?.strikes,
-    config: served?.config,
+    config: environment?.config,
     meters: charges.length === 0 ? undefined : metersOf(charges),
     observed: decision?.observed,
     windows: decision?.refusal?.windows,
@@ -58,15 +58,16 @@ function metersOf(charges: readonly MeterCharge[]): AccessLogEntry["meters"] {
 
 /** The trace id that the gateway continues or begins, or else the client's. */
 function traceOf({ arrival, head }: Exchange): string | undefined {
-  return arrival.trace?.traceId ?? (head === undefined ? undefined : traceIdOf(head));
+  return arrival.span?.traceId ?? (head === undefined ? undefined : traceIdOf(head));
 }
 
 /** The metadata that the configuration includes in the entry; undefined if there is none. */
-function metaOf({ served, caller }: Exchange): Readonly<Record<string, string>> | undefined {
+function metaOf({ environment, caller }: Exchange): Readonly<Record<string, string>> | undefined {
   const meta = caller?.owner?.meta;
-  if (meta === undefined || served === undefined || served.logMeta.length === 0) return undefined;
+  if (meta === undefined || environment === undefined || environment.logMeta.length === 0)
+    return undefined;
   const told: Record<string, string> = {};
-  for (const name of served.logMeta) {
+  for (const name of environment.logMeta) {
     if (Object.hasOwn(meta, name)) told[name] = meta[name] as string;
   }
   return Object.keys(told).length === 0 ? undefined : told;

@@ -91,19 +91,19 @@ export type GatewayContext = {
   readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek">;
   failures: AuthFailureLimiter;
   /** Called with tokens that were refused; absent if nothing listens. */
-  readonly strays?: WrongEnvironmentKeys;
+  readonly wrongEnvironmentKeys?: WrongEnvironmentKeys;
   readonly concurrency: ConcurrencyLimiter;
   readonly holds: OpenHolds;
   isTrusted: TrustedProxyMatcher;
   /** The form of the gateway's own responses. */
   style: ResponseStyle;
-  readonly visitors: AnonymousClients;
-  readonly standings: UsageReportCache;
+  readonly anonymousClients: AnonymousClients;
+  readonly usageReports: UsageReportCache;
   readonly log: Log;
   /** `tracing` is undefined while telemetry is off. */
   readonly telemetry?: { readonly tracing: Tracing | undefined };
   readonly onRequest: (
-    line: AccessLogEntry,
+    entry: AccessLogEntry,
     exchange: RequestTimes & { readonly caller: { readonly id: string } | undefined },
   ) => void;
   /** Called when a new client connection was ended at once. */
@@ -111,14 +111,14 @@ export type GatewayContext = {
   /** Called when a known account has called a deprecated operation, whatever the response was. */
   readonly onDeprecated?: (operation: DeprecatedOperation, account: string) => void;
   /** The deprecated operations that an account calls, as far as this process knows. */
-  readonly deprecatedCalls?: (name: AccountRef) => readonly DeprecatedCall[];
+  readonly deprecatedCalls?: (accountRef: AccountRef) => readonly DeprecatedCall[];
   /**
    * Called when a request was decided without the store, or not at all
    * (docs/reference/store.md#away).
    */
   readonly onWithoutStore: (answer: "local" | "share" | "unavailable") => void;
   /** Called when the store, or the outage handler, has decided a request with this cost. */
-  readonly onAnswer: (consumer: RespondedAccount, answer: ChargeResult, cost: number) => void;
+  readonly onAnswer: (consumer: RespondedAccount, result: ChargeResult, cost: number) => void;
   readonly now: () => number;
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
@@ -173,9 +173,9 @@ const known = new WeakMap<readonly Environment[], EdgeLimits>();
  * The loosest of every limit among environments that share a listener. These limits hold for the
  * connection itself, and for a request until its host is known.
  */
-export function loosestLimits(serves: readonly Environment[]): EdgeLimits {
-  const [first, ...others] = serves as readonly [Environment, ...Environment[]];
-  let limits = known.get(serves);
+export function loosestLimits(environments: readonly Environment[]): EdgeLimits {
+  const [first, ...others] = environments as readonly [Environment, ...Environment[]];
+  let limits = known.get(environments);
   if (limits === undefined) {
     const all = { ...first.limits };
     for (const { limits: each } of others) {
@@ -184,7 +184,7 @@ export function loosestLimits(serves: readonly Environment[]): EdgeLimits {
       }
     }
     limits = all;
-    known.set(serves, limits);
+    known.set(environments, limits);
   }
   return limits;
 }

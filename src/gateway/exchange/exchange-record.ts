@@ -17,7 +17,7 @@ import type { RequestContext } from "./open-tunnel.ts";
 export type RouteFacts = {
   readonly path: string;
   readonly match: RouteMatch;
-  readonly backend: Service | undefined;
+  readonly service: Service | undefined;
 };
 
 /** The caller: from an accepted key, or from an address without a key. */
@@ -34,19 +34,19 @@ export type CallerIdentity = {
 export type DecisionFacts = {
   readonly outcome: "admitted" | "refused";
   readonly charged: number;
-  readonly standing: RateLimitInfo;
+  readonly rateLimitInfo: RateLimitInfo;
   readonly decidedMs: number;
   readonly strikes: number;
   /** Windows whose observed limits an admitted request crossed. */
   readonly observed?: AccessLogEntry["observed"];
   /** The holds of the request; absent if it has no meters. */
-  readonly held?: TakenHolds | undefined;
+  readonly holds?: TakenHolds | undefined;
   /** The state that led to a refusal: enough to decide it again. */
   readonly refusal?: Pick<AccessLogEntry, "windows" | "holds" | "monthFrom" | "by" | "ban">;
 };
 
 /** The holds of an admitted request, and the account that they are counted for. */
-export type TakenHolds = { readonly name: AccountRef; readonly holds: Holds };
+export type TakenHolds = { readonly accountRef: AccountRef; readonly holds: Holds };
 
 /** The upstream's answer: a 101, or a head that announces `promisedBytes` (-1: no length). */
 export type AnswerFacts = { readonly isTunnel: boolean; readonly promisedBytes: number };
@@ -61,7 +61,7 @@ export class ExchangeRecord {
   readonly id: string;
   /** The head, if it is well-formed. */
   head: RequestHead | undefined;
-  served: Environment | undefined;
+  environment: Environment | undefined;
   route: RouteFacts | undefined;
   caller: CallerIdentity | undefined;
   decision: DecisionFacts | undefined;
@@ -69,7 +69,7 @@ export class ExchangeRecord {
   /** Whether all of the upstream's answer has arrived. */
   isAnswerWhole = false;
   /** Reads from the upstream's answer what the request used, if it is metered. */
-  told: AnswerReader | undefined;
+  answerReader: AnswerReader | undefined;
   /** The RateLimit-Policy field, if the configuration asks for it. */
   rateLimit: StandardRateLimit | undefined;
   code: RefusalCode | undefined;
@@ -77,7 +77,7 @@ export class ExchangeRecord {
   why: string | undefined;
   /** Set if the rest of the client's request is malformed and no forward was in progress. */
   broken: Refusal | undefined;
-  #standing: RateLimitInfo | undefined;
+  #rateLimitInfo: RateLimitInfo | undefined;
   #isSettled = false;
 
   constructor(request: IncomingRequest, arrival: RequestContext) {
@@ -114,14 +114,14 @@ export class ExchangeRecord {
 
   /** If a listener has one environment, its policy holds even if the head cannot be read. */
   get cors(): CorsPolicy | undefined {
-    return (this.served ?? this.arrival.onlyEnvironment)?.cors;
+    return (this.environment ?? this.arrival.onlyEnvironment)?.cors;
   }
 
   /**
    * The account's standing by the decision; else the known one, or that of the address's allowance.
    */
-  get standing(): RateLimitInfo | undefined {
-    return this.decision?.standing ?? this.#standing;
+  get rateLimitInfo(): RateLimitInfo | undefined {
+    return this.decision?.rateLimitInfo ?? this.#rateLimitInfo;
   }
 
   get outcome(): "admitted" | "refused" | "none" {
@@ -137,8 +137,8 @@ export class ExchangeRecord {
     this.head = head;
   }
 
-  serve(served: Environment): void {
-    this.served = served;
+  serve(environment: Environment): void {
+    this.environment = environment;
   }
 
   /** The route was found. It is judged later. */
@@ -152,8 +152,8 @@ export class ExchangeRecord {
   }
 
   /** The standing of the account, or of the address's failure allowance, without a decision. */
-  stand(standing: RateLimitInfo): void {
-    this.#standing = standing;
+  stand(rateLimitInfo: RateLimitInfo): void {
+    this.#rateLimitInfo = rateLimitInfo;
   }
 
   /** The same for the standard fields. */
@@ -162,8 +162,8 @@ export class ExchangeRecord {
   }
 
   /** The head of the answer has come. The answer may tell what the request used. */
-  readAnswer(told: AnswerReader): void {
-    this.told = told;
+  readAnswer(answerReader: AnswerReader): void {
+    this.answerReader = answerReader;
   }
 
   decide(decision: DecisionFacts): void {
@@ -174,7 +174,7 @@ export class ExchangeRecord {
   takeHolds(): TakenHolds | undefined {
     if (this.#isSettled) return undefined;
     this.#isSettled = true;
-    return this.decision?.held;
+    return this.decision?.holds;
   }
 
   /** The gateway refuses. Records the code, and the reason unless there is one already. */

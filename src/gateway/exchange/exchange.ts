@@ -36,7 +36,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   readonly socket: Socket;
   readonly #onEnd: (exchange: Exchange) => void;
 
-  stage: ExchangeState = "judging";
+  state: ExchangeState = "judging";
   waiting: WaitKind = "nothing";
   /** When the current wait began or last made progress, on the clock of the arrival. */
   progressMs: number;
@@ -85,7 +85,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   get isOver(): boolean {
-    return this.stage === "over";
+    return this.state === "over";
   }
 
   /**
@@ -105,7 +105,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
    * decision, so that it shows whether the request was charged (docs/reference/http.md#request-line).
    */
   awaitDecision(deciding: Promise<unknown>, nowMs: number): void {
-    this.stage = "deciding";
+    this.state = "deciding";
     this.#askedMs = nowMs;
     this.#deciding = deciding;
   }
@@ -114,7 +114,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   endDecision(nowMs: number): void {
     this.storeMs += nowMs - this.#askedMs;
     this.#deciding = undefined;
-    if (this.stage === "deciding") this.stage = "judging";
+    if (this.state === "deciding") this.state = "judging";
   }
 
   /** The request waited for the store without a decision. */
@@ -146,7 +146,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 
   /** The forward handles the request from here on, until `settle`. */
   forward(forwarding: ForwardHandler): void {
-    this.stage = "forwarding";
+    this.state = "forwarding";
     this.forwarding = forwarding;
   }
 
@@ -165,7 +165,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 
   /** The upstream's head is good and is being sent. */
   startResponse(promisedBytes: number, nowMs: number): void {
-    this.stage = "answering";
+    this.state = "answering";
     this.answer = { isTunnel: false, promisedBytes };
     this.wait("download", nowMs);
   }
@@ -178,13 +178,13 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   /** The upstream's head turned out to be useless before any of it was sent. */
   revertToForwarding(): void {
     if (this.socket.destroyed || !this.response.discardHead()) return;
-    this.stage = "forwarding";
+    this.state = "forwarding";
     this.answer = undefined;
   }
 
   /** The upstream has agreed to a WebSocket. */
   startTunnel(nowMs: number): void {
-    this.stage = "tunnelling";
+    this.state = "tunnelling";
     this.answer = { isTunnel: true, promisedBytes: -1 };
     this.wait("tunnel", nowMs);
   }
@@ -257,7 +257,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
    * at once, or after a pending decision.
    */
   end(tell: () => void): void {
-    this.stage = "over";
+    this.state = "over";
     this.#occupied?.concurrency.release(this.#occupied.account);
     if (!this.response.finished) {
       this.forwarding?.onClientGone();

@@ -14,9 +14,9 @@ export function readAnswerHead(
   const { meters, request } = exchange;
   if (meters.length === 0) return undefined;
   const { method } = request;
-  const told = new AnswerReader(meters, { method, status, rawHeaders }, meteredBytes);
-  exchange.readAnswer(told);
-  return told.readsBody ? told : undefined;
+  const answerReader = new AnswerReader(meters, { method, status, rawHeaders }, meteredBytes);
+  exchange.readAnswer(answerReader);
+  return answerReader.readsBody ? answerReader : undefined;
 }
 
 const NONE: readonly MeterCharge[] = [];
@@ -25,9 +25,9 @@ const NONE: readonly MeterCharge[] = [];
  * The charges of a request that ended, by each of its meters (docs/reference/meters.md#settlement).
  */
 export function meterCharges(exchange: Exchange): readonly MeterCharge[] {
-  const { meters, told } = exchange;
+  const { meters, answerReader } = exchange;
   if (meters.length === 0) return NONE;
-  const used = told?.used;
+  const used = answerReader?.used;
   const end = endOf(exchange);
   return meters.map((meter, i) => meterCharge(meter, used?.[i], end));
 }

@@ -27,7 +27,7 @@ export type OpenTunnel = {
   readonly owner: string;
   /** The address of the client. */
   readonly client: string;
-  readonly served: Environment;
+  readonly environment: Environment;
   /**
    * Closes it from the gateway's side. 1001: the gateway stops, or the tunnel is idle; 1008: the
    * key is not allowed any more.
@@ -55,5 +55,5 @@ export type RequestContext = {
   readonly upgrade: Result<Upgrade> | undefined;
   readonly closesConnection: boolean;
   /** Undefined while telemetry is off. */
-  readonly trace?: RequestSpan | undefined;
+  readonly span?: RequestSpan | undefined;
 };

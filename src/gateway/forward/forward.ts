@@ -27,19 +27,19 @@ import {
 } from "./upstream-response.ts";
 
 /** Sends the request to an upstream and its response to the client, both as they arrive. */
-export function forward(admitted: ForwardContext): void {
-  new Forward(admitted).start();
+export function forward(context: ForwardContext): void {
+  new Forward(context).start();
 }
 
 class Forward implements ForwardHandler, ResponseHandler {
-  readonly #admitted: ForwardContext;
-  readonly #attempts: RetryPolicy;
+  readonly #context: ForwardContext;
+  readonly #retryPolicy: RetryPolicy;
   #hints: EarlyHints | undefined;
   #connection: UpstreamConnection | undefined;
-  #trace: UpstreamSpan | undefined;
+  #span: UpstreamSpan | undefined;
   #body: RequestBody | undefined;
   /** Reads from the answer what the request used. */
-  #told: AnswerReader | undefined;
+  #answerReader: AnswerReader | undefined;
   #stopWaiting: () => void = nothing;
   #answering = false;
   /** A small body that arrives in one piece is sent in one write with its head. */
@@ -48,17 +48,17 @@ class Forward implements ForwardHandler, ResponseHandler {
   /** The pieces of one read are sent together. */
   #pieces: Buffer[] = [];
 
-  constructor(admitted: ForwardContext) {
-    const { backend, gateway } = admitted;
-    this.#admitted = admitted;
-    this.#attempts = new RetryPolicy(backend.limits.connectRetryMs, gateway.elapsed);
+  constructor(context: ForwardContext) {
+    const { service, gateway } = context;
+    this.#context = context;
+    this.#retryPolicy = new RetryPolicy(service.limits.connectRetryMs, gateway.elapsed);
   }
 
   start(): void {
-    const { gateway, exchange, backend, head } = this.#admitted;
+    const { gateway, exchange, service, head } = this.#context;
     exchange.forward(this);
     if (hasBody(head)) {
-      this.#body = new RequestBody(exchange, backend.limits.bodyBytes, gateway.elapsed);
+      this.#body = new RequestBody(exchange, service.limits.bodyBytes, gateway.elapsed);
       if (head.expectsContinue) exchange.response.writeContinue();
     }
     this.#try();
@@ -66,20 +66,20 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   /** Makes one attempt. `onFailure` decides whether there is another one. */
   #try(): void {
-    const { gateway, exchange, caller, backend } = this.#admitted;
+    const { gateway, exchange, caller, service } = this.#context;
     exchange.wait("connection", gateway.elapsed());
-    this.#stopWaiting = backend.upstreams.take(
+    this.#stopWaiting = service.upstreams.take(
       caller.account,
       (connection) => this.#send(connection),
-      this.#attempts,
+      this.#retryPolicy,
     );
   }
 
   #send(connection: UpstreamConnection): void {
     this.#connection = connection;
-    this.#admitted.exchange.tryAt(connection.upstream.origin);
-    this.#trace = startUpstreamSpan(this.#admitted, connection.upstream);
-    const request = upstreamRequest(this.#admitted, connection.upstream, this.#trace);
+    this.#context.exchange.tryAt(connection.upstream.origin);
+    this.#span = startUpstreamSpan(this.#context, connection.upstream);
+    const request = upstreamRequest(this.#context, connection.upstream, this.#span);
     try {
       connection.send(request, this);
     } catch {
@@ -90,23 +90,23 @@ class Forward implements ForwardHandler, ResponseHandler {
   // Events of the connection, in order.
 
   onStart(connection: ClientConnection): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     if (this.#body === undefined) return;
     exchange.wait("upload", gateway.elapsed());
     this.#body.sendTo(connection);
   }
 
   onSending(): void {
-    this.#admitted.exchange.countForward();
+    this.#context.exchange.countForward();
   }
 
   onDrain(): void {
-    this.#admitted.exchange.progress(this.#admitted.gateway.elapsed());
+    this.#context.exchange.progress(this.#context.gateway.elapsed());
     this.#body?.drained();
   }
 
   onSent(): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     if (!this.#answering) exchange.wait("answer", gateway.elapsed());
   }
 
@@ -116,29 +116,29 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onInterim({ status, rawHeaders }: ParsedResponseHead): void {
     this.#hints ??= new EarlyHints();
-    this.#hints.pass(this.#admitted, status, rawHeaders);
+    this.#hints.pass(this.#context, status, rawHeaders);
   }
 
   onHead(head: ResponseHead): void {
-    this.#trace?.setStatus(head.status);
+    this.#span?.setStatus(head.status);
     const wrong = validateResponse(head.status, head.rawHeaders);
     if (wrong === undefined) {
       const { upstream } = this.#connection as UpstreamConnection;
-      this.#admitted.backend.upstreams.answering(upstream);
+      this.#context.service.upstreams.answering(upstream);
       this.#sendHead(head);
     } else this.#fail({ code: "upstream_invalid", why: wrong });
   }
 
   onData(piece: Buffer): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     exchange.addBodyBytes(piece.length, gateway.elapsed());
-    this.#told?.read(piece);
+    this.#answerReader?.read(piece);
     if (piece.length === this.#wholeBytes) this.#whole = piece;
     else this.#pieces.push(piece);
   }
 
   onReadEnd(): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     // A body that is available is sent with the head. A later body must not delay the head.
     if (this.#pieces.length === 0) exchange.response.flush();
     if (this.#writePieces()) return;
@@ -147,11 +147,11 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   onEnd(): void {
-    const { backend, exchange, gateway } = this.#admitted;
+    const { service, exchange, gateway } = this.#context;
     this.#writePieces();
-    this.#trace?.end();
+    this.#span?.end();
     const { upstream, account } = this.#connection as UpstreamConnection;
-    backend.upstreams.answered(upstream, account, exchange.response.status);
+    service.upstreams.answered(upstream, account, exchange.response.status);
     this.#body?.stop();
     exchange.completeAnswer();
     exchange.settle(gateway.elapsed());
@@ -159,19 +159,19 @@ class Forward implements ForwardHandler, ResponseHandler {
     endInBatch(exchange.response, this.#whole);
   }
 
-  onFailure(loss: RequestFailure): void {
-    const { backend, exchange, head } = this.#admitted;
+  onFailure(failure: RequestFailure): void {
+    const { service, exchange, head } = this.#context;
     const { upstream } = this.#connection as UpstreamConnection;
     this.#writePieces();
-    const again = this.#attempts.nextAttempt(backend.upstreams, upstream, loss, head.method);
-    const failure = failureRefusal(loss);
-    this.#trace?.end(failure.code);
+    const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure, head.method);
+    const refusal = failureRefusal(failure);
+    this.#span?.end(refusal.code);
     // A connection that died of old age, or while its client was not reading, is no sign of a bad
     // upstream.
-    const isBackends = isUpstreamFault(failure.code) && again !== "aged";
-    if (isBackends && exchange.waiting !== "reader") backend.upstreams.failed(upstream, failure);
+    const isBackends = isUpstreamFault(refusal.code) && again !== "aged";
+    if (isBackends && exchange.waiting !== "reader") service.upstreams.failed(upstream, refusal);
     this.#releaseConnection();
-    if (again === undefined) this.#end(failure);
+    if (again === undefined) this.#end(refusal);
     else if (typeof again === "string") this.#try();
     else this.#tryAfter(again.pauseMs);
   }
@@ -185,7 +185,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   // client is gone.
 
   onTimeout(): void {
-    const { exchange } = this.#admitted;
+    const { exchange } = this.#context;
     const { waiting } = exchange;
     const stalled = waiting === "upload" && this.#body?.held === false;
     if (waiting === "reader") exchange.cutStalledReader();
@@ -194,7 +194,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   drained(): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     if (exchange.waiting !== "reader") return;
     exchange.wait("download", gateway.elapsed());
     this.#connection?.resume();
@@ -205,37 +205,37 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   onClientGone(): void {
-    this.#trace?.end("client_gone");
+    this.#span?.end("client_gone");
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
 
   /** Ends both sides, for a reason of the gateway's own. */
-  #fail(failure: Refusal): void {
+  #fail(refusal: Refusal): void {
     const connection = this.#connection;
     if (connection === undefined) this.#stopWaiting();
     else {
       connection.abort();
-      if (isUpstreamFault(failure.code)) {
-        this.#admitted.backend.upstreams.failed(connection.upstream, failure);
+      if (isUpstreamFault(refusal.code)) {
+        this.#context.service.upstreams.failed(connection.upstream, refusal);
       }
       this.#releaseConnection();
     }
-    this.#end(failure);
+    this.#end(refusal);
   }
 
   /** Ends the client's side. This object gets no more calls once the exchange is settled. */
-  #end(failure: Refusal): void {
-    this.#trace?.end(failure.code);
+  #end(refusal: Refusal): void {
+    this.#span?.end(refusal.code);
     this.#body?.stop();
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     exchange.revertToForwarding();
-    failExchange(gateway, exchange, { ...failure, why: endReason(failure, exchange) });
+    failExchange(gateway, exchange, { ...refusal, why: endReason(refusal, exchange) });
   }
 
   #releaseConnection(): void {
     const connection = this.#connection;
     this.#connection = undefined;
-    if (connection !== undefined) this.#admitted.backend.upstreams.release(connection);
+    if (connection !== undefined) this.#context.service.upstreams.release(connection);
   }
 
   /** Returns false if the client must take bytes first. */
@@ -243,7 +243,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const pieces = this.#pieces;
     const [first] = pieces;
     if (first === undefined) return true;
-    const { response } = this.#admitted.exchange;
+    const { response } = this.#context.exchange;
     const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
     this.#pieces = [];
     const takesMore = response.write(whole);
@@ -256,9 +256,13 @@ class Forward implements ForwardHandler, ResponseHandler {
    * (docs/reference/edge.md#response-fields).
    */
   #sendHead({ status, rawHeaders, framing }: ResponseHead): void {
-    const { gateway, exchange, backend } = this.#admitted;
+    const { gateway, exchange, service } = this.#context;
     const { response, request } = exchange;
-    this.#told = readAnswerHead(exchange, { status, rawHeaders }, backend.limits.meteredBytes);
+    this.#answerReader = readAnswerHead(
+      exchange,
+      { status, rawHeaders },
+      service.limits.meteredBytes,
+    );
     if (!request.complete || (gateway.draining !== "no" && exchange.isLast)) exchange.closeAfter();
     const theirs = clientResponseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     const promisedBytes = typeof framing === "number" ? framing : -1;

@@ -41,17 +41,17 @@ export class RetryPolicy implements PickPreference {
   nextAttempt(
     upstreams: UpstreamPool,
     upstream: Upstream,
-    loss: Omit<RequestFailure, "why">,
+    failure: Omit<RequestFailure, "why">,
     method: string,
   ): RetryReason {
-    if (loss.kind === "unanswered" && loss.reused && !this.freshOnly) {
-      if (loss.sent && !RETRIED.has(method)) return undefined;
+    if (failure.kind === "unanswered" && failure.reused && !this.freshOnly) {
+      if (failure.sent && !RETRIED.has(method)) return undefined;
       this.freshOnly = true;
       this.avoided = upstream;
       return "aged";
     }
-    if (loss.kind !== "unreached") return undefined;
-    if (loss.sent) {
+    if (failure.kind !== "unreached") return undefined;
+    if (failure.sent) {
       if (this.freshOnly || !RETRIED.has(method)) return undefined;
       this.freshOnly = true;
     }

@@ -19,47 +19,47 @@ import type { Upstream } from "../upstreams/upstream.ts";
 export type ForwardContext = {
   readonly gateway: GatewayContext;
   readonly exchange: Exchange;
-  readonly served: Environment;
-  readonly backend: Service;
+  readonly environment: Environment;
+  readonly service: Service;
   readonly head: RequestHead;
   /** Forwarded byte for byte as it was matched. */
   readonly target: string;
   readonly caller: Caller;
-  readonly standing: RateLimitInfo;
+  readonly rateLimitInfo: RateLimitInfo;
 };
 
 /** The request as it is sent to this upstream. The connection writes Host and the framing. */
 export function upstreamRequest(
-  admitted: ForwardContext,
+  context: ForwardContext,
   upstream: Upstream,
-  trace: UpstreamSpan | undefined,
+  span: UpstreamSpan | undefined,
 ): OutgoingRequest {
-  const { head, target } = admitted;
+  const { head, target } = context;
   return {
     method: head.method,
     target,
-    host: upstreamHostField(admitted, upstream),
-    fields: upstreamFields(admitted, trace?.fields),
+    host: upstreamHostField(context, upstream),
+    fields: upstreamFields(context, span?.fields),
     body: bodyOf(head),
   };
 }
 
 /** The span of an attempt at this upstream; undefined while telemetry is off. */
 export function startUpstreamSpan(
-  { exchange, served, head, target }: ForwardContext,
+  { exchange, environment, head, target }: ForwardContext,
   { origin }: Pick<Upstream, "origin">,
 ): UpstreamSpan | undefined {
-  const { trace } = exchange.arrival;
-  const { foreignKeys } = served;
-  return trace?.forward({ method: head.method, origin, target, foreignKeys });
+  const { span } = exchange.arrival;
+  const { foreignKeys } = environment;
+  return span?.forward({ method: head.method, origin, target, foreignKeys });
 }
 
 /** The Host that the upstream gets: its own, unless the configuration asks for the client's. */
 export function upstreamHostField(
-  { served, head }: ForwardContext,
+  { environment, head }: ForwardContext,
   { host }: Pick<Upstream, "host">,
 ): string {
-  return served.upstreamHost === "client" ? head.host : host;
+  return environment.upstreamHost === "client" ? head.host : host;
 }
 
 /** RFC 9110 8.6: these send a Content-Length of 0 if they have no body; other methods send none. */
@@ -73,17 +73,17 @@ function bodyOf({ method, framing }: RequestHead): OutgoingRequest["body"] {
 /**
  * The fields of the request to the upstream as a flat list, without Host and the framing fields.
  */
-export function upstreamFields(admitted: ForwardContext, trace: TraceFields | undefined): string[] {
-  const { gateway, exchange, served, backend, head, caller } = admitted;
+export function upstreamFields(context: ForwardContext, trace: TraceFields | undefined): string[] {
+  const { gateway, exchange, environment, service, head, caller } = context;
   return upstreamRequestFields(head, {
     requestId: exchange.id,
     key: caller.key,
     owner: caller.owner,
-    keyHeaders: served.keyHeaders,
+    keyHeaders: environment.keyHeaders,
     peer: exchange.arrival.peer,
     peerIsTrusted: gateway.isTrusted(exchange.arrival.peer),
-    scheme: schemeOf(served),
-    prefix: backend.stripPrefix,
+    scheme: schemeOf(environment),
+    prefix: service.stripPrefix,
     readsAnswer: readsBody(exchange.meters),
     trace,
   });

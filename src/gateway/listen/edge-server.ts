@@ -112,20 +112,23 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /** Makes clients without SNI get the current certificate. */
-export function renewCertificate(server: Server, serves: readonly Environment[]): void {
-  const certificate = defaultCertificate(serves);
+export function renewCertificate(server: Server, environments: readonly Environment[]): void {
+  const certificate = defaultCertificate(environments);
   if (certificate !== undefined && server instanceof TlsServer) {
     server.setSecureContext(certificate.options);
   }
 }
 
-function certificateFor(serves: readonly Environment[], name: string): Certificate | undefined {
-  const named = serves.find(({ hosts }) => hosts.includes(name.toLowerCase()));
-  return named?.certificate ?? defaultCertificate(serves);
+function certificateFor(
+  environments: readonly Environment[],
+  name: string,
+): Certificate | undefined {
+  const named = environments.find(({ hosts }) => hosts.includes(name.toLowerCase()));
+  return named?.certificate ?? defaultCertificate(environments);
 }
 
 /** The certificate of the environment that serves any host, or else of the first environment. */
-function defaultCertificate(serves: readonly Environment[]): Certificate | undefined {
-  const any = serves.find(({ hosts }) => hosts.length === 0);
-  return (any ?? serves[0])?.certificate;
+function defaultCertificate(environments: readonly Environment[]): Certificate | undefined {
+  const any = environments.find(({ hosts }) => hosts.length === 0);
+  return (any ?? environments[0])?.certificate;
 }

@@ -10,7 +10,7 @@ import { UpstreamPool } from "../upstreams/upstream-pool.ts";
 export type ListenerSpec = {
   readonly key: string;
   readonly listen: HostPort;
-  readonly serves: readonly Environment[];
+  readonly environments: readonly Environment[];
 };
 
 /**
@@ -23,13 +23,18 @@ export function listenerSpecs(
   elapsed: () => number,
   previous: readonly ListenerSpec[] = [],
 ): ListenerSpec[] {
-  const before = new Map(previous.flatMap(({ serves }) => serves).map((one) => [one.name, one]));
-  const listening = new Map<string, { key: string; listen: HostPort; serves: Environment[] }>();
+  const before = new Map(
+    previous.flatMap(({ environments }) => environments).map((one) => [one.name, one]),
+  );
+  const listening = new Map<
+    string,
+    { key: string; listen: HostPort; environments: Environment[] }
+  >();
   for (const environment of config.environments) {
     const key = listenKey(environment);
-    const entry = listening.get(key) ?? { key, listen: environment.listen, serves: [] };
+    const entry = listening.get(key) ?? { key, listen: environment.listen, environments: [] };
     listening.set(key, entry);
-    entry.serves.push(servedOf(config, environment, elapsed, before.get(environment.name)));
+    entry.environments.push(servedOf(config, environment, elapsed, before.get(environment.name)));
   }
   return [...listening.values()];
 }
@@ -93,10 +98,10 @@ function backendsOf(
     .map((backend) => backendOf(backend, elapsed, before));
 }
 
-type Configured = ServiceConfig & Pick<Service, "path" | "stripPrefix" | "addPrefix">;
+type ConfiguredService = ServiceConfig & Pick<Service, "path" | "stripPrefix" | "addPrefix">;
 
 function backendOf(
-  { path, stripPrefix, addPrefix, routes, limits, ...service }: Configured,
+  { path, stripPrefix, addPrefix, routes, limits, ...service }: ConfiguredService,
   elapsed: () => number,
   before: Environment | undefined,
 ): Service {
@@ -165,6 +170,8 @@ export function retiredPools(
 }
 
 function upstreamsOf(listening: readonly ListenerSpec[]): UpstreamPool[] {
-  const backends = listening.flatMap(({ serves }) => serves.flatMap((served) => served.services));
+  const backends = listening.flatMap(({ environments }) =>
+    environments.flatMap((environment) => environment.services),
+  );
   return backends.map(({ upstreams }) => upstreams);
 }

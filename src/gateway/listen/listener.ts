@@ -30,7 +30,10 @@ import { serverLimits, tableLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
 /** The environments of a listener, and how many listeners share the open files of the process. */
-type Served = { readonly serves: readonly Environment[]; readonly listeners: number };
+type ListenerEnvironments = {
+  readonly environments: readonly Environment[];
+  readonly listeners: number;
+};
 
 /**
  * Opens a public listener. Rejects with Node's own error if the address is not available, because
@@ -39,7 +42,7 @@ type Served = { readonly serves: readonly Environment[]; readonly listeners: num
 export async function openListener(
   gateway: GatewayContext,
   address: HostPort,
-  served: Served,
+  served: ListenerEnvironments,
 ): Promise<Listener> {
   const listener = new Listener(gateway, address, served);
   await listener.listen();
@@ -56,31 +59,35 @@ export class Listener implements ServerHandler {
   readonly #connections: ConnectionTable;
   /** Connections that are still read after a refusal (docs/reference/edge.md#unread-bodies). */
   readonly #lingering = new Set<ServerConnection>();
-  #serves: readonly Environment[];
+  #environments: readonly Environment[];
   #listeners: number;
   /** The port that it listens on; 0 until then. */
   #port = 0;
   limits: ServerHandler["limits"];
-  readonly errorResponse = (wrong: RequestError, method: string) => {
-    return errorResponseTo(wrong, method, this.#gateway.style.errors);
+  readonly errorResponse = (error: RequestError, method: string) => {
+    return errorResponseTo(error, method, this.#gateway.style.errors);
   };
 
-  constructor(gateway: GatewayContext, address: HostPort, { serves, listeners }: Served) {
+  constructor(
+    gateway: GatewayContext,
+    address: HostPort,
+    { environments, listeners }: ListenerEnvironments,
+  ) {
     this.#gateway = gateway;
     this.#address = address;
     this.#timeouts = new Timeouts(gateway, (nowMs) => this.#onTick(nowMs));
-    this.#tunnels = new OpenTunnels(gateway, () => this.#serves);
-    this.#serves = serves;
+    this.#tunnels = new OpenTunnels(gateway, () => this.#environments);
+    this.#environments = environments;
     this.#listeners = listeners;
-    this.limits = serverLimits(serves);
-    this.#connections = new ConnectionTable(tableLimits(serves, gateway, listeners), {
+    this.limits = serverLimits(environments);
+    this.#connections = new ConnectionTable(tableLimits(environments, gateway, listeners), {
       onTurnedAway: (why) => gateway.onTurnedAway?.(why),
       tell: (told) => {
         const listen = formatHostPort({ host: address.host, port: this.#port });
         gateway.log.warn("connections_refused", { listen, ...told });
       },
     });
-    this.#server = createEdgeServer(gateway, () => this.#serves, {
+    this.#server = createEdgeServer(gateway, () => this.#environments, {
       onAccept: (socket) => this.#accept(socket),
       onConnection: (socket, accepted) => {
         accepted.http = new ServerConnection(socket, this);
@@ -99,14 +106,14 @@ export class Listener implements ServerHandler {
     // Delayed, so that it is logged after the line that says that everything is serving.
     const tell = () => {
       if (!this.#server.listening) return;
-      warnOfFileLimit(this.#serves, this.#gateway, this.#listeners);
+      warnOfFileLimit(this.#environments, this.#gateway, this.#listeners);
     };
     setTimeout(tell, TELL_LIMIT_MS).unref();
   }
 
   /** The same after the listener has closed. */
   get url(): string {
-    const scheme = this.#serves[0] === undefined ? "http" : schemeOf(this.#serves[0]);
+    const scheme = this.#environments[0] === undefined ? "http" : schemeOf(this.#environments[0]);
     return `${scheme}://${formatHostPort({ host: this.#address.host, port: this.#port })}`;
   }
 
@@ -130,12 +137,12 @@ export class Listener implements ServerHandler {
   /**
    * Replaces the environments, their limits and their certificates for everything that comes later.
    */
-  serve({ serves, listeners }: Served): void {
-    this.#serves = serves;
+  serve({ environments, listeners }: ListenerEnvironments): void {
+    this.#environments = environments;
     this.#listeners = listeners;
-    this.limits = serverLimits(serves);
-    this.#connections.limits = tableLimits(serves, this.#gateway, listeners);
-    renewCertificate(this.#server, serves);
+    this.limits = serverLimits(environments);
+    this.#connections.limits = tableLimits(environments, this.#gateway, listeners);
+    renewCertificate(this.#server, environments);
   }
 
   cut(): void {
@@ -175,18 +182,18 @@ export class Listener implements ServerHandler {
     const arrival = {
       id: randomUUID(),
       startedMs: elapsed(),
-      onlyEnvironment: this.#serves.length === 1 ? this.#serves[0] : undefined,
+      onlyEnvironment: this.#environments.length === 1 ? this.#environments[0] : undefined,
       peer,
       client: clientOf(request, peer, isTrusted),
       upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
       // A client that asks for another protocol may switch to it, whatever the response says.
       closesConnection: memory !== "enough" || changesProtocol,
-      trace: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
+      span: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
     this.#timeouts.add(exchange);
     try {
-      handle(this.#gateway, this.#serves, exchange)?.catch((error: unknown) => {
+      handle(this.#gateway, this.#environments, exchange)?.catch((error: unknown) => {
         unexpected(this.#gateway, exchange, error);
       });
     } catch (error) {
@@ -194,9 +201,9 @@ export class Listener implements ServerHandler {
     }
   }
 
-  onRequestError({ error: wrong }: IncomingRequest, { listener }: ResponseWriter): void {
-    if (wrong === undefined || !(listener instanceof Exchange)) return;
-    const code = refusalCodeFor(wrong);
+  onRequestError({ error }: IncomingRequest, { listener }: ResponseWriter): void {
+    if (error === undefined || !(listener instanceof Exchange)) return;
+    const code = refusalCodeFor(error);
     listener.onRequestError({ code, why: code });
   }
 
@@ -229,22 +236,27 @@ export class Listener implements ServerHandler {
     const { elapsed, onRequest } = this.#gateway;
     const endedMs = elapsed();
     const charges = meterCharges(exchange);
-    const line = accessLogEntry(exchange, endedMs, charges);
-    onRequest(line, exchange);
+    const entry = accessLogEntry(exchange, endedMs, charges);
+    onRequest(entry, exchange);
     settleMeters(this.#gateway, exchange, charges);
-    if (line.decision === "admitted") exchange.connection.usedMs = endedMs;
-    const { served, found, caller, arrival, head } = exchange;
-    arrival.trace?.end(line, {
-      scheme: schemeOf(served ?? (this.#serves[0] as Environment)),
+    if (entry.decision === "admitted") exchange.connection.usedMs = endedMs;
+    const { environment, found, caller, arrival, head } = exchange;
+    arrival.span?.end(entry, {
+      scheme: schemeOf(environment ?? (this.#environments[0] as Environment)),
       // A span never holds a key, and clients put keys in any field.
       host:
-        head !== undefined && containsKey(head.host, served?.foreignKeys) ? undefined : head?.host,
+        head !== undefined && containsKey(head.host, environment?.foreignKeys)
+          ? undefined
+          : head?.host,
       version: head?.version,
     });
     const operation = found?.operation;
-    if (operation?.lifecycle.deprecated && served !== undefined && caller !== undefined) {
+    if (operation?.lifecycle.deprecated && environment !== undefined && caller !== undefined) {
       const { method, template: route } = operation;
-      this.#gateway.onDeprecated?.({ environment: served.name, method, route }, caller.account);
+      this.#gateway.onDeprecated?.(
+        { environment: environment.name, method, route },
+        caller.account,
+      );
     }
   }
 }

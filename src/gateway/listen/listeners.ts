@@ -12,13 +12,13 @@ import { PeriodicTasks } from "./periodic-tasks.ts";
 export class Listeners {
   readonly #gateway: GatewayContext;
   readonly #listeners = new Map<string, Listener>();
-  readonly #upkeep: PeriodicTasks;
+  readonly #tasks: PeriodicTasks;
   #listening: readonly ListenerSpec[] = [];
   #closed = false;
 
   constructor(gateway: GatewayContext) {
     this.#gateway = gateway;
-    this.#upkeep = new PeriodicTasks(
+    this.#tasks = new PeriodicTasks(
       gateway,
       () => this.#serves(),
       () => this.#tellListeners(),
@@ -27,8 +27,8 @@ export class Listeners {
 
   /** The URL of each environment, by name. */
   get urls(): Record<string, string> {
-    const entries = this.#listening.flatMap(({ key, serves }) =>
-      serves.map(({ name }) => [name, this.#listeners.get(key)?.url ?? ""] as const),
+    const entries = this.#listening.flatMap(({ key, environments }) =>
+      environments.map(({ name }) => [name, this.#listeners.get(key)?.url ?? ""] as const),
     );
     return Object.fromEntries(entries);
   }
@@ -92,7 +92,7 @@ export class Listeners {
     await this.#open(next);
     this.#listening = next;
     this.#tellListeners();
-    this.#upkeep.start();
+    this.#tasks.start();
     for (const { key } of before) {
       if (!next.some((one) => one.key === key)) void this.#close(key);
     }
@@ -103,7 +103,7 @@ export class Listeners {
   async close(deadlineMs: number): Promise<void> {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
     this.#closed = true;
-    this.#upkeep.stop();
+    this.#tasks.stop();
     const backends = this.#serves().flatMap((environment) => environment.services);
     for (const { upstreams } of backends) upstreams.close();
   }
@@ -114,27 +114,27 @@ export class Listeners {
   }
 
   #serves(): readonly Environment[] {
-    return this.#listening.flatMap(({ serves }) => serves);
+    return this.#listening.flatMap(({ environments }) => environments);
   }
 
   #tellListeners(): void {
     const listeners = this.#listening.length;
-    for (const { key, serves } of this.#listening) {
-      this.#listeners.get(key)?.serve({ serves, listeners });
+    for (const { key, environments } of this.#listening) {
+      this.#listeners.get(key)?.serve({ environments, listeners });
     }
   }
 
   async #open(next: readonly ListenerSpec[]): Promise<void> {
     const opened: string[] = [];
-    for (const { key, listen, serves } of next) {
+    for (const { key, listen, environments } of next) {
       if (this.#listeners.has(key)) continue;
-      const served = { serves, listeners: next.length };
+      const served = { environments, listeners: next.length };
       try {
         this.#listeners.set(key, await openListener(this.#gateway, listen, served));
         opened.push(key);
       } catch (error) {
         for (const one of opened) await this.#close(one);
-        const settings = serves.map(({ name }) => `environments.${name}.listen`).join(", ");
+        const settings = environments.map(({ name }) => `environments.${name}.listen`).join(", ");
         throw listenError(error, formatHostPort(listen), settings);
       }
     }

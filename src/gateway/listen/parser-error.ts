@@ -35,18 +35,18 @@ const REFUSED: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
  * If it is unknown (PRI, or a method of RTSP), the refusal is about the method, whatever follows
  * it.
  */
-export function refusalCodeFor(wrong: RequestError, method = ""): RefusalCode {
-  const isLine = wrong === "line" || wrong === "version";
+export function refusalCodeFor(error: RequestError, method = ""): RefusalCode {
+  const isLine = error === "line" || error === "version";
   const isUnknown = method !== "" && !isMethod(method) && !REFUSED.has(method);
-  return isLine && isUnknown ? "not_implemented" : CODES[wrong];
+  return isLine && isUnknown ? "not_implemented" : CODES[error];
 }
 
 /**
  * The response to bytes that are no request. It has no rate limit fields and no access log entry
  * (docs/reference/http.md#rate-limit-fields).
  */
-export function errorResponseTo(wrong: RequestError, method: string, errors: ErrorFormat): string {
-  return refusalResponse({ code: refusalCodeFor(wrong, method) }, errors, method);
+export function errorResponseTo(error: RequestError, method: string, errors: ErrorFormat): string {
+  return refusalResponse({ code: refusalCodeFor(error, method) }, errors, method);
 }
 
 /** The response of a refusal, in the form that the configuration asks for. */

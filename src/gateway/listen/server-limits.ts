@@ -16,8 +16,8 @@ const LINGER_IDLE_MS = 1_000;
  * that is a little too long, so that its refusal has a request id
  * (docs/reference/edge.md#request-head).
  */
-export function serverLimits(serves: readonly Environment[]): ServerLimits {
-  const limits = loosestLimits(serves);
+export function serverLimits(environments: readonly Environment[]): ServerLimits {
+  const limits = loosestLimits(environments);
   const lineBytesMax = limits.urlBytes + limits.headerBytes;
   return {
     lineBytesMax,
@@ -38,11 +38,11 @@ export function serverLimits(serves: readonly Environment[]): ServerLimits {
  * and memory.
  */
 export function tableLimits(
-  serves: readonly Environment[],
+  environments: readonly Environment[],
   { memory }: Pick<GatewayContext, "memory">,
   listeners: number,
 ): TableLimits {
-  const { connections, connectionsPerAddress, headersTimeoutMs } = loosestLimits(serves);
+  const { connections, connectionsPerAddress, headersTimeoutMs } = loosestLimits(environments);
   return {
     connectionsMax: memory === "full" ? 0 : connectionsMax(connections, listeners),
     perAddressMax: connectionsPerAddress,
@@ -55,11 +55,11 @@ const told = new WeakSet<GatewayContext>();
 
 /** Warns once if the configuration allows more connections than the open files limit does. */
 export function warnOfFileLimit(
-  serves: readonly Environment[],
+  environments: readonly Environment[],
   gateway: GatewayContext,
   listeners: number,
 ): void {
-  const { connections: wanted } = loosestLimits(serves);
+  const { connections: wanted } = loosestLimits(environments);
   const connections = connectionsMax(wanted, listeners);
   if (connections >= wanted || told.has(gateway)) return;
   told.add(gateway);

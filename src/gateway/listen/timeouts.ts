@@ -34,13 +34,13 @@ export class Timeouts {
 
   /** The charged requests in progress. Their log entries are written when they end. */
   charges(): OpenCharge[] {
-    return this.#exchanges.flatMap(({ served, caller, decision }) => {
-      if (served === undefined || caller === undefined || decision === undefined) return [];
-      const { charged: units, decidedMs: decidedAt, held } = decision;
-      if (units === 0 && held === undefined) return [];
-      const open = { account: caller.account, environment: served.name, units, decidedAt };
-      if (held === undefined) return [open];
-      const meters = held.holds.meters.map(({ name, hold }) => [name, hold]);
+    return this.#exchanges.flatMap(({ environment, caller, decision }) => {
+      if (environment === undefined || caller === undefined || decision === undefined) return [];
+      const { charged: units, decidedMs: decidedAt, holds } = decision;
+      if (units === 0 && holds === undefined) return [];
+      const open = { account: caller.account, environment: environment.name, units, decidedAt };
+      if (holds === undefined) return [open];
+      const meters = holds.holds.meters.map(({ name, hold }) => [name, hold]);
       return [{ ...open, meters: Object.fromEntries(meters) }];
     });
   }
@@ -97,7 +97,7 @@ export class Timeouts {
     this.#also(nowMs);
     // Goes from the end: an exchange that leaves is replaced by one that was checked already.
     for (const exchange of this.#exchanges.toReversed()) {
-      const limits = (exchange.route?.backend ?? exchange.served)?.limits;
+      const limits = (exchange.route?.service ?? exchange.environment)?.limits;
       if (limits === undefined) continue;
       exchange.forwarding?.onTick?.(nowMs);
       if (exchange.response.ended) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);

@@ -61,28 +61,28 @@ export class Consumer implements AccountRef {
  */
 function authenticate(
   gateway: GatewayContext,
-  served: Environment,
+  environment: Environment,
   { head, client }: { readonly head: RequestHead; readonly client: string },
 ): Result<Consumer> {
-  const token = findCredential(head, served.keyHeaders);
+  const token = findCredential(head, environment.keyHeaders);
   if (!token.ok) return token;
-  const shape = checkKeyText(token.value, served);
+  const shape = checkKeyText(token.value, environment);
   if (!shape.ok) {
-    gateway.strays?.note(token.value, served);
+    gateway.wrongEnvironmentKeys?.note(token.value, environment);
     return shape;
   }
   if (!gateway.keys.ready) return refuse("store_unavailable", "no copy of the key records yet");
 
   const record = gateway.keys.find(digestKey(token.value));
-  const key = checkKeyRecord(record, served.name, gateway.now());
+  const key = checkKeyRecord(record, environment.name, gateway.now());
   if (!key.ok) {
-    if (record !== undefined) gateway.strays?.note(token.value, served);
+    if (record !== undefined) gateway.wrongEnvironmentKeys?.note(token.value, environment);
     return key;
   }
   if (!isKeyAllowedFrom(key.value, client)) return refuse("key_invalid", `not from ${client}`);
   // The store keeps no key without its account.
   const owner = gateway.keys.account(key.value.account) as AccountRecord;
-  return accept(consumerOf(served, key.value, owner));
+  return accept(consumerOf(environment, key.value, owner));
 }
 
 /** Computed once for each record and set of plans. Both are replaced, never changed. */
@@ -133,12 +133,12 @@ export type Caller = Consumer | AnonymousClient;
  */
 export function identify(
   gateway: GatewayContext,
-  { served, head, found }: RoutedRequest,
+  { environment, head, found }: RoutedRequest,
   { arrival }: Exchange,
 ): Result<Caller> {
-  const consumer = authenticate(gateway, served, { head, client: arrival.client });
+  const consumer = authenticate(gateway, environment, { head, client: arrival.client });
   if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
-  const { publicPlan: publicTerms } = served;
+  const { publicPlan: publicTerms } = environment;
   if (publicTerms === undefined || !found.isPublic) return consumer;
-  return accept(gateway.visitors.get(publicTerms, arrival.client, gateway.elapsed()));
+  return accept(gateway.anonymousClients.get(publicTerms, arrival.client, gateway.elapsed()));
 }

@@ -32,39 +32,42 @@ import { refuseByQuota } from "./quota-refusal.ts";
  */
 export function chargeQuota(
   gateway: GatewayContext,
-  served: Environment,
-  consumer: Caller,
+  environment: Environment,
+  caller: Caller,
   exchange: Exchange,
 ): Result<RateLimitInfo> | Promise<Result<RateLimitInfo>> {
-  if (consumer.limits.length === 0) return refuse("plan_missing", `plan ${consumer.plan}`);
-  const bounds = served.planBounds.get(consumer.plan) ?? UNBOUNDED;
+  if (caller.limits.length === 0) return refuse("plan_missing", `plan ${caller.plan}`);
+  const options = environment.planBounds.get(caller.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
-  const { observe } = bounds;
-  const calendar = consumer.owner?.calendar;
-  const own = mergeLimits(consumer.limits, { operation, observe, calendar });
-  const metered = limitsOf(own, consumer, bounds, exchange);
+  const { observe } = options;
+  const calendar = caller.owner?.calendar;
+  const own = mergeLimits(caller.limits, { operation, observe, calendar });
+  const metered = limitsOf(own, caller, options, exchange);
   const limits = typeof metered === "string" ? own : metered;
 
-  const atOnce = judgeAtOnce(gateway, exchange, { bounds, metered, consumer });
+  const atOnce = judgeAtOnce(gateway, exchange, { options, metered, caller });
   if (!atOnce.ok) {
-    standAsKnown(gateway, exchange, { consumer, limits });
+    standAsKnown(gateway, exchange, { caller, limits });
     return atOnce;
   }
   const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
     if (!("unavailable" in answer)) {
       if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
-      gateway.onAnswer(consumer, answer, exchange.cost);
+      gateway.onAnswer(caller, answer, exchange.cost);
       const { cost } = exchange;
-      announceRateLimit(gateway.style, exchange, answer.verdict, { cost, unspent: answer.unspent });
-      return judgeAnswer(gateway, answer, exchange, { bounds, consumer, limits });
+      announceRateLimit(gateway.style, exchange, answer.decision, {
+        cost,
+        unspent: answer.unspent,
+      });
+      return judgeAnswer(gateway, answer, exchange, { options, caller, limits });
     }
     gateway.onWithoutStore("unavailable");
-    standAsKnown(gateway, exchange, { consumer, limits });
+    standAsKnown(gateway, exchange, { caller, limits });
     return refuse("store_unavailable", "the rate limit store is away");
   };
-  const bans = consumer.key === undefined ? undefined : served.bans;
-  const ask = { limits, bans, requests: 1, cost: exchange.cost, plan: consumer.plan };
-  const answer = gateway.quotas.charge(consumer, ask);
+  const bans = caller.key === undefined ? undefined : environment.bans;
+  const quotaRequest = { limits, bans, requests: 1, cost: exchange.cost, plan: caller.plan };
+  const answer = gateway.quotas.charge(caller, quotaRequest);
   if (!(answer instanceof Promise)) return settle(answer);
   const deciding = answer.then((late) => {
     exchange.endDecision(gateway.elapsed());
@@ -90,10 +93,10 @@ function limitsOf(
     : withMeters(limits, meters, { plan, own: owner?.limits ?? [], calendar: owner?.calendar });
 }
 
-type Asked = {
-  readonly bounds: PlanOptions;
+type ChargeInputs = {
+  readonly options: PlanOptions;
   readonly metered: readonly Limit[] | string;
-  readonly consumer: Caller;
+  readonly caller: Caller;
 };
 
 /**
@@ -104,18 +107,18 @@ type Asked = {
 function judgeAtOnce(
   { concurrency, now }: GatewayContext,
   exchange: Exchange,
-  { bounds: { concurrent }, metered, consumer }: Asked,
+  { options: { concurrent }, metered, caller }: ChargeInputs,
 ): Result<void> {
-  if (consumer.owner?.suspended && isSuspended(consumer.owner, now())) {
+  if (caller.owner?.suspended && isSuspended(caller.owner, now())) {
     return refuse("account_suspended");
   }
-  const atOnce = (consumer.owner && accountConcurrency(consumer.owner)) ?? concurrent;
-  if (atOnce !== undefined && !exchange.acquireConcurrency(concurrency, consumer.id, atOnce)) {
+  const atOnce = (caller.owner && accountConcurrency(caller.owner)) ?? concurrent;
+  if (atOnce !== undefined && !exchange.acquireConcurrency(concurrency, caller.id, atOnce)) {
     return refuse("too_concurrent", `${atOnce} under way`);
   }
   if (typeof metered === "string") {
-    const message = `The plan ${consumer.plan} does not include ${metered}, which this operation uses`;
-    return refuse("meter_missing", `plan ${consumer.plan} lacks the meter ${metered}`, { message });
+    const message = `The plan ${caller.plan} does not include ${metered}, which this operation uses`;
+    return refuse("meter_missing", `plan ${caller.plan} lacks the meter ${metered}`, { message });
   }
   const { cost } = exchange;
   const tooSmall = metered.find((limit) => costIn(limit, cost) > limit.limit && !limit.observed);
@@ -129,9 +132,9 @@ function judgeAtOnce(
 function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
-  { consumer, limits }: { readonly consumer: Caller; readonly limits: readonly Limit[] },
+  { caller, limits }: { readonly caller: Caller; readonly limits: readonly Limit[] },
 ): void {
-  const last = quotas.lastKnown(consumer, limits);
+  const last = quotas.lastKnown(caller, limits);
   const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
   exchange.stand(knownRateLimit(known));
   announceRateLimit(style, exchange, known);
@@ -139,30 +142,36 @@ function standAsKnown(
 
 function judgeAnswer(
   { holds: open }: GatewayContext,
-  answer: ChargeResult,
+  result: ChargeResult,
   exchange: Exchange,
   {
-    bounds: { observe },
-    consumer,
+    options: { observe },
+    caller,
     limits,
-  }: Pick<Asked, "bounds" | "consumer"> & { readonly limits: readonly Limit[] },
+  }: Pick<ChargeInputs, "options" | "caller"> & { readonly limits: readonly Limit[] },
 ): Result<RateLimitInfo> {
-  const { verdict, admitted, unspent } = answer;
+  const { decision, admitted, unspent } = result;
   if (admitted) {
-    const { strikes, nowMs: decidedMs } = verdict;
+    const { strikes, nowMs: decidedMs } = decision;
     const { cost } = exchange;
     const request = { cost, unspent };
-    const standing = admittedRateLimit(verdict, request);
-    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(verdict, observe, request);
-    const holds = holdsOf(exchange, consumer, verdict, limits);
-    if (holds !== undefined) open.add(consumer, holds, 1);
+    const rateLimitInfo = admittedRateLimit(decision, request);
+    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(decision, observe, request);
+    const holds = holdsOf(exchange, caller, decision, limits);
+    if (holds !== undefined) open.add(caller, holds, 1);
     const observed = crossed.length > 0 ? crossed : undefined;
-    const held = holds && { name: consumer, holds };
-    const outcome = "admitted";
-    exchange.decide({ outcome, charged: cost, standing, decidedMs, strikes, observed, held });
-    return accept(standing);
+    exchange.decide({
+      outcome: "admitted",
+      charged: cost,
+      rateLimitInfo,
+      decidedMs,
+      strikes,
+      observed,
+      holds: holds && { accountRef: caller, holds },
+    });
+    return accept(rateLimitInfo);
   }
-  return refuseByQuota(open, answer, exchange, consumer);
+  return refuseByQuota(open, result, exchange, caller);
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];
@@ -186,13 +195,14 @@ function holdsOf(
   return { id, plan, meters, windows: held, decidedMs };
 }
 
-type Announced = Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>;
+type AnnouncedDecision = Pick<QuotaDecision, "windows" | "nowMs"> &
+  Partial<Pick<QuotaDecision, "ban">>;
 
 /** Announces every window in the standard fields, if the configuration asks for it. */
 export function announceRateLimit(
   { rateLimitFields }: ResponseStyle,
   exchange: Exchange,
-  decision: Announced,
+  decision: AnnouncedDecision,
   request: DecidedRequest = {},
 ): void {
   if (rateLimitFields === "off") return;

@@ -22,29 +22,29 @@ import type { Caller } from "./authenticate.ts";
 /** Refuses by the store's decision, or by the one that is known of it, and records why. */
 export function refuseByQuota(
   open: OpenHolds,
-  { verdict, by }: ChargeResult,
+  { decision, by }: ChargeResult,
   exchange: Exchange,
-  consumer: Caller,
+  caller: Caller,
 ): Result<RateLimitInfo> {
   const { cost } = exchange;
-  const { nowMs: decidedMs, strikes } = verdict;
-  const facts = by === "memory" ? knownFacts(verdict, cost) : refusalFacts(verdict, cost, by);
-  const { standing, logged, refusal } = facts;
+  const { nowMs: decidedMs, strikes } = decision;
+  const facts = by === "memory" ? knownFacts(decision, cost) : refusalFacts(decision, cost, by);
+  const { rateLimitInfo, logged, refusal } = facts;
   exchange.decide({
     outcome: "refused",
     charged: 0,
-    standing,
+    rateLimitInfo,
     decidedMs,
     strikes,
     refusal: logged,
   });
   if (by === "share") {
-    const message = shareExceededMessage(standing);
-    const retryAfterSeconds = shareRetrySeconds(standing, cost, decidedMs);
-    return refuse("store_unavailable", shareWhy(standing), { message, retryAfterSeconds });
+    const message = shareExceededMessage(rateLimitInfo);
+    const retryAfterSeconds = shareRetrySeconds(rateLimitInfo, cost, decidedMs);
+    return refuse("store_unavailable", shareWhy(rateLimitInfo), { message, retryAfterSeconds });
   }
   const mayBeHeld = facts.code !== "key_banned" && facts.isMetered;
-  if (mayBeHeld && isHeldByOthers(verdict, cost, (one) => open.unitsIn(consumer, one))) {
+  if (mayBeHeld && isHeldByOthers(decision, cost, (one) => open.unitsIn(caller, one))) {
     return refuse("meter_held", undefined, { retryAfterSeconds: 1 });
   }
   return refusal;
@@ -55,7 +55,7 @@ type RefusalFacts = {
   readonly ban: Ban | undefined;
   readonly cost: number;
   readonly code: RateLimitRefusal["code"];
-  readonly standing: RateLimitInfo;
+  readonly rateLimitInfo: RateLimitInfo;
   readonly isMetered: boolean;
   readonly logged: NonNullable<DecisionFacts["refusal"]>;
   readonly refusal: Result<never>;
@@ -64,31 +64,31 @@ type RefusalFacts = {
 /** By the windows of a refusal from memory, which stay the same list while they stay as they are. */
 const known = new WeakMap<readonly WindowUsage[], RefusalFacts>();
 
-function knownFacts(verdict: QuotaDecision, cost: number): RefusalFacts {
-  const facts = known.get(verdict.windows);
-  if (facts !== undefined && facts.ban === verdict.ban && facts.cost === cost) return facts;
-  const found = refusalFacts(verdict, cost, "memory");
-  known.set(verdict.windows, found);
+function knownFacts(decision: QuotaDecision, cost: number): RefusalFacts {
+  const facts = known.get(decision.windows);
+  if (facts !== undefined && facts.ban === decision.ban && facts.cost === cost) return facts;
+  const found = refusalFacts(decision, cost, "memory");
+  known.set(decision.windows, found);
   return found;
 }
 
-function refusalFacts(verdict: QuotaDecision, cost: number, by: ChargeResult["by"]): RefusalFacts {
-  const { windows, ban, nowMs } = verdict;
-  const { code, standing } = rateLimitRefusal(verdict, nowMs, cost) as RateLimitRefusal;
+function refusalFacts(decision: QuotaDecision, cost: number, by: ChargeResult["by"]): RefusalFacts {
+  const { windows, ban, nowMs } = decision;
+  const { code, rateLimitInfo } = rateLimitRefusal(decision, nowMs, cost) as RateLimitRefusal;
   const told = windows.filter(({ observed }) => !observed);
   const logged = {
     windows: told.map(({ used, limit, resetMs, ...window }) => {
       return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
     }),
-    holds: refusedHolds(verdict),
-    monthFrom: monthFrom(verdict),
+    holds: refusedHolds(decision),
+    monthFrom: monthFrom(decision),
     by,
     ban: ban && Math.ceil(ban.untilMs / 1_000),
   };
-  const message = code === "key_banned" ? {} : { message: limitExceededMessage(standing) };
+  const message = code === "key_banned" ? {} : { message: limitExceededMessage(rateLimitInfo) };
   const repeated = by === "memory" ? { repeated: { parts: undefined } } : {};
   const refusal = refuse(code, undefined, { ...message, ...repeated });
-  return { ban, cost, code, standing, isMetered: windows.some(isMeter), logged, refusal };
+  return { ban, cost, code, rateLimitInfo, isMetered: windows.some(isMeter), logged, refusal };
 }
 
 /** By meter: the units that the request would have held; undefined if it has no meters. */

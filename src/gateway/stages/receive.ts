@@ -26,12 +26,12 @@ import type { Upgrade } from "../exchange/open-tunnel.ts";
 const NEWLINE = "%0A";
 
 export type RoutedRequest = {
-  readonly served: Environment;
+  readonly environment: Environment;
   readonly head: RequestHead;
   readonly target: Target;
   readonly found: RouteMatch;
   /** The service that has the path, if there is one. */
-  readonly backend: Service | undefined;
+  readonly service: Service | undefined;
   /** Set if the client sent a valid WebSocket handshake. */
   readonly upgrade: Upgrade | undefined;
 };
@@ -42,70 +42,78 @@ export type RoutedRequest = {
  */
 export function receive(
   gateway: GatewayContext,
-  serves: readonly Environment[],
+  environments: readonly Environment[],
   exchange: Exchange,
 ): Result<RoutedRequest> {
-  const received = judge(gateway, serves, exchange);
-  if (!received.ok && exchange.found === undefined) findAnyway(serves, exchange);
+  const received = judge(gateway, environments, exchange);
+  if (!received.ok && exchange.found === undefined) findAnyway(environments, exchange);
   return received;
 }
 
 function judge(
   gateway: GatewayContext,
-  serves: readonly Environment[],
+  environments: readonly Environment[],
   exchange: Exchange,
 ): Result<RoutedRequest> {
   if (gateway.draining === "closed" && !exchange.connection.isKept) return refuse("draining");
   const { request, arrival } = exchange;
-  const judged = validateHead(request, loosestLimits(serves));
+  const judged = validateHead(request, loosestLimits(environments));
   if (!judged.ok) return judged;
   const head = judged.value;
   exchange.readHead(head);
   const { upgrade } = arrival;
   if (upgrade !== undefined && !upgrade.ok) return upgrade;
   if (isLoop(head)) return refuse("loop_detected");
-  const served = servedAt(serves, head.host);
-  if (served === undefined) return refuse("misdirected", "a host that is not configured");
-  exchange.serve(served);
+  const environment = servedAt(environments, head.host);
+  if (environment === undefined) return refuse("misdirected", "a host that is not configured");
+  exchange.serve(environment);
   // The limits of the request's environment are known only now, because its host is.
-  const sized = serves.length > 1 ? validateHeadSize(request, served.limits) : judged;
+  const sized = environments.length > 1 ? validateHeadSize(request, environment.limits) : judged;
   if (!sized.ok) return sized;
 
-  const target = validateTarget(head, schemeOf(served));
+  const target = validateTarget(head, schemeOf(environment));
   if (!target.ok) return target;
-  const route = routeOf(served, head.method, target.value.path);
-  const { match: found, backend } = route;
+  const route = routeOf(environment, head.method, target.value.path);
+  const { match: found, service } = route;
   exchange.find(route);
-  if (isReadAsAnother(served, head.method, route)) return refuse("bad_request", "ambiguous path");
+  if (isReadAsAnother(environment, head.method, route))
+    return refuse("bad_request", "ambiguous path");
 
-  const undescribed = backend?.routes.operations === undefined;
-  const { bodyBytes } = (backend ?? served).limits;
+  const undescribed = service?.routes.operations === undefined;
+  const { bodyBytes } = (service ?? environment).limits;
   const deleteBody = undescribed || found.operation?.hasRequestBody === true;
   const body = validateBody(head, { bodyBytes, deleteBody });
   if (!body.ok) return body;
-  return accept({ served, head, target: target.value, found, backend, upgrade: upgrade?.value });
+  return accept({
+    environment,
+    head,
+    target: target.value,
+    found,
+    service,
+    upgrade: upgrade?.value,
+  });
 }
 
 /** The service that has the path, and the route in its description. */
-function routeOf(served: Environment, method: string, path: string): RouteFacts {
-  const backend = findService(served, path);
-  const match = backend === undefined ? NO_ROUTE : findRoute(backend.routes, method, path);
-  const isOurs = match.allowedMethods === undefined && isStandingPath(served, path);
-  return { path, match: isOurs ? { ...match, allowedMethods: STANDING_METHODS } : match, backend };
+function routeOf(environment: Environment, method: string, path: string): RouteFacts {
+  const service = findService(environment, path);
+  const match = service === undefined ? NO_ROUTE : findRoute(service.routes, method, path);
+  const isOurs = match.allowedMethods === undefined && isStandingPath(environment, path);
+  return { path, match: isOurs ? { ...match, allowedMethods: STANDING_METHODS } : match, service };
 }
 
 /**
  * Routers that match up to "$" read a path without the newline at its end: whether another operation
  * or another cost has that path (docs/reference/edge.md#target).
  */
-function isReadAsAnother(served: Environment, method: string, route: RouteFacts): boolean {
-  const { path, match, backend } = route;
+function isReadAsAnother(environment: Environment, method: string, route: RouteFacts): boolean {
+  const { path, match, service } = route;
   if (!path.endsWith(NEWLINE) || match.allowedMethods === undefined) return false;
-  const other = routeOf(served, method, path.slice(0, -NEWLINE.length));
+  const other = routeOf(environment, method, path.slice(0, -NEWLINE.length));
   if (other.match.allowedMethods === undefined) return false;
   const { operation, cost, meters, isPublic } = other.match;
   const isSame = operation === match.operation && cost === match.cost && meters === match.meters;
-  return !isSame || isPublic !== match.isPublic || other.backend !== backend;
+  return !isSame || isPublic !== match.isPublic || other.service !== service;
 }
 
 /**
@@ -113,28 +121,28 @@ function isReadAsAnother(served: Environment, method: string, route: RouteFacts)
  * Its refusal then announces the end of the operation and lists the methods of the target like any
  * other refusal (docs/reference/http.md#deprecation).
  */
-function findAnyway(serves: readonly Environment[], exchange: Exchange): void {
+function findAnyway(environments: readonly Environment[], exchange: Exchange): void {
   const { method, target: named, rawHeaders } = exchange.request;
   const hosts = rawHeaders.filter((_, i) => rawHeaders[i - 1]?.toLowerCase() === "host" && i % 2);
   const [host = ""] = hosts;
-  const served = hosts.length > 1 ? undefined : servedAt(serves, host);
-  if (served === undefined) return;
-  const target = validateTarget({ method, target: named, host }, schemeOf(served));
+  const environment = hosts.length > 1 ? undefined : servedAt(environments, host);
+  if (environment === undefined) return;
+  const target = validateTarget({ method, target: named, host }, schemeOf(environment));
   if (!target.ok) return;
-  exchange.serve(served);
-  exchange.find(routeOf(served, method, target.value.path));
+  exchange.serve(environment);
+  exchange.find(routeOf(environment, method, target.value.path));
 }
 
 /**
  * The environment that names the host, or else the one that answers to any
  * (docs/reference/http.md#environments).
  */
-function servedAt(serves: readonly Environment[], host: string): Environment | undefined {
-  const [first] = serves;
-  if (serves.length === 1 && first?.hosts.length === 0) return first;
+function servedAt(environments: readonly Environment[], host: string): Environment | undefined {
+  const [first] = environments;
+  if (environments.length === 1 && first?.hosts.length === 0) return first;
   const name = normalizeHost(host);
-  const named = serves.find(({ hosts }) => hosts.includes(name));
-  return named ?? serves.find(({ hosts }) => hosts.length === 0);
+  const named = environments.find(({ hosts }) => hosts.includes(name));
+  return named ?? environments.find(({ hosts }) => hosts.length === 0);
 }
 
 /**

@@ -39,7 +39,7 @@ export function sendRefusal(
   refusal: Refusal,
 ): Promise<void> | undefined {
   exchange.refuse(refusal);
-  if (exchange.standing !== undefined) {
+  if (exchange.rateLimitInfo !== undefined) {
     writeRefusal(gateway, exchange, refusal, false);
     return undefined;
   }
@@ -95,15 +95,15 @@ function responseParts(
  * here. The request is refused if no status has been sent. After that the only honest signal left
  * is a connection that ends too soon.
  */
-export function failExchange(gateway: GatewayContext, exchange: Exchange, failure: Refusal): void {
+export function failExchange(gateway: GatewayContext, exchange: Exchange, refusal: Refusal): void {
   exchange.settle(gateway.elapsed());
   if (exchange.response.headWritten) {
-    exchange.explain(failure.why);
+    exchange.explain(refusal.why);
     exchange.response.cut();
   } else if (!exchange.socket.destroyed) {
-    void sendRefusal(gateway, exchange, failure);
+    void sendRefusal(gateway, exchange, refusal);
   } else {
-    exchange.explain(failure.why);
+    exchange.explain(refusal.why);
   }
 }
 
@@ -139,35 +139,35 @@ export async function sendPreflight(gateway: GatewayContext, exchange: Exchange)
  * up.
  */
 async function learnStanding(gateway: GatewayContext, exchange: Exchange, failed: boolean) {
-  if (exchange.standing !== undefined) return false;
+  if (exchange.rateLimitInfo !== undefined) return false;
   const nowMs = gateway.now();
   const { client } = exchange.arrival;
   if (!failed) {
     standByAllowance(gateway, exchange, await gateway.failures.peek(client, nowMs), nowMs);
     return false;
   }
-  const { standing, over } = await gateway.failures.consume(client, nowMs);
-  standByAllowance(gateway, exchange, standing, nowMs);
+  const { rateLimitInfo, over } = await gateway.failures.consume(client, nowMs);
+  standByAllowance(gateway, exchange, rateLimitInfo, nowMs);
   return over;
 }
 
 function standByAllowance(
   { style }: GatewayContext,
   exchange: Exchange,
-  standing: RateLimitInfo,
+  rateLimitInfo: RateLimitInfo,
   nowMs: number,
 ): void {
-  exchange.stand(standing);
-  if (style.rateLimitFields === "ietf") exchange.announce(allowanceRateLimit(standing, nowMs));
+  exchange.stand(rateLimitInfo);
+  if (style.rateLimitFields === "ietf") exchange.announce(allowanceRateLimit(rateLimitInfo, nowMs));
 }
 
-type Refused = { readonly refusal: Refusal; readonly over: boolean };
+type RefusedResponse = { readonly refusal: Refusal; readonly over: boolean };
 
 function fieldValue(
   name: RefusalField,
   gateway: GatewayContext,
   exchange: Exchange,
-  { refusal, over }: Refused,
+  { refusal, over }: RefusedResponse,
 ): string | undefined {
   switch (name) {
     case "WWW-Authenticate":
@@ -186,7 +186,7 @@ function fieldValue(
         return RETRY_SHORTLY;
       }
       const nowMs = over ? gateway.now() : (exchange.decision?.decidedMs as number);
-      return String(retryAfterSeconds((exchange.standing as RateLimitInfo).resetMs, nowMs));
+      return String(retryAfterSeconds((exchange.rateLimitInfo as RateLimitInfo).resetMs, nowMs));
     }
   }
 }

@@ -14,6 +14,6 @@ export function settleMeters(
 ): void {
   const taken = exchange.takeHolds();
   if (taken === undefined) return;
-  open.add(taken.name, taken.holds, -1);
-  quotas.settle(taken.name, taken.holds, used);
+  open.add(taken.accountRef, taken.holds, -1);
+  quotas.settle(taken.accountRef, taken.holds, used);
 }

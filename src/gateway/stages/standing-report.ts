@@ -18,8 +18,8 @@ import { announceRateLimit } from "./charge.ts";
 import { sendRefusal } from "./reply.ts";
 
 /** Whether the request asks for the standing of its own account, and for nothing of a service. */
-export function isStandingRequest(served: Environment, { request, path }: Exchange): boolean {
-  return STANDING_METHODS.includes(request.method as string) && isStandingPath(served, path);
+export function isStandingRequest(environment: Environment, { request, path }: Exchange): boolean {
+  return STANDING_METHODS.includes(request.method as string) && isStandingPath(environment, path);
 }
 
 /**
@@ -50,25 +50,27 @@ export async function sendStandingReport(
     return gateway.quotas.peek(caller, { limits: sortByLength(asked), bans });
   };
   const askedMs = gateway.elapsed();
-  const answer = await gateway.standings.ask(caller.id, askedMs, peek, caps).catch(() => undefined);
+  const answer = await gateway.usageReports
+    .ask(caller.id, askedMs, peek, caps)
+    .catch(() => undefined);
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
-  const windows = answer.verdict.windows.filter((one) => {
+  const windows = answer.decision.windows.filter((one) => {
     return !isCap(one) || one.part?.id === caps[0]?.part?.id;
   });
   const own = windows.filter((one) => one.part === undefined || isCap(one));
-  exchange.stand(knownRateLimit({ ...answer.verdict, windows: own }));
-  announceRateLimit(gateway.style, exchange, { ...answer.verdict, windows: own });
+  exchange.stand(knownRateLimit({ ...answer.decision, windows: own }));
+  announceRateLimit(gateway.style, exchange, { ...answer.decision, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }
   const body = JSON.stringify({
     ...usageReport(
       { account, environment, plan },
-      { ...answer.verdict, windows },
+      { ...answer.decision, windows },
       { observe, included },
     ),
     deprecated: gateway.deprecatedCalls?.(caller).map(callReport) ?? [],

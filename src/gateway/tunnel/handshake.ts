@@ -15,13 +15,13 @@ import type { Upstream } from "../upstreams/upstream.ts";
  * so that no field that a client nominates in Connection can remove them.
  */
 export function handshakeFields(
-  admitted: ForwardContext,
+  context: ForwardContext,
   upstream: Pick<Upstream, "host">,
   nonce: string,
-  trace?: UpstreamSpan | undefined,
+  span?: UpstreamSpan | undefined,
 ): IncomingHttpHeaders {
-  return Object.assign(recordOf(upstreamFields(admitted, trace?.fields)), {
-    host: upstreamHostField(admitted, upstream),
+  return Object.assign(recordOf(upstreamFields(context, span?.fields)), {
+    host: upstreamHostField(context, upstream),
     connection: "Upgrade",
     upgrade: "websocket",
     "sec-websocket-version": WEBSOCKET_VERSION,
@@ -31,30 +31,30 @@ export function handshakeFields(
 
 /** The fields of the 101 to the client: the handshake's own, the upstream's and the gateway's. */
 export function switchingFields(
-  admitted: ForwardContext,
+  context: ForwardContext,
   raw: readonly string[],
   nonce: string,
 ): IncomingHttpHeaders {
   return recordOf([
     ...["Upgrade", "websocket", "Connection", "Upgrade"],
     ...["Sec-WebSocket-Accept", webSocketAccept(nonce)],
-    ...clientResponseFields(raw, { replaced: replacedBySwitch(admitted), status: 101 }),
-    ...gatewayFields(admitted.exchange),
+    ...clientResponseFields(raw, { replaced: replacedBySwitch(context), status: 101 }),
+    ...gatewayFields(context.exchange),
   ]);
 }
 
 /** The fields of any other response of the upstream, as a flat list. */
 export function declinedFields(
-  admitted: ForwardContext,
+  context: ForwardContext,
   raw: readonly string[],
   status: number,
 ): string[] {
-  const fields = clientResponseFields(raw, { replaced: replacedFields(admitted.exchange), status });
-  return [...fields, ...gatewayFields(admitted.exchange)];
+  const fields = clientResponseFields(raw, { replaced: replacedFields(context.exchange), status });
+  return [...fields, ...gatewayFields(context.exchange)];
 }
 
-function replacedBySwitch(admitted: ForwardContext): ReadonlySet<string> {
-  return new Set([...replacedFields(admitted.exchange), "content-length", "sec-websocket-accept"]);
+function replacedBySwitch(context: ForwardContext): ReadonlySet<string> {
+  return new Set([...replacedFields(context.exchange), "content-length", "sec-websocket-accept"]);
 }
 
 /** Converts a flat list for the library: names in lower case, repeated fields as lists. */

@@ -35,9 +35,9 @@ export class OpenTunnels {
 
   /** Registers a tunnel. Returns false if the key has `tunnelsPerKey` tunnels already. */
   enter(tunnel: OpenTunnel): boolean {
-    const { owner, served } = tunnel;
+    const { owner, environment } = tunnel;
     const tunnels = this.#byOwner.get(owner) ?? new Set();
-    if (tunnels.size >= served.limits.tunnelsPerKey) return false;
+    if (tunnels.size >= environment.limits.tunnelsPerKey) return false;
     this.#byOwner.set(owner, tunnels.add(tunnel));
     this.size += 1;
     this.#timer ??= setInterval(() => this.#recheck(), RECHECK_MS).unref();
@@ -66,9 +66,9 @@ export class OpenTunnels {
     const { keys, now } = this.#gateway;
     this.#closeRefusedAddresses();
     if (keys.ready) {
-      for (const { key, served } of this.#firsts()) {
+      for (const { key, environment } of this.#firsts()) {
         if (key === undefined) continue;
-        const judged = checkKeyRecord(keys.find(key.digest), served.name, now());
+        const judged = checkKeyRecord(keys.find(key.digest), environment.name, now());
         const owner = keys.account(key.account);
         if (!judged.ok) this.#closeKey(key.id, judged.refusal.why as string);
         else if (owner !== undefined && isSuspended(owner, now())) {
@@ -87,11 +87,11 @@ export class OpenTunnels {
   #closeRefusedAddresses(): void {
     const now = this.#served();
     for (const tunnel of this.#all()) {
-      const served = now.find(({ name }) => name === tunnel.served.name);
+      const environment = now.find(({ name }) => name === tunnel.environment.name);
       if (
-        served === undefined ||
-        served === tunnel.served ||
-        served.isAddressAllowed(tunnel.client)
+        environment === undefined ||
+        environment === tunnel.environment ||
+        environment.isAddressAllowed(tunnel.client)
       ) {
         continue;
       }
@@ -117,7 +117,7 @@ export class OpenTunnels {
   }
 
   async #closeBanned(): Promise<void> {
-    const tunnels = this.#firsts().filter(({ key, served }) => key && served.bans);
+    const tunnels = this.#firsts().filter(({ key, environment }) => key && environment.bans);
     for (let i = 0; i < tunnels.length; i += ASKED_AT_ONCE) {
       const some = tunnels.slice(i, i + ASKED_AT_ONCE);
       const banned = await Promise.all(some.map((tunnel) => this.#isBanned(tunnel)));
@@ -131,13 +131,13 @@ export class OpenTunnels {
    * Asks the store, because any gateway may have banned the account. While the store is
    * unreachable, the last known state is used.
    */
-  async #isBanned({ key, served }: OpenTunnel): Promise<boolean> {
+  async #isBanned({ key, environment }: OpenTunnel): Promise<boolean> {
     if (key === undefined) return false;
     const { quotas } = this.#gateway;
-    const name = { environment: key.environment, account: key.account };
-    const verdict = await quotas
-      .peek(name, { limits: [], bans: served.bans })
-      .catch(() => quotas.lastKnown(name));
-    return verdict?.ban !== undefined && verdict.ban.untilMs > verdict.nowMs;
+    const accountRef = { environment: key.environment, account: key.account };
+    const decision = await quotas
+      .peek(accountRef, { limits: [], bans: environment.bans })
+      .catch(() => quotas.lastKnown(accountRef));
+    return decision?.ban !== undefined && decision.ban.untilMs > decision.nowMs;
   }
 }

@@ -33,10 +33,10 @@ proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks
 const started = new WeakMap<object, Tunnel>();
 
 /** Asks an upstream for the WebSocket, and forwards both directions once it has agreed. */
-export function openTunnel(admitted: ForwardContext, { tunnels, nonce }: Upgrade): void {
-  const tunnel = new Tunnel(admitted, { tunnels, nonce });
+export function openTunnel(context: ForwardContext, { tunnels, nonce }: Upgrade): void {
+  const tunnel = new Tunnel(context, { tunnels, nonce });
   if (tunnels.enter(tunnel)) tunnel.start();
-  else void sendRefusal(admitted.gateway, admitted.exchange, { code: "too_many_tunnels" });
+  else void sendRefusal(context.gateway, context.exchange, { code: "too_many_tunnels" });
 }
 
 type Upstream = ReturnType<UpstreamPool["pick"]>;
@@ -59,14 +59,14 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   readonly key: KeyRecord | undefined;
   readonly owner: string;
   readonly client: string;
-  readonly served: Environment;
-  readonly #admitted: ForwardContext;
+  readonly environment: Environment;
+  readonly #context: ForwardContext;
   readonly #tunnels: TunnelRegistry;
   readonly #nonce: string;
-  readonly #attempts: RetryPolicy;
+  readonly #retryPolicy: RetryPolicy;
   #client: ClientStream | undefined;
   #upstream: Upstream | undefined;
-  #trace: UpstreamSpan | undefined;
+  #span: UpstreamSpan | undefined;
   #request: ClientRequest | undefined;
   #backend: Socket | undefined;
   #answering = false;
@@ -76,36 +76,36 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #settled = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(admitted: ForwardContext, { tunnels, nonce }: Facts) {
-    const { key, account } = admitted.caller;
+  constructor(context: ForwardContext, { tunnels, nonce }: Facts) {
+    const { key, account } = context.caller;
     this.key = key;
     this.owner = key?.id ?? account;
-    this.client = admitted.exchange.arrival.client;
-    this.served = admitted.served;
-    this.#admitted = admitted;
+    this.client = context.exchange.arrival.client;
+    this.environment = context.environment;
+    this.#context = context;
     this.#tunnels = tunnels;
     this.#nonce = nonce;
-    const { gateway, backend } = admitted;
-    this.#attempts = new RetryPolicy(backend.limits.connectRetryMs, gateway.elapsed);
+    const { gateway, service } = context;
+    this.#retryPolicy = new RetryPolicy(service.limits.connectRetryMs, gateway.elapsed);
   }
 
   start(): void {
-    this.#admitted.exchange.forward(this);
+    this.#context.exchange.forward(this);
     this.#try();
   }
 
   /** Makes one attempt. `#failed` decides whether there is another one. */
   #try(): void {
-    const { gateway, exchange, backend, target } = this.#admitted;
-    const upstream = backend.upstreams.pick(this.#attempts);
+    const { gateway, exchange, service, target } = this.#context;
+    const upstream = service.upstreams.pick(this.#retryPolicy);
     const client = new ClientStream();
     this.#upstream = upstream;
     this.#client = client;
     started.set(client, this);
     exchange.tryAt(upstream.origin);
-    this.#trace = startUpstreamSpan(this.#admitted, upstream);
+    this.#span = startUpstreamSpan(this.#context, upstream);
     exchange.wait("connection", gateway.elapsed());
-    const headers = handshakeFields(this.#admitted, upstream, this.#nonce, this.#trace);
+    const headers = handshakeFields(this.#context, upstream, this.#nonce, this.#span);
     const request = { method: "GET", url: target, headers, socket: client, connection: client };
     const { host, port, tls, lookup, session } = upstream.destination;
     const { ca, cert, key } = tls ?? {};
@@ -127,8 +127,8 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   // Events of the proxy library's request. They run before its own listeners.
 
   asks(request: ClientRequest): void {
-    const { gateway, exchange, target } = this.#admitted;
-    const { connectTimeoutMs } = this.#admitted.backend.upstreams.options;
+    const { gateway, exchange, target } = this.#context;
+    const { connectTimeoutMs } = this.#context.service.upstreams.options;
     this.#request = request;
     this.#timer = setTimeoutAfterPoll(connectTimeoutMs, () => {
       const isConnecting = request === this.#request && exchange.waiting === "connection";
@@ -150,7 +150,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     request.once("continue", () => this.#fail(unasked));
     const hints = new EarlyHints();
     request.on("information", ({ statusCode, rawHeaders }) => {
-      if (!this.#settled) hints.pass(this.#admitted, statusCode, rawHeaders);
+      if (!this.#settled) hints.pass(this.#context, statusCode, rawHeaders);
     });
     request.once("upgrade", (answer, socket) => this.#switches(answer, socket as Socket));
     request.once("response", (answer) => this.#answers(answer));
@@ -158,7 +158,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /** Called for a 101. It is passed on if it belongs to this handshake. */
   #switches(answer: IncomingMessage, socket: Socket): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     socket.on("error", () => undefined);
     this.#backend = socket;
     this.#answering = true;
@@ -175,7 +175,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     exchange.startTunnel(gateway.elapsed());
     readAnswerHead(exchange, { status: 101, rawHeaders }, 0);
     this.#client?.open(exchange.connection.detachSocket());
-    answer.headers = switchingFields(this.#admitted, rawHeaders, this.#nonce);
+    answer.headers = switchingFields(this.#context, rawHeaders, this.#nonce);
   }
 
   /** Any other answer is an ordinary response, and the last one on this connection. */
@@ -184,7 +184,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     // The library does not write to a destroyed stream: it only keeps reading.
     this.#client?.destroy();
     this.#answering = true;
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     const { statusCode: status = 0, rawHeaders } = answer;
     const wrong = status < 200 ? `status ${status}` : answered.validateResponse(status, rawHeaders);
     if (wrong !== undefined) {
@@ -198,7 +198,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     exchange.startResponse(promisedBytes, gateway.elapsed());
     readAnswerHead(exchange, { status, rawHeaders }, 0);
     const { response } = exchange;
-    response.writeHead(status, declinedFields(this.#admitted, rawHeaders, status));
+    response.writeHead(status, declinedFields(this.#context, rawHeaders, status));
     response.flush();
     this.#answer = answer;
     answer.on("data", (chunk: Buffer) => {
@@ -216,23 +216,23 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /** Called for every end of an attempt. `client` identifies the attempt. */
   #failed(client: ClientStream, error: Error): void {
-    const { exchange, backend } = this.#admitted;
+    const { exchange, service } = this.#context;
     if (client !== this.#client) return;
-    const loss = lossOf(error, exchange.forwards > 0, this.#answering);
-    const failure = answered.failureRefusal(loss);
-    if (exchange.stage === "tunnelling") {
-      exchange.explain(`the backend's connection: ${failure.why}`);
+    const failure = lossOf(error, exchange.forwards > 0, this.#answering);
+    const refusal = answered.failureRefusal(failure);
+    if (exchange.state === "tunnelling") {
+      exchange.explain(`the backend's connection: ${refusal.why}`);
       return;
     }
     const upstream = this.#upstream;
     if (this.#settled || upstream === undefined) return;
-    const again = this.#attempts.nextAttempt(backend.upstreams, upstream, loss, "GET");
+    const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure, "GET");
     if (again === undefined) {
-      this.#fail(failure);
+      this.#fail(refusal);
       return;
     }
-    this.#trace?.end(failure.code);
-    backend.upstreams.failed(upstream, failure);
+    this.#span?.end(refusal.code);
+    service.upstreams.failed(upstream, refusal);
     this.#release();
     if (typeof again === "string") this.#try();
     else this.#timer = setTimeout(() => this.#try(), again.pauseMs);
@@ -241,7 +241,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   /** Ends the attempt. */
   #release(): void {
     clearTimeout(this.#timer);
-    if (this.#upstream !== undefined) this.#admitted.backend.upstreams.onRequestEnd(this.#upstream);
+    if (this.#upstream !== undefined) this.#context.service.upstreams.onRequestEnd(this.#upstream);
     this.#upstream = undefined;
     this.#client?.destroy();
     this.#client = undefined;
@@ -250,21 +250,21 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   // Events of the gateway.
 
   onTick(nowMs: number): void {
-    const { exchange } = this.#admitted;
-    if (exchange.stage !== "tunnelling") return;
+    const { exchange } = this.#context;
+    if (exchange.state !== "tunnelling") return;
     const bytes = exchange.socket.bytesRead + exchange.socket.bytesWritten;
     if (bytes !== this.#bytes) exchange.progress(nowMs);
     this.#bytes = bytes;
   }
 
   drained(): void {
-    const { gateway, exchange } = this.#admitted;
+    const { gateway, exchange } = this.#context;
     if (exchange.waiting === "reader") exchange.wait("download", gateway.elapsed());
     this.#answer?.resume();
   }
 
   onTimeout(): void {
-    const { exchange } = this.#admitted;
+    const { exchange } = this.#context;
     const { waiting } = exchange;
     if (waiting === "reader") exchange.cutStalledReader();
     else if (waiting === "tunnel") this.close(1001, "no byte passed, either way");
@@ -273,14 +273,14 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   onClientGone(): void {
     this.#settle();
-    this.#trace?.end("client_gone");
+    this.#span?.end("client_gone");
     this.#request?.destroy();
     this.#backend?.destroy();
   }
 
   close(status: 1001 | 1008, why: string): void {
-    const { exchange, served } = this.#admitted;
-    if (exchange.stage !== "tunnelling") {
+    const { exchange, environment } = this.#context;
+    if (exchange.state !== "tunnelling") {
       if (status === 1001) this.#fail({ code: "draining", why });
       return;
     }
@@ -292,24 +292,24 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     if (exchange.socket.writableEnded) exchange.socket.destroy();
     else {
       const text = Buffer.from(farewell).toString("latin1");
-      endThenDiscard(exchange.socket, text, served.limits.bodyBytes);
+      endThenDiscard(exchange.socket, text, environment.limits.bodyBytes);
     }
   }
 
-  #fail(failure: Refusal): void {
+  #fail(refusal: Refusal): void {
     if (this.#settled) return;
-    if (isUpstreamFault(failure.code) && this.#upstream !== undefined) {
-      this.#admitted.backend.upstreams.failed(this.#upstream, failure);
+    if (isUpstreamFault(refusal.code) && this.#upstream !== undefined) {
+      this.#context.service.upstreams.failed(this.#upstream, refusal);
     }
     this.#settle();
-    this.#trace?.end(failure.code);
+    this.#span?.end(refusal.code);
     this.#request?.destroy();
-    failExchange(this.#admitted.gateway, this.#admitted.exchange, failure);
+    failExchange(this.#context.gateway, this.#context.exchange, refusal);
   }
 
   #settle(): void {
     this.#settled = true;
-    const { exchange, gateway } = this.#admitted;
+    const { exchange, gateway } = this.#context;
     exchange.settle(gateway.elapsed());
     this.#tunnels.leave(this);
     this.#release();
@@ -317,14 +317,14 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /** The upstream's head ends the span, because the bytes after it are no response. */
   #traced(status: number): void {
-    this.#trace?.setStatus(status);
-    this.#trace?.end();
+    this.#span?.setStatus(status);
+    this.#span?.end();
   }
 
   #reports(status: number): void {
-    const { backend, caller } = this.#admitted;
+    const { service, caller } = this.#context;
     if (this.#upstream !== undefined) {
-      backend.upstreams.answered(this.#upstream, caller.account, status);
+      service.upstreams.answered(this.#upstream, caller.account, status);
     }
   }
 }

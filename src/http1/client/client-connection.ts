@@ -52,7 +52,7 @@ export type ResponseHandler = {
   /** Called when all data of one read was delivered and the response continues. */
   onReadEnd(): void;
   onEnd(): void;
-  onFailure(loss: RequestFailure): void;
+  onFailure(failure: RequestFailure): void;
 };
 
 /**
@@ -69,7 +69,7 @@ const REFUSED_HANDSHAKE = /^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_D
 export class ClientConnection implements SocketEvents {
   readonly #options: ClientConnectionOptions;
   /** Replaced for each connection, because after an error it reads nothing more. */
-  #reader: ResponseParser;
+  #parser: ResponseParser;
   #socket: Socket | undefined;
   #connected = false;
   #connectTimer: NodeJS.Timeout | undefined;
@@ -91,7 +91,7 @@ export class ClientConnection implements SocketEvents {
 
   constructor(options: ClientConnectionOptions) {
     this.#options = options;
-    this.#reader = new ResponseParser(options.limits);
+    this.#parser = new ResponseParser(options.limits);
   }
 
   /** Whether the current connection has carried a response. */
@@ -213,21 +213,21 @@ export class ClientConnection implements SocketEvents {
       this.#receiving = true;
       handler.onReceiving();
     }
-    const reader = this.#reader;
+    const parser = this.#parser;
     let at = 0;
     // A callback may have ended this connection and begun the next one.
     while (socket === this.#socket) {
-      const step = reader.step(bytes, at, size);
-      at = reader.at;
+      const step = parser.step(bytes, at, size);
+      at = parser.at;
       switch (step) {
         case "interim":
-          handler.onInterim(reader.interim as ParsedResponseHead);
+          handler.onInterim(parser.interim as ParsedResponseHead);
           break;
         case "head":
-          handler.onHead(reader.head as ResponseHead);
+          handler.onHead(parser.head as ResponseHead);
           break;
         case "data":
-          handler.onData(copyToPool(bytes, reader.dataFrom, reader.dataTo));
+          handler.onData(copyToPool(bytes, parser.dataFrom, parser.dataTo));
           break;
         case "more":
           handler.onReadEnd();
@@ -236,7 +236,7 @@ export class ClientConnection implements SocketEvents {
           this.#finish(size - at);
           return;
         case "wrong":
-          this.#lose("invalid", reader.wrong as ResponseError);
+          this.#lose("invalid", parser.error as ResponseError);
           return;
       }
     }
@@ -248,7 +248,7 @@ export class ClientConnection implements SocketEvents {
 
   onEnd(socket: Socket): void {
     if (socket !== this.#socket) return;
-    if (this.#reader.untilClose) this.#finish(0);
+    if (this.#parser.untilClose) this.#finish(0);
     else this.#ended("closed");
   }
 
@@ -258,7 +258,7 @@ export class ClientConnection implements SocketEvents {
 
   #connect(): void {
     const { destination, connectTimeoutMs, limits } = this.#options;
-    this.#reader = new ResponseParser(limits);
+    this.#parser = new ResponseParser(limits);
     const socket = openSocket(destination, this);
     this.#socket = socket;
     const giveUp = () => {
@@ -272,7 +272,7 @@ export class ClientConnection implements SocketEvents {
   #start(): void {
     const { method, body } = this.#request as OutgoingRequest;
     this.#bodyLeft = body === "chunked" ? Number.POSITIVE_INFINITY : (body ?? 0);
-    this.#reader.start(method);
+    this.#parser.start(method);
     this.#handler?.onStart(this);
     if (this.#bodyLeft === 0) this.end();
   }
@@ -286,7 +286,7 @@ export class ClientConnection implements SocketEvents {
   /** `bytesLeft` is the number of bytes that came after the end of the response. */
   #finish(bytesLeft: number): void {
     const handler = this.#handler as ResponseHandler;
-    const { keepsAlive, keepAliveS } = this.#reader.head as ResponseHead;
+    const { keepsAlive, keepAliveS } = this.#parser.head as ResponseHead;
     const isUploading = this.#bodyLeft !== -1;
     this.#handler = undefined;
     this.#request = undefined;

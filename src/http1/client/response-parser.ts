@@ -49,7 +49,7 @@ export class ResponseParser {
   at = 0;
   interim: ParsedResponseHead | undefined;
   head: ResponseHead | undefined;
-  wrong: ResponseError | undefined;
+  error: ResponseError | undefined;
 
   constructor(limits: ResponseLimits) {
     this.#limits = limits;
@@ -86,7 +86,7 @@ export class ResponseParser {
   step(bytes: Buffer, at: number, to: number): ResponseStep {
     this.at = at;
     if (this.#phase === HEAD) return this.#readHead(bytes, to);
-    if (this.#phase === OVER) return this.wrong === undefined ? "end" : "wrong";
+    if (this.#phase === OVER) return this.error === undefined ? "end" : "wrong";
     if (this.#body.error !== undefined) return this.#fail(this.#body.error);
     if (this.#body.done) {
       this.#phase = OVER;
@@ -139,8 +139,8 @@ export class ResponseParser {
     return { trailerBytesMax: headBytesMax, trailerCountMax: headBytesMax };
   }
 
-  #fail(wrong: ResponseError): "wrong" {
-    this.wrong = wrong;
+  #fail(error: ResponseError): "wrong" {
+    this.error = error;
     this.#phase = OVER;
     return "wrong";
   }

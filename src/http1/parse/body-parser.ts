@@ -263,8 +263,8 @@ export class BodyParser {
     return true;
   }
 
-  #fail(wrong: BodyError): false {
-    this.error = wrong;
+  #fail(error: BodyError): false {
+    this.error = error;
     this.#state = WRONG;
     return false;
   }

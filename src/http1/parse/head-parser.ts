@@ -99,8 +99,8 @@ export abstract class HeadParser<Head> {
    */
   protected abstract headOf(text: string, at: number, rawHeaders: string[]): Head;
 
-  protected fail(wrong: HeadError, at: number): number {
-    this.error = wrong;
+  protected fail(error: HeadError, at: number): number {
+    this.error = error;
     this.state = WRONG;
     return at;
   }

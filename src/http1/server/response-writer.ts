@@ -15,7 +15,7 @@ export type ResponseListener = {
  * The states of a response, in this order: no head yet; a head and perhaps some of the body; the
  * last byte written; all bytes handed to the system. `lost`: the connection ended before that.
  */
-type Writing = "head" | "body" | "ended" | "finished" | "lost";
+type WriteState = "head" | "body" | "ended" | "finished" | "lost";
 
 /**
  * The one response to a request. It writes its own framing: the Content-Length among its fields, or
@@ -30,7 +30,7 @@ export class ResponseWriter {
   /** 0 until there is a head. */
   status = 0;
   readonly request: IncomingRequest;
-  #writing: Writing = "head";
+  #writing: WriteState = "head";
   readonly #socket: Socket;
   readonly #onFinish: () => void;
   /** The head, held until the first bytes of the body or `flush`. */
@@ -85,7 +85,7 @@ export class ResponseWriter {
   }
 
   /** The same with lines that `encodeFields` made, and with what their fields say. */
-  writeEncodedHead(status: number, lines: string, { length, dated }: ToldByFields): void {
+  writeEncodedHead(status: number, lines: string, { length, dated }: FieldFacts): void {
     let head = statusLine(status) + lines;
     if (!dated) head += dateLine();
     this.#hasBody = this.request.method !== "HEAD" && status !== 204 && status !== 304;
@@ -212,9 +212,9 @@ function statusLine(status: number): string {
 }
 
 /** The length of the body by its fields, and whether they include a date. */
-type ToldByFields = { readonly length: number | undefined; readonly dated: boolean };
+type FieldFacts = { readonly length: number | undefined; readonly dated: boolean };
 
-function ownFields(fields: readonly string[]): ToldByFields {
+function ownFields(fields: readonly string[]): FieldFacts {
   let length: number | undefined;
   let dated = false;
   for (let i = 0; i < fields.length; i += 2) {

@@ -11,14 +11,14 @@ import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 export type ServerHandler = {
   /** May be replaced. Later requests use the limits that are current then. */
   readonly limits: ServerLimits;
-  onRequest(request: IncomingRequest, answer: ResponseWriter, connection: ServerConnection): void;
+  onRequest(request: IncomingRequest, writer: ResponseWriter, connection: ServerConnection): void;
   /**
    * Returns the whole response to bytes that are no request or came too late. The connection ends
    * after it. `method` is "" if none was read.
    */
-  errorResponse(wrong: RequestError, method: string): string;
+  errorResponse(error: RequestError, method: string): string;
   /** Called when the body of the current request is malformed or late: `request.error` says why. */
-  onRequestError(request: IncomingRequest, answer: ResponseWriter): void;
+  onRequestError(request: IncomingRequest, writer: ResponseWriter): void;
   /**
    * Called when the last response is sent or being sent, and further bytes are read and discarded.
    */
@@ -299,9 +299,9 @@ export class ServerConnection {
     return end;
   }
 
-  #break(wrong: RequestError): void {
+  #break(error: RequestError): void {
     const response = this.#writing as ResponseWriter;
-    response.request.error = wrong;
+    response.request.error = error;
     this.#enter(READING.ahead);
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
@@ -324,8 +324,8 @@ export class ServerConnection {
     this.#goOn();
   }
 
-  #refuse(wrong: RequestError): void {
-    this.#hangUp(this.#handler.errorResponse(wrong, this.#heads.method));
+  #refuse(error: RequestError): void {
+    this.#hangUp(this.#handler.errorResponse(error, this.#heads.method));
   }
 
   /**

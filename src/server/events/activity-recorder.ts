@@ -12,7 +12,7 @@ const EVERY_MS = 30_000;
 const NOTICED_MAX = 100_000;
 
 export type ActivityRecorderOptions = {
-  readonly notes: ActivityStore;
+  readonly activityStore: ActivityStore;
   /** Whether usage by day is kept, so that refused requests are counted there. */
   readonly keepsDays: () => boolean;
   /** Unix milliseconds. */
@@ -28,7 +28,7 @@ export type ActivityRecorderOptions = {
 export class ActivityRecorder {
   readonly #options: ActivityRecorderOptions;
   readonly #timer: NodeJS.Timeout;
-  #refused = new Map<string, { name: AccountRef; day: number; requests: number }>();
+  #refused = new Map<string, { accountRef: AccountRef; day: number; requests: number }>();
   /** The last day of each key that was sent to the store, or is about to be. */
   readonly #days = new Map<string, number>();
   #used = new Map<string, number>();
@@ -88,12 +88,13 @@ export class ActivityRecorder {
   }
 
   #refuse(environment: string, account: string, day: number): void {
-    const name = { environment, account };
-    if (isAddressAccount(name)) return;
-    const id = `${day} ${accountId(name)}`;
+    const accountRef = { environment, account };
+    if (isAddressAccount(accountRef)) return;
+    const id = `${day} ${accountId(accountRef)}`;
     const noticed = this.#refused.get(id);
     if (noticed !== undefined) noticed.requests += 1;
-    else if (this.#refused.size < NOTICED_MAX) this.#refused.set(id, { name, day, requests: 1 });
+    else if (this.#refused.size < NOTICED_MAX)
+      this.#refused.set(id, { accountRef, day, requests: 1 });
   }
 
   async #tellAll(): Promise<void> {
@@ -105,11 +106,11 @@ export class ActivityRecorder {
     if (refused.size === 0) return;
     this.#refused = new Map();
     const all = [...refused.values()];
-    const left = await this.#options.notes.addRefused(all).catch((): RefusalCount[] => all);
-    for (const { name, day, requests } of left) {
-      const id = `${day} ${accountId(name)}`;
+    const left = await this.#options.activityStore.addRefused(all).catch((): RefusalCount[] => all);
+    for (const { accountRef, day, requests } of left) {
+      const id = `${day} ${accountId(accountRef)}`;
       const since = this.#refused.get(id)?.requests ?? 0;
-      this.#refused.set(id, { name, day, requests: requests + since });
+      this.#refused.set(id, { accountRef, day, requests: requests + since });
     }
   }
 
@@ -119,7 +120,7 @@ export class ActivityRecorder {
     this.#used = new Map();
     const all = [...used].map(([key, day]) => ({ key, day }));
     try {
-      await this.#options.notes.addUsed(all);
+      await this.#options.activityStore.addUsed(all);
     } catch {
       for (const { key, day } of all) if (!this.#used.has(key)) this.#used.set(key, day);
     }
@@ -129,7 +130,7 @@ export class ActivityRecorder {
     const calls = this.#calls.take();
     if (calls.length === 0) return;
     try {
-      for (const sum of await this.#options.notes.addCalls(calls)) this.#known.set(sum);
+      for (const sum of await this.#options.activityStore.addCalls(calls)) this.#known.set(sum);
     } catch {
       for (const call of calls) this.#calls.add(call);
     }

@@ -31,12 +31,12 @@ const TOLD_PERCENT = [80, 100];
 export function logBanEvent(
   log: Log,
   { environment: env, account, plan }: Omit<Owner, "key">,
-  { earned, verdict }: Pick<ChargeResult, "earned" | "verdict">,
+  { earned, decision }: Pick<ChargeResult, "earned" | "decision">,
 ): void {
   if (earned === undefined) return;
-  const { nowMs: decidedAt, ban } = verdict;
+  const { nowMs: decidedAt, ban } = decision;
   // A ban may be reported with a request for another operation than that of its strikes.
-  const struck = banWindow(verdict.windows, earned);
+  const struck = banWindow(decision.windows, earned);
   const window = struck === undefined ? earned.window : windowLabel(struck);
   log.warn("ban", {
     ...{ account, env, plan, window, offences: earned.offences, decidedAt },
@@ -47,9 +47,9 @@ export function logBanEvent(
 }
 
 /** Logs a ban whose decision came when its request had its answer already. */
-export function logLateBan(log: Log, { name, plan = "", verdict, earned }: LateBan): void {
-  const { environment, account } = name;
-  logBanEvent(log, { environment, account, plan }, { verdict, earned });
+export function logLateBan(log: Log, { accountRef, plan = "", decision, earned }: LateBan): void {
+  const { environment, account } = accountRef;
+  logBanEvent(log, { environment, account, plan }, { decision, earned });
 }
 
 type QuotaEventTerms = {
@@ -76,14 +76,14 @@ export function quotaEventTerms(
 export function logQuotaEvents(
   { log, windows, included }: QuotaEventTerms,
   owner: Owner,
-  answer: ChargeResult,
+  result: ChargeResult,
   cost: number,
 ): void {
   const { environment: env, account, plan } = owner;
-  const { verdict, admitted, unspent, by } = answer;
+  const { decision, admitted, unspent, by } = result;
   // During an outage a share is not a limit of the account. Addresses are too many to log.
   if (owner.key === undefined || !admitted || by !== "store") return;
-  for (const counted of verdict.windows) {
+  for (const counted of decision.windows) {
     const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
     const units = costIn(counted, cost);
     const used = usedByAll - unspent * units;
@@ -114,13 +114,13 @@ export function lateQuotaLogger(
   log: Log,
   inForce: () => Pick<Config, "quotaEventWindows" | "planBounds">,
 ) {
-  return ({ name, plan = "", usage }: LateUsage): void => {
+  return ({ accountRef, plan = "", usage }: LateUsage): void => {
     // The units were counted already: a hold would be taken for them.
     const { from, hold: _, ...standing } = usage;
-    const verdict = { ...NOTHING_DECIDED, windows: [standing] };
-    const answer = { verdict, unspent: 0, admitted: true, by: "store" } as const;
-    const { environment, account } = name;
-    const key = isAddressAccount(name) ? undefined : { id: "" };
+    const decision = { ...NOTHING_DECIDED, windows: [standing] };
+    const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
+    const { environment, account } = accountRef;
+    const key = isAddressAccount(accountRef) ? undefined : { id: "" };
     const owner = { environment, account, plan, key };
     logQuotaEvents(quotaEventTerms(log, inForce(), plan), owner, answer, standing.used - from);
   };
@@ -140,7 +140,7 @@ export function adminEventLogger(log: Log, config: () => Pick<Config, "environme
       logBanByHand(log, event);
       return;
     }
-    const { account, environment } = event.name;
+    const { account, environment } = event.accountRef;
     const windows = event.windows.map(({ counter, units }) => {
       return { window: counterLabel(config(), environment, counter), units };
     });

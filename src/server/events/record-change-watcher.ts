@@ -3,10 +3,10 @@ import { inSlices } from "../../base/event-loop.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import {
   accountEvent,
-  type BeforeAfter,
   ImportEvents,
   keyEvent,
   type RecordEvent,
+  type RecordTransition,
 } from "../../core/keys/record-events.ts";
 import { findById } from "../../core/keys/record-index.ts";
 import type { Records } from "../../core/keys/records.ts";
@@ -40,7 +40,7 @@ type RecordChangeSources = {
  * (docs/reference/events.md#kinds). Changes from before the start are ignored.
  */
 export class RecordChangeWatcher {
-  readonly #seen: RecordChangeSources;
+  readonly #sources: RecordChangeSources;
   #records: Records | undefined;
   #waiting: RecordEvent[] = [];
   readonly #comparing = new SerialQueue();
@@ -48,9 +48,9 @@ export class RecordChangeWatcher {
   readonly #stopping = new AbortController();
   #dropped = 0;
 
-  constructor(seen: RecordChangeSources) {
-    this.#seen = seen;
-    const { keys } = seen;
+  constructor(sources: RecordChangeSources) {
+    this.#sources = sources;
+    const { keys } = sources;
     if (keys.ready) this.#records = keys.records();
     keys.onChange(() => {
       void this.#comparing.run(() => this.#compare());
@@ -68,15 +68,15 @@ export class RecordChangeWatcher {
 
   async #compare(): Promise<void> {
     const before = this.#records;
-    const after = this.#seen.keys.records();
+    const after = this.#sources.keys.records();
     this.#records = after;
     if (before === undefined) return;
-    await eachNews(before, after, (news) => this.#take(news));
+    await eachNews(before, after, (event) => this.#take(event));
     if (!this.#telling) void this.#tell();
   }
 
-  #take(news: RecordEvent): void {
-    if (this.#waiting.length < WAITING_MAX) this.#waiting.push(news);
+  #take(event: RecordEvent): void {
+    if (this.#waiting.length < WAITING_MAX) this.#waiting.push(event);
     else this.#dropped += 1;
   }
 
@@ -86,10 +86,10 @@ export class RecordChangeWatcher {
     while (this.#waiting.length > 0 && !signal.aborted) {
       const some = this.#waiting.slice(0, MARKS_AT_ONCE);
       try {
-        const first = await Promise.all(some.map((news) => this.#isFirst(news)));
+        const first = await Promise.all(some.map((event) => this.#isFirst(event)));
         this.#waiting.splice(0, some.length);
         for (const [i, { kind, details }] of some.entries()) {
-          if (first[i]) this.#seen.log.info(kind, details);
+          if (first[i]) this.#sources.log.info(kind, details);
         }
       } catch {
         // The store is unreachable. The gateway that sets the marker later logs them.
@@ -101,7 +101,7 @@ export class RecordChangeWatcher {
 
   #isFirst({ kind, marker }: RecordEvent): Promise<boolean> {
     const lifeMs = kind === "account_changed" ? ACCOUNT_MARKER_MS : KEY_MARKER_MS;
-    return this.#seen.quotas.markFirst(marker, lifeMs);
+    return this.#sources.quotas.markFirst(marker, lifeMs);
   }
 }
 
@@ -109,7 +109,7 @@ export class RecordChangeWatcher {
 async function eachNews(
   before: Records,
   after: Records,
-  take: (news: RecordEvent) => void,
+  take: (event: RecordEvent) => void,
 ): Promise<void> {
   const imports = new ImportEvents();
   const keys = await findChangedRecords(before.keys, after.keys);
@@ -121,16 +121,16 @@ async function eachNews(
     // 100,000.
     const plan = was === undefined ? findById(after.accounts, account)?.plan : undefined;
     const about = { plan: plan ?? "", isSuccessor: successors.has(id) };
-    const news = keyEvent(pair, about);
-    if (news !== undefined) take(news);
+    const event = keyEvent(pair, about);
+    if (event !== undefined) take(event);
   });
   const accounts = await findChangedRecords(before.accounts, after.accounts);
   await inSlices(accounts, (pair) => {
     if (imports.take(pair)) return;
-    const news = accountEvent(pair);
-    if (news !== undefined) take(news);
+    const event = accountEvent(pair);
+    if (event !== undefined) take(event);
   });
-  for (const news of imports.events()) take(news);
+  for (const event of imports.events()) take(event);
 }
 
 /**
@@ -140,7 +140,7 @@ async function eachNews(
 export async function findChangedRecords<T extends { readonly id: string }>(
   before: readonly T[],
   after: readonly T[],
-): Promise<readonly BeforeAfter<T>[]> {
+): Promise<readonly RecordTransition<T>[]> {
   const old = new Map<string, T>();
   const changed: T[] = [];
   await inSlices(after.length > before.length ? after : before, (_, i) => {
@@ -149,7 +149,7 @@ export async function findChangedRecords<T extends { readonly id: string }>(
     if (was !== undefined) old.set(was.id, was);
     if (is !== undefined) changed.push(is);
   });
-  const pairs: BeforeAfter<T>[] = [];
+  const pairs: RecordTransition<T>[] = [];
   await inSlices(changed, (is) => {
     const was = old.get(is.id);
     if (was !== is) pairs.push([was, is]);

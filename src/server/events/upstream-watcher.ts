@@ -28,11 +28,11 @@ const AHEAD_DAYS = [7, 30];
  * Logs upstreams that go out of service or come back, and operations whose sunset is near. It
  * checks on a timer, so no request waits for it. Stops when the result is called.
  */
-export function watchUpstreamsAndSunsets(seen: WatchSources): () => void {
+export function watchUpstreamsAndSunsets(sources: WatchSources): () => void {
   const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
   const look = () => {
-    tellUpstreams(seen, state.up);
-    void tellSunsets(seen, state.told);
+    tellUpstreams(sources, state.up);
+    void tellSunsets(sources, state.told);
   };
   // A look keeps no process from its end.
   const timer = setInterval(look, LOOK_MS).unref();
@@ -54,8 +54,8 @@ function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boo
  * Logs each operation once at 30 days and once at 7, by the gateway that sets the marker first. If
  * several of these days are past at the first start, only the nearest is logged.
  */
-async function tellSunsets(seen: WatchSources, told: Map<string, number>): Promise<void> {
-  const { config, log, quotas, now } = seen;
+async function tellSunsets(sources: WatchSources, told: Map<string, number>): Promise<void> {
+  const { config, log, quotas, now } = sources;
   for (const { name: env, routes, services: backends } of config().environments) {
     const all = [routes, ...backends.map((backend) => backend.routes)];
     for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {

@@ -37,7 +37,7 @@ const CLAIM_MS = 30_000;
 type Outcome = "done" | "left" | "failed";
 
 type Settings = NonNullable<Config["events"]>;
-type Due = AccountDay & { readonly throughDay: number };
+type DueDays = AccountDay & { readonly throughDay: number };
 
 /**
  * Sends the usage of each closed day to the receiver of events, read from the history and marked
@@ -127,7 +127,9 @@ export class UsageEventSender {
       const pages = readUntoldUsage(quotas, keys.records().accounts, options);
       for await (const page of pages) {
         if (page.missing > 0 || page.closedDay < closedDay) isComplete = false;
-        const accounts = page.accounts.filter(({ name }) => !this.#setAside.has(accountId(name)));
+        const accounts = page.accounts.filter(
+          ({ accountRef }) => !this.#setAside.has(accountId(accountRef)),
+        );
         const unused = accounts.filter(({ days }) => days.length === 0);
         await quotas.usageMarks.raise(unused.map(markOf));
         const outcome = await this.#sendAll(settings, accounts.flatMap(dueDays));
@@ -145,7 +147,7 @@ export class UsageEventSender {
   }
 
   /** Rejects if the store is unreachable. */
-  async #sendAll(settings: Settings, due: readonly Due[]): Promise<Outcome> {
+  async #sendAll(settings: Settings, due: readonly DueDays[]): Promise<Outcome> {
     const { config, quotas, now } = this.#sources;
     const { signal } = this.#closing;
     for (let at = 0; at < due.length; ) {
@@ -167,10 +169,10 @@ export class UsageEventSender {
 
   #noteFailure(some: readonly AccountDay[], why: string): void {
     const { log } = this.#sources;
-    const [{ name, usage }] = some as [AccountDay];
-    const { environment: env, account } = name;
+    const [{ accountRef, usage }] = some as [AccountDay];
+    const { environment: env, account } = accountRef;
     const isAlone = some.length === 1;
-    if (isAlone) this.#setAside.add(accountId(name));
+    if (isAlone) this.#setAside.add(accountId(accountRef));
     this.#batchMax = Math.max(1, Math.floor(some.length / 2));
     if (this.#isTroubled && !isAlone) return;
     this.#isTroubled = true;
@@ -180,8 +182,8 @@ export class UsageEventSender {
 
   #noteSuccess(some: readonly AccountDay[]): void {
     const { log } = this.#sources;
-    for (const { name, usage } of some) {
-      const { environment: env, account } = name;
+    for (const { accountRef, usage } of some) {
+      const { environment: env, account } = accountRef;
       const { plan, day, admitted, units, refused, overage, meters } = usage;
       const told = { env, account, plan, day: formatDay(day), admitted, units, refused };
       log.info("usage", {
@@ -204,12 +206,12 @@ function isWanted({ kinds }: Settings): boolean {
 }
 
 /** The mark that the acknowledgement of one day allows. */
-function dueDays({ name, days, throughDay }: UntoldUsage): Due[] {
+function dueDays({ accountRef, days, throughDay }: UntoldUsage): DueDays[] {
   return days.map((usage, i) => {
-    return { name, usage, throughDay: i === days.length - 1 ? throughDay : usage.day };
+    return { accountRef, usage, throughDay: i === days.length - 1 ? throughDay : usage.day };
   });
 }
 
-function markOf({ name, throughDay }: Pick<UntoldUsage, "name" | "throughDay">) {
-  return { name, day: throughDay };
+function markOf({ accountRef, throughDay }: Pick<UntoldUsage, "accountRef" | "throughDay">) {
+  return { accountRef, day: throughDay };
 }

@@ -4,7 +4,10 @@ import type { ClosedDay, UntoldUsage } from "../../stores/queries/untold-usage.t
 import type { SignedMessage } from "../../telemetry/log/signed-post.ts";
 
 /** A closed day of an account. */
-export type AccountDay = { readonly name: UntoldUsage["name"]; readonly usage: ClosedDay };
+export type AccountDay = {
+  readonly accountRef: UntoldUsage["accountRef"];
+  readonly usage: ClosedDay;
+};
 
 const ID_DIGITS = 32;
 
@@ -22,8 +25,8 @@ export function usageMessage(days: readonly AccountDay[], source: string): Signe
   };
 }
 
-function cloudEvent({ name, usage }: AccountDay, source: string) {
-  const { environment, account } = name;
+function cloudEvent({ accountRef, usage }: AccountDay, source: string) {
+  const { environment, account } = accountRef;
   const day = formatDay(usage.day);
   const { plan, admitted, units, refused, overage, meters } = usage;
   return {

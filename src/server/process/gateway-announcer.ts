@@ -12,7 +12,7 @@ type Reading = { readonly atMs: number; readonly requests: number; readonly refu
 
 type AnnouncerOptions = {
   readonly gateways: Pick<GatewayDirectory, "announce" | "withdraw">;
-  readonly counting: Pick<MetricsRecorder, "tallies" | "configuration">;
+  readonly metrics: Pick<MetricsRecorder, "tables" | "configuration">;
   readonly checks: () => ReadinessChecks;
   readonly now: () => number;
 };
@@ -76,11 +76,11 @@ export class GatewayAnnouncer {
   }
 
   #status(): GatewayStatus {
-    const { counting, checks } = this.#options;
+    const { metrics, checks } = this.#options;
     return {
       name: this.name,
       version: GATEWAY_VERSION,
-      config: counting.configuration().hash,
+      config: metrics.configuration().hash,
       started: Math.floor(this.#startedMs / 1_000),
       ...this.#rates(),
       storeMs: this.#storeMs,
@@ -89,7 +89,7 @@ export class GatewayAnnouncer {
   }
 
   #rates(): Pick<GatewayStatus, "requestsPerSecond" | "refusalsPerSecond"> {
-    const now = { atMs: performance.now(), ...countRequests(this.#options.counting) };
+    const now = { atMs: performance.now(), ...countRequests(this.#options.metrics) };
     const first = this.#readings[0] ?? now;
     this.#readings = [...this.#readings, now].slice(-READINGS_MAX);
     const seconds = Math.max(1, (now.atMs - first.atMs) / 1_000);
@@ -101,7 +101,7 @@ export class GatewayAnnouncer {
   }
 }
 
-function countRequests({ tallies }: AnnouncerOptions["counting"]): Omit<Reading, "atMs"> {
+function countRequests({ tables: tallies }: AnnouncerOptions["metrics"]): Omit<Reading, "atMs"> {
   let [requests, refusals] = [0, 0];
   for (const [{ code, source }, { value }] of tallies.requests.entries()) {
     requests += value;

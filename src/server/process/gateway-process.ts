@@ -44,7 +44,7 @@ const LAST_NOTES_MS = 1_000;
 export type WorkerHandle = GatewayHandle & {
   /** The status of this process. Its counts are reset, so that each is reported once. */
   status(): ProcessStatus;
-  readonly recall: Diagnostics;
+  readonly diagnostics: Diagnostics;
   /** Reads the key records now. Records that cannot be read stay as they are. */
   refreshKeys(): Promise<void>;
 };
@@ -63,29 +63,29 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     let inForce = () => config;
     const onAdminEvent = adminEventLogger(options.log, () => inForce());
     const onLateUsage = lateQuotaLogger(options.log, () => inForce());
-    const counting = createMetricsRecorder();
+    const metrics = createMetricsRecorder();
     const onLateBan = (ban: LateBan) => {
-      counting.banned(ban.name.environment);
+      metrics.banned(ban.accountRef.environment);
       logLateBan(options.log, ban);
     };
-    const onCall = (tookMs: number) => counting.storeCall(tookMs);
+    const onCall = (tookMs: number) => metrics.storeCall(tookMs);
     const serving = { serves: true, onAdminEvent, onLateUsage, onLateBan, onCall };
     const quotas = await openQuotaStore(config, { now, report, ...serving });
     closers.push(() => quotas.close());
     const stores = {
       keys,
       quotas,
-      counting,
+      metrics,
       recent: new RecentEvents(),
       telemetry: new Telemetry(options.log),
     };
-    const engine = new GatewayProcess(config, { ...options, now }, stores);
-    inForce = () => engine.config;
-    const running = new RunningGateway(config, options, stores, engine);
-    closers.push(() => engine.close());
+    const dataPlane = new GatewayProcess(config, { ...options, now }, stores);
+    inForce = () => dataPlane.config;
+    const running = new RunningGateway(config, options, stores, dataPlane);
+    closers.push(() => dataPlane.close());
     closers.push(() => stores.telemetry.close(0));
     await running.configureTelemetry();
-    await engine.serve(config);
+    await dataPlane.serve(config);
     await running.openAdmin();
     return running;
   } catch (error) {
@@ -99,10 +99,10 @@ class GatewayProcess implements DataPlane {
   #config: Config;
   readonly #stores: GatewayStores;
   readonly #gateway: GatewayContext;
-  readonly #serving: Listeners;
+  readonly #listeners: Listeners;
   readonly watched: DataPlane["watched"];
-  readonly #notebook: ActivityRecorder;
-  readonly recall: RecentRefusals;
+  readonly #activityRecorder: ActivityRecorder;
+  readonly diagnostics: RecentRefusals;
 
   constructor(
     config: Config,
@@ -111,25 +111,25 @@ class GatewayProcess implements DataPlane {
   ) {
     this.#config = config;
     this.#stores = stores;
-    this.#notebook = new ActivityRecorder({
-      notes: stores.quotas.activity,
+    this.#activityRecorder = new ActivityRecorder({
+      activityStore: stores.quotas.activity,
       keepsDays: () => this.#config.historyMs !== undefined,
       now: options.now,
     });
-    this.recall = new RecentRefusals({
-      open: () => this.#serving.charges,
-      tellStore: () => this.#notebook.flush(),
+    this.diagnostics = new RecentRefusals({
+      open: () => this.#listeners.charges,
+      tellStore: () => this.#activityRecorder.flush(),
     });
     this.#gateway = gatewayOf(config, options, {
       ...stores,
-      recall: this.recall,
-      notebook: this.#notebook,
+      diagnostics: this.diagnostics,
+      activityRecorder: this.#activityRecorder,
       inForce: () => this.#config,
     });
-    this.#serving = new Listeners(this.#gateway);
+    this.#listeners = new Listeners(this.#gateway);
     const { logDropped = () => 0 } = options;
     this.watched = {
-      ...metricSources(this.#serving, stores),
+      ...metricSources(this.#listeners, stores),
       logDropped,
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
@@ -144,28 +144,28 @@ class GatewayProcess implements DataPlane {
   }
 
   get urls(): Readonly<Record<string, string>> {
-    return this.#serving.urls;
+    return this.#listeners.urls;
   }
 
   /** Opens the listeners of the configuration. Rejects in words if it cannot. */
   serve(config: Config): Promise<void> {
-    return this.#serving.serve(config);
+    return this.#listeners.serve(config);
   }
 
   async close(): Promise<void> {
-    await this.#serving.close(0);
-    await this.#notebook.close();
+    await this.#listeners.close(0);
+    await this.#activityRecorder.close();
   }
 
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { quotas, keys } = this.#stores;
-    const upstreams = this.#serving.upstreams();
+    const upstreams = this.#listeners.upstreams();
     return { store: quotas.health(), keys: keys.health(), upstreams };
   }
 
   async applyConfig({ from, to }: ConfigChange): Promise<Rollout> {
     try {
-      await this.#serving.serve(to);
+      await this.#listeners.serve(to);
     } catch (error) {
       return { applied: false, reasons: [(error as Error).message] };
     }
@@ -183,18 +183,21 @@ class GatewayProcess implements DataPlane {
     this.#gateway.draining = "announced";
     await delay(delayMs, undefined, { signal: hurry }).catch(() => {});
     this.#gateway.draining = "closed";
-    await this.#serving.close(hurry.aborted ? 0 : drainMs);
-    await Promise.race([this.#notebook.close(), delay(LAST_NOTES_MS, undefined, { ref: false })]);
+    await this.#listeners.close(hurry.aborted ? 0 : drainMs);
+    await Promise.race([
+      this.#activityRecorder.close(),
+      delay(LAST_NOTES_MS, undefined, { ref: false }),
+    ]);
   }
 
   closeNow(): void {
-    this.#serving.cut();
+    this.#listeners.cut();
   }
 }
 
 type Parts = GatewayStores & {
-  readonly recall: RecentRefusals;
-  readonly notebook: ActivityRecorder;
+  readonly diagnostics: RecentRefusals;
+  readonly activityRecorder: ActivityRecorder;
   /** The configuration in force. */
   readonly inForce: () => Config;
 };
@@ -203,47 +206,47 @@ type Parts = GatewayStores & {
 function gatewayOf(
   config: Config,
   { log, now }: StartOptions & { now: () => number },
-  { keys, quotas, counting, telemetry, recall, notebook, inForce }: Parts,
+  { keys, quotas, metrics, telemetry, diagnostics, activityRecorder, inForce }: Parts,
 ): GatewayContext {
   return {
     keys,
     quotas,
     failures: createAuthFailureLimiter(config.unauthenticated),
-    strays: new WrongEnvironmentKeys({
+    wrongEnvironmentKeys: new WrongEnvironmentKeys({
       keys,
       now,
       onFound: (key, usedIn, day) => void logKeyElsewhere({ log, quotas }, key, { usedIn, day }),
     }),
     concurrency: new ConcurrencyLimiter(),
     holds: new OpenHolds(),
-    visitors: new AnonymousClients(),
-    standings: new UsageReportCache(),
+    anonymousClients: new AnonymousClients(),
+    usageReports: new UsageReportCache(),
     isTrusted: trustedProxyMatcher(config.trustedProxies),
     style: config,
     log,
     telemetry,
-    onRequest: (line, exchange) => {
-      counting.request(line, exchange);
-      recall.add(line, exchange.caller?.id);
-      notebook.request(line);
-      log.request(line);
+    onRequest: (entry, exchange) => {
+      metrics.request(entry, exchange);
+      diagnostics.add(entry, exchange.caller?.id);
+      activityRecorder.request(entry);
+      log.request(entry);
     },
     onDeprecated: (operation, account) => {
-      recall.calls.note(operation, account, now());
-      notebook.addDeprecatedCall(operation, account);
+      diagnostics.calls.note(operation, account, now());
+      activityRecorder.addDeprecatedCall(operation, account);
     },
-    deprecatedCalls: ({ environment, account }) => notebook.callsOf(environment, account),
-    onTurnedAway: (why) => counting.turnedAway(why),
+    deprecatedCalls: ({ environment, account }) => activityRecorder.callsOf(environment, account),
+    onTurnedAway: (why) => metrics.turnedAway(why),
     onWithoutStore: (answer) => {
-      counting.decidedWithoutStore(inForce().onStoreFailure);
-      if (answer === "share") counting.shareRefused();
+      metrics.decidedWithoutStore(inForce().onStoreFailure);
+      if (answer === "share") metrics.shareRefused();
     },
-    onAnswer: (consumer, answer, cost) => {
-      if (answer.earned !== undefined) {
-        counting.banned(consumer.environment);
-        logBanEvent(log, consumer, answer);
+    onAnswer: (consumer, result, cost) => {
+      if (result.earned !== undefined) {
+        metrics.banned(consumer.environment);
+        logBanEvent(log, consumer, result);
       }
-      logQuotaEvents(quotaEventTerms(log, inForce(), consumer.plan), consumer, answer, cost);
+      logQuotaEvents(quotaEventTerms(log, inForce(), consumer.plan), consumer, result, cost);
     },
     now,
     elapsed: () => performance.now(),

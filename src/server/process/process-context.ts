@@ -48,11 +48,11 @@ export const EXIT_CONFIG = 78;
 
 /** Writes on stderr what went wrong, and returns the exit status. */
 export function fail(
-  surroundings: Pick<ProcessContext, "err">,
+  context: Pick<ProcessContext, "err">,
   status: number,
   message: string,
 ): number {
-  surroundings.err(`${message}\n`);
+  context.err(`${message}\n`);
   return status;
 }
 

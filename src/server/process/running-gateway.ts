@@ -46,7 +46,7 @@ export type DataPlane = {
   readonly collectCounts?: () => Promise<void>;
   /** Makes other processes read the key records now. Never rejects. */
   readonly refreshWorkerKeys?: () => Promise<void>;
-  readonly recall: Diagnostics;
+  readonly diagnostics: Diagnostics;
   readinessInputs(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
   /** Applies a configuration that was checked. Never rejects. */
   applyConfig(change: ConfigChange): Promise<Rollout>;
@@ -62,7 +62,7 @@ export type DataPlane = {
 export type GatewayStores = {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
-  readonly counting: MetricsRecorder;
+  readonly metrics: MetricsRecorder;
   readonly recent: RecentEvents;
   readonly telemetry: Telemetry;
 };
@@ -75,7 +75,7 @@ export class RunningGateway implements GatewayHandle {
   #config: Config;
   readonly #options: StartOptions;
   readonly #stores: GatewayStores;
-  readonly #engine: DataPlane;
+  readonly #dataPlane: DataPlane;
   readonly #now: () => number;
   #admin: AdminListener | undefined;
   #stopping: Promise<void> | undefined;
@@ -85,18 +85,18 @@ export class RunningGateway implements GatewayHandle {
   readonly #webhook: Webhook;
   #unwatch: () => void = () => {};
   /** Defined in only one of the processes that serve together. */
-  readonly #teller: RecordChangeWatcher | undefined;
+  readonly #recordChanges: RecordChangeWatcher | undefined;
   readonly #usageEvents: UsageEventSender | undefined;
   /** Undefined in processes that serve together: their supervisor announces the whole gateway. */
   readonly #announcer: GatewayAnnouncer | undefined;
 
-  constructor(config: Config, options: StartOptions, stores: GatewayStores, engine: DataPlane) {
+  constructor(config: Config, options: StartOptions, stores: GatewayStores, dataPlane: DataPlane) {
     this.#config = config;
     this.#options = options;
     this.#stores = stores;
-    this.#engine = engine;
+    this.#dataPlane = dataPlane;
     this.#now = options.now ?? Date.now;
-    stores.counting.configured(config, this.#now());
+    stores.metrics.configured(config, this.#now());
     this.#webhook = new Webhook(config.events, this.#now, (why) => {
       if (why === undefined) options.log.info("events_sent", {});
       else options.log.warn("events_unsent", { why });
@@ -109,10 +109,10 @@ export class RunningGateway implements GatewayHandle {
       stores.recent.add(event);
     });
     if (options.supervised !== true) {
-      this.#teller = new RecordChangeWatcher({ ...stores, log: options.log });
-      const { counting, quotas, keys } = stores;
+      this.#recordChanges = new RecordChangeWatcher({ ...stores, log: options.log });
+      const { metrics, quotas, keys } = stores;
       this.#announcer = new GatewayAnnouncer({
-        ...{ gateways: quotas.gateways, counting },
+        ...{ gateways: quotas.gateways, metrics },
         ...{ checks: () => this.checks(), now: this.#now },
       });
       this.#usageEvents = new UsageEventSender({
@@ -123,7 +123,7 @@ export class RunningGateway implements GatewayHandle {
   }
 
   get urls(): Readonly<Record<string, string>> {
-    return this.#engine.urls;
+    return this.#dataPlane.urls;
   }
 
   get adminUrl(): string | undefined {
@@ -149,17 +149,18 @@ export class RunningGateway implements GatewayHandle {
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
     const { openAdmin } = await import("../../admin/listener.ts");
-    const { collectCounts: gather, refreshWorkerKeys: spreadKeys = async () => {} } = this.#engine;
+    const { collectCounts: gather, refreshWorkerKeys: spreadKeys = async () => {} } =
+      this.#dataPlane;
     return openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
       name: this.#announcer?.name ?? GATEWAY_ID,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
-      watched: this.#watched(),
+      metricSources: this.#watched(),
       ...(gather && { gather }),
       spreadKeys,
-      recall: this.#engine.recall,
+      diagnostics: this.#dataPlane.diagnostics,
       log: this.#options.log,
       now: this.#now,
     }).catch((error: unknown) => {
@@ -170,7 +171,7 @@ export class RunningGateway implements GatewayHandle {
   /** The readiness checks. If an environment is named, `upstreams` is that of the environment. */
   checks(environment?: string): ReadinessChecks {
     const observed = {
-      ...this.#engine.readinessInputs(),
+      ...this.#dataPlane.readinessInputs(),
       reloadFailed: this.#reloadFailed,
       draining: this.#stopping !== undefined,
       logTrouble: this.#options.logTrouble?.(),
@@ -178,17 +179,17 @@ export class RunningGateway implements GatewayHandle {
     return readinessChecks(observed, environment);
   }
 
-  get recall(): Diagnostics {
-    return this.#engine.recall;
+  get diagnostics(): Diagnostics {
+    return this.#dataPlane.diagnostics;
   }
 
   /** The status of this process. Its counts are reset, so that each is reported once. */
   status(): ProcessStatus {
     return {
-      counted: takeCounts(this.#stores.counting),
+      counted: takeCounts(this.#stores.metrics),
       events: this.#stores.recent.take(),
       gauges: readGauges({
-        ...this.#engine.watched,
+        ...this.#dataPlane.watched,
         eventsDropped: () => this.#webhook.dropped,
         telemetryDropped: () => this.#stores.telemetry.dropped,
       }),
@@ -198,11 +199,11 @@ export class RunningGateway implements GatewayHandle {
 
   /** Starts to export spans and metrics, as the configuration says. */
   async configureTelemetry(): Promise<void> {
-    const { counting, telemetry } = this.#stores;
+    const { metrics, telemetry } = this.#stores;
     const { supervised = false, worker } = this.#options;
-    const { collectCounts: gather } = this.#engine;
+    const { collectCounts: gather } = this.#dataPlane;
     // A worker's counts are moved to the supervisor, which exports the sums of all.
-    const readings = supervised ? undefined : metricReaders(this.#watched(), counting);
+    const readings = supervised ? undefined : metricReaders(this.#watched(), metrics);
     const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readings, gather };
     await telemetry.configure(this.#config.telemetry, teller);
   }
@@ -218,19 +219,19 @@ export class RunningGateway implements GatewayHandle {
   stop({ atOnce } = { atOnce: false }): Promise<void> {
     if (atOnce) this.#hurry.abort();
     this.#stopping ??= this.#stopOnce();
-    if (atOnce) this.#engine.closeNow();
+    if (atOnce) this.#dataPlane.closeNow();
     return this.#stopping;
   }
 
   #watched(): MetricSources {
-    const { watched } = this.#engine;
+    const { watched } = this.#dataPlane;
     return {
       ...watched,
       version: GATEWAY_VERSION,
       gateway: GATEWAY_ID,
       checks: () => this.checks(),
       eventsDropped: () =>
-        watched.eventsDropped() + this.#webhook.dropped + (this.#teller?.dropped ?? 0),
+        watched.eventsDropped() + this.#webhook.dropped + (this.#recordChanges?.dropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
     };
   }
@@ -238,7 +239,7 @@ export class RunningGateway implements GatewayHandle {
   #watchChanges(): () => void {
     return watchUpstreamsAndSunsets({
       config: () => this.#config,
-      upstreams: () => this.#engine.readinessInputs().upstreams,
+      upstreams: () => this.#dataPlane.readinessInputs().upstreams,
       quotas: this.#stores.quotas,
       log: this.#options.log,
       now: this.#now,
@@ -255,7 +256,7 @@ export class RunningGateway implements GatewayHandle {
       return next;
     }
     const { config } = next;
-    const { applied: taken, reasons } = await this.#engine.applyConfig({ from, to: config });
+    const { applied: taken, reasons } = await this.#dataPlane.applyConfig({ from, to: config });
     if (!taken) {
       this.#kept(reasons, "it could not be put to use");
       return { ok: false, mistakes: [], reasons };
@@ -273,7 +274,7 @@ export class RunningGateway implements GatewayHandle {
     if (this.#options.supervised !== true) {
       for (const why of reasons) this.#options.log.error("config_refused", { why });
     }
-    this.#stores.counting.reloaded("failure");
+    this.#stores.metrics.reloaded("failure");
     this.#reloadFailed = summary;
   }
 
@@ -282,20 +283,20 @@ export class RunningGateway implements GatewayHandle {
     this.#options.log.setLevel(config.log.level);
     this.#webhook.reconfigure(config.events);
     this.#usageEvents?.reconfigure();
-    this.#stores.counting.configured(config, this.#now());
+    this.#stores.metrics.configured(config, this.#now());
     this.#reloadFailed = undefined;
   }
 
   /** `reasons` name the processes that do not have the configuration yet. */
   #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
     const { log } = this.#options;
-    const { counting } = this.#stores;
+    const { metrics } = this.#stores;
     if (reasons.length > 0) {
       for (const why of reasons) log.error("config_incomplete", { why });
-      counting.reloaded("failure");
+      metrics.reloaded("failure");
       return { ok: false, mistakes: [], reasons, partly: true };
     }
-    counting.reloaded("success");
+    metrics.reloaded("success");
     if (this.#options.supervised !== true) log.info("config_reloaded", { hash });
     return { ok: true, hash };
   }
@@ -303,9 +304,9 @@ export class RunningGateway implements GatewayHandle {
   async #stopOnce(): Promise<void> {
     const times = drainTimes(this.#config);
     const deadlineMs = performance.now() + times.totalMs;
-    await this.#engine.drain(times, this.#hurry.signal);
+    await this.#dataPlane.drain(times, this.#hurry.signal);
     this.#unwatch();
-    this.#teller?.stop();
+    this.#recordChanges?.stop();
     await this.#announcer?.close();
     await this.#usageEvents?.close();
     const told = this.#stores.telemetry.close(

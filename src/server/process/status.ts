@@ -27,15 +27,15 @@ export type Gauges = {
 
 /** The facts about a gateway in this process that each scrape needs. */
 export function metricSources(
-  serving: Listeners,
+  listeners: Listeners,
   { quotas, keys }: { readonly quotas: StoreStatus; readonly keys: KeyStore },
 ): Omit<ProcessSources, "logDropped" | "eventsDropped" | "telemetryDropped"> {
   return {
-    inFlight: () => serving.active,
-    connections: () => serving.connections,
-    tunnels: () => serving.tunnels,
-    upstreams: () => serving.upstreams(),
-    certificates: () => serving.certificates(),
+    inFlight: () => listeners.active,
+    connections: () => listeners.connections,
+    tunnels: () => listeners.tunnels,
+    upstreams: () => listeners.upstreams(),
+    certificates: () => listeners.certificates(),
     storeUp: () => quotas.health().ok,
     storeUnsafePolicy: () => quotas.unsafePolicy(),
     storeSplit: () => quotas.isSplit(),

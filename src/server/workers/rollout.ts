@@ -23,7 +23,7 @@ type RolloutPool = {
   /** Called as soon as one worker has taken the configuration: from now on others start with it. */
   onTaken(): void;
   /** Starts another worker in the place of one that did not take the configuration. */
-  replace(member: WorkerProcess): void;
+  replace(worker: WorkerProcess): void;
 };
 
 /**
@@ -46,43 +46,43 @@ export async function rollOut(config: Config, pool: RolloutPool): Promise<Rollou
   pool.onTaken();
   // After a worker has applied the configuration, another can refuse it only for a temporary reason
   // of its own.
-  const others = [...pool.members].filter((member) => !asked.has(member));
+  const others = [...pool.members].filter((worker) => !asked.has(worker));
   await Promise.all(
-    others.map(async (member) => {
-      const verdict = await apply(config, member, pool);
-      asked.set(member, verdict);
-      if (verdict.is === "refused") pool.replace(member);
+    others.map(async (worker) => {
+      const verdict = await apply(config, worker, pool);
+      asked.set(worker, verdict);
+      if (verdict.is === "refused") pool.replace(worker);
     }),
   );
   // The worker in the place of one that ended has the new configuration.
-  for (const [member, { is }] of asked) if (is === "ended") asked.delete(member);
+  for (const [worker, { is }] of asked) if (is === "ended") asked.delete(worker);
   return { applied: true, reasons: reasonsOf(asked) };
 }
 
-async function apply(config: Config, member: WorkerProcess, pool: RolloutPool): Promise<Verdict> {
+async function apply(config: Config, worker: WorkerProcess, pool: RolloutPool): Promise<Verdict> {
   try {
-    const answer = await member.reload(config);
+    const answer = await worker.reload(config);
     return answer.ok
       ? { is: "taken", reasons: [] }
       : { is: "refused", reasons: answer.reasons ?? [] };
   } catch (error) {
-    if (!pool.members.has(member)) {
+    if (!pool.members.has(worker)) {
       return { is: "ended", reasons: ["it ended while it applied the configuration"] };
     }
-    pool.replace(member);
+    pool.replace(worker);
     return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
   }
 }
 
 type Verdicts = ReadonlyMap<WorkerProcess, Verdict>;
 
-function countOf(asked: Verdicts, sought: Verdict["is"]): number {
-  return [...asked.values()].filter(({ is }) => is === sought).length;
+function countOf(verdicts: Verdicts, sought: Verdict["is"]): number {
+  return [...verdicts.values()].filter(({ is }) => is === sought).length;
 }
 
 /** The reasons of all, each with the number of its worker; one that took the configuration has none. */
-function reasonsOf(asked: Verdicts): readonly string[] {
-  return [...asked].flatMap(([{ number }, { reasons }]) => {
+function reasonsOf(verdicts: Verdicts): readonly string[] {
+  return [...verdicts].flatMap(([{ number }, { reasons }]) => {
     return reasons.map((reason) => `worker ${number}: ${reason}`);
   });
 }

@@ -28,7 +28,7 @@ const REFRESH_MS_MAX = 1_500;
 /** The last part of the time of a second signal: by then workers that are stuck are killed. */
 const LAST_STEPS_MS = 100;
 
-type WorkerSet = { readonly team: WorkerPool; readonly cache: CompileCache };
+type WorkerSet = { readonly pool: WorkerPool; readonly cache: CompileCache };
 
 /**
  * A gateway of several processes. This process serves no request. It starts the workers, replaces
@@ -51,27 +51,27 @@ export async function startWorkers(
     // the workers, but those of its admin listener by itself.
     const quotas = await openQuotaStore(config, { now, report, logsOwnChanges: true });
     closers.push(() => quotas.close());
-    const counting = createMetricsRecorder();
+    const metrics = createMetricsRecorder();
     const recent = new RecentEvents();
     const cache = await openCompileCache();
     closers.push(() => cache.close());
-    const team = new WorkerPool(config, {
+    const pool = new WorkerPool(config, {
       count,
       variables: cache.variables,
       log: options.log,
       onStatus: ({ counted, events }) => {
-        addCounts(counting, counted);
+        addCounts(metrics, counted);
         for (const event of events) recent.add(event);
       },
       lines: (lines) => options.relay?.(lines),
     });
-    closers.push(() => team.kill());
-    await team.open();
+    closers.push(() => pool.kill());
+    await pool.open();
     const telemetry = new Telemetry(options.log);
     closers.push(() => telemetry.close(0));
-    const stores = { keys, quotas, counting, recent, telemetry };
-    const engine = new Supervisor(options, stores, { team, cache });
-    const running = new RunningGateway(config, options, stores, engine);
+    const stores = { keys, quotas, metrics, recent, telemetry };
+    const dataPlane = new Supervisor(options, stores, { pool, cache });
+    const running = new RunningGateway(config, options, stores, dataPlane);
     await running.configureTelemetry();
     await running.openAdmin();
     return running;
@@ -83,7 +83,7 @@ export async function startWorkers(
 
 /** The data plane of a gateway of several processes: a pool of workers. */
 class Supervisor implements DataPlane {
-  readonly #team: WorkerPool;
+  readonly #pool: WorkerPool;
   readonly #stores: GatewayStores;
   readonly #cache: CompileCache;
   readonly watched: DataPlane["watched"];
@@ -91,55 +91,55 @@ class Supervisor implements DataPlane {
   constructor(
     { logDropped = () => 0 }: StartOptions,
     stores: GatewayStores,
-    { team, cache }: WorkerSet,
+    { pool, cache }: WorkerSet,
   ) {
-    this.#team = team;
+    this.#pool = pool;
     this.#stores = stores;
     this.#cache = cache;
     this.watched = {
-      ...sourcesOf(() => team.gauges),
+      ...sourcesOf(() => pool.gauges),
       keys: () => stores.keys.records().keys.length,
       accounts: () => stores.keys.records().accounts.length,
-      storeCommands: () => team.gauges.storeCommands + stores.quotas.commandCount(),
-      logDropped: () => team.gauges.logDropped + logDropped(),
-      workers: () => ({ serving: team.serving, restarts: team.restarts }),
+      storeCommands: () => pool.gauges.storeCommands + stores.quotas.commandCount(),
+      logDropped: () => pool.gauges.logDropped + logDropped(),
+      workers: () => ({ serving: pool.serving, restarts: pool.restarts }),
     };
   }
 
   get urls(): Readonly<Record<string, string>> {
-    return this.#team.urls;
+    return this.#pool.urls;
   }
 
-  collectCounts = (): Promise<void> => this.#team.ask(ASK_MS_MAX);
+  collectCounts = (): Promise<void> => this.#pool.ask(ASK_MS_MAX);
 
-  refreshWorkerKeys = (): Promise<void> => this.#team.refreshKeys(REFRESH_MS_MAX);
+  refreshWorkerKeys = (): Promise<void> => this.#pool.refreshKeys(REFRESH_MS_MAX);
 
   /** Each worker remembers its own refusals and bans. */
-  readonly recall: Diagnostics = {
+  readonly diagnostics: Diagnostics = {
     refusal: async (id) => {
-      const answers = await this.#team.recall({ refusal: id }, ASK_MS_MAX);
+      const answers = await this.#pool.recall({ refusal: id }, ASK_MS_MAX);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
     },
     openCharges: async () => {
-      const answers = await this.#team.recall({ open: true }, ASK_MS_MAX);
+      const answers = await this.#pool.recall({ open: true }, ASK_MS_MAX);
       return answers.flatMap(({ open = [] }) => open);
     },
     deprecated: async () => {
-      const answers = await this.#team.recall({ deprecated: true }, ASK_MS_MAX);
+      const answers = await this.#pool.recall({ deprecated: true }, ASK_MS_MAX);
       return answers.flatMap(({ deprecated = [] }) => deprecated);
     },
     refused: async () => {
-      const answers = await this.#team.recall({ refused: true }, ASK_MS_MAX);
+      const answers = await this.#pool.recall({ refused: true }, ASK_MS_MAX);
       return mostRefused(answers.flatMap(({ refused = [] }) => refused));
     },
     flushToStore: async () => {
-      await this.#team.recall({ tellStore: true }, ASK_MS_MAX);
+      await this.#pool.recall({ tellStore: true }, ASK_MS_MAX);
     },
   };
 
   /** The worst of all workers; if none of them serves, this process's own. */
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
-    const { checks, gauges, health } = this.#team;
+    const { checks, gauges, health } = this.#pool;
     const keys = this.#stores.keys.health();
     return {
       store: worstReadinessCheck(checks, "store", this.#stores.quotas.health()),
@@ -153,17 +153,17 @@ class Supervisor implements DataPlane {
    * This process has read and checked the configuration once, so no mistake reaches the workers.
    */
   applyConfig({ to }: ConfigChange): Promise<Rollout> {
-    return this.#team.reload(to);
+    return this.#pool.reload(to);
   }
 
   /** Each worker keeps the delay and the drain by itself. */
   async drain({ totalMs: wholeMs }: DrainTimes): Promise<void> {
-    await this.#team.stop(wholeMs + LAST_MESSAGES_MS);
+    await this.#pool.stop(wholeMs + LAST_MESSAGES_MS);
     await this.#cache.close();
   }
 
   /** Kills the workers soon, because a worker that is stuck would outlive this process. */
   closeNow(): void {
-    this.#team.stopAtOnce(STOP_AT_ONCE_MS - LAST_STEPS_MS);
+    this.#pool.stopAtOnce(STOP_AT_ONCE_MS - LAST_STEPS_MS);
   }
 }

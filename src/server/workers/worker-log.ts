@@ -27,7 +27,7 @@ export function workerLog(
     info: atLevel("info"),
     warn: atLevel("warn"),
     error: atLevel("error"),
-    request: (line) => log.request(line),
+    request: (entry) => log.request(entry),
     setLevel: (level) => log.setLevel(level),
     onEvent: (listener) => log.onEvent(listener),
   };

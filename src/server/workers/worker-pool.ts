@@ -126,18 +126,18 @@ export class WorkerPool {
 
   /** Updates the status of all workers; waits for each at most `withinMs`. */
   async ask(withinMs: number): Promise<void> {
-    await Promise.all([...this.#members].map((member) => member.requestStatus(withinMs)));
+    await Promise.all([...this.#members].map((worker) => worker.requestStatus(withinMs)));
   }
 
   /** The results of all workers that serve or drain; waits for each at most `withinMs`. */
-  recall(question: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
+  recall(query: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
     const workers = [...this.#members, ...this.#leaving];
-    return Promise.all(workers.map((member) => member.recall(question, withinMs)));
+    return Promise.all(workers.map((worker) => worker.recall(query, withinMs)));
   }
 
   /** Makes all workers read the key records; waits at most `withinMs`. */
   async refreshKeys(withinMs: number): Promise<void> {
-    await Promise.all([...this.#members].map((member) => member.refreshKeys(withinMs)));
+    await Promise.all([...this.#members].map((worker) => worker.refreshKeys(withinMs)));
   }
 
   /** Applies a configuration in all workers, and in those that start from now on (rollout.ts). */
@@ -148,7 +148,7 @@ export class WorkerPool {
       onTaken: () => {
         this.#config = config;
       },
-      replace: (member) => this.#retire(member),
+      replace: (worker) => this.#retire(worker),
     });
   }
 
@@ -156,14 +156,14 @@ export class WorkerPool {
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     setTimeout(() => this.#killAll(), deadlineMs).unref();
-    for (const member of this.#members) member.stop();
+    for (const worker of this.#members) worker.stop();
     await this.#ended();
   }
 
   /** Has all workers end at once; one that has not after `withinMs` is killed. */
   stopAtOnce(withinMs: number): void {
     this.#stopping = true;
-    for (const member of [...this.#members, ...this.#leaving]) member.stopAtOnce();
+    for (const worker of [...this.#members, ...this.#leaving]) worker.stopAtOnce();
     setTimeout(() => this.#killAll(), withinMs).unref();
   }
 
@@ -178,10 +178,10 @@ export class WorkerPool {
   }
 
   /** Replaces a worker now. The old one drains, or is killed. */
-  #retire(member: WorkerProcess): void {
-    this.#lose(member, "it did not take the new configuration");
-    member.stop();
-    setTimeout(() => member.kill(), this.#longestDrainMs + LAST_MESSAGES_MS).unref();
+  #retire(worker: WorkerProcess): void {
+    this.#lose(worker, "it did not take the new configuration");
+    worker.stop();
+    setTimeout(() => worker.kill(), this.#longestDrainMs + LAST_MESSAGES_MS).unref();
   }
 
   #statuses(): readonly ProcessStatus[] {
@@ -197,15 +197,15 @@ export class WorkerPool {
     });
     const { onStatus, lines, variables } = this.#options;
     const lost = (member: WorkerProcess, why: string) => this.#lose(member, why);
-    const member: WorkerProcess = new WorkerProcess(cluster.fork(variables), this.#config, {
+    const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), this.#config, {
       onStatus,
       onStore: (worker, change) => this.#store.note(worker, change),
       lines,
       lost,
     });
-    this.#members.add(member);
-    void member.closed.then(() => this.#forget(member));
-    return member;
+    this.#members.add(worker);
+    void worker.closed.then(() => this.#forget(worker));
+    return worker;
   }
 
   /** Keeps the last counts of a worker that has ended. */
@@ -232,17 +232,17 @@ export class WorkerPool {
     if (!this.#stopping) this.#store.ended(number);
   }
 
-  #lose(member: WorkerProcess, why: string): void {
-    if (!this.#members.delete(member)) return;
-    this.#leaving.add(member);
-    this.#noteEnd(member);
+  #lose(worker: WorkerProcess, why: string): void {
+    if (!this.#members.delete(worker)) return;
+    this.#leaving.add(worker);
+    this.#noteEnd(worker);
     // If one cannot serve while the pool opens, the pool does not open.
-    if (this.#stopping || !(this.#opened || member.hasServed)) return;
+    if (this.#stopping || !(this.#opened || worker.hasServed)) return;
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;
     const afterMs = restartDelayMs(this.#recentEnds());
     const { log } = this.#options;
-    log.error("worker_lost", { worker: member.number, pid: member.pid, why, afterMs });
+    log.error("worker_lost", { worker: worker.number, pid: worker.pid, why, afterMs });
     setTimeout(() => {
       if (this.#stopping) return;
       this.#restarts += 1;
@@ -254,10 +254,10 @@ export class WorkerPool {
   /** Starts one worker. Rejects in words if it cannot serve. */
   async #serve(): Promise<void> {
     const startMs = performance.now();
-    const member = this.#launch();
-    this.urls = await member.ready;
+    const worker = this.#launch();
+    this.urls = await worker.ready;
     const startedMs = Math.round(performance.now() - startMs);
-    const { number, pid } = member;
+    const { number, pid } = worker;
     this.#options.log.info("worker_serves", { worker: number, pid, startedMs });
   }
 
@@ -268,7 +268,7 @@ export class WorkerPool {
   }
 
   #killAll(): void {
-    for (const member of [...this.#members, ...this.#leaving]) member.kill();
+    for (const worker of [...this.#members, ...this.#leaving]) worker.kill();
   }
 
   async #ended(): Promise<void> {

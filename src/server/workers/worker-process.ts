@@ -16,7 +16,7 @@ export type WorkerEvents = {
   onStatus(status: ProcessStatus): void;
   onStore(worker: number, change: StoreAvailabilityEvent): void;
   /** Called once for each worker when it no longer serves, whatever follows. */
-  lost(member: WorkerProcess, why: string): void;
+  lost(worker: WorkerProcess, why: string): void;
   /** Called with whole lines of its log. */
   lines(lines: string): void;
 };
@@ -31,7 +31,7 @@ const LISTENERS_MAX = 260;
 export class WorkerProcess {
   readonly number: number;
   readonly #worker: Worker;
-  readonly #heard: WorkerEvents;
+  readonly #events: WorkerEvents;
   readonly #lines: LineSplitter;
   #lastId = 0;
   #lost = false;
@@ -48,11 +48,11 @@ export class WorkerProcess {
   #onServing: (urls: Readonly<Record<string, string>>) => void = () => {};
   #onCannot: (error: Error) => void = () => {};
 
-  constructor(worker: Worker, config: Config, heard: WorkerEvents) {
+  constructor(worker: Worker, config: Config, events: WorkerEvents) {
     this.number = worker.id;
     this.#worker = worker;
-    this.#heard = heard;
-    this.#lines = new LineSplitter((lines) => heard.lines(lines));
+    this.#events = events;
+    this.#lines = new LineSplitter((lines) => events.lines(lines));
     this.ready = new Promise((resolve, reject) => {
       this.#onServing = resolve;
       this.#onCannot = reject;
@@ -151,10 +151,10 @@ export class WorkerProcess {
     } else if ("failing" in message) {
       this.#isLost(`it failed: ${message.failing}`);
     } else if ("store" in message) {
-      this.#heard.onStore(this.number, message.store);
+      this.#events.onStore(this.number, message.store);
     } else if ("status" in message) {
       this.status = message.status;
-      this.#heard.onStatus(message.status);
+      this.#events.onStatus(message.status);
     }
   }
 
@@ -193,6 +193,6 @@ export class WorkerProcess {
     if (this.#lost) return;
     this.#lost = true;
     this.#onCannot(new Error(`A worker could not start: ${why}`));
-    this.#heard.lost(this, why);
+    this.#events.lost(this, why);
   }
 }

@@ -34,17 +34,17 @@ const LAST_LINES_MS = 500;
 /**
  * Runs one process of several: everything except the admin listener, as the supervisor commands.
  */
-export async function runWorker(surroundings: ProcessContext): Promise<number> {
+export async function runWorker(context: ProcessContext): Promise<number> {
   const channel = openChannel();
   if (channel === undefined) {
-    return fail(surroundings, EXIT_USAGE, "The verb worker is for the gateway itself: use start");
+    return fail(context, EXIT_USAGE, "The verb worker is for the gateway itself: use start");
   }
-  return new Service(channel, surroundings).run();
+  return new Service(channel, context).run();
 }
 
 class Service {
   readonly #channel: SupervisorChannel;
-  readonly #surroundings: ProcessContext;
+  readonly #context: ProcessContext;
   readonly #pipe: LogPipe = openLogPipe(1);
   readonly #ended: Promise<number>;
   #end: (status: number) => void = () => {};
@@ -56,16 +56,16 @@ class Service {
   /** Set once the supervisor is gone: this process cleans up for it. */
   #removed: Promise<void> | undefined;
 
-  constructor(channel: SupervisorChannel, surroundings: ProcessContext) {
+  constructor(channel: SupervisorChannel, context: ProcessContext) {
     this.#channel = channel;
-    this.#surroundings = surroundings;
+    this.#context = context;
     this.#ended = new Promise((resolve) => {
       this.#end = resolve;
     });
   }
 
   run(): Promise<number> {
-    const { process } = this.#surroundings;
+    const { process } = this.#context;
     // Ctrl-C reaches the whole group, but only the supervisor decides.
     process.onEnd(() => {});
     process.onHangUp(() => {});
@@ -116,7 +116,7 @@ class Service {
       await this.#channel.send({ cannot: error instanceof Error ? error.message : String(error) });
       return this.#leave(EXIT_FAILURE);
     }
-    setUpHeap(this.#surroundings.process.v8);
+    setUpHeap(this.#context.process.v8);
     // Writes the cache for processes that start later, because a killed process would write none.
     flushCompileCache();
     await this.#tell();
@@ -138,9 +138,9 @@ class Service {
     await this.#tell(id);
   }
 
-  async #recall(question: DiagnosticsQuery, id: number): Promise<void> {
-    const recall = this.#gateway?.recall;
-    const recalled = recall === undefined ? {} : await answerFrom(recall, question);
+  async #recall(query: DiagnosticsQuery, id: number): Promise<void> {
+    const diagnostics = this.#gateway?.diagnostics;
+    const recalled = diagnostics === undefined ? {} : await answerFrom(diagnostics, query);
     await this.#channel.send({ recalled, id });
   }
 
@@ -154,8 +154,8 @@ class Service {
    * already, ends at once.
    */
   #onGone(): void {
-    this.#removed = removeCompileCache(this.#surroundings.env);
-    if (this.#stopping) void this.#removed.then(() => this.#surroundings.process.kill());
+    this.#removed = removeCompileCache(this.#context.env);
+    if (this.#stopping) void this.#removed.then(() => this.#context.process.kill());
     else void this.#stop(EXIT_OK);
   }
 
@@ -172,7 +172,7 @@ class Service {
     const { totalMs: wholeMs } = drainTimes(this.#config ?? { environments: [] });
     const deadlineMs = Math.min(wholeMs, withinMs);
     const endMs = deadlineMs + CUT_MS;
-    setTimeout(() => this.#surroundings.process.kill(), endMs + LAST_LINES_MS).unref();
+    setTimeout(() => this.#context.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     // The drain of the configuration may be longer: what is cut has its line and its charge.
     if (withinMs < wholeMs) setTimeout(() => this.#cut(), withinMs).unref();
@@ -196,13 +196,13 @@ class Service {
 }
 
 async function answerFrom(
-  recall: Diagnostics,
-  question: DiagnosticsQuery,
+  diagnostics: Diagnostics,
+  query: DiagnosticsQuery,
 ): Promise<DiagnosticsReply> {
-  if ("refusal" in question) return { refusal: await recall.refusal(question.refusal) };
-  if ("open" in question) return { open: await recall.openCharges() };
-  if ("deprecated" in question) return { deprecated: await recall.deprecated() };
-  if ("refused" in question) return { refused: await recall.refused() };
-  await recall.flushToStore();
+  if ("refusal" in query) return { refusal: await diagnostics.refusal(query.refusal) };
+  if ("open" in query) return { open: await diagnostics.openCharges() };
+  if ("deprecated" in query) return { deprecated: await diagnostics.deprecated() };
+  if ("refused" in query) return { refused: await diagnostics.refused() };
+  await diagnostics.flushToStore();
   return {};
 }

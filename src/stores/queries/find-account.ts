@@ -14,7 +14,7 @@ export type AccountSelector = { readonly id: string; readonly environment?: stri
  * say which.
  */
 export type AccountLookup =
-  | { readonly ok: true; readonly holder: UsageSubject }
+  | { readonly ok: true; readonly subject: UsageSubject }
   | { readonly ok: false; readonly because: "unknown" | "ambiguous"; readonly message: string };
 
 /**
@@ -26,13 +26,15 @@ export type AccountLookup =
 export async function findAccountBySelector(
   { quotas, config }: { readonly quotas: Pick<QuotaAdmin, "peek">; readonly config: Config },
   records: Records,
-  named: AccountSelector,
+  selector: AccountSelector,
 ): Promise<AccountLookup> {
-  const { id, environment } = named;
+  const { id, environment } = selector;
   const fits = (each: string) => environment === undefined || environment === each;
   if (!isAddressName(id)) {
-    const holder = findUsageSubject(records, id);
-    return holder !== undefined && fits(holder.environment) ? { ok: true, holder } : unknown(named);
+    const subject = findUsageSubject(records, id);
+    return subject !== undefined && fits(subject.environment)
+      ? { ok: true, subject }
+      : unknown(selector);
   }
   const holders = config.environments.flatMap(({ name, publicPlan: plan }): UsageSubject[] => {
     return plan === undefined || !fits(name)
@@ -40,15 +42,15 @@ export async function findAccountBySelector(
       : [{ account: id, environment: name, plan, limits: [] }];
   });
   const [first] = holders;
-  if (first === undefined) return unknown(named);
-  if (holders.length === 1) return { ok: true, holder: first };
+  if (first === undefined) return unknown(selector);
+  if (holders.length === 1) return { ok: true, subject: first };
   const counted: UsageSubject[] = [];
-  for (const holder of holders) {
-    const usage = await usageOf(quotas, config, holder);
-    if (usage?.windows.some(({ used }) => used > 0)) counted.push(holder);
+  for (const subject of holders) {
+    const usage = await usageOf(quotas, config, subject);
+    if (usage?.windows.some(({ used }) => used > 0)) counted.push(subject);
   }
   const [only = first, ...others] = counted;
-  if (others.length === 0) return { ok: true, holder: only };
+  if (others.length === 0) return { ok: true, subject: only };
   const names = counted.map((each) => each.environment).join(" and ");
   const message = `${id} has counts in ${names}: name one with --env, or env in the admin API`;
   return { ok: false, because: "ambiguous", message };

@@ -29,7 +29,7 @@ export function imposedBan(
 /** Logs that an operator imposed or lifted a ban. */
 export function logBanByHand(
   log: Pick<Log, "info" | "warn">,
-  { name: { account, environment: env }, atMs: decidedAt, imposed }: BanEvent,
+  { accountRef: { account, environment: env }, atMs: decidedAt, imposed }: BanEvent,
 ): void {
   if (imposed === undefined) {
     log.info("ban_lifted", { account, env });

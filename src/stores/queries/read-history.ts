@@ -128,8 +128,8 @@ async function readDays(
     const spans = some.flatMap(spansOf);
     const from = Math.min(...spans.map((span) => span.from));
     const to = Math.max(...spans.map((span) => span.to));
-    const names = some.map(({ environment, id: account }) => ({ environment, account }));
-    const days = await quotas.history(names, { from, to }, onMissing);
+    const accountRefs = some.map(({ environment, id: account }) => ({ environment, account }));
+    const days = await quotas.history(accountRefs, { from, to }, onMissing);
     for (const [i, one] of some.entries()) found.set(one, days[i] ?? []);
   }
   return found;

@@ -40,11 +40,11 @@ type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
 export async function usageOf(
   quotas: Pick<QuotaAdmin, "peek">,
   terms: Terms,
-  holder: UsageSubject,
+  subject: UsageSubject,
 ): Promise<UsageReport | undefined> {
-  const question = usageRequest(terms, holder);
+  const question = usageRequest(terms, subject);
   if (question === undefined) return undefined;
-  return usageReport(holder, await quotas.peek(holder, question.ask), question);
+  return usageReport(subject, await quotas.peek(subject, question.quotaRequest), question);
 }
 
 /**
@@ -54,13 +54,13 @@ export async function usageOf(
 export async function readCounts(
   quotas: Pick<QuotaAdmin, "peek">,
   terms: Terms,
-  holder: UsageSubject,
+  subject: UsageSubject,
   createdMs?: number,
   capped?: AccountCaps["keys"],
 ): Promise<CountReport | undefined> {
-  const question = usageRequest(terms, holder);
+  const question = usageRequest(terms, subject);
   if (question === undefined) return undefined;
-  return countReport(holder, await quotas.peek(holder, question.ask), createdMs, capped);
+  return countReport(subject, await quotas.peek(subject, question.quotaRequest), createdMs, capped);
 }
 
 /**
@@ -74,7 +74,7 @@ export async function readAllCounts(
   onMissing?: OnMissing,
 ): Promise<CountReport[]> {
   const capsOf = capsByAccount(keys);
-  const parts = new PartsAsked((name) => quotas.partOf(name), onMissing);
+  const parts = new PartsAsked((accountRef) => quotas.partOf(accountRef), onMissing);
   const found: CountReport[] = [];
   for (let from = 0; from < accounts.length; from += TOGETHER) {
     const some = accounts.slice(from, from + TOGETHER).map((one) => {
@@ -104,7 +104,7 @@ export async function readUsage(
   filter: UsageFilter,
   onMissing?: OnMissing,
 ): Promise<UsageReport[]> {
-  const parts = new PartsAsked((name) => quotas.partOf(name), onMissing);
+  const parts = new PartsAsked((accountRef) => quotas.partOf(accountRef), onMissing);
   const { environment, plan, over = 0, top } = filter;
   const chosen = accounts.filter(
     (one) =>
@@ -115,8 +115,8 @@ export async function readUsage(
     const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
       const { id, environment: where, plan: on, limits, calendar } = account;
       const holder = { account: id, environment: where, plan: on, limits, calendar };
-      const name = { environment: where, account: id };
-      const report = await parts.ask(name, () => usageOf(quotas, terms, holder));
+      const accountRef = { environment: where, account: id };
+      const report = await parts.ask(accountRef, () => usageOf(quotas, terms, holder));
       if (report === undefined) return;
       const share = shareOf(report);
       if (share * 100 >= over) found.push({ report, share });
@@ -136,7 +136,7 @@ export function shareOf({ windows }: UsageReport): number {
 
 /** The request for an account's usage; `observe` are the limits of its plan that refuse nothing. */
 export type UsageRequest = {
-  readonly ask: Omit<QuotaRequest, "requests">;
+  readonly quotaRequest: Omit<QuotaRequest, "requests">;
   readonly observe: readonly Limit[];
   readonly included: readonly Limit[];
 };
@@ -155,7 +155,7 @@ function usageRequest(
   const { observe = [], included = [], meters = [] } = config.planBounds.get(plan) ?? {};
   const operation = environmentOperationLimits(config.environments, environment);
   return {
-    ask: {
+    quotaRequest: {
       limits: sortByLength([
         ...mergeLimits(sortByLength([...limits, ...caps]), { operation, observe, calendar }),
         ...meterWindows({ plan: meters, own, calendar }),

@@ -13,7 +13,7 @@ export type ClosedDay = DayUsage & {
 
 /** Closed days of an account that no usage event was acknowledged for, the oldest first. */
 export type UntoldUsage = {
-  readonly name: { readonly environment: string; readonly account: string };
+  readonly accountRef: { readonly environment: string; readonly account: string };
   readonly days: readonly ClosedDay[];
   /** No further day up to and including this one has any usage. */
   readonly throughDay: number;
@@ -37,7 +37,7 @@ export type UntoldOptions = {
 const ACCOUNTS_TOGETHER = 1_000;
 const DAYS_TOGETHER = 31;
 
-type Marked = { readonly account: AccountRecord; readonly from: number };
+type MarkedAccount = { readonly account: AccountRecord; readonly from: number };
 
 /**
  * The closed days of accounts that no usage event was acknowledged for, in pages: accounts in their
@@ -57,7 +57,7 @@ export async function* readUntoldUsage(
     // The nodes of a Cluster have clocks of their own.
     const closedDay = Math.min(...known.map((mark) => mark.closedDay));
     const oldest = closedDay - Math.ceil(options.historyMs / DAY_MS);
-    const untold = some.flatMap((account, i): Marked[] => {
+    const untold = some.flatMap((account, i): MarkedAccount[] => {
       const mark = marks[i];
       if (mark === undefined) return [];
       const from = Math.max(oldest, (mark.day ?? oldest) + 1);
@@ -78,24 +78,26 @@ export async function* readUntoldUsage(
 
 async function readDays(
   quotas: Pick<QuotaStore, "history" | "partOf">,
-  due: readonly Marked[],
+  due: readonly MarkedAccount[],
   { from, to }: { readonly from: number; readonly to: number },
   { includedOf }: UntoldOptions,
 ): Promise<UntoldUsage[]> {
   const away = new Set<string>();
   const onMissing = ({ node }: MissingPart) => away.add(node);
-  const names = due.map(({ account }) => nameOf(account));
+  const accountRefs = due.map(({ account }) => nameOf(account));
   // The overage of a day depends on the days before it in its month.
   const months = due.map(({ account }) => firstOfMonth(account, from));
   const since = includedOf === undefined ? from : Math.min(...months);
-  const rows = await quotas.history(names, { from: since, to }, onMissing);
+  const rows = await quotas.history(accountRefs, { from: since, to }, onMissing);
   return due.flatMap(({ account, from: first }, i) => {
-    const name = names[i] as (typeof names)[number];
-    const node = quotas.partOf(name)?.node;
+    const accountRef = accountRefs[i] as (typeof accountRefs)[number];
+    const node = quotas.partOf(accountRef)?.node;
     // Without its part the account seems to have no days.
     if (node !== undefined && away.has(node)) return [];
     const days = withOverage(account, rows[i] ?? [], includedOf);
-    return [{ name, days: days.filter(({ day }) => day >= first && day >= from), throughDay: to }];
+    return [
+      { accountRef, days: days.filter(({ day }) => day >= first && day >= from), throughDay: to },
+    ];
   });
 }
 
@@ -126,6 +128,6 @@ function firstOfMonth({ calendar = EVERY_FIRST }: AccountRecord, day: number): n
   return monthStart(calendar, day * DAY_MS) / DAY_MS;
 }
 
-function nameOf({ environment, id }: AccountRecord): UntoldUsage["name"] {
+function nameOf({ environment, id }: AccountRecord): UntoldUsage["accountRef"] {
   return { environment, account: id };
 }

@@ -5,7 +5,7 @@ import type {
 
 /** Requests of an account that were refused on a day of UTC, counted since 1970. */
 export type RefusalCount = {
-  readonly name: { readonly environment: string; readonly account: string };
+  readonly accountRef: { readonly environment: string; readonly account: string };
   readonly day: number;
   readonly requests: number;
 };

@@ -17,7 +17,7 @@ import type { LostSettlement } from "./settlement-lost.ts";
  * Units that the store may have charged without a reply that says so, or may have charged twice.
  */
 export type UncertainCharge = {
-  readonly name: AccountRef;
+  readonly accountRef: AccountRef;
   readonly units: number;
   readonly meters?: readonly MeterUse[];
 };
@@ -45,19 +45,23 @@ export type CountCorrections = {
   /** Called with a ban that a late decision made and that no request was told. */
   readonly onBanned: (ban: LateBan) => void;
   /** Called with windows that had refused requests and then had units taken back. */
-  readonly onLowered: (name: AccountRef, totals: readonly WindowTotal[], nowMs: number) => void;
+  readonly onLowered: (
+    accountRef: AccountRef,
+    totals: readonly WindowTotal[],
+    nowMs: number,
+  ) => void;
   /** Called when a window's count has risen by units that stay and that no event has reported. */
   readonly onCounted: (usage: LateUsage) => void;
   /** Called with a count that the store had lost when late charges were added to it. */
-  readonly onCountLost: (name: AccountRef, lost: LostCount) => void;
+  readonly onCountLost: (accountRef: AccountRef, lost: LostCount) => void;
   /** Called with units that stay on a closed day, although their requests were not admitted. */
-  readonly onDayClosed: (name: AccountRef, units: number) => void;
+  readonly onDayClosed: (accountRef: AccountRef, units: number) => void;
   /** Called with what requests used of a meter, beyond their holds or less, and no count has. */
   readonly onSettlementLost: OnSettlementLost;
 };
 
 /** Called with units of a meter that will never be counted. */
-export type OnSettlementLost = (name: AccountRef, lost: LostSettlement) => void;
+export type OnSettlementLost = (accountRef: AccountRef, lost: LostSettlement) => void;
 
 /** Follows the calls to the store. A queue is the unit that can fail on its own: see OutageHandler. */
 export interface CallObserver {
@@ -70,7 +74,7 @@ export interface CallObserver {
    */
   onCallTimeout(queue: number, answered: Promise<void>): void;
   /** Called with a late decision: its requests were decided without it. */
-  onLateDecision(request: AccountRequest, verdict: QuotaDecision): void;
+  onLateDecision(request: AccountRequest, decision: QuotaDecision): void;
 }
 
 /**
@@ -100,17 +104,17 @@ export interface OutageHandler extends CallObserver {
    */
   reservedFor(
     queue: number,
-    name: AccountRef,
+    accountRef: AccountRef,
     limits: readonly Limit[],
   ): readonly number[] | undefined;
   /** Settles what a request used of its meters, soon and in one call with others. */
   settle(
-    name: AccountRef,
+    accountRef: AccountRef,
     holds: Pick<Holds, "id" | "plan" | "decidedMs">,
     changes: readonly MeterChange[],
   ): void;
   /** Decides one request without the store. */
-  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable;
+  decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable;
   /** The parts of the configuration that a reload may change. */
   reconfigure(policy: FailurePolicy): void;
   /** Units that were admitted without the store and will never be charged. */

@@ -4,13 +4,13 @@ import type { OnMissing, StorePart } from "./quota-store.ts";
 
 /** Asks about many accounts of a store whose parts may be unreachable. */
 export class PartsAsked {
-  readonly #partOf: (name: AccountRef) => StorePart | undefined;
+  readonly #partOf: (accountRef: AccountRef) => StorePart | undefined;
   readonly #onMissing: OnMissing | undefined;
   /** Nodes that did not answer: each further question would wait as long as the first one did. */
   readonly #missing = new Set<string>();
 
   constructor(
-    partOf: (name: AccountRef) => StorePart | undefined,
+    partOf: (accountRef: AccountRef) => StorePart | undefined,
     onMissing: OnMissing | undefined,
   ) {
     this.#partOf = partOf;
@@ -18,8 +18,8 @@ export class PartsAsked {
   }
 
   /** The answer; undefined if the part that has the account is missing. */
-  async ask<T>(name: AccountRef, question: () => Promise<T>): Promise<T | undefined> {
-    const part = this.#onMissing === undefined ? undefined : this.#partOf(name);
+  async ask<T>(accountRef: AccountRef, question: () => Promise<T>): Promise<T | undefined> {
+    const part = this.#onMissing === undefined ? undefined : this.#partOf(accountRef);
     if (part !== undefined && this.#missing.has(part.node)) return undefined;
     try {
       return await question();

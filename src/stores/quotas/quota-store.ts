@@ -16,7 +16,7 @@ import type { UsageMarks } from "./usage-marks.ts";
  * (docs/reference/store.md#shares).
  */
 export type ChargeResult = {
-  readonly verdict: QuotaDecision;
+  readonly decision: QuotaDecision;
   /**
    * The ban that this request earned, in force or observed. It may also be a ban earned by an
    * earlier refusal that had its answer already.
@@ -29,23 +29,26 @@ export type ChargeResult = {
 };
 
 /** A request of an account. */
-export type AccountRequest = { readonly name: AccountRef; readonly ask: QuotaRequest };
+export type AccountRequest = {
+  readonly accountRef: AccountRef;
+  readonly quotaRequest: QuotaRequest;
+};
 
 /**
  * The count of a window rose above `from`, up to `used`, after the requests were answered, because
  * they were decided without the store and charged late.
  */
 export type LateUsage = {
-  readonly name: AccountRef;
+  readonly accountRef: AccountRef;
   readonly plan: string | undefined;
   readonly usage: WindowUsage & { readonly from: number };
 };
 
 /** A call whose requests were decided without it earned this ban, by its late decision. */
 export type LateBan = {
-  readonly name: AccountRef;
+  readonly accountRef: AccountRef;
   readonly plan: string | undefined;
-  readonly verdict: QuotaDecision;
+  readonly decision: QuotaDecision;
   readonly earned: NewBan;
 };
 
@@ -86,7 +89,7 @@ export type ResetScope = {
 
 /** The windows of an account that were set to 0, at an instant of the store's clock. */
 export type ResetEvent = {
-  readonly name: AccountRef;
+  readonly accountRef: AccountRef;
   readonly atMs: number;
   readonly windows: readonly ResetWindow[];
 };
@@ -114,7 +117,7 @@ export type BanCause = {
 
 /** A ban that people imposed, as it is reported, or the end of a ban that they lifted. */
 export type BanEvent = {
-  readonly name: AccountRef;
+  readonly accountRef: AccountRef;
   readonly atMs: number;
   readonly imposed:
     | (Pick<Ban, "untilMs" | "offences"> & Pick<ImposedBan, "window" | "plan" | "reason">)
@@ -148,8 +151,8 @@ export type AccountBan = AccountRef & { readonly ban: Ban };
 export interface QuotaDecider {
   /** Decides and charges one request of the account. `ask.requests` is 1. */
   charge(
-    name: AccountRef,
-    ask: QuotaRequest,
+    accountRef: AccountRef,
+    quotaRequest: QuotaRequest,
   ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable>;
 
   /**
@@ -157,29 +160,32 @@ export interface QuotaDecider {
    * took the hold, is still running and was not reset since, and to the history of the day. To be
    * called once for a request. Returns at once: what is not settled in the end is logged.
    */
-  settle(name: AccountRef, holds: Holds, used: readonly MeterUse[]): void;
+  settle(accountRef: AccountRef, holds: Holds, used: readonly MeterUse[]): void;
 
   /**
    * The account according to earlier answers, in the windows of `limits` or in all known windows;
    * undefined if there are none. With `limits` a change of keys or accounts outdates no answer,
    * because its counts stay valid. Costs nothing and changes nothing.
    */
-  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
+  lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 
   /**
    * Drops the cached decisions of one account. Without a name, after a change of keys or accounts, drops
    * the cached refusals of all accounts: their counts still bound what is admitted during an outage.
    */
-  invalidate(name?: AccountRef): void;
+  invalidate(accountRef?: AccountRef): void;
 }
 
 /** Reads and changes accounts for people. Everything rejects while the store is unreachable. */
 export interface QuotaAdmin {
   /** The account as the store has it now; charges nothing. */
-  peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision>;
+  peek(
+    accountRef: AccountRef,
+    quotaRequest: Omit<QuotaRequest, "requests">,
+  ): Promise<QuotaDecision>;
 
   /** The part of a shared store that has the account; undefined if the store has only one part. */
-  partOf(name: AccountRef): StorePart | undefined;
+  partOf(accountRef: AccountRef): StorePart | undefined;
 
   /** Every ban in force. */
   bans(onMissing?: OnMissing): Promise<AccountBan[]>;
@@ -189,17 +195,17 @@ export interface QuotaAdmin {
    * force. `window` is the window that the fields of a refusal name. `keptMs` is how long the store
    * remembers the ban after its end. Strikes are cleared. Every gateway knows it within a second.
    */
-  ban(name: AccountRef, imposed: ImposedBan): Promise<Ban>;
+  ban(accountRef: AccountRef, imposed: ImposedBan): Promise<Ban>;
 
   /**
    * How the last ban of the account came about. Undefined if that is unknown: there was none, it
    * was lifted, or an earlier version made it. The cause is that of a ban in force only if
    * `untilMs` is equal.
    */
-  banCause(name: AccountRef): Promise<BanCause | undefined>;
+  banCause(accountRef: AccountRef): Promise<BanCause | undefined>;
 
   /** Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. */
-  liftBan(name: AccountRef): Promise<boolean>;
+  liftBan(accountRef: AccountRef): Promise<boolean>;
 
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call. Returns the count
@@ -207,7 +213,7 @@ export interface QuotaAdmin {
    * `onMissing` is called if the part of the store that carries this message cannot be reached.
    */
   reset(
-    name: AccountRef,
+    accountRef: AccountRef,
     scope?: ResetScope,
     onMissing?: OnMissing,
   ): Promise<readonly ResetWindow[]>;
@@ -218,7 +224,7 @@ export interface QuotaAdmin {
    * missing part.
    */
   history(
-    names: readonly AccountRef[],
+    accountRefs: readonly AccountRef[],
     span: DaySpan,
     onMissing?: OnMissing,
   ): Promise<readonly (readonly DayUsage[])[]>;
@@ -227,7 +233,7 @@ export interface QuotaAdmin {
    * Makes every gateway drop its cached decisions of these accounts within a second, as after a raised
    * limit or a changed plan.
    */
-  invalidateEverywhere(names: readonly AccountRef[]): Promise<void>;
+  invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void>;
 
   /** How many gateways share the store, by their heartbeats; undefined without a shared store. */
   gatewayCount(): Promise<number | undefined>;

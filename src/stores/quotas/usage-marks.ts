@@ -9,7 +9,7 @@ export type UsageMark = {
 };
 
 /** An account whose usage events are acknowledged up to and including a day. */
-export type AcknowledgedUsage = { readonly name: AccountRef; readonly day: number };
+export type AcknowledgedUsage = { readonly accountRef: AccountRef; readonly day: number };
 
 /** Marks how far the receiver of usage events has acknowledged them (docs/reference/events.md#usage-events). */
 export interface UsageMarks {
@@ -17,7 +17,7 @@ export interface UsageMarks {
    * The marks of the accounts, in their order. Undefined for an account in a part of the store that
    * cannot be reached. Rejects if no part can be reached.
    */
-  read(names: readonly AccountRef[]): Promise<readonly (UsageMark | undefined)[]>;
+  read(accountRefs: readonly AccountRef[]): Promise<readonly (UsageMark | undefined)[]>;
 
   /** Raises marks; a mark never goes back. Rejects if one of them could not be raised. */
   raise(acknowledged: readonly AcknowledgedUsage[]): Promise<void>;

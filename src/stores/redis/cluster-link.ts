@@ -114,7 +114,7 @@ class ClusterMap {
   readonly #listeners: Redis[] = [];
   #refreshing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #why: StoreFailure | undefined;
+  #failure: StoreFailure | undefined;
   #closed = false;
 
   constructor(seeds: readonly HostPort[], options: LinkOptions) {
@@ -136,7 +136,7 @@ class ClusterMap {
    */
   unowned(why: string): StoreFailure {
     const isAsked = this.#owners.some((owner) => owner !== undefined);
-    const { message } = (isAsked ? undefined : this.#why) ?? unreachableFailure(why);
+    const { message } = (isAsked ? undefined : this.#failure) ?? unreachableFailure(why);
     return new StoreFailure("unreachable", message, "no");
   }
 
@@ -178,8 +178,8 @@ class ClusterMap {
       const made = new StrictRedis(atHost(this.#options, address));
       node = made;
       node.on("error", (error) => {
-        this.#why = made.refused ?? toStoreFailure(error);
-        this.#reasons.set(made, this.#why);
+        this.#failure = made.refused ?? toStoreFailure(error);
+        this.#reasons.set(made, this.#failure);
       });
       node.on("ready", () => this.#reasons.delete(made));
       node.on("close", () => this.refreshSoon());
@@ -214,8 +214,8 @@ class ClusterMap {
         return;
       } catch (error) {
         // The error event of a node that cannot be connected to has told the reason.
-        if (node.status === "ready") this.#why = toStoreFailure(error);
-        else this.#why ??= toStoreFailure(error);
+        if (node.status === "ready") this.#failure = toStoreFailure(error);
+        else this.#failure ??= toStoreFailure(error);
       }
     }
     this.refreshSoon();
@@ -238,7 +238,7 @@ class ClusterMap {
       this.#nodes.delete(key);
       node.disconnect();
     }
-    this.#why = undefined;
+    this.#failure = undefined;
   }
 
   /** Cluster nodes pass published messages on to each other, so any node will do. */
@@ -269,8 +269,8 @@ class ClusterMap {
   health(): LinkHealth {
     const lost = this.#owners.find((node) => node?.status !== "ready");
     if (lost === undefined && !this.#owners.includes(undefined)) return { ok: true };
-    const why = (lost && this.#reasons.get(lost)) ?? this.#why;
-    return { ok: false, failure: why ?? unreachableFailure(NOT_YET) };
+    const failure = (lost && this.#reasons.get(lost)) ?? this.#failure;
+    return { ok: false, failure: failure ?? unreachableFailure(NOT_YET) };
   }
 
   close(): void {

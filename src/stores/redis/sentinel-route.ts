@@ -151,7 +151,7 @@ class MasterConnector extends AbstractConnector {
       if (master === undefined) {
         this.#tell(
           "error",
-          this.#sentinels.why ?? unreachableFailure(split ?? "no master is named"),
+          this.#sentinels.failure ?? unreachableFailure(split ?? "no master is named"),
         );
       }
       await pause(RETRY_MS, undefined, { ref: false });

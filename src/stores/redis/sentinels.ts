@@ -71,7 +71,7 @@ export type SentinelsOptions = {
   readonly onChange: () => void;
 };
 
-type Awaiting = {
+type MajorityWaiter = {
   readonly isFound: (majority: SentinelMajority) => boolean;
   readonly resolve: () => void;
 };
@@ -94,7 +94,7 @@ const EVENTS = ["+selected-slave", "+failover-state-send-slaveof-noone", "+switc
 export class Sentinels {
   readonly #watched: readonly WatchedSentinel[];
   readonly #onChange: () => void;
-  readonly #awaiting = new Set<Awaiting>();
+  readonly #awaiting = new Set<MajorityWaiter>();
   isClosed = false;
   #majority: SentinelMajority;
   #text = "";
@@ -120,10 +120,10 @@ export class Sentinels {
   }
 
   /** Why the last Sentinel that failed did not answer. One that refuses is named. */
-  get why(): StoreFailure | undefined {
-    const failed = this.#watched.find(({ why }) => why !== undefined);
-    const { why, place = "" } = failed ?? {};
-    return why === undefined || why.code === "unreachable" ? why : why.at(place);
+  get failure(): StoreFailure | undefined {
+    const failed = this.#watched.find(({ failure: why }) => why !== undefined);
+    const { failure, place = "" } = failed ?? {};
+    return failure === undefined || failure.code === "unreachable" ? failure : failure.at(place);
   }
 
   /** Asks all now. Settles when each has answered or failed. */
@@ -164,7 +164,7 @@ class WatchedSentinel {
   readonly #asked: Redis;
   readonly #heard: Redis;
   answer: SentinelAnswer | undefined;
-  why: StoreFailure | undefined;
+  failure: StoreFailure | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -176,7 +176,7 @@ class WatchedSentinel {
     this.#heard = open();
     for (const redis of [this.#asked, this.#heard]) {
       redis.on("error", (error) => {
-        this.why = toStoreFailure(error);
+        this.failure = toStoreFailure(error);
       });
     }
     this.#asked.connect().catch(() => undefined);
@@ -193,9 +193,9 @@ class WatchedSentinel {
   async ask(): Promise<void> {
     try {
       this.#take(await withTimeout(this.#read(), ANSWER_LATE_MS));
-      this.why = undefined;
+      this.failure = undefined;
     } catch (error) {
-      this.why = toCommandFailure(error, this.why);
+      this.failure = toCommandFailure(error, this.failure);
       this.#take(undefined);
     }
   }

@@ -110,20 +110,20 @@ function retryDelay(times: number): number {
 function watchReason(redis: StrictRedis) {
   let isTold = false;
   const reason = {
-    why: undefined as StoreFailure | undefined,
+    failure: undefined as StoreFailure | undefined,
     /** Called with what the connection that ends next has said. */
     tell: (failure: StoreFailure) => {
-      reason.why = failure;
+      reason.failure = failure;
       isTold = true;
     },
   };
   redis.on("error", (error) => reason.tell(redis.refused ?? toStoreFailure(error)));
   redis.on("close", () => {
-    if (!isTold) reason.why = redis.refused ?? lostFailure();
+    if (!isTold) reason.failure = redis.refused ?? lostFailure();
     isTold = false;
   });
   redis.on("ready", () => {
-    reason.why = undefined;
+    reason.failure = undefined;
   });
   return reason;
 }
@@ -143,7 +143,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
   const tried = Promise.race([redis.connect(), once(redis, "ready")]).then(
     () => undefined,
     (error) => {
-      if (reason.why === undefined) reason.tell(toStoreFailure(error));
+      if (reason.failure === undefined) reason.tell(toStoreFailure(error));
     },
   );
   const send = (name: string, args: readonly RedisArgument[], read?: ReplyReader) => {
@@ -152,7 +152,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
     return sendProven(redis, name, args, read).catch((error) => {
       // A connection that is ready and takes nothing more is about to close.
       const ending = redis.status === "ready" ? lostFailure() : undefined;
-      const failure = toCommandFailure(error, reason.why ?? ending);
+      const failure = toCommandFailure(error, reason.failure ?? ending);
       // The client then opens a new connection.
       if (failure.code === "READONLY") reason.tell(failure);
       return Promise.reject(failure);
@@ -176,7 +176,7 @@ function createSingleLink(options: LinkOptions, route?: SentinelRoute): Link {
       const refusal = route?.refusal(redis);
       if (refusal !== undefined) return { ok: false, failure: refusal };
       if (redis.status === "ready") return { ok: true };
-      return { ok: false, failure: reason.why ?? unreachableFailure(NOT_YET) };
+      return { ok: false, failure: reason.failure ?? unreachableFailure(NOT_YET) };
     },
     tried,
     close: async () => {

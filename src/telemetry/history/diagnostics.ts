@@ -68,20 +68,20 @@ export class RecentRefusals implements Diagnostics {
    * `id` is the text of environment and account, if the caller has one: a text that is made for
    * each request must be hashed for each.
    */
-  add(line: AccessLogEntry, id = `${line.env}:${line.account}`): void {
-    if (line.code === undefined) return;
-    const { account, env } = line;
+  add(entry: AccessLogEntry, id = `${entry.env}:${entry.account}`): void {
+    if (entry.code === undefined) return;
+    const { account, env } = entry;
     // Requests of unknown callers must not push out the refusals of accounts.
     if (account === undefined || env === undefined) {
-      this.#others.add(line);
+      this.#others.add(entry);
       return;
     }
-    this.#keep(id, account, line);
-    if (line.status < 500) this.#accounts.note(account, env, performance.now(), id);
+    this.#keep(id, account, entry);
+    if (entry.status < 500) this.#accounts.note(account, env, performance.now(), id);
   }
 
-  #keep(owner: string, account: string, line: AccessLogEntry): void {
-    (isAddressName(account) ? this.#ofAddresses : this.#ofAccounts).add(owner, line);
+  #keep(owner: string, account: string, entry: AccessLogEntry): void {
+    (isAddressName(account) ? this.#ofAddresses : this.#ofAccounts).add(owner, entry);
     if (this.#ofAccounts.size + this.#ofAddresses.size <= REFUSALS_MAX) return;
     const isLarger = this.#ofAddresses.size > this.#ofAccounts.largest;
     (isLarger ? this.#ofAddresses : this.#ofAccounts).drop();
@@ -104,9 +104,9 @@ export class RecentRefusals implements Diagnostics {
   }
 
   async refusal(id: string): Promise<AccessLogEntry | undefined> {
-    const isAsked = (line: AccessLogEntry) => line.id === id;
+    const isAsked = (entry: AccessLogEntry) => entry.id === id;
     for (const known of [this.#ofAccounts, this.#ofAddresses]) {
-      for (const line of known.values()) if (isAsked(line)) return line;
+      for (const entry of known.values()) if (isAsked(entry)) return entry;
     }
     return this.#others.all().find(isAsked);
   }

@@ -153,7 +153,7 @@ export type Log = {
   readonly info: LogFn;
   readonly warn: LogFn;
   readonly error: LogFn;
-  request(line: AccessLogEntry): void;
+  request(entry: AccessLogEntry): void;
   setLevel(level: LogLevel): void;
   /** Sets the callback for each event, at any level. There is at most one. */
   onEvent(listener: EventListener): void;
@@ -180,8 +180,8 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
     info: tell("info"),
     warn: tell("warn"),
     error: tell("error"),
-    request: (line) => {
-      if (logger.isLevelEnabled("info")) destination.write(requestText(line));
+    request: (entry) => {
+      if (logger.isLevelEnabled("info")) destination.write(requestText(entry));
     },
     setLevel: (next) => {
       logger.level = next;
@@ -197,36 +197,36 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
  * costs a fifth of the time of a logger for any object (0.4 µs instead of 2). Ids, codes and fixed
  * words need no escaping; JSON escapes the rest.
  */
-function requestText(line: AccessLogEntry): string {
-  const { id, env, account, key, plan, method, route, path, code, why } = line;
+function requestText(entry: AccessLogEntry): string {
+  const { id, env, account, key, plan, method, route, path, code, why } = entry;
   let text = `{"level":"info","time":${Date.now()},"id":"${id}"`;
   if (env !== undefined) text += `,"env":"${env}"`;
   if (account !== undefined) text += `,"account":"${account}"`;
   if (key !== undefined) text += `,"key":"${key}"`;
   if (plan !== undefined) text += `,"plan":${quoted(plan)}`;
-  if (line.meta !== undefined) text += `,"meta":${JSON.stringify(line.meta)}`;
+  if (entry.meta !== undefined) text += `,"meta":${JSON.stringify(entry.meta)}`;
   text += `,"method":${quoted(method)}`;
   if (route !== undefined) text += `,"route":${quoted(route)}`;
-  text += `,"path":${quoted(path)},"status":${line.status}`;
+  text += `,"path":${quoted(path)},"status":${entry.status}`;
   if (code !== undefined) text += `,"code":"${code}"`;
-  text += `,"source":"${line.source}","decision":"${line.decision}","charged":${line.charged}`;
-  text += `,"forwards":${line.forwards},"durationMs":${thousandths(line.durationMs)}`;
-  text += `,"client":"${line.client}"`;
-  if (line.upstream !== undefined) text += `,"upstream":"${line.upstream}"`;
-  if (line.backend !== undefined) text += `,"backend":${JSON.stringify(line.backend)}`;
-  if (line.traceId !== undefined) text += `,"traceId":"${line.traceId}"`;
-  if (line.decidedAt !== undefined) {
-    text += `,"decidedAt":${line.decidedAt},"cost":${line.cost},"strikes":${line.strikes}`;
+  text += `,"source":"${entry.source}","decision":"${entry.decision}","charged":${entry.charged}`;
+  text += `,"forwards":${entry.forwards},"durationMs":${thousandths(entry.durationMs)}`;
+  text += `,"client":"${entry.client}"`;
+  if (entry.upstream !== undefined) text += `,"upstream":"${entry.upstream}"`;
+  if (entry.backend !== undefined) text += `,"backend":${JSON.stringify(entry.backend)}`;
+  if (entry.traceId !== undefined) text += `,"traceId":"${entry.traceId}"`;
+  if (entry.decidedAt !== undefined) {
+    text += `,"decidedAt":${entry.decidedAt},"cost":${entry.cost},"strikes":${entry.strikes}`;
   }
-  if (line.config !== undefined) text += `,"config":"${line.config}"`;
-  if (line.meters !== undefined) text += `,"meters":${JSON.stringify(line.meters)}`;
-  if (line.observed !== undefined) text += `,"observed":${JSON.stringify(line.observed)}`;
-  if (line.windows !== undefined) {
-    text += `,"windows":${windowsText(line.windows, line.by)},"by":"${line.by}"`;
+  if (entry.config !== undefined) text += `,"config":"${entry.config}"`;
+  if (entry.meters !== undefined) text += `,"meters":${JSON.stringify(entry.meters)}`;
+  if (entry.observed !== undefined) text += `,"observed":${JSON.stringify(entry.observed)}`;
+  if (entry.windows !== undefined) {
+    text += `,"windows":${windowsText(entry.windows, entry.by)},"by":"${entry.by}"`;
   }
-  if (line.holds !== undefined) text += `,"holds":${JSON.stringify(line.holds)}`;
-  if (line.monthFrom !== undefined) text += `,"monthFrom":${line.monthFrom}`;
-  if (line.ban !== undefined) text += `,"ban":${line.ban}`;
+  if (entry.holds !== undefined) text += `,"holds":${JSON.stringify(entry.holds)}`;
+  if (entry.monthFrom !== undefined) text += `,"monthFrom":${entry.monthFrom}`;
+  if (entry.ban !== undefined) text += `,"ban":${entry.ban}`;
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;
 }

@@ -137,7 +137,7 @@ async function readOne(
   return whole;
 }
 
-type Log = Beginning & { readonly file: string; readonly handle: FileHandle };
+type Log = LogStart & { readonly file: string; readonly handle: FileHandle };
 
 async function inOrder(files: readonly string[], handles: readonly FileHandle[]): Promise<Log[]> {
   const series = new Map<string, Log[]>();
@@ -150,14 +150,14 @@ async function inOrder(files: readonly string[], handles: readonly FileHandle[])
   return [...series.values()].flatMap((logs) => logs.toSorted((a, b) => a.atMs - b.atMs));
 }
 
-type Beginning = {
+type LogStart = {
   /** The first instant of a line, in Unix milliseconds; 0 if none can be read. */
   readonly atMs: number;
   /** The id of the first request; undefined if there is none that can be read. */
   readonly id: string | undefined;
 };
 
-async function beginningOf(handle: FileHandle): Promise<Beginning> {
+async function beginningOf(handle: FileHandle): Promise<LogStart> {
   let id: string | undefined;
   let atMs = 0;
   const take = (text: string) => {

@@ -72,14 +72,14 @@ export type MetricReaders = Readonly<Record<ScalarMetricName, MetricReader | und
 
 /** The source of each metric's values; undefined for a metric that this process does not have. */
 export function metricReaders(
-  watched: MetricSources,
-  counting: Pick<MetricsRecorder, "tallies" | "configuration">,
+  metricSources: MetricSources,
+  metrics: Pick<MetricsRecorder, "tables" | "configuration">,
 ): MetricReaders {
-  const { tallies, configuration } = counting;
-  const { workers } = watched;
+  const { tables: tallies, configuration } = metrics;
+  const { workers } = metricSources;
   return {
     http_requests_total: counted(tallies.requests),
-    http_requests_in_flight: one(watched.inFlight),
+    http_requests_in_flight: one(metricSources.inFlight),
     decisions_total: counted(tallies.decisions),
     charged_total: counted(tallies.charged),
     forwards_total: counted(tallies.forwards),
@@ -88,37 +88,38 @@ export function metricReaders(
     deprecated_requests_total: counted(tallies.deprecated),
     observed_refusals_total: counted(tallies.observed),
     bans_total: counted(tallies.bans),
-    connections_open: one(watched.connections),
+    connections_open: one(metricSources.connections),
     connections_refused_total: counted(tallies.turnedAway),
-    tunnels_open: one(watched.tunnels),
-    upstream_up: () => upstreamsUp(watched),
-    store_up: one(() => (watched.storeUp() ? 1 : 0)),
+    tunnels_open: one(metricSources.tunnels),
+    upstream_up: () => upstreamsUp(metricSources),
+    store_up: one(() => (metricSources.storeUp() ? 1 : 0)),
     store_unavailable_decisions_total: counted(tallies.withoutStore),
     share_refusals_total: counted(tallies.shareRefusals),
     meter_units_total: counted(tallies.meterUnits),
     meter_over_max_total: counted(tallies.metersOverMax),
-    store_commands_total: one(watched.storeCommands),
-    charges_uncertain_total: one(watched.chargesUncertain),
-    charges_lost_total: one(watched.chargesLost),
-    charges_owed: () => [[{ gateway: watched.gateway }, watched.chargesOwed()]],
-    store_unsafe_policy: one(() => (watched.storeUnsafePolicy() ? 1 : 0)),
-    store_split: one(() => (watched.storeSplit() ? 1 : 0)),
-    keys: one(watched.keys),
-    accounts: one(watched.accounts),
-    keys_damaged: one(watched.keysDamaged),
-    keys_unreadable_total: one(watched.keysUnreadable),
-    keys_older_total: one(watched.keysOlder),
-    state_file_unwritten_total: one(watched.stateFileUnwritten),
-    keys_lost: one(watched.keysLost),
-    ready: () => Object.entries(watched.checks()).map(([check, { ok }]) => [{ check }, ok ? 1 : 0]),
-    certificate_expiry_timestamp_seconds: () => certificateEnds(watched),
-    log_dropped_total: one(watched.logDropped),
-    events_dropped_total: one(watched.eventsDropped),
-    telemetry_dropped_total: one(watched.telemetryDropped),
+    store_commands_total: one(metricSources.storeCommands),
+    charges_uncertain_total: one(metricSources.chargesUncertain),
+    charges_lost_total: one(metricSources.chargesLost),
+    charges_owed: () => [[{ gateway: metricSources.gateway }, metricSources.chargesOwed()]],
+    store_unsafe_policy: one(() => (metricSources.storeUnsafePolicy() ? 1 : 0)),
+    store_split: one(() => (metricSources.storeSplit() ? 1 : 0)),
+    keys: one(metricSources.keys),
+    accounts: one(metricSources.accounts),
+    keys_damaged: one(metricSources.keysDamaged),
+    keys_unreadable_total: one(metricSources.keysUnreadable),
+    keys_older_total: one(metricSources.keysOlder),
+    state_file_unwritten_total: one(metricSources.stateFileUnwritten),
+    keys_lost: one(metricSources.keysLost),
+    ready: () =>
+      Object.entries(metricSources.checks()).map(([check, { ok }]) => [{ check }, ok ? 1 : 0]),
+    certificate_expiry_timestamp_seconds: () => certificateEnds(metricSources),
+    log_dropped_total: one(metricSources.logDropped),
+    events_dropped_total: one(metricSources.eventsDropped),
+    telemetry_dropped_total: one(metricSources.telemetryDropped),
     config_reloads_total: counted(tallies.reloads),
     config_last_reload_success_timestamp_seconds: one(() => configuration().configuredMs / 1000),
     config_info: () => [[{ hash: configuration().hash }, 1]],
-    build_info: () => [[{ version: watched.version }, 1]],
+    build_info: () => [[{ version: metricSources.version }, 1]],
     workers: workers && one(() => workers().serving),
     worker_restarts_total: workers && one(() => workers().restarts),
   };
@@ -126,14 +127,14 @@ export function metricReaders(
 
 /** The counts of each histogram. */
 export function histogramTables(
-  tallies: MetricTables,
+  tables: MetricTables,
 ): Readonly<Record<HistogramName, MetricVec<HistogramCell>>> {
   return {
-    http_request_duration_seconds: tallies.durations,
-    route_duration_seconds: tallies.routeDurations,
-    overhead_duration_seconds: tallies.overheads,
-    upstream_duration_seconds: tallies.upstreamDurations,
-    store_call_duration_seconds: tallies.storeCalls,
+    http_request_duration_seconds: tables.durations,
+    route_duration_seconds: tables.routeDurations,
+    overhead_duration_seconds: tables.overheads,
+    upstream_duration_seconds: tables.upstreamDurations,
+    store_call_duration_seconds: tables.storeCalls,
   };
 }
 

@@ -20,7 +20,7 @@ import {
  */
 export type MetricsRecorder = {
   /** Called once for each access log entry. Costs about a tenth of a microsecond. */
-  request(line: AccessLogEntry, times: RequestTimes): void;
+  request(entry: AccessLogEntry, times: RequestTimes): void;
   /** Called when a call to the store has its answer, or has failed. */
   storeCall(tookMs: number): void;
   /** Called when an account of this environment was banned. */
@@ -34,7 +34,7 @@ export type MetricsRecorder = {
   /** Called when a configuration takes effect: at the start, and after each successful reload. */
   configured(config: ConfiguredParts, nowMs: number): void;
   reloaded(result: "success" | "failure"): void;
-  readonly tallies: MetricTables;
+  readonly tables: MetricTables;
   /** The configuration in force, and since when, in Unix milliseconds. */
   configuration(): { readonly hash: string; readonly configuredMs: number };
 };
@@ -54,7 +54,7 @@ export function createMetricsRecorder(): MetricsRecorder {
   let configuration = { hash: "", configuredMs: 0 };
   const storeCalls = tallies.storeCalls.cell();
   return {
-    request: (line, times) => countRequest(tallies, deprecated, line, times),
+    request: (entry, times) => countRequest(tallies, deprecated, entry, times),
     storeCall: (tookMs) => observeDuration(storeCalls, tookMs / 1000),
     banned: (environment) => increment(tallies.bans.cell(environment)),
     turnedAway: (why) => increment(tallies.turnedAway.cell(why)),
@@ -68,7 +68,7 @@ export function createMetricsRecorder(): MetricsRecorder {
       for (const { name } of config.environments) tallies.bans.cell(name);
     },
     reloaded: (result) => increment(tallies.reloads.cell(result)),
-    tallies,
+    tables: tallies,
     configuration: () => configuration,
   };
 }
@@ -78,7 +78,7 @@ export function createMetricsRecorder(): MetricsRecorder {
  * Reloads stay: a reload that reaches many processes is one reload, counted by the process that
  * ordered it.
  */
-export function takeCounts({ tallies }: Pick<MetricsRecorder, "tallies">): CountsDelta {
+export function takeCounts({ tables: tallies }: Pick<MetricsRecorder, "tables">): CountsDelta {
   const counted: Partial<Record<keyof MetricTables, CountedCell[]>> = {};
   for (const name of Object.keys(tallies) as (keyof MetricTables)[]) {
     if (name === "reloads") continue;
@@ -94,7 +94,7 @@ export function takeCounts({ tallies }: Pick<MetricsRecorder, "tallies">): Count
 
 /** Adds the counts that another process took: sums only grow, even if that process ends. */
 export function addCounts(
-  { tallies }: Pick<MetricsRecorder, "tallies">,
+  { tables: tallies }: Pick<MetricsRecorder, "tables">,
   counted: CountsDelta,
 ): void {
   for (const [name, cells] of Object.entries(counted) as [keyof MetricTables, CountedCell[]][]) {

@@ -89,48 +89,48 @@ export type RequestTimes = {
 
 /** Counts one request, on the hot path. */
 export function countRequest(
-  tallies: MetricTables,
+  tables: MetricTables,
   deprecated: DeprecatedRoutes,
-  line: AccessLogEntry,
+  entry: AccessLogEntry,
   times: RequestTimes,
 ): void {
-  const { env = "none", route = "none", plan = "none", status, source, decision } = line;
-  const method = isLabelled(line.method) ? line.method : "OTHER";
-  increment(tallies.requests.cell(env, route, method, status, source));
-  const seconds = line.durationMs / 1000;
-  observeDuration(tallies.durations.cell(env, source), seconds);
+  const { env = "none", route = "none", plan = "none", status, source, decision } = entry;
+  const method = isLabelled(entry.method) ? entry.method : "OTHER";
+  increment(tables.requests.cell(env, route, method, status, source));
+  const seconds = entry.durationMs / 1000;
+  observeDuration(tables.durations.cell(env, source), seconds);
   if (status !== SWITCHING_PROTOCOLS) {
     const { storeMs, upstreamMs } = times;
-    const own = Math.max(0, line.durationMs - storeMs - (upstreamMs ?? 0));
-    observeDuration(tallies.overheads.cell(env), own / 1000);
+    const own = Math.max(0, entry.durationMs - storeMs - (upstreamMs ?? 0));
+    observeDuration(tables.overheads.cell(env), own / 1000);
     if (upstreamMs !== undefined) {
-      const { upstream = "none" } = line;
-      observeDuration(tallies.upstreamDurations.cell(env, upstream), upstreamMs / 1000);
-      observeDuration(tallies.routeDurations.cell(env, route), seconds);
+      const { upstream = "none" } = entry;
+      observeDuration(tables.upstreamDurations.cell(env, upstream), upstreamMs / 1000);
+      observeDuration(tables.routeDurations.cell(env, route), seconds);
     }
   }
-  increment(tallies.decisions.cell(env, plan, decision));
-  tallies.charged.cell(env).value += line.charged;
-  tallies.forwards.cell(env).value += line.forwards;
-  if (line.observed !== undefined) {
-    for (const window of line.observed) increment(tallies.observed.cell(env, plan, window));
+  increment(tables.decisions.cell(env, plan, decision));
+  tables.charged.cell(env).value += entry.charged;
+  tables.forwards.cell(env).value += entry.forwards;
+  if (entry.observed !== undefined) {
+    for (const window of entry.observed) increment(tables.observed.cell(env, plan, window));
   }
-  if (line.meters !== undefined) countMeters(tallies, line.meters);
-  if (line.code !== undefined) {
-    increment(tallies.refusals.cell(env, line.code));
-    if (line.code === "key_missing" || line.code === "key_invalid") {
-      increment(tallies.failures.cell(env, line.code));
+  if (entry.meters !== undefined) countMeters(tables, entry.meters);
+  if (entry.code !== undefined) {
+    increment(tables.refusals.cell(env, entry.code));
+    if (entry.code === "key_missing" || entry.code === "key_invalid") {
+      increment(tables.failures.cell(env, entry.code));
     }
   }
   const operation = deprecated.get(env)?.get(route)?.get(method);
-  if (operation !== undefined) increment(tallies.deprecated.cell(env, route, operation));
+  if (operation !== undefined) increment(tables.deprecated.cell(env, route, operation));
 }
 
-function countMeters(tallies: MetricTables, meters: NonNullable<AccessLogEntry["meters"]>): void {
+function countMeters(tables: MetricTables, meters: NonNullable<AccessLogEntry["meters"]>): void {
   for (const [name, meter] of Object.entries(meters)) {
     const units = loggedUnits(meter);
-    tallies.meterUnits.cell(name).value += units;
-    if (meter.used !== undefined && meter.used > units) increment(tallies.metersOverMax.cell());
+    tables.meterUnits.cell(name).value += units;
+    if (meter.used !== undefined && meter.used > units) increment(tables.metersOverMax.cell());
   }
 }
 

@@ -109,16 +109,16 @@ class ServerSpan implements RequestSpan {
     return this.#last;
   }
 
-  end(line: AccessLogEntry, facts: RequestFacts): void {
-    const error = errorOf(line, this.#last?.failure);
-    const attributes = servedAttributes(line, facts, error);
-    this.#instruments.served.record(line.durationMs / 1_000, attributes);
+  end(entry: AccessLogEntry, facts: RequestFacts): void {
+    const error = errorOf(entry, this.#last?.failure);
+    const attributes = servedAttributes(entry, facts, error);
+    this.#instruments.served.record(entry.durationMs / 1_000, attributes);
     const span = this.#span;
     if (!span.isRecording()) return;
-    const method = isLabelled(line.method) ? line.method : "HTTP";
-    span.updateName(line.route === undefined ? method : `${method} ${line.route}`);
+    const method = isLabelled(entry.method) ? entry.method : "HTTP";
+    span.updateName(entry.route === undefined ? method : `${method} ${entry.route}`);
     span.setAttributes(attributes);
-    span.setAttributes(requestAttributes(line, facts));
+    span.setAttributes(requestAttributes(entry, facts));
     if (error !== undefined && error !== GONE_ERROR) span.setStatus({ code: SpanStatusCode.ERROR });
     span.end();
   }
@@ -138,13 +138,13 @@ function parentOf(received: TraceContext | undefined): Context {
 
 /** The attributes of both span and metric. Each has few values. */
 function servedAttributes(
-  line: AccessLogEntry,
+  entry: AccessLogEntry,
   { scheme, version }: RequestFacts,
   error: string | undefined,
 ): Attributes {
-  const { env, route, status } = line;
+  const { env, route, status } = entry;
   return {
-    [ATTR_HTTP_REQUEST_METHOD]: isLabelled(line.method) ? line.method : "_OTHER",
+    [ATTR_HTTP_REQUEST_METHOD]: isLabelled(entry.method) ? entry.method : "_OTHER",
     [ATTR_URL_SCHEME]: scheme,
     ...(route !== undefined && { [ATTR_HTTP_ROUTE]: route }),
     ...(status !== GONE && { [ATTR_HTTP_RESPONSE_STATUS_CODE]: status }),
@@ -155,19 +155,19 @@ function servedAttributes(
 }
 
 /** The attributes of the span alone. */
-function requestAttributes(line: AccessLogEntry, { scheme, host }: RequestFacts): Attributes {
-  const { account, plan, code, method } = line;
+function requestAttributes(entry: AccessLogEntry, { scheme, host }: RequestFacts): Attributes {
+  const { account, plan, code, method } = entry;
   return {
-    [ATTR_URL_PATH]: line.path,
-    [ATTR_CLIENT_ADDRESS]: line.client,
+    [ATTR_URL_PATH]: entry.path,
+    [ATTR_CLIENT_ADDRESS]: entry.client,
     ...(host !== undefined && serverOf(`${scheme}://${host}`)),
     // The original method is added only if it is a word, because clients may send any text there.
     ...(!isLabelled(method) && /^[A-Z]{1,20}$/.test(method)
       ? { [ATTR_HTTP_REQUEST_METHOD_ORIGINAL]: method }
       : {}),
-    "tollgate.request_id": line.id,
-    "tollgate.decision": line.decision,
-    "tollgate.charged": line.charged,
+    "tollgate.request_id": entry.id,
+    "tollgate.decision": entry.decision,
+    "tollgate.charged": entry.charged,
     ...(account !== undefined && { "tollgate.account": account }),
     ...(plan !== undefined && { "tollgate.plan": plan }),
     ...(code !== undefined && { "tollgate.code": code }),
@@ -184,7 +184,7 @@ function errorOf({ status, code }: AccessLogEntry, failure: AttemptFailure | und
   return failure !== "client_gone" && isUpstreamFault(failure) ? failure : GONE_ERROR;
 }
 
-type Within = {
+type ParentContext = {
   readonly context: Context;
   readonly received: TraceContext | undefined;
   /** The number of earlier attempts. */
@@ -203,7 +203,7 @@ class ClientSpan implements UpstreamSpan {
 
   constructor(
     instruments: Instruments,
-    { context, received, tries }: Within,
+    { context, received, tries }: ParentContext,
     request: ForwardedRequest,
   ) {
     const { method, origin } = request;

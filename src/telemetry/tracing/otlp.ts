@@ -45,8 +45,8 @@ export type TelemetrySource = {
   /** The number of this process among several. */
   readonly worker?: number | undefined;
   /** The gateway's own metrics; undefined if another process reports them for all. */
-  readonly readings?: MetricReaders | undefined;
-  /** Brings `readings` up to date. */
+  readonly readers?: MetricReaders | undefined;
+  /** Brings `readers` up to date. */
   readonly gather?: (() => Promise<void>) | undefined;
 };
 
@@ -69,10 +69,10 @@ const ANSWER_MS_MAX = 10_000;
  */
 export function openOtlpExporter(
   settings: TelemetrySettings,
-  teller: TelemetrySource,
+  source: TelemetrySource,
   onSent: ExportCallback,
 ): OtlpExporter {
-  const resource = resourceOf(settings, teller);
+  const resource = resourceOf(settings, source);
   const agent = agentFor(settings);
   const sending = { httpAgentOptions: () => agent, timeoutMillis: ANSWER_MS_MAX };
   const urlFor = (signal: string) => ({ ...sending, url: under(settings.otlp, signal) });
@@ -87,10 +87,10 @@ export function openOtlpExporter(
     exportIntervalMillis: METRICS_MS,
   });
   const meters = new MeterProvider({ resource, readers: [reader] });
-  const meter = meters.getMeter("tollgate", teller.version);
-  if (teller.readings !== undefined) exportGatewayMetrics(meter, teller.readings, teller.gather);
+  const meter = meters.getMeter("tollgate", source.version);
+  if (source.readers !== undefined) exportGatewayMetrics(meter, source.readers, source.gather);
   return {
-    tracing: createTracing(tracers.getTracer("tollgate", teller.version), meter),
+    tracing: createTracing(tracers.getTracer("tollgate", source.version), meter),
     dropped: () => queue.dropped,
     close: async (withinMs) => {
       const ended = Promise.allSettled([tracers.shutdown(), meters.shutdown()]);
@@ -109,8 +109,8 @@ function rootSampler({ sample }: TelemetrySettings) {
  * The resource attributes. OTEL_RESOURCE_ATTRIBUTES adds to them, and names the service if the
  * configuration does not.
  */
-function resourceOf({ serviceName }: TelemetrySettings, teller: TelemetrySource): Resource {
-  const { version, instance, worker } = teller;
+function resourceOf({ serviceName }: TelemetrySettings, source: TelemetrySource): Resource {
+  const { version, instance, worker } = source;
   const own = resourceFromAttributes({
     [ATTR_SERVICE_NAME]: "tollgate",
     [ATTR_SERVICE_VERSION]: version,
@@ -139,14 +139,10 @@ function under(base: string, path: string): string {
  * same ones again: `tollgate.decisions` for `tollgate_decisions_total`. They are read when they are
  * sent, and cost nothing while a request is served.
  */
-function exportGatewayMetrics(
-  meter: Meter,
-  readings: MetricReaders,
-  gather = async () => {},
-): void {
+function exportGatewayMetrics(meter: Meter, readers: MetricReaders, gather = async () => {}): void {
   const told = new Map<Observable, NonNullable<MetricReaders[ScalarMetricName]>>();
-  for (const name of Object.keys(readings) as ScalarMetricName[]) {
-    const read = readings[name];
+  for (const name of Object.keys(readers) as ScalarMetricName[]) {
+    const read = readers[name];
     if (read !== undefined) told.set(instrumentFor(meter, name), read);
   }
   meter.addBatchObservableCallback(

@@ -31,11 +31,11 @@ export class Telemetry {
   }
 
   /** Applies these settings. Spans that are already held are sent to the previous collector. */
-  async configure(settings: TelemetrySettings | undefined, teller: TelemetrySource): Promise<void> {
+  async configure(settings: TelemetrySettings | undefined, source: TelemetrySource): Promise<void> {
     if (JSON.stringify(settings) === JSON.stringify(this.#settings)) return;
     this.#settings = settings;
     const before = this.#exporting;
-    this.#exporting = settings && (await open(settings, teller, this.#log));
+    this.#exporting = settings && (await open(settings, source, this.#log));
     this.tracing = this.#exporting?.tracing;
     if (before === undefined) return;
     this.#closing.add(before);
@@ -54,12 +54,12 @@ export class Telemetry {
 
 async function open(
   settings: TelemetrySettings,
-  teller: TelemetrySource,
+  source: TelemetrySource,
   log: Log,
 ): Promise<OtlpExporter> {
   const { openOtlpExporter } = await import("./otlp.ts");
   let failing = false;
-  return openOtlpExporter(settings, teller, (why) => {
+  return openOtlpExporter(settings, source, (why) => {
     if (failing === (why !== undefined)) return;
     failing = why !== undefined;
     if (failing) log.warn("telemetry_unsent", { otlp: settings.otlp, why });

@@ -15,7 +15,7 @@ export type RequestSpan = {
   /** Called when the request is sent to an upstream, once for each attempt. */
   forward(request: ForwardedRequest): UpstreamSpan;
   /** Called when the response has ended, with its access log entry. */
-  end(line: AccessLogEntry, facts: RequestFacts): void;
+  end(entry: AccessLogEntry, facts: RequestFacts): void;
 };
 
 /** The span of one attempt at an upstream. */

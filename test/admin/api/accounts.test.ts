@@ -118,8 +118,8 @@ describe("an account", () => {
     assert.equal((await house.ask("POST", "/api/keys", { body: terms })).status, 201);
     const [{ calendar = assert.fail() } = assert.fail()] = house.keys.records().accounts;
     const limits = [{ window: "month", limit: 50, calendar }] as const;
-    const name = { environment: "production", account: "acme" };
-    await house.quotas.charge(name, { limits, bans: undefined, requests: 3 });
+    const accountRef = { environment: "production", account: "acme" };
+    await house.quotas.charge(accountRef, { limits, bans: undefined, requests: 3 });
     const got = await house.ask("POST", "/api/accounts/acme/reset");
     assert.deepEqual(got.json().windows, [{ window: "month", units: 3 }]);
   });

@@ -18,8 +18,8 @@ it("a refusal by a ban of which the gateway has no event is explained by the sto
     const refused = { method: "GET", path: "/", status: 429, code: "key_banned", charged: 0 };
     const refusal = async () => ({ ...line, ...refused, decision: "refused" });
     const deps = { quotas, recent: new RecentEvents(), recall: { refusal } };
-    const answer = await explainRequest({ deps, id: "r" } as never);
-    const { ban: known } = JSON.parse(String(answer.body)) as Explanation;
+    const response = await explainRequest({ deps, id: "r" } as never);
+    const { ban: known } = JSON.parse(String(response.body)) as Explanation;
     return [known?.imposed, known?.reason];
   };
   const endS = NOON_MS / 1_000 + 60;
@@ -45,9 +45,9 @@ it("a refusal by a ban is explained by the event of that ban, and without a caus
     [[earned], [null, null]],
   ] as const) {
     const deps = { quotas, recent: { bansOf: () => bans }, recall };
-    const answer = await explainRequest({ deps, id: "r" } as never);
-    const { ban } = JSON.parse(String(answer.body)) as Explanation;
-    assert.deepEqual([answer.status, ban?.imposed, ban?.reason], [200, ...expected]);
+    const response = await explainRequest({ deps, id: "r" } as never);
+    const { ban } = JSON.parse(String(response.body)) as Explanation;
+    assert.deepEqual([response.status, ban?.imposed, ban?.reason], [200, ...expected]);
   }
 });
 

@@ -11,7 +11,7 @@ it("each node of a Cluster that is away is logged once a request, however many p
   const deps = {
     log: { error: (kind: string, { why }: { why: string }) => logged.push([kind, why]) },
   };
-  const answer = await fromReachableStore(deps as unknown as ApiDeps, async (onMissing) => {
+  const response = await fromReachableStore(deps as unknown as ApiDeps, async (onMissing) => {
     onMissing({ node: "a:1", buckets: [1, 4], why: "a is away" });
     onMissing({ node: "b:1", buckets: [2], why: "b is away" });
     onMissing({ node: "a:1", buckets: [1, 4], why: "a is away" });
@@ -21,7 +21,7 @@ it("each node of a Cluster that is away is logged once a request, however many p
     ["store_no_answer", "a is away"],
     ["store_no_answer", "b is away"],
   ]);
-  assert.deepEqual(answer.fields, [
+  assert.deepEqual(response.fields, [
     ...["X-Total-Count", "1", "X-Tollgate-Missing"],
     "buckets 1 4 at a:1, bucket 2 at b:1",
   ]);
@@ -31,7 +31,7 @@ it("a store that is away answers 503 with the reason, which is logged too, as on
   const logged: unknown[] = [];
   const deps = { log: { error: (...line: unknown[]) => logged.push(line) } } as unknown as ApiDeps;
   const away = () => Promise.reject(new Error("no rights"));
-  for (const [answer, why] of [
+  for (const [response, why] of [
     [await fromReachableStore(deps, away), "no rights"],
     [
       await fromReachableStore(deps, async (onMissing) => {
@@ -41,7 +41,7 @@ it("a store that is away answers 503 with the reason, which is logged too, as on
       "the parts that can be reached have nothing to tell",
     ],
   ] as const) {
-    const { status, body, fields } = answer;
+    const { status, body, fields } = response;
     const { message } = JSON.parse(String(body));
     assert.deepEqual([status, message], [503, `The rate limit store is unavailable: ${why}`]);
     assert.deepEqual(fields.slice(fields.indexOf("Retry-After")), ["Retry-After", "1"]);

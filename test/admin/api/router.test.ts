@@ -5,7 +5,7 @@ import { matchApiRoute } from "../../../src/admin/api/router.ts";
 it("an id in a path may be escaped, as that of an address is, and what cannot be an id is nowhere", () => {
   const idOf = (path: string) => {
     const found = matchApiRoute("HEAD", path);
-    return found.ok ? found.id : found.answer.status;
+    return found.ok ? found.id : found.response.status;
   };
   assert.equal(idOf("/api/usage/addr:2001:db8::%2F64"), "addr:2001:db8::/64");
   assert.equal(idOf("/api/keys"), "");

@@ -148,7 +148,7 @@ describe("an address without a key", () => {
       config: { environments, plans, store, admin: { listen: "127.0.0.1:0" } },
     });
     const visit = async (name: "production" | "staging") => {
-      const response = await fetch(`${house.started.urls[name]}/v1/status`);
+      const response = await fetch(`${house.gateway.urls[name]}/v1/status`);
       assert.equal(response.status, 200);
       await response.arrayBuffer();
     };

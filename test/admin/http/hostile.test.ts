@@ -99,13 +99,13 @@ describe("secrets", () => {
     const rotated = (await house.ask("POST", `/api/keys/${issued.id}/rotate`)).json<{
       key: string;
     }>();
-    const line: AccessLogEntry = {
+    const entry: AccessLogEntry = {
       ...{ id: "r", env: "production", account: "acme", key: issued.id, plan: "free" },
       ...{ method: issued.key, route: undefined, path: `/v1/pets?key=${issued.key}`, status: 401 },
       ...{ code: "key_invalid", source: "gateway", decision: "none", charged: 0, forwards: 0 },
       ...{ durationMs: 1, client: "192.0.2.1", why: issued.key },
     };
-    house.metrics.request(line, { storeMs: 0, upstreamMs: undefined });
+    house.metrics.request(entry, { storeMs: 0, upstreamMs: undefined });
     const secrets = [TOKEN, issued.key, rotated.key];
     secrets.push(...house.keys.records().keys.map(({ digest }) => digest));
 

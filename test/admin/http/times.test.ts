@@ -76,16 +76,16 @@ describe("the admin listener of a gateway", () => {
   it("gathers the counts of all processes before a scrape, and reads no figures after its end", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     onTestFinished(() => void vi.useRealTimers());
-    const counting = createMetricsRecorder();
+    const metrics = createMetricsRecorder();
     const gather = async () => {
       await sleep(5);
-      counting.banned("late");
+      metrics.banned("late");
     };
     const admin = { listen: { host: "127.0.0.1", port: 0 }, hosts: [], token: "" };
     const quotas = { bans: async () => [], gateways: { list: async () => [] } };
     const rest = { config: () => ({ admin }), now: () => 0, recent: new RecentEvents() };
     const checks = () => ALL_WELL;
-    const house = { ...rest, counting, gather, checks, quotas, watched: UNWATCHED, name: "a" };
+    const house = { ...rest, metrics, gather, checks, quotas, metricSources: UNWATCHED, name: "a" };
     const opened = await openAdmin(admin, { ...house, recall: {}, log: {} } as never);
     const text = await (await fetch(`${opened.url}/metrics`)).text();
     assert.match(text, /^tollgate_bans_total\{env="late"\} 1$/m);

@@ -103,7 +103,7 @@ it("an operator's day on the page: from the first key to the events", async () =
     await told.getByText(kind, { exact: true }).first().waitFor();
   }
   await page.getByRole("link", { name: "Overview" }).click();
-  const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+  const charged = house.lines.reduce((sum, entry) => sum + entry.charged, 0);
   await eventually(async () => {
     const shown = await textOf(page.locator('[data-tile="charged"] dd'));
     assert.equal(Number(/^[\d,]+/.exec(shown)?.[0].replaceAll(",", "")), charged);

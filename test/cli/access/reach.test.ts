@@ -37,11 +37,11 @@ const RUNNING = {
 describe("a gateway that --admin names", () => {
   it("is asked once for what it runs with, also at an address of IPv6, and for everything else", async () => {
     await using admin = await openAdmin((response) => send(response, 200, RUNNING), "::1");
-    const call = callOf({ admin: admin.origin });
+    const invocation = callOf({ admin: admin.origin });
     const { terminal, err } = terminalOf();
-    const reached = await reachGateway(call, terminal);
+    const reached = await reachGateway(invocation, terminal);
     assert.ok(typeof reached !== "number", err());
-    assert.equal(await reachGateway(call, terminal), reached);
+    assert.equal(await reachGateway(invocation, terminal), reached);
     assert.deepEqual(
       admin.questions.map(({ asked, headers }) => [asked, headers.authorization]),
       [["GET /api/config", "Bearer secret"]],
@@ -144,8 +144,8 @@ describe("a gateway whose file has mistakes", () => {
   it("is that of --admin where the file leads to none, though further ones may be named", async () => {
     await using admin = await openAdmin((response) => send(response, 200, RUNNING));
     const { terminal, err } = terminalOf();
-    const call = callOf({ config: "/nowhere/tollgate.yaml", admin: admin.origin });
-    const reached = await reachGateway(call, terminal, { asksSeveral: true });
+    const invocation = callOf({ config: "/nowhere/tollgate.yaml", admin: admin.origin });
+    const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     assert.ok(typeof reached !== "number", err());
     assert.equal(reached.isRemote, true);
   });

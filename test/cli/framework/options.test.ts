@@ -58,12 +58,12 @@ describe("one use of a verb", () => {
   const verb = { name: "x", usage: "", summary: "", options, args: [], more: true };
   const callOf = (...argv: string[]) => {
     const parsed = parseArguments({ ...verb, run: async () => 0 }, argv);
-    return parsed.ok ? parsed.call : assert.fail(parsed.message);
+    return parsed.ok ? parsed.invocation : assert.fail(parsed.message);
   };
 
   it("has the files of --log and those behind its arguments, and none without --log", () => {
-    const call = callOf("new.yaml", "--log", "a.log", "b.log");
-    assert.deepEqual(logFilesOf(call, 1), ["a.log", "b.log"]);
+    const invocation = callOf("new.yaml", "--log", "a.log", "b.log");
+    assert.deepEqual(logFilesOf(invocation, 1), ["a.log", "b.log"]);
     assert.deepEqual(logFilesOf(callOf("new.yaml", "b.log"), 1), []);
     assert.deepEqual(logFilesOf(callOf("--log", "a.log", "b.log"), 0), ["a.log", "b.log"]);
   });

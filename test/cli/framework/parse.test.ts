@@ -46,7 +46,7 @@ describe("wrong usage", () => {
     const verb = { name: "x", usage: "", summary: "", options, args: [], run: async () => 0 };
     const textOf = (...argv: string[]) => {
       const parsed = parseArguments(verb, argv);
-      return parsed.ok ? parsed.call.text("reason") : parsed.message;
+      return parsed.ok ? parsed.invocation.text("reason") : parsed.message;
     };
     assert.equal(textOf("--reason", "a", "--reason", "a"), "a");
     assert.equal(textOf("--reason=--json"), "--json");

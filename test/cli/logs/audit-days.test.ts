@@ -32,16 +32,16 @@ type Case = {
 async function read({ history = {}, logged = {}, account = "acme", asked = {}, ...more }: Case) {
   const { keepsHistory = true, span: reach = [40, 0], isKnown = true } = more;
   const { answer = {}, nowMs = NOW } = more;
-  const name = { environment: "production", account };
+  const accountRef = { environment: "production", account };
   const ledger = new Ledger([], []);
   for (const [ago, charged] of Object.entries(logged)) {
     const atMs = (TODAY - Number(ago) + 0.5) * DAY_MS;
-    const line = { msg: "request", env: name.environment, account, plan: "pro", charged };
+    const line = { msg: "request", env: accountRef.environment, account, plan: "pro", charged };
     ledger.request({ ...line, time: atMs, decidedAt: atMs } as unknown as LoggedRequest);
   }
   for (const [ago, hold] of Object.entries(more.metered ?? {})) {
     const atMs = (TODAY - Number(ago) + 0.5) * DAY_MS;
-    const line = { msg: "request", env: name.environment, account, charged: 0, time: atMs };
+    const line = { msg: "request", env: accountRef.environment, account, charged: 0, time: atMs };
     const meters = { tokens: { hold } };
     ledger.request({ ...line, decidedAt: atMs, meters } as unknown as LoggedRequest);
   }
@@ -56,13 +56,13 @@ async function read({ history = {}, logged = {}, account = "acme", asked = {}, .
         historyMs: keepsHistory ? 400 * DAY_MS : undefined,
       },
       ...{ ledger, span, asked, nowMs },
-      counts: isKnown ? [{ ...name, plan: "pro", created: 0, at: NOW, windows: [] }] : [],
+      counts: isKnown ? [{ ...accountRef, plan: "pro", created: 0, at: NOW, windows: [] }] : [],
     },
     {
       history: async ({ period }, tell) => {
         wanted.push(period);
         const rows = Object.entries(history).map(([ago, units]) => {
-          return { ...name, day: day(Number(ago)), units } as unknown as DayReport;
+          return { ...accountRef, day: day(Number(ago)), units } as unknown as DayReport;
         });
         tell(rows);
         return { ok: true, value: undefined, ...answer } as OperationResult<undefined>;

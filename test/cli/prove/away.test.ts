@@ -26,68 +26,68 @@ async function openMetrics(counts: { owed: number }): Promise<GatewayChild & Asy
 
 describe("when gateways decided without the store", () => {
   it("is told by the events of each: from a second before to the end", () => {
-    const away = new OutageTracker();
-    away.onLogLine("a", { ...LINE, kind: "store_away" });
-    away.onLogLine("a", { ...LINE, kind: "store_away", time: 10_500 });
-    away.onLogLine("b", { ...LINE, kind: "store_back", time: 11_000 });
-    assert.equal(away.isOpen, true, "that of another gateway ends nothing");
-    assert.deepEqual(away.spansUntil(11_500), [{ fromMs: 9_000, toMs: 11_500 }], "it is open");
-    away.onLogLine("a", { ...LINE, kind: "store_back", time: 12_000 });
-    assert.equal(away.isOpen, false);
+    const outages = new OutageTracker();
+    outages.onLogLine("a", { ...LINE, kind: "store_away" });
+    outages.onLogLine("a", { ...LINE, kind: "store_away", time: 10_500 });
+    outages.onLogLine("b", { ...LINE, kind: "store_back", time: 11_000 });
+    assert.equal(outages.isOpen, true, "that of another gateway ends nothing");
+    assert.deepEqual(outages.spansUntil(11_500), [{ fromMs: 9_000, toMs: 11_500 }], "it is open");
+    outages.onLogLine("a", { ...LINE, kind: "store_back", time: 12_000 });
+    assert.equal(outages.isOpen, false);
     assert.deepEqual(
-      away.spans.map(({ fromMs, toMs }) => [fromMs, toMs]),
+      outages.spans.map(({ fromMs, toMs }) => [fromMs, toMs]),
       [[9_000, 12_000]],
     );
-    assert.deepEqual(away.spansUntil(15_000), [{ fromMs: 9_000, toMs: 12_000 }]);
+    assert.deepEqual(outages.spansUntil(15_000), [{ fromMs: 9_000, toMs: 12_000 }]);
   });
 
   it("is waited for, until the last gateway tells the end, no longer than is said, and not once the proof is stopped", async () => {
-    const away = new OutageTracker();
+    const outages = new OutageTracker();
     const stopping = new AbortController();
     let pauses = 0;
     const pause = async (ms: number) => {
       assert.equal(ms, 20, "the proof goes on as soon as they are back");
       pauses += 1;
-      if (pauses === 3) away.onLogLine("a", { ...LINE, kind: "store_back" });
-      if (pauses === 5) away.onLogLine("b", { ...LINE, kind: "store_back" });
+      if (pauses === 3) outages.onLogLine("a", { ...LINE, kind: "store_back" });
+      if (pauses === 5) outages.onLogLine("b", { ...LINE, kind: "store_back" });
       assert.ok(pauses <= 5, "both are back");
     };
-    await away.untilBack(60_000, pause, stopping.signal);
+    await outages.untilBack(60_000, pause, stopping.signal);
     assert.equal(pauses, 0, "none was away");
-    for (const gateway of ["a", "b"]) away.onLogLine(gateway, { ...LINE, kind: "store_away" });
-    await away.untilBack(60_000, pause, stopping.signal);
+    for (const gateway of ["a", "b"]) outages.onLogLine(gateway, { ...LINE, kind: "store_away" });
+    await outages.untilBack(60_000, pause, stopping.signal);
     assert.equal(pauses, 5);
-    away.onLogLine("a", { ...LINE, kind: "store_away" });
-    await away.untilBack(0, pause, stopping.signal);
-    assert.deepEqual([pauses, away.isOpen], [5, true]);
+    outages.onLogLine("a", { ...LINE, kind: "store_away" });
+    await outages.untilBack(0, pause, stopping.signal);
+    assert.deepEqual([pauses, outages.isOpen], [5, true]);
     stopping.abort();
-    await away.untilBack(60_000, pause, stopping.signal);
+    await outages.untilBack(60_000, pause, stopping.signal);
     assert.equal(pauses, 5, "the proof was stopped");
   });
 
   it("is taken for open of a killed process since it was last looked at, and only until it was killed", () => {
-    const away = new OutageTracker();
+    const outages = new OutageTracker();
     const beforeMs = Date.now();
-    away.killed(beforeMs);
-    assert.equal(away.isOpen, false);
-    const [span] = away.spans;
+    outages.killed(beforeMs);
+    assert.equal(outages.isOpen, false);
+    const [span] = outages.spans;
     assert.ok(span !== undefined && span.fromMs >= beforeMs - 1_000 && span.toMs >= beforeMs);
     assert.equal(span.toMs - span.fromMs, 1_000);
-    away.killed(beforeMs - 7_000);
-    assert.equal(away.spans.at(-1)?.fromMs, beforeMs - 7_000);
+    outages.killed(beforeMs - 7_000);
+    assert.equal(outages.spans.at(-1)?.fromMs, beforeMs - 7_000);
   });
 
   it("holds up what a gateway settles, as do those before it that ended less than two seconds ago", async () => {
-    const away = new OutageTracker();
+    const outages = new OutageTracker();
     const outage = (gateway: string, toldMs: number, backMs?: number) => {
-      away.onLogLine(gateway, { ...LINE, kind: "store_away", time: toldMs });
+      outages.onLogLine(gateway, { ...LINE, kind: "store_away", time: toldMs });
       if (backMs !== undefined)
-        away.onLogLine(gateway, { ...LINE, kind: "store_back", time: backMs });
+        outages.onLogLine(gateway, { ...LINE, kind: "store_back", time: backMs });
     };
     await using gateway = await openMetrics({ owed: 0 });
-    const settledMs = (nowMs: number) => away.settledUntilMs("1", gateway, nowMs);
+    const settledMs = (nowMs: number) => outages.settledUntilMs("1", gateway, nowMs);
     assert.equal(settledMs(20_000), 0, "it may owe what it admitted");
-    await away.poll(gateway);
+    await outages.poll(gateway);
     assert.equal(settledMs(20_000), 18_000, "none was away");
     outage("1", 3_000, 4_000);
     outage("0", 18_500);
@@ -102,47 +102,50 @@ describe("when gateways decided without the store", () => {
   });
 
   it("leaves nothing uncharged of what was admitted a second before a gateway told that it owes nothing", async () => {
-    const away = new OutageTracker();
+    const outages = new OutageTracker();
     const counts = { owed: 0 };
     await using gateway = await openMetrics(counts);
-    assert.equal(away.chargedUntilMs(gateway), 0);
+    assert.equal(outages.chargedUntilMs(gateway), 0);
     const beforeMs = Date.now();
-    await away.poll(gateway);
-    const chargedMs = away.chargedUntilMs(gateway);
+    await outages.poll(gateway);
+    const chargedMs = outages.chargedUntilMs(gateway);
     assert.ok(chargedMs >= beforeMs - 1_060 && chargedMs <= Date.now() - 1_060, `${chargedMs}`);
     counts.owed = 1;
-    await away.poll(gateway);
-    assert.equal(away.chargedUntilMs(gateway), chargedMs, "it owes a unit");
-    assert.equal(away.settledUntilMs("1", gateway, Date.now() + 60_000), chargedMs);
-    assert.equal(away.chargedUntilMs({ adminUrl: "another" }), 0);
+    await outages.poll(gateway);
+    assert.equal(outages.chargedUntilMs(gateway), chargedMs, "it owes a unit");
+    assert.equal(outages.settledUntilMs("1", gateway, Date.now() + 60_000), chargedMs);
+    assert.equal(outages.chargedUntilMs({ adminUrl: "another" }), 0);
   });
 
   it("is waited for until the gateway to kill owes nothing, no longer than is said, and not once the proof is stopped", async () => {
-    const away = new OutageTracker();
+    const outages = new OutageTracker();
     const counts = { owed: 2 };
     await using gateway = await openMetrics(counts);
     const stopping = new AbortController();
     const pause = async () => {
       counts.owed -= 1;
     };
-    await away.untilCharged(gateway, 0, pause, stopping.signal);
+    await outages.untilCharged(gateway, 0, pause, stopping.signal);
     assert.equal(counts.owed, 2, "no time for it");
-    await away.untilCharged(gateway, 60_000, pause, stopping.signal);
+    await outages.untilCharged(gateway, 60_000, pause, stopping.signal);
     assert.equal(counts.owed, 0);
-    assert.ok(away.chargedUntilMs(gateway) > 0);
+    assert.ok(outages.chargedUntilMs(gateway) > 0);
     counts.owed = 1;
     stopping.abort();
-    await away.untilCharged(gateway, 60_000, pause, stopping.signal);
+    await outages.untilCharged(gateway, 60_000, pause, stopping.signal);
     assert.equal(counts.owed, 1, "the proof was stopped");
   });
 
   it("is told of each bucket of a Cluster by itself", () => {
-    const away = new OutageTracker();
-    away.onLogLine("a", { ...LINE, kind: "store_away", buckets: "3,4" });
-    away.onLogLine("a", { ...LINE, kind: "store_back", buckets: "4", time: 11_000 });
-    assert.equal(away.isOpen, true);
-    away.onLogLine("a", { ...LINE, kind: "store_back", buckets: "3", time: 12_000 });
-    assert.deepEqual([away.isOpen, away.spans.map(({ toMs }) => toMs)], [false, [12_000, 11_000]]);
+    const outages = new OutageTracker();
+    outages.onLogLine("a", { ...LINE, kind: "store_away", buckets: "3,4" });
+    outages.onLogLine("a", { ...LINE, kind: "store_back", buckets: "4", time: 11_000 });
+    assert.equal(outages.isOpen, true);
+    outages.onLogLine("a", { ...LINE, kind: "store_back", buckets: "3", time: 12_000 });
+    assert.deepEqual(
+      [outages.isOpen, outages.spans.map(({ toMs }) => toMs)],
+      [false, [12_000, 11_000]],
+    );
   });
 
   it("is looked for once more at the end, when metrics are new again, and a gateway that is gone holds nothing up", async () => {
@@ -157,17 +160,17 @@ describe("when gateways decided without the store", () => {
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
     try {
       const { port } = server.address() as AddressInfo;
-      const away = new OutageTracker();
-      away.watch({ adminUrl: `http://127.0.0.1:${port}` } as never);
-      away.watch({ adminUrl: "http://127.0.0.1:1" } as never);
+      const outages = new OutageTracker();
+      outages.watch({ adminUrl: `http://127.0.0.1:${port}` } as never);
+      outages.watch({ adminUrl: "http://127.0.0.1:1" } as never);
       await eventually(() => betweenMs.length >= 4);
       const nextMs = Math.min(...betweenMs);
       assert.ok(nextMs > 150 && nextMs < 500, `${nextMs} ms between two looks`);
       const stoppedMs = performance.now();
-      const stopped = away.stop();
+      const stopped = outages.stop();
       decided = 1;
       await stopped;
-      assert.equal(away.spans.length, 1);
+      assert.equal(outages.spans.length, 1);
       assert.ok(lookedMs - stoppedMs > 990, `${lookedMs - stoppedMs} ms after the end`);
     } finally {
       server.close();
@@ -189,15 +192,15 @@ describe("when gateways decided without the store", () => {
     try {
       const { port } = server.address() as AddressInfo;
       const gateway = { adminUrl: `http://127.0.0.1:${port}` } as never;
-      const away = new OutageTracker();
-      await away.poll(gateway);
-      assert.equal(away.spans.length, 1, "it began before anybody looked");
+      const outages = new OutageTracker();
+      await outages.poll(gateway);
+      assert.equal(outages.spans.length, 1, "it began before anybody looked");
       const lookedMs = Date.now();
-      await away.poll(gateway);
-      assert.equal(away.spans.length, 1, "none since");
+      await outages.poll(gateway);
+      assert.equal(outages.spans.length, 1, "none since");
       counts.decided += 1;
-      await away.poll(gateway);
-      const [, last] = away.spans;
+      await outages.poll(gateway);
+      const [, last] = outages.spans;
       assert.ok(last !== undefined && last.toMs >= counts.answeredMs && last.toMs <= Date.now());
       // The metrics of the look before may have been a second old already.
       const fromMs = lookedMs - 1_060;

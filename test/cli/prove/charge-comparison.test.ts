@@ -46,7 +46,7 @@ async function compareWith(
     return await compareCharges({
       adminUrl: `http://127.0.0.1:${(admin.address() as AddressInfo).port}`,
       accounts,
-      judge: { admittedOf: () => 10, unansweredOf: () => 2 },
+      checker: { admittedOf: () => 10, unansweredOf: () => 2 },
       uncertain: () => uncertain,
       killLostOf: (account) => (account === "a_1" ? killLost : Number.NaN),
       waitMs,

@@ -13,12 +13,17 @@ function judge({ isClockOurs = true } = {}) {
     operations: new Map([["pets", { cost: 1, limits: [] }]]),
     ...{ patient: new Set<string>(), gateways: 2, isClockOurs, uncertainOf: () => 0 },
   });
-  const take = (atMs: number, answer: Partial<ObservedResponse> | undefined) => {
+  const take = (atMs: number, response: Partial<ObservedResponse> | undefined) => {
     const sentMs = START_MS + atMs;
     const usual = { status: 200, window: "minute", limit: 3, remaining: 2, cost: 1 };
     judged.take({
       ...{ origin: "", account: "a", operation: "pets", sentMs, endedMs: sentMs + 5 },
-      answer: answer && { ...usual, resetSeconds: END_SECONDS, retryAfterSeconds: 0, ...answer },
+      response: response && {
+        ...usual,
+        resetSeconds: END_SECONDS,
+        retryAfterSeconds: 0,
+        ...response,
+      },
     });
   };
   const refuse = (atMs: number, retryAfterSeconds: number) => {

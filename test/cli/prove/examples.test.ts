@@ -15,13 +15,13 @@ function judge() {
     operations: new Map([["pets", { cost: 1, limits: [] }]]),
     ...{ patient: new Set<string>(), gateways: 2, isClockOurs: true, uncertainOf: () => 0 },
   });
-  const take = (answer: Partial<ObservedResponse> | undefined, tookMs = 5, account = "a") => {
+  const take = (response: Partial<ObservedResponse> | undefined, tookMs = 5, account = "a") => {
     const sentMs = START_MS + 10_500;
     const usual = { status: 200, window: "minute", limit: 3, remaining: 2, cost: 1 };
     const times = { resetSeconds: END_SECONDS, retryAfterSeconds: Number.NaN };
     judged.take({
       ...{ origin: "", account, operation: "pets", sentMs, endedMs: sentMs + tookMs },
-      answer: answer && { ...usual, ...times, ...answer },
+      response: response && { ...usual, ...times, ...response },
     });
   };
   return { judged, take };

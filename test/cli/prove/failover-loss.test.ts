@@ -9,7 +9,7 @@ import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 const DONE = { ok: true, master: "127.0.0.1:2" } as const;
 
 function shot(endedMs: number, operation: string, status = 200): SentRequest {
-  return { account: "a", operation, sentMs: endedMs, endedMs, answer: { status } } as SentRequest;
+  return { account: "a", operation, sentMs: endedMs, endedMs, response: { status } } as SentRequest;
 }
 
 /** The most that is lost of these units; the failover begins at 10,000 ms. */

@@ -32,7 +32,7 @@ function judge({ gateways = 2, uncertain = 0, patient = false } = {}) {
   });
   let n = 0;
   const take = (
-    answer: Partial<ObservedResponse> | undefined,
+    response: Partial<ObservedResponse> | undefined,
     { operation = "pets", atMs }: Asked = {},
   ) => {
     const sentMs = START_MS + 10_500 + (atMs ?? 10 * n);
@@ -41,10 +41,10 @@ function judge({ gateways = 2, uncertain = 0, patient = false } = {}) {
     const usual = { window: "minute", limit: 3, resetSeconds: END_SECONDS, cost };
     judged.take({
       ...{ origin: "", account: "a", operation, sentMs, endedMs: sentMs + 5 },
-      answer:
-        answer === undefined
+      response:
+        response === undefined
           ? undefined
-          : { ...usual, status: 200, remaining: 3 - n, retryAfterSeconds: Number.NaN, ...answer },
+          : { ...usual, status: 200, remaining: 3 - n, retryAfterSeconds: Number.NaN, ...response },
     });
   };
   return { judged, take };

@@ -4,7 +4,7 @@ import { KillLoss } from "../../../src/cli/prove/kill-loss.ts";
 import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 
 const DOOMED = "http://127.0.0.1:2";
-const SHOT = { origin: DOOMED, account: "a", operation: "pets", answer: { status: 200 } };
+const SHOT = { origin: DOOMED, account: "a", operation: "pets", response: { status: 200 } };
 const shot = (change: object) => ({ ...SHOT, ...change }) as SentRequest;
 
 /** The loss of these requests to a gateway that is killed before the last of them ends. */

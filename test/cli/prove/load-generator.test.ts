@@ -31,8 +31,8 @@ async function openLoaded(
   await once(gateway.listen(0, "127.0.0.1"), "listening");
   const { port } = gateway.address() as AddressInfo;
   const load = new LoadGenerator({
-    judge: {
-      take: (shot) => void taken.push(shot),
+    checker: {
+      take: (sent) => void taken.push(sent),
       deniedAfterWaiting: (account, seconds) => void denied.push([account, seconds]),
     },
     origins: () => [`http://127.0.0.1:${port}`],
@@ -43,7 +43,7 @@ async function openLoaded(
     await load.stop();
     gateway.close();
   };
-  const of = ({ account }: { account: string }) => taken.filter((shot) => shot.account === account);
+  const of = ({ account }: { account: string }) => taken.filter((sent) => sent.account === account);
   const connections = promisify(gateway.getConnections.bind(gateway));
   return { load, polite, of, denied, connections, [Symbol.asyncDispose]: close };
 }
@@ -64,7 +64,7 @@ describe("the load of a proof", () => {
     const { port } = gateway.address() as AddressInfo;
     const judge = { take: () => {}, deniedAfterWaiting: () => {} };
     const origins = () => [`http://127.0.0.1:${port}`];
-    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    const load = new LoadGenerator({ checker: judge, origins, isRetryAfterLess: false });
     load.start([HEEDLESS], [POLITE, POLITE]);
     await eventually(() => assert.equal(under, 10));
     const stopped = load.stop();
@@ -85,11 +85,11 @@ describe("the load of a proof", () => {
     const accounts = ["a_0", "a_1", "a_2"];
     const taken: SentRequest[] = [];
     const judge = {
-      take: (shot: SentRequest) => void taken.push(shot),
+      take: (sent: SentRequest) => void taken.push(sent),
       deniedAfterWaiting: () => {},
     };
     const origins = () => [`http://127.0.0.1:${port}`];
-    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    const load = new LoadGenerator({ checker: judge, origins, isRetryAfterLess: false });
     load.start(
       accounts.map((account) => ({ account, key: account })),
       [],
@@ -118,7 +118,7 @@ describe("the load of a proof", () => {
       deniedAfterWaiting: () => {},
     };
     const origins = () => [`http://127.0.0.1:${port}`];
-    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    const load = new LoadGenerator({ checker: judge, origins, isRetryAfterLess: false });
     load.start([HEEDLESS], []);
     await eventually(() => sent.length >= 80).finally(() => {
       vi.restoreAllMocks();
@@ -157,7 +157,7 @@ describe("the load of a proof", () => {
     const ports = gateways.map((one) => (one.address() as AddressInfo).port);
     const judge = { take: () => {}, deniedAfterWaiting: () => {} };
     const origins = () => ports.map((port) => `http://127.0.0.1:${port}`);
-    const load = new LoadGenerator({ judge, origins, isRetryAfterLess: false });
+    const load = new LoadGenerator({ checker: judge, origins, isRetryAfterLess: false });
     load.start([HEEDLESS], [POLITE]);
     await eventually(() => asked.every((count) => count > 20)).finally(() => load.stop());
     for (const one of gateways) one.close();
@@ -228,8 +228,8 @@ describe("the load of a proof", () => {
     held[0]?.end("{}");
     await stopped;
     assert.deepEqual(
-      house.of(POLITE).map(({ answer, sentMs, endedMs }) => {
-        return [answer?.status, sentMs < answeredMs, endedMs >= answeredMs];
+      house.of(POLITE).map(({ response, sentMs, endedMs }) => {
+        return [response?.status, sentMs < answeredMs, endedMs >= answeredMs];
       }),
       [[200, true, true]],
     );
@@ -259,11 +259,11 @@ describe("the load of a proof", () => {
         });
         response.end();
       }, isRetryAfterLess);
-      const [shot] = await eventually(() => {
+      const [sent] = await eventually(() => {
         assert.equal(house.of(POLITE).length, 1);
         return house.of(POLITE);
       });
-      assert.deepEqual(shot?.answer, {
+      assert.deepEqual(sent?.response, {
         ...{ status: 429, window: "minute", limit: 5, remaining: 4, cost: 3 },
         ...{ resetSeconds: 1_800_000_000, retryAfterSeconds },
       });
@@ -277,13 +277,13 @@ describe("the load of a proof", () => {
       response.destroy();
     });
     await eventually(() => assert.ok(house.of(POLITE).length > 1));
-    assert.equal(house.of(POLITE)[0]?.answer, undefined);
+    assert.equal(house.of(POLITE)[0]?.response, undefined);
     const [, next] = house.of(POLITE);
-    assert.deepEqual([next?.answer?.status, next?.answer?.cost], [200, 1]);
+    assert.deepEqual([next?.response?.status, next?.response?.cost], [200, 1]);
     const unsent: SentRequest[] = [];
     let asked = 0;
     const load = new LoadGenerator({
-      judge: { take: (shot) => void unsent.push(shot), deniedAfterWaiting: () => {} },
+      checker: { take: (sent) => void unsent.push(sent), deniedAfterWaiting: () => {} },
       origins: () => {
         asked += 1;
         return ["http://127.0.0.1:1"];

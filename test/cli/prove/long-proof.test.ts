@@ -10,7 +10,7 @@ const FIELDS = { window: "minute", limit: 3, resetSeconds: END_MS / 1_000, cost:
 
 function shotAt(sentMs: number, answer: object): SentRequest {
   const shot = { account: "a", operation: "pets", sentMs, endedMs: sentMs + 5 };
-  return { ...shot, answer: { ...FIELDS, ...answer } } as SentRequest;
+  return { ...shot, response: { ...FIELDS, ...answer } } as SentRequest;
 }
 
 describe("a proof that runs for long", () => {
@@ -41,12 +41,12 @@ describe("a proof that runs for long", () => {
 
   it("keeps a hundred thousand fields that may show the clock of an outage, and no more", () => {
     const checker = new FieldChecker(true, () => {});
-    const shot = shotAt(START_MS, { status: 200 });
-    for (let i = 1; i < 100_000; i++) checker.lie(shot, "is behind", true);
+    const sent = shotAt(START_MS, { status: 200 });
+    for (let i = 1; i < 100_000; i++) checker.lie(sent, "is behind", true);
     assert.equal(checker.untrue([]), 99_999);
-    for (let i = 0; i < 2; i++) checker.lie(shot, "is behind", true);
+    for (let i = 0; i < 2; i++) checker.lie(sent, "is behind", true);
     assert.equal(checker.untrue([]), 100_000);
-    checker.lie(shot, "is ahead");
+    checker.lie(sent, "is ahead");
     assert.equal(checker.untrue([{ fromMs: START_MS, toMs: START_MS }]), 1);
   });
 });

@@ -81,7 +81,7 @@ describe("the judge of the meter of a proof", () => {
   it("excuses nothing for a request that was answered, or that has no meter", async () => {
     const checker = new MeterChecker();
     const shot = { account: ACCOUNT, endedMs: 1_000 };
-    checker.take({ ...shot, operation: METER.operation, answer: { status: 200 } } as SentRequest);
+    checker.take({ ...shot, operation: METER.operation, response: { status: 200 } } as SentRequest);
     checker.take({ ...shot, operation: "pets" } as SentRequest);
     assert.equal(await offAfter(checker, 93), 7);
   });

@@ -72,8 +72,8 @@ describe("audit", () => {
     const { key } = await house.issue();
     for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
     await eventually(() => assert.equal(house.lines.length, 3));
-    const others = house.lines.slice(0, 2).map((line, i) => {
-      return { file: join(house.directory, `other-${i}.log`), text: `${JSON.stringify(line)}\n` };
+    const others = house.lines.slice(0, 2).map((entry, i) => {
+      return { file: join(house.directory, `other-${i}.log`), text: `${JSON.stringify(entry)}\n` };
     });
     for (const { file, text } of others) await writeFile(file, text);
     const args = others.map(({ file }) => file);
@@ -109,7 +109,7 @@ describe("audit", () => {
       files: { "api.yaml": API },
       config: { environments, plans: { free: { month: 900 }, open: { hour: 100 } } },
     });
-    for (const url of each(Object.values(house.started.urls))) {
+    for (const url of each(Object.values(house.gateway.urls))) {
       assert.equal((await fetch(`${url}/v1/status`)).status, 200);
     }
     await eventually(() => assert.equal(house.lines.length, 2));

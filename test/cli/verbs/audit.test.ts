@@ -124,7 +124,7 @@ describe("audit", () => {
       ofOne.map(({ day, units }) => `${day} ${units}`),
       ["2026-10-30 3", "2026-10-31 2", "2026-11-01 4", "2026-11-02 1"],
     );
-    const charged = house.lines.reduce((sum, line) => sum + line.charged, 0);
+    const charged = house.lines.reduce((sum, entry) => sum + entry.charged, 0);
     assert.equal(
       rows.reduce((sum, { units }) => sum + units, 0),
       charged,
@@ -147,7 +147,7 @@ describe("audit", () => {
     assert.match(without.err, /^Missing --log FILE/);
     const log = join(house.directory, "empty.log");
     await writeFile(log, "");
-    await house.started.stop();
+    await house.gateway.stop();
     const away = await runVerb(["audit", "--log", log, "--config", house.file]);
     assert.equal(away.status, 1);
     assert.match(away.err, /admin\.listen/);

@@ -27,7 +27,7 @@ async function script(shell: string): Promise<string> {
   const out = (more: string) => {
     text += more;
   };
-  assert.equal(await completion.run(parsed.call, { out } as never, "1.2.3"), 0);
+  assert.equal(await completion.run(parsed.invocation, { out } as never, "1.2.3"), 0);
   return text;
 }
 

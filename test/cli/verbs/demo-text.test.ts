@@ -14,7 +14,7 @@ async function screen(change: Partial<DemoScreen>, terminal = PLAIN): Promise<st
   assert.ok(loaded.ok);
   const urls = { production: "http://127.0.0.1:8080", staging: "http://127.0.0.1:18081" };
   const shown = {
-    ...{ started: { urls, adminUrl: "http://127.0.0.1:9090" }, config: loaded.config },
+    ...{ gateway: { urls, adminUrl: "http://127.0.0.1:9090" }, config: loaded.config },
     ...{ issued: [], file: "config/tollgate.yaml", dataFolder: "./data", ...change },
   };
   return demoText(shown, terminal);
@@ -40,7 +40,7 @@ Keys of an earlier start are in use. A new one:
 
 it("the first screen names another file, and no admin listener where there is none", async () => {
   const started = { urls: { production: "http://a", staging: "http://b" }, adminUrl: undefined };
-  const text = await screen({ started, file: "other.yaml" });
+  const text = await screen({ gateway: started, file: "other.yaml" });
   assert.doesNotMatch(text, /admin/);
   assert.match(text, /\n {2}production {2}http:\/\/a\/v1 {2}in front of/);
   assert.match(text, /keys create --env production --plan free --config other\.yaml\n\n$/);

@@ -63,7 +63,7 @@ describe("deprecations", () => {
       out,
       /production: GET \/v1\/older, gone for \d{4} days, since 2020-01-02 00:00:00Z\n {2}No account has called it up to a minute ago\n/,
     );
-    await house.started.stop();
+    await house.gateway.stop();
     assert.equal((await runVerb(asked)).status, 1);
   });
 
@@ -80,7 +80,7 @@ describe("deprecations", () => {
     };
     await (await house.ask(key, "/v1/old")).text();
     for (let i = 0; i < 2; i++) await (await other.ask(key, "/v1/old")).text();
-    await other.started.stop();
+    await other.gateway.stop();
     assert.deepEqual(await calls(house.file), [[account, 3]], "the one that ended told its calls");
     // The store tells what its gateways told, but one that was named and is gone may know of more.
     const named = ["deprecations", "--admin", other.adminUrl, "--config", house.file];
@@ -93,7 +93,7 @@ describe("deprecations", () => {
       deprecated.map(({ route, requests }) => [route, requests]),
       [["/v1/old", 3]],
     );
-    await house.started.stop();
+    await house.gateway.stop();
     assert.deepEqual(await calls(house.file), [[account, 3]], "nobody runs, the store knows");
     await redis.close();
     assert.equal((await runVerb(["deprecations", "--config", house.file])).status, 1);

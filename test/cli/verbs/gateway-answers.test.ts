@@ -204,7 +204,7 @@ describe("deprecations tell", () => {
 });
 
 describe("explain tells", () => {
-  const told: Explanation = {
+  const explanation: Explanation = {
     ...{ id: "r-1", environment: "production", account: "acme", key: "k", plan: "free" },
     ...{ request: "GET /v1/pets", status: 429, code: "rate_limited", rule: "The share is used up" },
     ...{ cost: 1, charged: 0, window: null, windows: [], strikes: null, ban: null },
@@ -217,8 +217,8 @@ describe("explain tells", () => {
   it("who decided, and no more than is known", async () => {
     const head = "429 rate_limited  GET /v1/pets of account acme, plan free";
     const decided = `${head}, decided 2026-07-15 12:00:00Z`;
-    assert.equal(await explained(told), `${decided} (local)\nThe share is used up\n`);
-    const store = { ...told, decidedBy: null };
+    assert.equal(await explained(explanation), `${decided} (local)\nThe share is used up\n`);
+    const store = { ...explanation, decidedBy: null };
     assert.equal(await explained(store), `${decided} (store)\nThe share is used up\n`);
     const bare = { ...store, code: null, account: null, decidedAt: null };
     assert.equal(await explained(bare), "429  GET /v1/pets\nThe share is used up\n");

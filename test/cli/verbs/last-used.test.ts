@@ -44,7 +44,7 @@ async function tellsAtOnce(store: string): Promise<void> {
     const none = jsonOf<KeyReport>(await run(where, ["show", idle.id, "--json"]));
     assert.equal(none.lastUsed, null);
   }
-  await house.started.stop();
+  await house.gateway.stop();
   const later = await run(["--config", house.file], ["show", used.id, "--json"]);
   assert.equal(jsonOf<KeyReport>(later).lastUsed, day, "and when no gateway runs");
 }

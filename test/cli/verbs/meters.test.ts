@@ -120,26 +120,28 @@ describe("an operator sees of meters", () => {
     for (let i = 0; i < 4; i++) await chat(house, key, 21);
     const { id, windows } = await chat(house, key, 1);
     const said = await verb(house, "explain", String(id), "--json");
-    const told = jsonOf<Explanation>(said);
+    const explanation = jsonOf<Explanation>(said);
     assert.equal(
-      told.rule,
+      explanation.rule,
       `The tokens.day limit is 100 units: 84 were used, and the request holds ${HOLD}`,
     );
     const day = (windows as [string, number, number, number][]).find(
       ([name]) => name === "tokens.day",
     );
-    assert.deepEqual([told.window?.window, told.passesAt], ["tokens.day", day?.[3]]);
-    const exhausted = told.windows.filter((one) => one.exhausted).map(({ window }) => window);
+    assert.deepEqual([explanation.window?.window, explanation.passesAt], ["tokens.day", day?.[3]]);
+    const exhausted = explanation.windows
+      .filter((one) => one.exhausted)
+      .map(({ window }) => window);
     assert.deepEqual(exhausted, ["tokens.day"]);
     const log = `${house.directory}/explained.log`;
     const { writeFile } = await import("node:fs/promises");
     await writeFile(
       log,
-      house.lines.map((line) => `${JSON.stringify({ msg: "request", ...line })}\n`).join(""),
+      house.lines.map((entry) => `${JSON.stringify({ msg: "request", ...entry })}\n`).join(""),
     );
     const fromLog = await verb(house, "explain", String(id), "--log", log, "--json");
-    assert.equal(jsonOf<Explanation>(fromLog).rule, told.rule);
-    assert.equal(account, told.account);
+    assert.equal(jsonOf<Explanation>(fromLog).rule, explanation.rule);
+    assert.equal(account, explanation.account);
   });
 
   it("a column for each meter in the history, and the units of each in JSON", async () => {

@@ -44,7 +44,7 @@ async function lived(clock: { ms: number }): Promise<{ house: TestGateway; ids: 
 }
 
 async function writeLogs(house: TestGateway): Promise<string[]> {
-  const texts = house.lines.map((line) => `${JSON.stringify(line)}\n`).reverse();
+  const texts = house.lines.map((entry) => `${JSON.stringify(entry)}\n`).reverse();
   const files = [join(house.directory, "one.log"), join(house.directory, "two.log.gz")];
   await writeFile(files[0] as string, texts.filter((_, i) => i % 3 === 0).join(""));
   await writeFile(files[1] as string, gzipSync(texts.filter((_, i) => i % 3 !== 0).join("")));
@@ -109,7 +109,7 @@ describe("plans try", () => {
     }
     await eventually(() => assert.equal(house.lines.length, 9));
     const log = join(house.directory, "one.log");
-    await writeFile(log, house.lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    await writeFile(log, house.lines.map((entry) => `${JSON.stringify(entry)}\n`).join(""));
     const plans = join(house.directory, "new.yaml");
     await writeFile(plans, "plans:\n  free: { minute: 2, day: 40 }\n  enterprise: custom\n");
     const asked = ["plans", "try", plans, "--config", house.file, "--log", log, "--json"];
@@ -171,8 +171,8 @@ describe("plans try", () => {
     await using _house = house;
     const log = join(house.directory, "some.log");
     const reset = { level: "info", time: 1, msg: "account_reset", account: "a", env: "production" };
-    const lines = house.lines.map((line, i) => ({
-      ...line,
+    const lines = house.lines.map((entry, i) => ({
+      ...entry,
       config: i < 5 ? "00000000" : "11111111",
     }));
     const text = [reset, ...lines].map((line) => JSON.stringify(line)).join("\n");

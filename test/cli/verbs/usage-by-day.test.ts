@@ -160,7 +160,7 @@ describe("usage by day", () => {
       for (const key of accounts.map((account) => keys.get(account) ?? "")) {
         await eventually(async () => assert.equal((await house.ask(key, "/v1/pets")).status, 200));
       }
-      await house.started.stop();
+      await house.gateway.stop();
       const rows = jsonOf<DayReport[]>(await named("usage", "--days", "2", "--json"));
       assert.deepEqual(rows.map(({ account }) => account).toSorted(), accounts.toSorted());
       const csv = (await named("usage", "--days", "2", "--csv")).out.trimEnd().split("\r\n");

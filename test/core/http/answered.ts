@@ -14,7 +14,7 @@ type Facts = Partial<Omit<ResponseFacts, "found">> & {
 
 function answered({ lifecycle, meters = [], ...facts }: Facts): ResponseFacts {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
-  const plain = { standing: undefined, cost: 1, rateLimit: undefined, cors: undefined };
+  const plain = { rateLimitInfo: undefined, cost: 1, rateLimit: undefined, cors: undefined };
   return { id: "r", ...plain, found: { operation, meters }, origin: undefined, ...facts };
 }
 

@@ -91,16 +91,17 @@ describe("The gateway answers", () => {
 });
 
 describe("The fields of a standing", () => {
-  const standing = { limit: 60, remaining: 7, resetMs: NOON };
+  const rateLimitInfo = { limit: 60, remaining: 7, resetMs: NOON };
 
   it("are three and the window's name, with the reset in Unix seconds, rounded up", () => {
-    const told = (resetMs: number) => ownFieldsOf({ standing: { ...standing, resetMs } }).slice(2);
+    const told = (resetMs: number) =>
+      ownFieldsOf({ rateLimitInfo: { ...rateLimitInfo, resetMs } }).slice(2);
     const fields = ["X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "7", "X-RateLimit-Reset"];
     assert.deepEqual(told(NOON), [...fields, String(NOON / 1_000)]);
     for (const overMs of [1, 999, 1_000]) {
       assert.deepEqual(told(NOON + overMs), [...fields, String(NOON / 1_000 + 1)]);
     }
-    const named = ownFieldsOf({ standing: { ...standing, window: "day" } });
+    const named = ownFieldsOf({ rateLimitInfo: { ...rateLimitInfo, window: "day" } });
     assert.deepEqual(named.slice(-2), ["X-RateLimit-Window", "day"]);
   });
 

@@ -35,7 +35,7 @@ describe("Of a key", () => {
     assert.equal(kindOf(rotated, { ...rotated, expiresMs: 7 }), undefined);
     const again = { ...rotated, replacedBy: "k3" };
     const markers = [keyEvent([KEY, rotated], ABOUT), keyEvent([rotated, again], ABOUT)];
-    assert.equal(new Set(markers.map((news) => news?.marker)).size, 2);
+    assert.equal(new Set(markers.map((event) => event?.marker)).size, 2);
   });
 });
 

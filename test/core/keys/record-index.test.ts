@@ -8,7 +8,7 @@ import type { AccountRecord, KeyRecord, Records } from "../../../src/core/keys/r
 
 const COUNT = 1_000;
 const NOW = Date.UTC(2026, 6, 1);
-const ring: KeyContext = {
+const context: KeyContext = {
   keyPrefix: "pets",
   environments: [{ name: "production", keyTag: "live" }],
   plans: new Map([["free", []]]),
@@ -46,14 +46,14 @@ function counted(isIndexed: boolean): { records: Records; looks: () => number } 
 
 const EDITS: Record<string, (records: Records) => { readonly ok: boolean }> = {
   "a key on an account of its own": (records) =>
-    issueKeys(records, { environment: "production", plan: "free" }, ring),
-  "a key on an account that is there": (records) => issueKeys(records, { account: "a_7" }, ring),
+    issueKeys(records, { environment: "production", plan: "free" }, context),
+  "a key on an account that is there": (records) => issueKeys(records, { account: "a_7" }, context),
   "twenty keys": (records) =>
-    issueKeys(records, { environment: "production", plan: "free", count: 20 }, ring),
-  "a rotation": (records) => rotateKey(records, "k_999", { ...ring, graceMs: 5 }),
+    issueKeys(records, { environment: "production", plan: "free", count: 20 }, context),
+  "a rotation": (records) => rotateKey(records, "k_999", { ...context, graceMs: 5 }),
   "a change of a key": (records) => updateKey(records, "k_999", { name: "x" }, NOW),
   "a change of an account": (records) =>
-    updateAccounts(records, ["a_999", "k_3"], { meta: { tenant: "4" } }, ring),
+    updateAccounts(records, ["a_999", "k_3"], { meta: { tenant: "4" } }, context),
   "a suspension": (records) => suspendAccount(records, "a_999", {}, NOW),
 };
 

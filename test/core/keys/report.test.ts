@@ -139,8 +139,8 @@ test("an account is told with its state and the keys of it that work", () => {
 });
 
 test("a key is told without its digest, with null where it neither expires nor is revoked", () => {
-  const told = keyReport({ ...RECORD, revokedMs: 2_000 }, SHOP);
-  assert.deepEqual(told, {
+  const report = keyReport({ ...RECORD, revokedMs: 2_000 }, SHOP);
+  assert.deepEqual(report, {
     id: "k1",
     name: "first",
     plan: "free",

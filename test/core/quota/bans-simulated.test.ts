@@ -30,18 +30,18 @@ class Simulated {
 
   /** Asks; undefined when admitted, else the seconds of Retry-After. */
   ask(nowMs: number): number | undefined {
-    const ask = { limits: this.#limits, bans: DEFAULT_BANS, requests: 1 };
-    const { account, verdict } = decide(this.account, ask, nowMs);
+    const quotaRequest = { limits: this.#limits, bans: DEFAULT_BANS, requests: 1 };
+    const { account, decision } = decide(this.account, quotaRequest, nowMs);
     this.account = account;
-    if (verdict.ban !== undefined) this.bannedMs ??= nowMs;
-    if (verdict.granted === 1) {
+    if (decision.ban !== undefined) this.bannedMs ??= nowMs;
+    if (decision.granted === 1) {
       this.admitted += 1;
       return undefined;
     }
     this.refused += 1;
-    const refusal = rateLimitRefusal(verdict, nowMs);
+    const refusal = rateLimitRefusal(decision, nowMs);
     assert.ok(refusal);
-    return retryAfterSeconds(refusal.standing.resetMs, nowMs);
+    return retryAfterSeconds(refusal.rateLimitInfo.resetMs, nowMs);
   }
 }
 

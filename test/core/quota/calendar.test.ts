@@ -142,15 +142,15 @@ describe("Months from an anchor day", () => {
       for (let nowMs = FROM + 1_234; nowMs < FROM + 400 * DAY; ) {
         if (anchor % 3 === 0) walk.change((((nowMs / DAY) | 0) % 31) + 1, nowMs);
         const limits = mergeLimits(month, { calendar: walk.calendar });
-        const ask: QuotaRequest = { limits, bans: undefined, requests: 3 };
-        const decided = decide(account, ask, nowMs);
-        assert.equal(decided.verdict.granted, 2, "each month has the whole limit");
+        const quotaRequest: QuotaRequest = { limits, bans: undefined, requests: 3 };
+        const decided = decide(account, quotaRequest, nowMs);
+        assert.equal(decided.decision.granted, 2, "each month has the whole limit");
         account = decided.account;
-        const refusal = rateLimitRefusal(decided.verdict, nowMs);
-        const waitMs = 1_000 * retryAfterSeconds(refusal?.standing.resetMs ?? 0, nowMs);
-        const one = { ...ask, requests: 1 };
-        assert.equal(decide(account, one, nowMs + waitMs - 1_000).verdict.granted, 0);
-        assert.equal(decide(account, one, nowMs + waitMs).verdict.granted, 1);
+        const refusal = rateLimitRefusal(decided.decision, nowMs);
+        const waitMs = 1_000 * retryAfterSeconds(refusal?.rateLimitInfo.resetMs ?? 0, nowMs);
+        const one = { ...quotaRequest, requests: 1 };
+        assert.equal(decide(account, one, nowMs + waitMs - 1_000).decision.granted, 0);
+        assert.equal(decide(account, one, nowMs + waitMs).decision.granted, 1);
         nowMs += waitMs;
         walk.to(nowMs - (nowMs % DAY));
       }

@@ -48,16 +48,16 @@ describe("decide() charges", () => {
     const account = timeline(DAY_1);
     for (const afterMs of [0, 0, 1_001]) account.at(NOON + afterMs);
     const before = account.account;
-    const verdict = account.at(NOON + 5 * SECOND, 0);
+    const decision = account.at(NOON + 5 * SECOND, 0);
     assert.deepEqual(account.account, before);
-    assert.deepEqual([verdict.granted, verdict.strikes], [0, 1]);
+    assert.deepEqual([decision.granted, decision.strikes], [0, 1]);
   });
 
   it("nothing below zero when a limit falls under what was used", () => {
     const account = timeline([{ window: "day", limit: 9 }]);
     account.at(NOON, 9);
-    const verdict = account.at(NOON, 1, { limits: [{ window: "day", limit: 4 }] });
-    assert.deepEqual([verdict.granted, usedIn(verdict)], [0, [9]]);
+    const decision = account.at(NOON, 1, { limits: [{ window: "day", limit: 4 }] });
+    assert.deepEqual([decision.granted, usedIn(decision)], [0, [9]]);
     assert.equal(account.at(NOON, 1, { limits: [{ window: "day", limit: 10 }] }).granted, 1);
   });
 
@@ -89,8 +89,8 @@ describe("decide() and a clock that goes back", () => {
   it("stays in the window that began, and does not begin the former one anew", () => {
     const account = timeline([{ window: "minute", limit: 2 }]);
     account.at(NOON);
-    const verdict = account.at(NOON - 1);
-    assert.deepEqual([verdict.granted, verdict.windows[0]?.resetMs], [1, NOON + MINUTE]);
+    const decision = account.at(NOON - 1);
+    assert.deepEqual([decision.granted, decision.windows[0]?.resetMs], [1, NOON + MINUTE]);
     assert.equal(account.at(NOON - 30 * SECOND).granted, 0);
     assert.equal(account.at(NOON + MINUTE - 1).granted, 0);
     assert.equal(account.at(NOON + MINUTE).granted, 1);
@@ -103,9 +103,9 @@ describe("decide() and a clock that goes back", () => {
     ] as const) {
       const account = timeline([{ window: "minute", limit: 5 }]);
       account.at(NOON, 2);
-      const verdict = account.at(NOON - backMs);
-      assert.equal(verdict.repaired, repaired);
-      assert.deepEqual([usedIn(verdict), verdict.windows[0]?.resetMs], [[3], resetMs]);
+      const decision = account.at(NOON - backMs);
+      assert.equal(decision.repaired, repaired);
+      assert.deepEqual([usedIn(decision), decision.windows[0]?.resetMs], [[3], resetMs]);
     }
   });
 
@@ -120,17 +120,17 @@ describe("decide() and a clock that goes back", () => {
         window: "day",
         offences: 2,
       } as const;
-      const verdict = timeline(DAY_1, BANS, { usage: {}, strikesMs: [], ban }).at(NOON);
-      assert.equal(verdict.repaired, repaired);
-      assert.equal(verdict.ban?.untilMs, repaired ? NOON + MINUTE : NOON + 2 * MINUTE);
-      assert.equal(verdict.ban?.offences, 2);
+      const decision = timeline(DAY_1, BANS, { usage: {}, strikesMs: [], ban }).at(NOON);
+      assert.equal(decision.repaired, repaired);
+      assert.equal(decision.ban?.untilMs, repaired ? NOON + MINUTE : NOON + 2 * MINUTE);
+      assert.equal(decision.ban?.offences, 2);
     }
   });
 
   it("drops strikes that are further ahead than they could count", () => {
     const strikesMs = [NOON + MINUTE - 1, NOON + MINUTE];
-    const verdict = timeline(DAY_1, BANS, { usage: {}, strikesMs, ban: undefined }).at(NOON);
-    assert.equal(verdict.strikes, 1);
+    const decision = timeline(DAY_1, BANS, { usage: {}, strikesMs, ban: undefined }).at(NOON);
+    assert.equal(decision.strikes, 1);
   });
 });
 
@@ -178,12 +178,12 @@ describe("decide(), over any history,", () => {
           for (let i = 0; i < units; i++) {
             last = decide(single, { limits: plan, bans, requests: 1, cost }, nowMs);
             single = last.account;
-            granted += last.verdict.granted;
+            granted += last.decision.granted;
           }
           if (units === 0) single = last.account;
-          assert.equal(all.verdict.granted, granted);
+          assert.equal(all.decision.granted, granted);
           assert.deepEqual(merged, single);
-          assert.deepEqual(lasting(all.verdict), lasting(last.verdict));
+          assert.deepEqual(lasting(all.decision), lasting(last.decision));
         }
       }),
       { numRuns: 500 },
@@ -200,12 +200,12 @@ describe("decide(), over any history,", () => {
           nowMs += Math.abs(byMs);
           const decision = decide(account, { limits: plan, bans, requests: units, cost }, nowMs);
           account = decision.account;
-          for (const standing of decision.verdict.windows) {
-            const { limit, used, resetMs } = standing;
-            const id = `${counterName(standing)} ${resetMs}`;
+          for (const usage of decision.decision.windows) {
+            const { limit, used, resetMs } = usage;
+            const id = `${counterName(usage)} ${resetMs}`;
             charged.set(
               id,
-              (charged.get(id) ?? 0) + decision.verdict.granted * costIn(standing, cost),
+              (charged.get(id) ?? 0) + decision.decision.granted * costIn(usage, cost),
             );
             assert.ok(used <= limit);
             assert.equal(used, charged.get(id));

@@ -35,10 +35,10 @@ class Metered {
 
   request({ hold, max }: { readonly hold: number; readonly max: number }): boolean {
     const limits = [{ window: "minute" as const, limit: this.#limit, part, hold }, ...PLAN];
-    const ask = { limits, bans: undefined, requests: 1 };
-    const { account, verdict } = decide(this.account, ask, this.nowMs);
+    const quotaRequest = { limits, bans: undefined, requests: 1 };
+    const { account, decision } = decide(this.account, quotaRequest, this.nowMs);
     this.account = account;
-    if (verdict.granted === 0) return false;
+    if (decision.granted === 0) return false;
     const startMs = this.account.usage["#tokens.minute"]?.startMs ?? 0;
     this.open.push({ startMs, hold, max, atMs: this.nowMs });
     this.#look();
@@ -139,27 +139,27 @@ describe("A request with a meter", () => {
   };
 
   it("takes all or nothing, and is refused by the meter alone without a strike", () => {
-    const ask = { limits, bans, requests: 1, cost: 3 };
-    let { account, verdict } = decide(NEW_ACCOUNT_STATE, ask, NOON);
+    const quotaRequest = { limits, bans, requests: 1, cost: 3 };
+    let { account, decision } = decide(NEW_ACCOUNT_STATE, quotaRequest, NOON);
     assert.deepEqual(
-      verdict.windows.map(({ used }) => used),
+      decision.windows.map(({ used }) => used),
       [6, 3],
     );
     for (let i = 1; i < 5; i++) {
-      ({ account, verdict } = decide(account, ask, NOON + i * 1_000));
-      assert.equal(verdict.granted, 0);
+      ({ account, decision } = decide(account, quotaRequest, NOON + i * 1_000));
+      assert.equal(decision.granted, 0);
       assert.deepEqual(
-        verdict.windows.map(({ used }) => used),
+        decision.windows.map(({ used }) => used),
         [6, 3],
         "nothing more of either",
       );
     }
-    assert.deepEqual([verdict.strikes, verdict.ban], [0, undefined]);
-    const full = { ...ask, limits: [limits[0], { window: "day", limit: 5 }] } as const;
-    const struck = decide(account, full, NOON + 10_000).verdict;
+    assert.deepEqual([decision.strikes, decision.ban], [0, undefined]);
+    const full = { ...quotaRequest, limits: [limits[0], { window: "day", limit: 5 }] } as const;
+    const struck = decide(account, full, NOON + 10_000).decision;
     assert.equal(struck.strikes + (struck.newBan?.strikesMs.length ?? 0), 0, "the first refusal");
     assert.ok(
-      decide(decide(account, full, NOON + 10_000).account, full, NOON + 11_000).verdict.newBan,
+      decide(decide(account, full, NOON + 10_000).account, full, NOON + 11_000).decision.newBan,
     );
   });
 
@@ -206,12 +206,12 @@ describe("A request with a meter", () => {
     const plan = [{ name: "tokens", limits: [{ window: "month", limit: 50, part }] }] as const;
     const asked = withMeters([...PLAN], [meterOf(2, 5)], { plan, own: [], calendar });
     assert.ok(typeof asked !== "string");
-    const { verdict } = decide(
+    const { decision } = decide(
       NEW_ACCOUNT_STATE,
       { limits: asked, bans: undefined, requests: 1 },
       NOON,
     );
-    assert.equal(verdict.windows.at(-1)?.resetMs, Date.UTC(2026, 7, 15));
+    assert.equal(decision.windows.at(-1)?.resetMs, Date.UTC(2026, 7, 15));
   });
 
   it("waits for others only if what they hold is at least what is missing, in meters alone", () => {

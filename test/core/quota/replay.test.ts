@@ -23,16 +23,16 @@ function lived(kinds: readonly RequestKind[], steps: readonly [number, number, n
     const before = accounts.get(account) ?? NEW_ACCOUNT_STATE;
     const decision = decide(before, { limits, bans: BANS, requests: 1, cost }, nowMs);
     accounts.set(account, decision.account);
-    const { granted, ban } = decision.verdict;
+    const { granted, ban } = decision.decision;
     const outcome = granted === 1 ? "admitted" : ban === undefined ? "limited" : "banned";
     return { account, atMs: nowMs, kind, outcome };
   });
 }
 
 function inAnyOrder(past: readonly Past[], kinds: readonly RequestKind[]) {
-  const asks = new ReplayLog();
-  for (const { account, ...ask } of past) asks.add(account, ask);
-  return [...asks.byAccount()].map(({ account, asks: own }) => ({
+  const log = new ReplayLog();
+  for (const { account, ...ask } of past) log.add(account, ask);
+  return [...log.byAccount()].map(({ account, asks: own }) => ({
     account,
     ...replay(own, kinds, BANS),
   }));
@@ -115,14 +115,12 @@ describe("requests decided again", () => {
   });
 
   it("keep their place beyond the room that there was at first", () => {
-    const asks = new ReplayLog();
+    const log = new ReplayLog();
     const count = 150_000;
     for (let i = 0; i < count; i++) {
-      asks.add(i % 2, { atMs: START_MS + count - i, kind: i % 3, outcome: "admitted" });
+      log.add(i % 2, { atMs: START_MS + count - i, kind: i % 3, outcome: "admitted" });
     }
-    const told = [...asks.byAccount()].map(
-      ({ account, asks: own }) => [account, [...own]] as const,
-    );
+    const told = [...log.byAccount()].map(({ account, asks: own }) => [account, [...own]] as const);
     assert.deepEqual(
       told.map(([account, own]) => [account, own.length]),
       [

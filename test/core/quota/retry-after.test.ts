@@ -43,21 +43,26 @@ const wait = fc.oneof(
 );
 const waits = fc.array(wait, { minLength: 1, maxLength: 40 });
 
-function admits(account: AccountState, ask: QuotaRequest, nowMs: number) {
-  return decide(account, { ...ask, requests: 1 }, nowMs).verdict.granted === 1;
+function admits(account: AccountState, quotaRequest: QuotaRequest, nowMs: number) {
+  return decide(account, { ...quotaRequest, requests: 1 }, nowMs).decision.granted === 1;
 }
 
 /** The seconds that a refusal tells: enough by what was counted then, and one less is too few. */
-function obeyed(account: AccountState, ask: QuotaRequest, verdict: QuotaDecision): number {
-  const { nowMs } = verdict;
-  const refusal = rateLimitRefusal(verdict, nowMs, ask.cost);
+function obeyed(
+  account: AccountState,
+  quotaRequest: QuotaRequest,
+  decision: QuotaDecision,
+): number {
+  const { nowMs } = decision;
+  const refusal = rateLimitRefusal(decision, nowMs, quotaRequest.cost);
   assert.ok(refusal !== undefined, "a refused request has a reason");
-  const seconds = retryAfterSeconds(refusal.standing.resetMs, nowMs);
+  const seconds = retryAfterSeconds(refusal.rateLimitInfo.resetMs, nowMs);
   assert.ok(Number.isInteger(seconds) && seconds >= 1);
-  assert.ok(admits(account, ask, nowMs + seconds * 1_000), "enough");
-  if (seconds > 1) assert.ok(!admits(account, ask, nowMs + (seconds - 1) * 1_000), "not less");
-  const reset = Math.ceil(refusal.standing.resetMs / 1_000) * 1_000;
-  assert.ok(admits(account, ask, reset), "X-RateLimit-Reset is enough too");
+  assert.ok(admits(account, quotaRequest, nowMs + seconds * 1_000), "enough");
+  if (seconds > 1)
+    assert.ok(!admits(account, quotaRequest, nowMs + (seconds - 1) * 1_000), "not less");
+  const reset = Math.ceil(refusal.rateLimitInfo.resetMs / 1_000) * 1_000;
+  assert.ok(admits(account, quotaRequest, reset), "X-RateLimit-Reset is enough too");
   return seconds;
 }
 
@@ -74,12 +79,12 @@ test("5 obeying Retry-After is enough and one second less is not, in every combi
       let nowMs = START + offsetMs;
       for (const stepMs of steps) {
         nowMs += stepMs;
-        const ask = { limits, bans, requests: 1 };
-        const decision = decide(account, ask, nowMs);
+        const quotaRequest = { limits, bans, requests: 1 };
+        const decision = decide(account, quotaRequest, nowMs);
         account = decision.account;
-        if (decision.verdict.granted === 1) continue;
-        kinds.add(kindOf(decision.verdict, nowMs));
-        obeyed(account, ask, decision.verdict);
+        if (decision.decision.granted === 1) continue;
+        kinds.add(kindOf(decision.decision, nowMs));
+        obeyed(account, quotaRequest, decision.decision);
       }
     },
   );
@@ -121,16 +126,16 @@ test("5, 9 the same with mixed costs, in batches, and with windows of operations
       for (const { waitMs, cost, units, of } of steps) {
         nowMs += waitMs;
         const limits = mergeLimits(plain, { operation: OWN[of], observe });
-        const ask = { limits, bans, requests: units, cost };
-        const { account: next, verdict } = decide(account, ask, nowMs);
+        const quotaRequest = { limits, bans, requests: units, cost };
+        const { account: next, decision } = decide(account, quotaRequest, nowMs);
         account = next;
-        if (verdict.granted === units) continue;
-        obeyed(account, ask, verdict);
-        const { code, standing } = rateLimitRefusal(verdict, nowMs, cost) as RateLimitRefusal;
+        if (decision.granted === units) continue;
+        obeyed(account, quotaRequest, decision);
+        const { code, rateLimitInfo } = rateLimitRefusal(decision, nowMs, cost) as RateLimitRefusal;
         if (code === "key_banned") seen.banned += 1;
-        if (standing.remaining > 0) seen.left += 1;
-        if (standing.window?.includes(".")) seen.operation += 1;
-        if (verdict.granted > 0) seen.batch += 1;
+        if (rateLimitInfo.remaining > 0) seen.left += 1;
+        if (rateLimitInfo.window?.includes(".")) seen.operation += 1;
+        if (decision.granted > 0) seen.batch += 1;
       }
     },
   );
@@ -139,7 +144,7 @@ test("5, 9 the same with mixed costs, in batches, and with windows of operations
 });
 
 /** The refusals in force, of the minute, the day and the ban. */
-function kindOf({ windows: told, ban }: ReturnType<typeof decide>["verdict"], nowMs: number) {
+function kindOf({ windows: told, ban }: ReturnType<typeof decide>["decision"], nowMs: number) {
   const full = told.filter(({ used, limit }) => used >= limit).map(({ window }) => window);
   const reasons: string[] = full.filter((window) => window === "minute" || window === "day");
   if (ban !== undefined && ban.untilMs > nowMs) reasons.push("ban");

@@ -139,7 +139,7 @@ describe("A refused request is told", () => {
 
   it("of several that end together the longer one", () => {
     const evening = ["minute", 60, 60, DAY_END] as const;
-    assert.equal(rateLimitRefusal(verdict([evening, fullDay]), NOON)?.standing.limit, 1_000);
+    assert.equal(rateLimitRefusal(verdict([evening, fullDay]), NOON)?.rateLimitInfo.limit, 1_000);
   });
 
   it("the ban where that ends last, with the limit of the window that struck", () => {
@@ -149,7 +149,7 @@ describe("A refused request is told", () => {
       standing: { window: "ban", limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
     });
     const byDay = rateLimitRefusal(verdict([full, roomy], banned(MINUTE_END + 1, "day")), NOON);
-    assert.equal(byDay?.standing.limit, 1_000);
+    assert.equal(byDay?.rateLimitInfo.limit, 1_000);
   });
 
   it("the exhausted window where that ends last, though the ban is the reason", () => {
@@ -163,11 +163,11 @@ describe("A refused request is told", () => {
 
   it("a limit of the plan where the window that struck is no longer in it", () => {
     const ban = banned(DAY_END + 1, "hour");
-    assert.equal(rateLimitRefusal(verdict([full, roomy], ban), NOON)?.standing.limit, 60);
+    assert.equal(rateLimitRefusal(verdict([full, roomy], ban), NOON)?.rateLimitInfo.limit, 60);
     const month = ["month", 0, 30_000, Date.UTC(2026, 7)] as const;
     const free = verdict([["minute", 0, 60, MINUTE_END], roomy, month], ban);
-    assert.equal(rateLimitRefusal(free, NOON)?.standing.limit, 30_000);
-    assert.equal(rateLimitRefusal(verdict([], ban), NOON)?.standing.limit, 0);
+    assert.equal(rateLimitRefusal(free, NOON)?.rateLimitInfo.limit, 30_000);
+    assert.equal(rateLimitRefusal(verdict([], ban), NOON)?.rateLimitInfo.limit, 0);
   });
 
   it("nothing once all of it is over, and what is left before", () => {
@@ -233,19 +233,25 @@ function obeying({ minute, day, banMs }: Refusing, nowMs: number): void {
         ? undefined
         : { untilMs: nowMs + banMs, lengthMs: banMs, window: "minute", offences: 1 },
   };
-  const ask = { limits, bans: DEFAULT_BANS, requests: 1 };
-  const refused = decide(account, ask, nowMs);
-  assert.equal(refused.verdict.granted, 0);
-  const refusal = rateLimitRefusal(refused.verdict, nowMs);
+  const quotaRequest = { limits, bans: DEFAULT_BANS, requests: 1 };
+  const refused = decide(account, quotaRequest, nowMs);
+  assert.equal(refused.decision.granted, 0);
+  const refusal = rateLimitRefusal(refused.decision, nowMs);
   assert.equal(refusal?.code, banMs === 0 ? "rate_limited" : "key_banned");
-  const resetMs = refusal?.standing.resetMs ?? 0;
+  const resetMs = refusal?.rateLimitInfo.resetMs ?? 0;
   const seconds = retryAfterSeconds(resetMs, nowMs);
-  assert.equal(decide(refused.account, ask, nowMs + seconds * 1_000).verdict.granted, 1);
+  assert.equal(decide(refused.account, quotaRequest, nowMs + seconds * 1_000).decision.granted, 1);
   if (seconds > 1) {
-    assert.equal(decide(refused.account, ask, nowMs + (seconds - 1) * 1_000).verdict.granted, 0);
+    assert.equal(
+      decide(refused.account, quotaRequest, nowMs + (seconds - 1) * 1_000).decision.granted,
+      0,
+    );
   }
   // The same instant in X-RateLimit-Reset, which is rounded up to whole seconds.
-  assert.equal(decide(refused.account, ask, Math.ceil(resetMs / 1_000) * 1_000).verdict.granted, 1);
+  assert.equal(
+    decide(refused.account, quotaRequest, Math.ceil(resetMs / 1_000) * 1_000).decision.granted,
+    1,
+  );
 }
 
 describe("A request that is admitted over limits that only observe", () => {

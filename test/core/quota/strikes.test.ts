@@ -114,12 +114,12 @@ describe("decide() says when a refusal could next be a strike", () => {
         const account = timeline(DAY_1, { ...BANS, strikes: 99 });
         account.at(NOON);
         let nowMs = NOON;
-        let verdict = account.at(nowMs);
+        let decision = account.at(nowMs);
         for (const gapMs of gaps) {
           nowMs += gapMs;
-          const isDue = nowMs >= verdict.strikeDueMs;
+          const isDue = nowMs >= decision.strikeDueMs;
           const before = account.account;
-          verdict = account.at(nowMs);
+          decision = account.at(nowMs);
           const struck = account.account.strikesMs.length - before.strikesMs.length;
           assert.equal(struck, isDue ? 1 : 0);
           if (!isDue) assert.deepEqual(account.account, before);
@@ -133,8 +133,8 @@ describe("decide() bans", () => {
   /** Exhausts the day at `fromMs` and strikes each 1001 ms until there is a ban. */
   function strikeOut(account: ReturnType<typeof timeline>, fromMs: number): QuotaDecision {
     for (let i = 0; i < 9; i++) {
-      const verdict = account.at(fromMs + i * 1_001);
-      if (verdict.ban !== undefined) return verdict;
+      const decision = account.at(fromMs + i * 1_001);
+      if (decision.ban !== undefined) return decision;
     }
     return assert.fail("no ban");
   }
@@ -214,14 +214,17 @@ describe("decide() bans", () => {
   it("are not in force while bans are off, and are again when they are on", () => {
     const account = timeline(DAY_1);
     strikeOut(account, NOON);
-    const ask: QuotaRequest = {
+    const quotaRequest: QuotaRequest = {
       limits: [{ window: "day", limit: 9 }],
       bans: undefined,
       requests: 1,
     };
-    const off = decide(account.account, ask, NOON + 5 * SECOND);
-    assert.deepEqual([off.verdict.granted, off.verdict.ban], [1, undefined]);
-    assert.equal(decide(off.account, { ...ask, bans: BANS }, NOON + 6 * SECOND).verdict.granted, 0);
+    const off = decide(account.account, quotaRequest, NOON + 5 * SECOND);
+    assert.deepEqual([off.decision.granted, off.decision.ban], [1, undefined]);
+    assert.equal(
+      decide(off.account, { ...quotaRequest, bans: BANS }, NOON + 6 * SECOND).decision.granted,
+      0,
+    );
   });
 
   it("last a whole number of milliseconds, however large the factor and the offences", () => {

@@ -37,7 +37,7 @@ export function timeline(
         nowMs,
       );
       account = decision.account;
-      return decision.verdict;
+      return decision.decision;
     },
   };
 }

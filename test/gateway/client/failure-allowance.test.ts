@@ -149,9 +149,9 @@ describe("the allowance for failed authentications", () => {
     const first = Date.UTC(2026, 6, 1);
     assert.equal((await allowance.consume("192.0.2.1", first)).over, false);
     await new Promise((resolve) => setTimeout(resolve, 20));
-    const { over, standing } = await allowance.consume("192.0.2.1", first);
+    const { over, rateLimitInfo } = await allowance.consume("192.0.2.1", first);
     assert.equal(over, true);
-    assert.equal(standing.resetMs, Date.UTC(2026, 7, 1));
+    assert.equal(rateLimitInfo.resetMs, Date.UTC(2026, 7, 1));
   });
 });
 

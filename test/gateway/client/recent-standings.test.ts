@@ -15,11 +15,11 @@ function store() {
 
 describe("recent standings", () => {
   it("ask the store twice a second for each account, and tell the age of what they repeat", async () => {
-    const standings = new UsageReportCache();
+    const usageReports = new UsageReportCache();
     const { peek, asked } = store();
     const at = async (elapsedMs: number, id = "a") => {
-      const { verdict, ageMs } = await standings.ask(id, elapsedMs, peek);
-      return [verdict.nowMs, ageMs];
+      const { decision, ageMs } = await usageReports.ask(id, elapsedMs, peek);
+      return [decision.nowMs, ageMs];
     };
     assert.deepEqual(await at(0), [1, 0]);
     assert.deepEqual(await at(10), [2, 0]);
@@ -33,7 +33,7 @@ describe("recent standings", () => {
   });
 
   it("ask for all keys with limits of an account together, twice a second, and never for one another's", async () => {
-    const standings = new UsageReportCache();
+    const usageReports = new UsageReportCache();
     const startMs = performance.now();
     const asked: string[][] = [];
     const peek = async (limits: readonly Limit[]) => {
@@ -44,7 +44,7 @@ describe("recent standings", () => {
       return [{ window: "day", limit: 5, part: { id: `@${number}`, name: "key" } }];
     };
     const at = (number: number) => {
-      return standings.ask("a", performance.now() - startMs, peek, of(number));
+      return usageReports.ask("a", performance.now() - startMs, peek, of(number));
     };
     await at(0);
     await at(1);
@@ -55,16 +55,16 @@ describe("recent standings", () => {
     assert.ok(tookMs >= 999, `${tookMs} ms: a timer of Node counts whole milliseconds`);
     assert.deepEqual(new Set(asked[2]), new Set(Array.from({ length: 40 }, (_, i) => `@${i}`)));
     assert.deepEqual(
-      [answers[0]?.verdict.nowMs, answers[1]?.verdict.nowMs, answers[39]?.verdict.nowMs],
+      [answers[0]?.decision.nowMs, answers[1]?.decision.nowMs, answers[39]?.decision.nowMs],
       [2, 2, 3],
       "the two that were known got the last answer",
     );
   });
 
   it("share one question among those who ask at once", async () => {
-    const standings = new UsageReportCache();
+    const usageReports = new UsageReportCache();
     const { peek, asked } = store();
-    await Promise.all(Array.from({ length: 50 }, () => standings.ask("a", 5, peek)));
+    await Promise.all(Array.from({ length: 50 }, () => usageReports.ask("a", 5, peek)));
     assert.equal(asked(), 2);
   });
 });

@@ -14,7 +14,7 @@ function house() {
   const records = new Map<string, KeyRecord>();
   const found: string[] = [];
   const times = { nowMs: 10 * DAY_MS, looks: 0 };
-  const strays = new WrongEnvironmentKeys({
+  const wrongEnvironmentKeys = new WrongEnvironmentKeys({
     keys: {
       find: (digest) => {
         times.looks += 1;
@@ -32,39 +32,39 @@ function house() {
     records.set(digest, { ...own, scopes: [], from: [], ...more });
     return token;
   };
-  return { strays, found, times, issue };
+  return { wrongEnvironmentKeys, found, times, issue };
 }
 
 it("a working key of another environment is found once a day, and no other key is", async () => {
-  const { strays, found, times, issue } = house();
+  const { wrongEnvironmentKeys, found, times, issue } = house();
   const key = issue("k1");
-  strays.note(issue("revoked", { revokedMs: 5 }), PRODUCTION);
-  strays.note(issue("expired", { expiresMs: 10 * DAY_MS }), PRODUCTION);
-  strays.note(issue("at home", { environment: "production" }), PRODUCTION);
-  strays.note("pets_test_unknown", PRODUCTION);
-  strays.note("nothing at all", PRODUCTION);
-  strays.note(key, PRODUCTION);
-  strays.note(key, PRODUCTION);
+  wrongEnvironmentKeys.note(issue("revoked", { revokedMs: 5 }), PRODUCTION);
+  wrongEnvironmentKeys.note(issue("expired", { expiresMs: 10 * DAY_MS }), PRODUCTION);
+  wrongEnvironmentKeys.note(issue("at home", { environment: "production" }), PRODUCTION);
+  wrongEnvironmentKeys.note("pets_test_unknown", PRODUCTION);
+  wrongEnvironmentKeys.note("nothing at all", PRODUCTION);
+  wrongEnvironmentKeys.note(key, PRODUCTION);
+  wrongEnvironmentKeys.note(key, PRODUCTION);
   await eventually(() => assert.deepEqual(found, ["k1 production 10"]));
   times.nowMs += DAY_MS;
-  strays.note(key, PRODUCTION);
+  wrongEnvironmentKeys.note(key, PRODUCTION);
   await eventually(() => assert.deepEqual(found, ["k1 production 10", "k1 production 11"]));
 });
 
 it("a foreign key is found by the shapes of the environment that refused it", async () => {
-  const { strays, found, issue } = house();
+  const { wrongEnvironmentKeys, found, issue } = house();
   issue("ours");
   const foreignKeys = [{ prefix: "pets", min: 5 }];
   const key = issue("k2");
-  strays.note(`${key}x`, { ...PRODUCTION, foreignKeys });
-  strays.note(key, { ...PRODUCTION, keyPrefix: "other", foreignKeys });
+  wrongEnvironmentKeys.note(`${key}x`, { ...PRODUCTION, foreignKeys });
+  wrongEnvironmentKeys.note(key, { ...PRODUCTION, keyPrefix: "other", foreignKeys });
   await eventually(() => assert.deepEqual(found, ["k2 production 10"]));
 });
 
 it("whoever sends many tokens has a hundred of them looked at in a tenth of a second", async () => {
-  const { strays, times, issue } = house();
+  const { wrongEnvironmentKeys, times, issue } = house();
   const key = issue("k3");
-  for (let i = 0; i < 5_000; i++) strays.note(key, PRODUCTION);
+  for (let i = 0; i < 5_000; i++) wrongEnvironmentKeys.note(key, PRODUCTION);
   await eventually(() => assert.equal(times.looks, 100));
   await delay(250);
   assert.equal(times.looks, 100, "those that came on top are not looked at later");

@@ -11,38 +11,38 @@ function address(i: number): string {
 
 describe("visitors", () => {
   it("are counted by address, of IPv6 by the /64", () => {
-    const visitors = new AnonymousClients();
-    const accountAt = (client: string) => visitors.get(TERMS, client, 0).account;
+    const anonymousClients = new AnonymousClients();
+    const accountAt = (client: string) => anonymousClients.get(TERMS, client, 0).account;
     assert.equal(accountAt("192.0.2.1"), "addr:192.0.2.1");
     assert.equal(accountAt("2001:db8::1"), accountAt("2001:db8::ffff"));
     assert.notEqual(accountAt("2001:db8::1"), accountAt("2001:db8:0:1::1"));
-    assert.equal(visitors.get(TERMS, "192.0.2.1", 0).id, "production:addr:192.0.2.1");
+    assert.equal(anonymousClients.get(TERMS, "192.0.2.1", 0).id, "production:addr:192.0.2.1");
   });
 
   it("come 500 a second and no faster: further ones are one, and known ones stay themselves", () => {
-    const visitors = new AnonymousClients();
+    const anonymousClients = new AnonymousClients();
     for (let i = 0; i < 500; i++) {
-      assert.equal(visitors.get(TERMS, address(i), 999).account, `addr:${address(i)}`);
+      assert.equal(anonymousClients.get(TERMS, address(i), 999).account, `addr:${address(i)}`);
     }
-    assert.equal(visitors.get(TERMS, address(500), 999).account, "addr:other");
-    assert.equal(visitors.get(TERMS, address(0), 999).account, `addr:${address(0)}`);
-    assert.equal(visitors.get(TERMS, address(500), 1_000).account, `addr:${address(500)}`);
+    assert.equal(anonymousClients.get(TERMS, address(500), 999).account, "addr:other");
+    assert.equal(anonymousClients.get(TERMS, address(0), 999).account, `addr:${address(0)}`);
+    assert.equal(anonymousClients.get(TERMS, address(500), 1_000).account, `addr:${address(500)}`);
   });
 
   it("take new terms at a reload without coming anew", () => {
-    const visitors = new AnonymousClients();
-    for (let i = 0; i < 500; i++) visitors.get(TERMS, address(i), 0);
+    const anonymousClients = new AnonymousClients();
+    for (let i = 0; i < 500; i++) anonymousClients.get(TERMS, address(i), 0);
     const limits = [{ window: "minute", limit: 1 }] as const;
-    const next = visitors.get({ ...TERMS, limits }, address(0), 0);
+    const next = anonymousClients.get({ ...TERMS, limits }, address(0), 0);
     assert.deepEqual([next.account, next.limits], [`addr:${address(0)}`, limits]);
   });
 
   it("are remembered to a bound: the least recent are forgotten, the others are not new", () => {
-    const visitors = new AnonymousClients();
-    for (let i = 0; i < 150_000; i++) visitors.get(TERMS, address(i), i * 2);
-    for (let i = 0; i < 500; i++) visitors.get(TERMS, address(200_000 + i), 301_000);
-    assert.equal(visitors.get(TERMS, address(0), 301_000).account, "addr:other");
+    const anonymousClients = new AnonymousClients();
+    for (let i = 0; i < 150_000; i++) anonymousClients.get(TERMS, address(i), i * 2);
+    for (let i = 0; i < 500; i++) anonymousClients.get(TERMS, address(200_000 + i), 301_000);
+    assert.equal(anonymousClients.get(TERMS, address(0), 301_000).account, "addr:other");
     const last = address(149_999);
-    assert.equal(visitors.get(TERMS, last, 301_000).account, `addr:${last}`);
+    assert.equal(anonymousClients.get(TERMS, last, 301_000).account, `addr:${last}`);
   });
 });

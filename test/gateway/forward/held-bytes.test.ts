@@ -59,7 +59,7 @@ test("a client that reads nothing holds the backend back, and is given up after 
   await using client = await openClient(house.port);
   client.socket.pause();
   client.write(requestBytes({ key }));
-  const line = await eventually(
+  const entry = await eventually(
     () => {
       const { client: to, upstream: from } = socketsOf(house);
       most = Math.max(most, held(from, to));
@@ -70,7 +70,7 @@ test("a client that reads nothing holds the backend back, and is given up after 
   );
   void t.annotate(`${most / 1024} KiB of ${written / MIB} MiB`);
   assert.ok(most > 0 && most <= HELD_MAX, `${most} bytes are held of ${written}`);
-  assert.deepEqual([line.status, line.why], [499, "the client stopped reading"]);
+  assert.deepEqual([entry.status, entry.why], [499, "the client stopped reading"]);
   await house.law();
 });
 
@@ -91,7 +91,7 @@ test("a backend that reads nothing holds the client back, and is given up after 
     }
   };
   more();
-  const line = await eventually(
+  const entry = await eventually(
     () => {
       const { client: from, upstream: to } = socketsOf(house);
       most = Math.max(most, held(from, to));
@@ -102,6 +102,6 @@ test("a backend that reads nothing holds the client back, and is given up after 
   );
   void t.annotate(`${most / 1024} KiB of ${written / MIB} MiB`);
   assert.ok(most > 0 && most <= HELD_MAX, `${most} bytes are held of ${written}`);
-  assert.deepEqual([line.status, line.code, line.charged], [504, "upstream_timeout", 1]);
+  assert.deepEqual([entry.status, entry.code, entry.charged], [504, "upstream_timeout", 1]);
   await house.law();
 });

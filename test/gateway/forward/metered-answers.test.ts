@@ -53,9 +53,9 @@ describe("a metered answer", async () => {
 
   const lineAt = (place: number) => {
     return eventually(() => {
-      const line = lines[place];
-      assert.ok(line !== undefined, "no line yet");
-      return line;
+      const entry = lines[place];
+      assert.ok(entry !== undefined, "no line yet");
+      return entry;
     });
   };
 
@@ -65,8 +65,8 @@ describe("a metered answer", async () => {
     const before = lines.length;
     await using client = await openClient(house.port);
     const response = await client.ask({ key, path, ...more });
-    const line = await lineAt(before);
-    return { response, meters: line.meters, line };
+    const entry = await lineAt(before);
+    return { response, meters: entry.meters, entry };
   }
 
   it("tells by a field, which the client does not get, however it is written", async () => {
@@ -183,15 +183,15 @@ describe("a metered answer", async () => {
     });
     const before = lines.length;
     await assert.rejects(house.ask(key, "/v1/any").then((answer) => answer.text()));
-    const line = await lineAt(before);
-    assert.deepEqual(line.meters, { tokens: { hold: HOLD } });
+    const entry = await lineAt(before);
+    assert.deepEqual(entry.meters, { tokens: { hold: HOLD } });
   });
 
   it("takes untold where a backend has the request and no answer is passed on", async () => {
-    const { meters, line } = await ask("/v1/any", (_seen, response) => {
+    const { meters, entry } = await ask("/v1/any", (_seen, response) => {
       response.socket?.end("HTTP/1.1 600 Odd\r\n\r\n");
     });
-    assert.deepEqual([line.code, meters], ["upstream_invalid", { tokens: { hold: HOLD } }]);
+    assert.deepEqual([entry.code, meters], ["upstream_invalid", { tokens: { hold: HOLD } }]);
   });
 
   it("tells HEAD and 206 by a field alone", async () => {
@@ -239,8 +239,8 @@ describe("a metered answer", async () => {
     more("data: [DONE]\n\n");
     end();
     while (!(await reader.read()).done);
-    const line = await lineAt(before);
-    assert.deepEqual(line.meters, { tokens: { hold: HOLD, used: 9 } });
+    const entry = await lineAt(before);
+    assert.deepEqual(entry.meters, { tokens: { hold: HOLD, used: 9 } });
   });
 
   it("takes what was told before a client left, and untold if nothing was", async () => {
@@ -257,14 +257,14 @@ describe("a metered answer", async () => {
       const response = await house.ask(key, "/v1/any", { signal });
       await response.body?.getReader().read();
       leaving.abort();
-      const line = await lineAt(before);
-      assert.deepEqual([line.status, line.meters], [200, { tokens: expected }]);
+      const entry = await lineAt(before);
+      assert.deepEqual([entry.status, entry.meters], [200, { tokens: expected }]);
     }
   });
 
   it("takes nothing where no backend got the request", async () => {
-    const { meters, line } = await ask("/v1/any", json("{}"), { method: "PATCH" });
-    assert.deepEqual([line.status, meters], [200, undefined]);
+    const { meters, entry } = await ask("/v1/any", json("{}"), { method: "PATCH" });
+    assert.deepEqual([entry.status, meters], [200, undefined]);
     backend.cut();
     await backend.close();
     const before = lines.length;

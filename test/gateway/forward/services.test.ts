@@ -106,7 +106,7 @@ describe("services under paths of their own", async () => {
     assert.equal(seen(), before);
     await eventually(() => {
       assert.deepEqual(
-        house.lines.slice(-4).map((line) => [line.charged, line.forwards]),
+        house.lines.slice(-4).map((entry) => [entry.charged, entry.forwards]),
         Array(4).fill([1, 0]),
       );
     });
@@ -165,7 +165,7 @@ describe("services under paths of their own", async () => {
       await Promise.race([client.ended, new Promise((resolve) => setTimeout(resolve, 30))]);
     }
     await eventually(() => {
-      const forwards = house.lines.slice(from).reduce((sum, line) => sum + line.forwards, 0);
+      const forwards = house.lines.slice(from).reduce((sum, entry) => sum + entry.forwards, 0);
       assert.equal(seen() - before, forwards);
     });
   });

@@ -16,9 +16,9 @@ afterAll(() => house[Symbol.asyncDispose]());
 const { key } = await house.issue({ plan: "business" });
 
 function nth(index: number): AccessLogEntry {
-  const line = house.lines[index];
-  assert.ok(line, "the request line has not come");
-  return line;
+  const entry = house.lines[index];
+  assert.ok(entry, "the request line has not come");
+  return entry;
 }
 
 test("each event of an event stream comes within 50 ms, unbuffered", async () => {
@@ -88,9 +88,9 @@ test("a client that goes away takes its request at the backend along", async () 
   await eventually(() => client.waiting().includes("begun"));
   client.socket.destroy();
   await eventually(() => gone);
-  const line = await eventually(() => nth(lines));
-  assert.deepEqual([line.forwards, line.charged, line.decision], [1, 1, "admitted"]);
-  assert.equal(line.why, "the client went away");
+  const entry = await eventually(() => nth(lines));
+  assert.deepEqual([entry.forwards, entry.charged, entry.decision], [1, 1, "admitted"]);
+  assert.equal(entry.why, "the client went away");
 });
 
 test("a client that goes away before the answer counts as forwarded, too", async () => {
@@ -106,7 +106,7 @@ test("a client that goes away before the answer counts as forwarded, too", async
   await eventually(() => house.backend.seen.length === seen + 1);
   client.socket.destroy();
   await eventually(() => gone);
-  const line = await eventually(() => nth(lines));
-  assert.deepEqual([line.status, line.forwards, line.charged], [499, 1, 1]);
+  const entry = await eventually(() => nth(lines));
+  assert.deepEqual([entry.status, entry.forwards, entry.charged], [499, 1, 1]);
   await house.law();
 });

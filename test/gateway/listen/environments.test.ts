@@ -176,7 +176,7 @@ test("a reload keeps connections and counts, and takes the new limits and plans"
     plans: { free: { minute: 10 }, enterprise: "custom" },
     limits: { urlBytes: "64B", drain: "1s" },
   });
-  assert.equal((await house.started.reload()).ok, true);
+  assert.equal((await house.gateway.reload()).ok, true);
   const after = await client.ask({ key });
   assert.deepEqual([rateLimitFieldsOf(after).limit, rateLimitFieldsOf(after).remaining], [10, 8]);
   assert.equal((await client.ask({ key, path: `/v1/pets?${"a".repeat(64)}` })).status, 414);
@@ -186,7 +186,7 @@ test("a reload with a mistake keeps the old configuration, and says the line", a
   await using house = await startTestGateway({ now: () => NOON });
   const { key } = await house.issue();
   await house.rewrite({ plans: { free: { minute: 0 } } });
-  const reloaded = await house.started.reload();
+  const reloaded = await house.gateway.reload();
   assert.equal(reloaded.ok, false);
   assert.equal(rateLimitFieldsOf(await sendRequest(house.port, { key })).limit, 60);
   const [said] = house.said.filter(({ level }) => level === "error");
@@ -213,7 +213,7 @@ test("connections to a backend that a reload took away are closed, the busy ones
   await using fresh = await startTestUpstream();
   const text = await readFile(house.file, "utf8");
   await writeFile(house.file, text.replace(old.origin, fresh.origin));
-  assert.equal((await house.started.reload()).ok, true);
+  assert.equal((await house.gateway.reload()).ok, true);
   await eventually(() => assert.ok(fresh.seen.length > 20));
   await eventually(() => assert.equal(connected(), 1));
   const went = await load.stop();

@@ -74,7 +74,7 @@ describe("an idle TLS connection of a client ends with a close_notify", () => {
   const ENDS: Record<string, [Record<string, unknown>, (house: TestGateway) => Promise<unknown>]> =
     {
       "when it was idle for too long": [{ idleTimeout: "300ms" }, async () => undefined],
-      "when the gateway drains": [{}, (house) => house.started.stop()],
+      "when the gateway drains": [{}, (house) => house.gateway.stop()],
       "when it makes room for another": [{ connections: 1 }, ({ port }) => openIdle(port)],
     };
   for (const [when, [limits, act]] of Object.entries(ENDS)) {

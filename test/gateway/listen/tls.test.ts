@@ -268,7 +268,7 @@ describe("the certificate of a listener", () => {
         ...{ "two.pem": two.cert, "two.key": two.key },
       },
     });
-    assert.equal(house.started.urls.staging, house.started.urls.production);
+    assert.equal(house.gateway.urls.staging, house.gateway.urls.production);
     for (const name of ["one.test", "two.test", "TWO.test"]) {
       (await shake(port, { servername: name })).destroy();
     }

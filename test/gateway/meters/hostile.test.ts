@@ -144,8 +144,8 @@ describe("meters and hostile clients", () => {
     for (let i = 0; i < 5; i++) await reader?.read();
     assert.equal(house.lines.length, 0);
     assert.equal(await leftOf(house, key), LIMIT - HOLD);
-    await Promise.all([house.started.stop(), reader?.closed.catch(() => undefined)]);
-    const line = house.lines.find(({ status }) => status === 200);
-    assert.deepEqual(line?.meters, { tokens: { hold: HOLD, used: 7 } });
+    await Promise.all([house.gateway.stop(), reader?.closed.catch(() => undefined)]);
+    const entry = house.lines.find(({ status }) => status === 200);
+    assert.deepEqual(entry?.meters, { tokens: { hold: HOLD, used: 7 } });
   });
 });

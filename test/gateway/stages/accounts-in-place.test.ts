@@ -89,8 +89,8 @@ describe("An account", () => {
     assert.equal(refused.headers.get("X-RateLimit-Remaining"), "59", "what it has used is known");
     assert.equal(house.backend.seen.length, seen);
     await eventually(() => {
-      const line = house.lines.findLast(({ code }) => code === "account_suspended");
-      assert.deepEqual([line?.account, line?.charged], [account, 0]);
+      const entry = house.lines.findLast(({ code }) => code === "account_suspended");
+      assert.deepEqual([entry?.account, entry?.charged], [account, 0]);
     });
     assert.equal((await patch(`/api/accounts/${account}/resume`, {}, "POST")).status, 200);
     assert.equal((await house.ask(key)).headers.get("X-RateLimit-Remaining"), "58");

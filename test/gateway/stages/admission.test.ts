@@ -58,8 +58,8 @@ describe("allow and deny", async () => {
       rateLimitFieldsOf(answer);
       assert.deepEqual(valuesOf(answer, "WWW-Authenticate"), []);
     }
-    for (const line of each(house.lines.filter(({ code }) => code === "address_refused"))) {
-      assert.deepEqual([line.charged, line.decision, line.forwards], [0, "none", 0]);
+    for (const entry of each(house.lines.filter(({ code }) => code === "address_refused"))) {
+      assert.deepEqual([entry.charged, entry.decision, entry.forwards], [0, "none", 0]);
     }
   });
 
@@ -93,7 +93,8 @@ describe("maintenance", () => {
     ] as const;
     assert.equal((await sendRequest(house.port, { method: "OPTIONS", fields })).status, 204);
     assert.equal((await sendRequest(house.port, { method: "OPTIONS", path: "*" })).status, 204);
-    for (const line of each(house.lines)) assert.deepEqual([line.charged, line.forwards], [0, 0]);
+    for (const entry of each(house.lines))
+      assert.deepEqual([entry.charged, entry.forwards], [0, 0]);
     await house.law();
   });
 

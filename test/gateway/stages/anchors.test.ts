@@ -84,12 +84,12 @@ describe("an account whose months begin on a day of its own", () => {
       const why = (await (await house.admin(`/api/explain/${id}`)).json()) as Usage;
       const [told] = why.windows;
       assert.deepEqual([told?.from, told?.reset], [seconds(start), seconds(end)]);
-      const line = await eventually(() => {
+      const entry = await eventually(() => {
         const found = house.lines.find((one) => one.id === id);
         assert.ok(found !== undefined);
         return found;
       });
-      assert.equal(line.monthFrom, seconds(start));
+      assert.equal(entry.monthFrom, seconds(start));
       const standing = await sendRequest(house.port, { key, path: "/v1/_limits" });
       const [month] = (JSON.parse(standing.body.toString()) as Usage).windows;
       assert.deepEqual([month?.used, month?.overage, month?.reset], [3, 1, seconds(end)]);

@@ -65,7 +65,9 @@ describe("limits of one key", () => {
       ["key.day", 300, 300],
     ]);
     assert.deepEqual(await windowsOf(first, free.id), [["day", 1_000, 1_000]]);
-    const forwards = houses.flatMap(({ lines }) => lines).reduce((n, line) => n + line.forwards, 0);
+    const forwards = houses
+      .flatMap(({ lines }) => lines)
+      .reduce((n, entry) => n + entry.forwards, 0);
     assert.equal(
       houses.reduce((seen, { upstream }) => seen + upstream.seen.length, 0),
       forwards,

@@ -69,7 +69,7 @@ describe("concurrent", () => {
     await limited(house, second.key);
     for (const client of clients) client.socket.destroy();
     await eventually(() =>
-      assert.equal(house.lines.filter((line) => line.status === 499).length, 2),
+      assert.equal(house.lines.filter((entry) => entry.status === 499).length, 2),
     );
     house.backend.answer((_seen, response) => void response.end("[]"));
     for (let i = 0; i < 5; i++) assert.equal((await sendRequest(house.port, { key })).status, 200);
@@ -89,7 +89,7 @@ describe("concurrent", () => {
     await limited(house, key);
     for (const tunnel of tunnels) await tunnel[Symbol.asyncDispose]();
     await eventually(() =>
-      assert.equal(house.lines.filter((line) => line.status === 101).length, 2),
+      assert.equal(house.lines.filter((entry) => entry.status === 101).length, 2),
     );
     assert.equal((await sendRequest(house.port, { key })).status, 200);
     await house.law();

@@ -52,7 +52,7 @@ describe("the cost of an operation", async () => {
     assert.equal(onlyValue(refused, "Retry-After"), "60");
     assert.equal((await sendRequest(house.port, { key, path: "/v1/reports" })).status, 200);
     await eventually(() => {
-      const charged = house.lines.map((line) => line.charged);
+      const charged = house.lines.map((entry) => entry.charged);
       assert.deepEqual(charged.slice(-4), [5, 1, 0, 1]);
     });
     await house.law();

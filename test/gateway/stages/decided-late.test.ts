@@ -36,8 +36,8 @@ describe("while the store decides", () => {
     assert.equal(answer?.status, 400);
     assert.equal(await client.ended, "closed");
     await eventually(() => {
-      const [line] = house.lines;
-      assert.deepEqual([line?.status, line?.charged, line?.forwards], [400, 1, 0]);
+      const [entry] = house.lines;
+      assert.deepEqual([entry?.status, entry?.charged, entry?.forwards], [400, 1, 0]);
     });
     await house.law();
   });

@@ -53,7 +53,7 @@ const UNCHARGED: readonly Case[] = [
 for (const { name, status, code, ...wanted } of UNCHARGED) {
   test(`5 ${name}: the three fields once, of the address's allowance, uncharged`, async () => {
     const { key, account } = await house.issue();
-    const failures = house.lines.filter((line) => line.status === 401).length;
+    const failures = house.lines.filter((entry) => entry.status === 401).length;
     const answer = await sendRequest(house.port, { ...wanted, key });
     told({ status, ...(code && { code }) }, answer);
     const { limit, remaining, reset } = rateLimitFieldsOf(answer);

@@ -52,8 +52,8 @@ test("5 502, both codes: the account's standing, charged", async () => {
   const answer = await sendRequest(other.port, { key: theirs.key });
   told({ status: 502, code: "upstream_unreachable" }, answer);
   assert.equal(rateLimitFieldsOf(answer).remaining, 59);
-  const [line] = other.lines;
-  assert.deepEqual([line?.charged, line?.forwards, line?.decision], [1, 0, "admitted"]);
+  const [entry] = other.lines;
+  assert.deepEqual([entry?.charged, entry?.forwards, entry?.decision], [1, 0, "admitted"]);
 });
 
 test("5 504: the account's standing, charged", async () => {
@@ -103,7 +103,7 @@ test("5 503 draining: the three fields, Retry-After: 1 and Connection: close", a
   });
   const slow = busy.ask({ key });
   await eventually(() => other.backend.seen.length === 1);
-  const stopped = other.started.stop();
+  const stopped = other.gateway.stop();
   await untilRefused(other.port);
   const refused = await fresh.ask({ key });
   told({ status: 503, code: "draining" }, refused);

@@ -22,8 +22,8 @@ function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new O
   const told: DecisionFacts[] = [];
   const exchange = { cost, decide: (facts: DecisionFacts) => told.push(facts) };
   const decided = { granted: 0, strikes: 2, strikeDueMs: NOON, repaired: false };
-  const verdict = { nowMs: NOON, windows, ban, ...decided };
-  const answer = { verdict, admitted: false, unspent: 0, by };
+  const decision = { nowMs: NOON, windows, ban, ...decided };
+  const answer = { decision, admitted: false, unspent: 0, by };
   const result = refuseByQuota(open, answer, exchange as unknown as Exchange, CALLER);
   assert.ok(!result.ok);
   const [facts] = told;
@@ -40,7 +40,7 @@ describe("a refusal from memory", () => {
       [1, "minute"],
     ] as const) {
       const { refusal, facts } = refuse(windows, { cost });
-      assert.deepEqual([refusal.code, facts.standing.window], ["rate_limited", window]);
+      assert.deepEqual([refusal.code, facts.rateLimitInfo.window], ["rate_limited", window]);
       assert.match(refusal.message ?? "", new RegExp(`The ${window} limit`));
     }
   });
@@ -53,7 +53,7 @@ describe("a refusal from memory", () => {
     const banned = refuse(windows, { ban });
     assert.equal(banned.refusal.code, "key_banned");
     assert.equal(banned.facts.refusal?.ban, Math.ceil(untilMs / 1_000));
-    assert.equal(banned.facts.standing.window, "ban");
+    assert.equal(banned.facts.rateLimitInfo.window, "ban");
     const after = refuse(windows);
     assert.deepEqual([after.refusal.code, after.facts.refusal?.ban], ["rate_limited", undefined]);
   });

@@ -24,8 +24,8 @@ describe("standing", () => {
     );
     const head = await sendRequest(house.port, { key, path: PATH, method: "HEAD" });
     assert.deepEqual([head.status, head.body.length], [200, 0]);
-    const line = house.lines[1];
-    assert.deepEqual([line?.decision, line?.charged, line?.forwards], ["none", 0, 0]);
+    const entry = house.lines[1];
+    assert.deepEqual([entry?.decision, entry?.charged, entry?.forwards], ["none", 0, 0]);
     assert.equal(house.backend.seen.length, 1);
     await house.law();
   });

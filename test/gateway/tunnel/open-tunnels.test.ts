@@ -23,9 +23,9 @@ function tunnels() {
   return { all, looks: () => looks };
 }
 
-const served = { limits: { tunnelsPerKey: 2 } } as unknown as Environment;
+const environment = { limits: { tunnelsPerKey: 2 } } as unknown as Environment;
 const tunnel = (owner: string) => ({
-  ...{ key: undefined, owner, served },
+  ...{ key: undefined, owner, environment },
   client: "192.0.2.1",
   close: () => {},
 });
@@ -70,7 +70,7 @@ it("the store is asked about a ban at each look, and not again while it has not 
     bans: {},
   } as unknown as Environment;
   const key = { environment: "production", account: "a" } as KeyRecord;
-  all.enter({ ...tunnel("k_1"), key, served: bans });
+  all.enter({ ...tunnel("k_1"), key, environment: bans });
   vi.advanceTimersByTime(3_000);
   expect(asked.length).toBe(1);
   asked[0]?.();

@@ -71,8 +71,8 @@ test("a refusal of the backend is passed on as an ordinary response, with our fi
   assert.match(onlyValue(answer, "X-Request-Id"), /^[0-9a-f-]{36}$/);
   assert.deepEqual([...valuesOf(answer, "Keep-Alive"), ...valuesOf(answer, "X-Hop")], []);
   assert.equal(ended, "closed");
-  const line = house.lines.find(({ status }) => status === 403);
-  assert.deepEqual([line?.source, line?.charged, line?.forwards], ["backend", 1, 1]);
+  const entry = house.lines.find(({ status }) => status === 403);
+  assert.deepEqual([entry?.source, entry?.charged, entry?.forwards], ["backend", 1, 1]);
 });
 
 test("a chunked 200 is passed on whole; one that breaks off ends the client's connection", async () => {

@@ -47,8 +47,8 @@ test("a key has tunnelsPerKey tunnels at once: one more is 503, and one less mak
   await first[Symbol.asyncDispose]();
   await eventually(() => house.lines.some(({ status }) => status === 101));
   await using _third = await openWebSocket(url, { key });
-  const line = house.lines.find(({ status }) => status === 503);
-  assert.deepEqual([line?.decision, line?.charged, line?.forwards], ["admitted", 1, 0]);
+  const entry = house.lines.find(({ status }) => status === 503);
+  assert.deepEqual([entry?.decision, entry?.charged, entry?.forwards], ["admitted", 1, 0]);
 });
 
 test("with tunnelsPerKey 0 there are none", async () => {
@@ -77,8 +77,8 @@ test("a tunnel without a byte for tunnelIdle is closed with 1001, one with a byt
   await new Promise((resolve) => setTimeout(resolve, 1_300));
   for (const beat of [upBeat, downBeat]) clearInterval(beat);
   assert.deepEqual([up.socket.readyState, down.socket.readyState], [1, 1]);
-  const line = house.lines.find(({ status }) => status === 101);
-  assert.match(line?.why ?? "", /no byte/);
+  const entry = house.lines.find(({ status }) => status === 101);
+  assert.match(entry?.why ?? "", /no byte/);
 });
 
 test("a frame that is cut short by tunnelIdle is not followed by a close frame", async () => {
@@ -154,7 +154,7 @@ test("tunnels stay open during the drain and are closed with 1001 within 5 s of 
   const { key } = await house.issue();
   const client = await openWebSocket(url, { key });
   const startedMs = performance.now();
-  const stopped = house.started.stop();
+  const stopped = house.gateway.stop();
   client.socket.send("still here");
   await eventually(() => client.messages.length === 1, { withinMs: 1_900 });
   const { code } = await endOf(client, 20_000);
@@ -179,7 +179,7 @@ test("a request does not outlast the deadline of the drain because a tunnel take
     const metrics = await (await house.admin("/metrics")).text();
     assert.match(metrics, /^tollgate_http_requests_in_flight 2$/m);
   });
-  await house.started.stop();
+  await house.gateway.stop();
   // The client never answers the close of its tunnel, which is cut a second later.
   assert.deepEqual(
     house.lines.map(({ status }) => status),

@@ -68,7 +68,7 @@ describe("a handshake that the backend has not answered", () => {
     await using client = await openClient(house.port);
     const answer = client.ask({ key, fields: handshakeOf() });
     await waitFor(house, handshakes);
-    await house.started.stop();
+    await house.gateway.stop();
     const { status, body } = await answer;
     assert.equal(status, 503);
     assert.equal(JSON.parse(body.toString()).code, "draining");

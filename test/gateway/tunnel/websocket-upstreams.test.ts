@@ -27,8 +27,8 @@ it("a WebSocket handshake goes to another upstream where one cannot be connected
   }
   assert.equal(upstream.seen.length, 12);
   await eventually(() => assert.equal(house.lines.length, 12));
-  for (const line of house.lines) {
-    assert.deepEqual([line.status, line.forwards, line.upstream], [101, 1, upstream.origin]);
+  for (const entry of house.lines) {
+    assert.deepEqual([entry.status, entry.forwards, entry.upstream], [101, 1, upstream.origin]);
   }
   assert.match(
     await (await house.admin("/readyz")).text(),

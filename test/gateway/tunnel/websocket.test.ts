@@ -177,8 +177,8 @@ test("a tunnel is one line in the log when it ends, charged once and forwarded o
     return eventually(() => mine().length === 1, { everyMs: 2 });
   });
   assert.ok(performance.now() - endedMs < 1_000 + stalledMs);
-  const [line] = mine();
-  const { key: keyId, status, source, decision, charged, forwards, route } = line ?? {};
+  const [entry] = mine();
+  const { key: keyId, status, source, decision, charged, forwards, route } = entry ?? {};
   assert.deepEqual(
     { keyId, status, source, decision, charged, forwards, route },
     {

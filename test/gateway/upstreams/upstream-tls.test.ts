@@ -100,7 +100,7 @@ describe("an https upstream", () => {
     }
     assert.deepEqual(statuses, Array(6).fill(200));
     await eventually(() => assert.equal(house.lines.length, 6));
-    const forwards = house.lines.map((line) => line.forwards);
+    const forwards = house.lines.map((entry) => entry.forwards);
     assert.deepEqual([Math.min(...forwards), Math.max(...forwards)], [1, 2]);
     assert.deepEqual(
       house.lines.map(({ charged }) => charged),
@@ -183,7 +183,7 @@ describe("an https upstream", () => {
         },
       },
     });
-    assert.equal((await house.started.reload()).ok, true);
+    assert.equal((await house.gateway.reload()).ok, true);
     assert.equal((await sendRequest(house.port, { key: KEY })).status, 502);
     const last = () => assert.match(String(house.lines.at(-1)?.why), /CERTIFICATE_REQUIRED/);
     await eventually(last);

@@ -8,8 +8,8 @@ import { ALL_WELL } from "../../admin/admin-house.ts";
 import { eventually } from "../../support/poll.ts";
 
 function announcing(checks: ReadinessChecks, announce?: () => Promise<void>) {
-  const counting = createMetricsRecorder();
-  counting.configured({ hash: "abc", environments: [], metrics: { routes: 1 } } as never, 0);
+  const metrics = createMetricsRecorder();
+  metrics.configured({ hash: "abc", environments: [], metrics: { routes: 1 } } as never, 0);
   const told: (GatewayStatus & { readonly as: string })[] = [];
   const events: string[] = [];
   const announcer = new GatewayAnnouncer({
@@ -21,11 +21,11 @@ function announcing(checks: ReadinessChecks, announce?: () => Promise<void>) {
       },
       withdraw: async (name) => void events.push(`withdrawn ${name}`),
     },
-    ...{ counting, checks: () => checks, now: () => 1_999 },
+    ...{ metrics, checks: () => checks, now: () => 1_999 },
   });
   announcer.start();
   const count = (source: "gateway" | "backend", status: number, times: number) => {
-    counting.tallies.requests.cell("production", "/v1/pets", "GET", status, source).value += times;
+    metrics.tables.requests.cell("production", "/v1/pets", "GET", status, source).value += times;
   };
   return { announcer, told, events, count };
 }

@@ -9,8 +9,8 @@ import { eventually } from "../../support/poll.ts";
 /** An announcer of a gateway in which nothing happens, with the store's replies as given. */
 function openAnnouncer(announce: () => Promise<void>): GatewayAnnouncer {
   const gateways = { announce, withdraw: async () => undefined };
-  const counting = createMetricsRecorder();
-  return new GatewayAnnouncer({ gateways, counting, checks: () => ALL_WELL, now: Date.now });
+  const metrics = createMetricsRecorder();
+  return new GatewayAnnouncer({ gateways, metrics, checks: () => ALL_WELL, now: Date.now });
 }
 
 it("a gateway whose message has no reply yet sends no other one", async () => {
@@ -33,7 +33,7 @@ it("a gateway whose message has no reply yet sends no other one", async () => {
 });
 
 it("a gateway announces as refusals what it answers itself with 400 and above, of all that it answers", async () => {
-  const counting = createMetricsRecorder();
+  const metrics = createMetricsRecorder();
   const told: GatewayStatus[] = [];
   const withdrawn: string[] = [];
   const announcer = new GatewayAnnouncer({
@@ -41,13 +41,13 @@ it("a gateway announces as refusals what it answers itself with 400 and above, o
       announce: async (_name, text) => void told.push(JSON.parse(text)),
       withdraw: async (name) => void withdrawn.push(name),
     },
-    counting,
+    metrics,
     checks: () => ALL_WELL,
     now: () => 1_500,
   });
   announcer.start();
   const count = (status: number, source: "gateway" | "backend", times: number) => {
-    counting.tallies.requests.cell("production", "/v1/pets", "GET", status, source).value += times;
+    metrics.tables.requests.cell("production", "/v1/pets", "GET", status, source).value += times;
   };
   count(200, "backend", 1_000);
   count(502, "backend", 500);

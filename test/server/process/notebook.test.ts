@@ -33,32 +33,35 @@ async function opened(setup: Setup = {}) {
       return run(...args);
     };
   };
-  const { activity: notes } = store;
+  const { activity: activityStore } = store;
   const watched: ActivityStore = {
-    addRefused: through((refused) => notes.addRefused(refused)),
-    addUsed: through((used) => notes.addUsed(used)),
-    addCalls: through((told) => notes.addCalls(told)),
-    lastUsed: (keys) => notes.lastUsed(keys),
-    calls: (operations) => notes.calls(operations),
+    addRefused: through((refused) => activityStore.addRefused(refused)),
+    addUsed: through((used) => activityStore.addUsed(used)),
+    addCalls: through((told) => activityStore.addCalls(told)),
+    lastUsed: (keys) => activityStore.lastUsed(keys),
+    calls: (operations) => activityStore.calls(operations),
   };
-  const options = { notes: watched, keepsDays: () => keepsDays, now: () => NOW };
-  const notebook = new ActivityRecorder({ ...options, ...(everyMs !== undefined && { everyMs }) });
+  const options = { activityStore: watched, keepsDays: () => keepsDays, now: () => NOW };
+  const activityRecorder = new ActivityRecorder({
+    ...options,
+    ...(everyMs !== undefined && { everyMs }),
+  });
   const line = (more: Partial<AccessLogEntry> = {}) => {
-    notebook.request({ ...REFUSED, ...more } as AccessLogEntry);
+    activityRecorder.request({ ...REFUSED, ...more } as AccessLogEntry);
   };
   const refused = async (account = "a") => {
-    const name = { environment: "production", account };
-    const [days = []] = await store.history([name], { from: TODAY - 2, to: TODAY + 2 });
+    const accountRef = { environment: "production", account };
+    const [days = []] = await store.history([accountRef], { from: TODAY - 2, to: TODAY + 2 });
     return days.map(({ day, refused: requests }) => [day - TODAY, requests]);
   };
-  return { store, notebook, line, refused, calls: () => calls };
+  return { store, activityRecorder, line, refused, calls: () => calls };
 }
 
 const EVERY_MS = 5;
 
 describe("a notebook", () => {
   it("tells refused requests of an account by the day on which they were decided", async () => {
-    const { notebook, line, refused, store } = await opened();
+    const { activityRecorder, line, refused, store } = await opened();
     line();
     line({ decidedAt: NOW });
     line({ decidedAt: NOW + DAY_MS });
@@ -68,41 +71,41 @@ describe("a notebook", () => {
     line({ account: undefined });
     line({ env: undefined });
     assert.deepEqual(await refused(), [], "not before its time");
-    await notebook.flush();
+    await activityRecorder.flush();
     assert.deepEqual(await refused(), [
       [0, 2],
       [1, 1],
     ]);
     assert.deepEqual(await refused("addr:192.0.2.1"), []);
-    await notebook.close();
+    await activityRecorder.close();
     await store.close();
   });
 
   it("tells of a key once a day, and asks for nothing where there is nothing to tell", async () => {
-    const { notebook, line, calls, store } = await opened({ keepsDays: false });
+    const { activityRecorder, line, calls, store } = await opened({ keepsDays: false });
     line();
-    await notebook.flush();
+    await activityRecorder.flush();
     assert.equal(calls(), 0);
     for (let i = 0; i < 5; i++) {
       line({ key: "k_1", decision: "admitted" });
-      await notebook.flush();
+      await activityRecorder.flush();
     }
     assert.equal(calls(), 1);
     line({ key: "k_1", decidedAt: NOW + DAY_MS });
-    await notebook.flush();
+    await activityRecorder.flush();
     assert.equal(calls(), 2);
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY + 1]]);
-    await notebook.close();
+    await activityRecorder.close();
     await store.close();
   });
 
   it("tells by itself again and again, and no more once it is closed", async () => {
-    const { notebook, line, calls, refused, store } = await opened({ everyMs: EVERY_MS });
+    const { activityRecorder, line, calls, refused, store } = await opened({ everyMs: EVERY_MS });
     for (let told = 1; told <= 2; told++) {
       line();
       await eventually(async () => assert.deepEqual(await refused(), [[0, told]]));
     }
-    await notebook.close();
+    await activityRecorder.close();
     const before = calls();
     line();
     // Timers of one length run in the order in which they were set.
@@ -114,64 +117,64 @@ describe("a notebook", () => {
   it("tells twice a minute", async () => {
     vi.useFakeTimers({ toFake: ["setInterval"] });
     onTestFinished(() => void vi.useRealTimers());
-    const { notebook, line, calls, store } = await opened({ everyMs: undefined });
+    const { activityRecorder, line, calls, store } = await opened({ everyMs: undefined });
     line();
     vi.advanceTimersByTime(29_999);
     assert.equal(calls(), 0);
     vi.advanceTimersByTime(1);
     assert.equal(calls(), 1);
-    await notebook.close();
+    await activityRecorder.close();
     await store.close();
   });
 
   it("keeps all of it while the store is away, and tells it once when it is back, at its end too", async () => {
     let isAway = true;
-    const { notebook, line, refused, store } = await opened({ isAway: () => isAway });
+    const { activityRecorder, line, refused, store } = await opened({ isAway: () => isAway });
     line({ key: "k_1" });
-    notebook.addDeprecatedCall(OLD, "a");
-    await notebook.flush();
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    await activityRecorder.flush();
     line();
-    notebook.addDeprecatedCall(OLD, "a");
-    const flushed = notebook.flush();
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    const flushed = activityRecorder.flush();
     line();
     await flushed;
     isAway = false;
-    await notebook.close();
+    await activityRecorder.close();
     assert.deepEqual(await refused(), [[0, 3]]);
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"])).keys()], ["k_1"]);
     const [call] = await store.activity.calls([OLD]);
     assert.equal(call?.requests, 2);
-    await notebook.flush();
+    await activityRecorder.flush();
     assert.deepEqual(await refused(), [[0, 3]]);
     await store.close();
   });
 
   it("knows of an account that calls here what it called elsewhere", async () => {
-    const { notebook, store } = await opened();
+    const { activityRecorder, store } = await opened();
     await store.activity.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);
-    notebook.addDeprecatedCall(OLD, "a");
+    activityRecorder.addDeprecatedCall(OLD, "a");
     assert.deepEqual(
-      notebook.callsOf("production", "a").map(({ requests, last }) => [requests, last]),
+      activityRecorder.callsOf("production", "a").map(({ requests, last }) => [requests, last]),
       [[1, NOW / 1_000]],
     );
-    await notebook.flush();
-    assert.deepEqual(notebook.callsOf("production", "a"), [
+    await activityRecorder.flush();
+    assert.deepEqual(activityRecorder.callsOf("production", "a"), [
       { ...OLD, account: "a", requests: 6, last: 9e9 },
     ]);
-    notebook.addDeprecatedCall(OLD, "a");
-    assert.equal(notebook.callsOf("production", "a")[0]?.requests, 7);
-    assert.deepEqual(notebook.callsOf("staging", "a"), []);
-    assert.deepEqual(notebook.callsOf("production", "b"), []);
-    await notebook.close();
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    assert.equal(activityRecorder.callsOf("production", "a")[0]?.requests, 7);
+    assert.deepEqual(activityRecorder.callsOf("staging", "a"), []);
+    assert.deepEqual(activityRecorder.callsOf("production", "b"), []);
+    await activityRecorder.close();
     await store.close();
   });
 
   it("tells at its end also what came while it was telling", async () => {
-    const { notebook, line, refused, store } = await opened();
+    const { activityRecorder, line, refused, store } = await opened();
     line();
-    const flushed = notebook.flush();
+    const flushed = activityRecorder.flush();
     line();
-    await notebook.close();
+    await activityRecorder.close();
     await flushed;
     assert.deepEqual(await refused(), [[0, 2]]);
     await store.close();
@@ -179,44 +182,47 @@ describe("a notebook", () => {
 
   it("tells the last day of a key, whichever was to be told while the store was away", async () => {
     let isAway = true;
-    const { notebook, line, store } = await opened({ isAway: () => isAway, keepsDays: false });
+    const { activityRecorder, line, store } = await opened({
+      isAway: () => isAway,
+      keepsDays: false,
+    });
     line({ key: "k_1", decidedAt: NOW - DAY_MS });
-    const flushed = notebook.flush();
+    const flushed = activityRecorder.flush();
     line({ key: "k_1" });
     await flushed;
     isAway = false;
-    await notebook.close();
+    await activityRecorder.close();
     assert.deepEqual([...(await store.activity.lastUsed(["k_1"]))], [["k_1", TODAY]]);
     await store.close();
   });
 
   it("tells of as many keys as it may, and of each again once it has forgotten them for new ones", async () => {
-    const { notebook, line, calls, store } = await opened({ keepsDays: false });
+    const { activityRecorder, line, calls, store } = await opened({ keepsDays: false });
     for (let i = 0; i < 100_000; i++) line({ key: `k_${i}` });
     line({ key: "late" });
-    await notebook.flush();
+    await activityRecorder.flush();
     const told = await store.activity.lastUsed(["k_0", "k_99999", "late"]);
     assert.deepEqual([...told.keys()], ["k_0", "k_99999"]);
     const flushed = async (key: string) => {
       line({ key });
-      await notebook.flush();
+      await activityRecorder.flush();
       return calls();
     };
     assert.equal(await flushed("late"), 1, "it is known");
     assert.equal(await flushed("k_0"), 2, "it was forgotten");
-    await notebook.close();
+    await activityRecorder.close();
     await store.close();
   });
 
   it("keeps refused requests of as many accounts as it may, and counts on those that it has", async () => {
-    const { notebook, line, refused, store } = await opened();
+    const { activityRecorder, line, refused, store } = await opened();
     for (let i = 0; i < 100_000; i++) line({ account: `a${i}` });
     line({ account: "late" });
     line({ account: "a5" });
-    await notebook.flush();
+    await activityRecorder.flush();
     assert.deepEqual([await refused("a5"), await refused("a99999")], [[[0, 2]], [[0, 1]]]);
     assert.deepEqual(await refused("late"), []);
-    await notebook.close();
+    await activityRecorder.close();
     await store.close();
   });
 });

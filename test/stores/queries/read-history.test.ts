@@ -16,10 +16,10 @@ async function rows(plans: readonly (string | undefined)[], filter: HistoryFilte
   const report = () => undefined;
   const store = await createMemoryQuotaStore({ now: () => nowMs, report, historyMs: 90 * DAY_MS });
   for (const plan of plans) {
-    const ask = { limits: LIMITS, bans: undefined, requests: 1 };
+    const quotaRequest = { limits: LIMITS, bans: undefined, requests: 1 };
     await store.charge(
       { environment: "production", account: "acme" },
-      plan === undefined ? ask : { ...ask, plan },
+      plan === undefined ? quotaRequest : { ...quotaRequest, plan },
     );
     nowMs += DAY_MS;
   }

@@ -13,8 +13,8 @@ const at = (text: string) => Date.parse(text);
 const monthly = (limit: number, calendar?: Calendar): readonly Limit[] => {
   return mergeLimits([{ window: "month", limit }], { calendar });
 };
-const endOf = async (store: QuotaStore, name: AccountRef, limits: readonly Limit[]) => {
-  const { windows } = await store.peek(name, { limits, bans: BANS });
+const endOf = async (store: QuotaStore, accountRef: AccountRef, limits: readonly Limit[]) => {
+  const { windows } = await store.peek(accountRef, { limits, bans: BANS });
   return windows.map(({ used, resetMs }) => [used, new Date(resetMs).toISOString().slice(0, 10)]);
 };
 
@@ -22,21 +22,21 @@ const endOf = async (store: QuotaStore, name: AccountRef, limits: readonly Limit
 export function describeAnchors(engine: string, bench: Bench): void {
   describe(`${engine} counts months from an anchor`, () => {
     it("to the next anchor day and not a millisecond less, with the whole limit again after it", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const limits = monthly(2, FROM_15);
       bench.nowMs = at("2026-07-14T23:59:59Z");
-      assert.deepEqual(await spendTimes(store, name, limits, 3), [true, true, false]);
+      assert.deepEqual(await spendTimes(store, accountRef, limits, 3), [true, true, false]);
       bench.nowMs = at("2026-07-14T23:59:59.999Z");
-      assert.deepEqual(await spendTimes(store, name, limits, 1), [false]);
+      assert.deepEqual(await spendTimes(store, accountRef, limits, 1), [false]);
       bench.nowMs += 1;
-      assert.deepEqual(await spendTimes(store, name, limits, 3), [true, true, false]);
+      assert.deepEqual(await spendTimes(store, accountRef, limits, 3), [true, true, false]);
       bench.nowMs = at("2026-08-01T00:00:00Z");
-      assert.deepEqual(await spendTimes(store, name, limits, 1), [false]);
-      assert.deepEqual(await endOf(store, name, limits), [[2, "2026-08-15"]]);
+      assert.deepEqual(await spendTimes(store, accountRef, limits, 1), [false]);
+      assert.deepEqual(await endOf(store, accountRef, limits), [[2, "2026-08-15"]]);
     });
 
     it("on the last day of a month that lacks the day", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const limits = monthly(1, FROM_31);
       for (const [day, end] of [
         ["2028-01-31", "2028-02-29"],
@@ -45,51 +45,51 @@ export function describeAnchors(engine: string, bench: Bench): void {
         ["2028-04-30", "2028-05-31"],
       ] as const) {
         bench.nowMs = at(day);
-        assert.deepEqual(await spendTimes(store, name, limits, 2), [true, false], day);
-        assert.deepEqual(await endOf(store, name, limits), [[1, end]]);
+        assert.deepEqual(await spendTimes(store, accountRef, limits, 2), [true, false], day);
+        assert.deepEqual(await endOf(store, accountRef, limits), [[1, end]]);
       }
     });
 
     it("so that obeying Retry-After is enough and one second less is not, through a change", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       bench.nowMs = at("2026-11-22T12:00:00.123Z");
       const changed = changeAnchor(undefined, 15, bench.nowMs);
       assert.ok("calendar" in changed);
       const limits = monthly(1, changed.calendar);
-      await spendTimes(store, name, monthly(1), 1);
+      await spendTimes(store, accountRef, monthly(1), 1);
       for (const end of ["2026-12-01", "2026-12-15", "2027-01-15", "2027-02-15"]) {
-        const { admitted, verdict } = await spend(store, name, limits);
+        const { admitted, decision } = await spend(store, accountRef, limits);
         assert.equal(admitted, false);
-        const refusal = rateLimitRefusal(verdict, bench.nowMs);
-        assert.equal(new Date(refusal?.standing.resetMs ?? 0).toISOString().slice(0, 10), end);
-        const seconds = retryAfterSeconds(refusal?.standing.resetMs ?? 0, bench.nowMs);
+        const refusal = rateLimitRefusal(decision, bench.nowMs);
+        assert.equal(new Date(refusal?.rateLimitInfo.resetMs ?? 0).toISOString().slice(0, 10), end);
+        const seconds = retryAfterSeconds(refusal?.rateLimitInfo.resetMs ?? 0, bench.nowMs);
         bench.nowMs += (seconds - 1) * SECOND;
-        assert.deepEqual(await spendTimes(store, name, limits, 1), [false]);
+        assert.deepEqual(await spendTimes(store, accountRef, limits, 1), [false]);
         bench.nowMs += SECOND;
-        assert.deepEqual(await spendTimes(store, name, limits, 1), [true]);
+        assert.deepEqual(await spendTimes(store, accountRef, limits, 1), [true]);
       }
     });
 
     it("from the same start, whether a gateway knows the change of the anchor yet or not", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       bench.nowMs = at("2026-11-30T23:59:59Z");
       const changed = changeAnchor(undefined, 15, bench.nowMs);
       assert.ok("calendar" in changed);
       const [old, fresh] = [monthly(4), monthly(4, changed.calendar)];
-      assert.deepEqual(await spendTimes(store, name, old, 1), [true]);
-      assert.deepEqual(await spendTimes(store, name, fresh, 1), [true]);
-      assert.deepEqual(await endOf(store, name, fresh), [[2, "2026-12-01"]]);
+      assert.deepEqual(await spendTimes(store, accountRef, old, 1), [true]);
+      assert.deepEqual(await spendTimes(store, accountRef, fresh, 1), [true]);
+      assert.deepEqual(await endOf(store, accountRef, fresh), [[2, "2026-12-01"]]);
       bench.nowMs = at("2026-12-01T00:00:00Z");
       for (const limits of [old, fresh, old, fresh]) {
-        assert.deepEqual(await spendTimes(store, name, limits, 1), [true]);
+        assert.deepEqual(await spendTimes(store, accountRef, limits, 1), [true]);
       }
-      store.invalidate(name);
-      assert.deepEqual(await spendTimes(store, name, fresh, 1), [false]);
-      assert.deepEqual(await endOf(store, name, fresh), [[4, "2026-12-15"]]);
+      store.invalidate(accountRef);
+      assert.deepEqual(await spendTimes(store, accountRef, fresh, 1), [false]);
+      assert.deepEqual(await endOf(store, accountRef, fresh), [[4, "2026-12-15"]]);
     });
 
     it("for operations and keys too, beside years and days of UTC", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const own: readonly Limit[] = [
         { window: "day", limit: 9 },
         { window: "month", limit: 9, part: { id: "@3", name: "key" } },
@@ -98,10 +98,10 @@ export function describeAnchors(engine: string, bench: Bench): void {
       const operation = [{ window: "month", limit: 9, part: { id: "1z1", name: "list" } }] as const;
       const limits = mergeLimits(own, { operation, calendar: FROM_15 });
       bench.nowMs = at("2026-07-20T10:00:00Z");
-      await spend(store, name, limits);
-      const { verdict } = await spend(store, name, limits);
-      const named = (await store.peek(name, { limits, bans: BANS })).windows;
-      assert.deepEqual(verdict.windows, named);
+      await spend(store, accountRef, limits);
+      const { decision } = await spend(store, accountRef, limits);
+      const named = (await store.peek(accountRef, { limits, bans: BANS })).windows;
+      assert.deepEqual(decision.windows, named);
       assert.deepEqual(
         named.map(({ window, part, used, resetMs }) => {
           return [part?.name, window, used, new Date(resetMs).toISOString().slice(0, 10)];
@@ -116,33 +116,39 @@ export function describeAnchors(engine: string, bench: Bench): void {
     });
 
     it("that another request without them leaves alone, and that a reset finds while they run", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const limits = monthly(5, FROM_15);
       bench.nowMs = at("2026-07-20T10:00:00Z");
-      await spendTimes(store, name, limits, 3);
+      await spendTimes(store, accountRef, limits, 3);
       bench.nowMs = at("2026-08-10T10:00:00Z");
-      await spendTimes(store, name, [{ window: "day", limit: 5 }], 1);
-      assert.deepEqual(await endOf(store, name, limits), [[3, "2026-08-15"]]);
-      const reset = await store.reset(name, { calendar: FROM_15, counters: ["month"] });
+      await spendTimes(store, accountRef, [{ window: "day", limit: 5 }], 1);
+      assert.deepEqual(await endOf(store, accountRef, limits), [[3, "2026-08-15"]]);
+      const reset = await store.reset(accountRef, { calendar: FROM_15, counters: ["month"] });
       assert.deepEqual(reset, [{ counter: "month", units: 3 }]);
-      assert.deepEqual(await endOf(store, name, limits), [[0, "2026-08-15"]]);
-      await spendTimes(store, name, limits, 2);
+      assert.deepEqual(await endOf(store, accountRef, limits), [[0, "2026-08-15"]]);
+      await spendTimes(store, accountRef, limits, 2);
       bench.nowMs = at("2026-08-15T00:00:00Z");
-      assert.deepEqual(await store.reset(name, { calendar: FROM_15, counters: ["month"] }), []);
+      assert.deepEqual(
+        await store.reset(accountRef, { calendar: FROM_15, counters: ["month"] }),
+        [],
+      );
     });
 
     it("for accounts with different anchors that ask at once", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       bench.nowMs = at("2026-07-14T00:00:00Z") - DAY;
       const calendars = [undefined, FROM_15, FROM_31, FROM_15, undefined];
       const accounts = calendars.map((calendar, i) => {
-        return { limits: monthly(2, calendar), name: { ...name, account: `${name.account}_${i}` } };
+        return {
+          limits: monthly(2, calendar),
+          name: { ...accountRef, account: `${accountRef.account}_${i}` },
+        };
       });
       const ask = async () => {
         const all = [...accounts, ...accounts, ...accounts].map((one) => {
           return spend(store, one.name, one.limits, "off");
         });
-        const admitted = (await Promise.all(all)).map((answer) => answer.admitted);
+        const admitted = (await Promise.all(all)).map((result) => result.admitted);
         return accounts.map((_, i) => [0, 5, 10].filter((more) => admitted[i + more]).length);
       };
       assert.deepEqual(await ask(), [2, 2, 2, 2, 2]);

@@ -17,10 +17,10 @@ function capped(
   return mergeLimits(sortByLength([...PLAN, cap]), {});
 }
 
-const usedOf = ({ verdict }: ChargeResult) => verdict.windows.map(({ used }) => used);
-const refusalOf = ({ verdict }: ChargeResult) => {
-  const { code, standing } = rateLimitRefusal(verdict, verdict.nowMs) ?? {};
-  return [code, standing?.window];
+const usedOf = ({ decision }: ChargeResult) => decision.windows.map(({ used }) => used);
+const refusalOf = ({ decision }: ChargeResult) => {
+  const { code, rateLimitInfo } = rateLimitRefusal(decision, decision.nowMs) ?? {};
+  return [code, rateLimitInfo?.window];
 };
 
 /** Limits of one key inside its account. */
@@ -29,80 +29,80 @@ export function describeCaps(engine: string, bench: Bench): void {
     const [one, other] = [capped(1, 2), capped(17, 3)];
 
     it("each by itself, and all of them in the account", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       for (const limits of [one, other, one])
-        assert.ok((await spend(store, name, limits)).admitted);
-      const refused = await spend(store, name, one);
+        assert.ok((await spend(store, accountRef, limits)).admitted);
+      const refused = await spend(store, accountRef, one);
       assert.deepEqual([refused.admitted, usedOf(refused)], [false, [2, 3]]);
       assert.deepEqual(refusalOf(refused), ["rate_limited", "key.minute"]);
-      assert.deepEqual(usedOf(await spend(store, name, other)), [2, 4]);
-      assert.deepEqual(usedOf(await spend(store, name, PLAN)), [5]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, other)), [2, 4]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, PLAN)), [5]);
     });
 
     it("all or none: a request that the account refuses takes nothing of the cap, nor the reverse", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const wide = capped(1, 100);
-      for (let i = 0; i < 10; i++) assert.ok((await spend(store, name, wide)).admitted);
-      const refused = await spend(store, name, wide);
+      for (let i = 0; i < 10; i++) assert.ok((await spend(store, accountRef, wide)).admitted);
+      const refused = await spend(store, accountRef, wide);
       assert.deepEqual([refused.admitted, usedOf(refused)], [false, [10, 10]]);
       assert.deepEqual(refusalOf(refused), ["rate_limited", "day"]);
     });
 
     it("without a strike: a key that runs against its cap for long is not banned, nor its account", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const daily = capped(1, 1, "day");
-      await spend(store, name, daily);
+      await spend(store, accountRef, daily);
       for (let i = 0; i < 60; i++) {
         bench.nowMs += 2 * SECOND;
-        const { admitted, verdict } = await spend(store, name, daily);
-        assert.deepEqual([admitted, verdict.strikes, verdict.ban], [false, 0, undefined]);
+        const { admitted, decision } = await spend(store, accountRef, daily);
+        assert.deepEqual([admitted, decision.strikes, decision.ban], [false, 0, undefined]);
       }
-      assert.ok((await spend(store, name, PLAN)).admitted);
+      assert.ok((await spend(store, accountRef, PLAN)).admitted);
       const banned = (await store.bans()).map(({ account }) => account);
-      assert.ok(!banned.includes(name.account));
+      assert.ok(!banned.includes(accountRef.account));
     });
 
     it("with strikes where the account's own window is used up as well", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const limits = capped(1, 10, "day");
-      for (let i = 0; i < 10; i++) await spend(store, name, limits);
-      let last = await spend(store, name, limits);
-      for (let i = 0; i < BANS.strikes + 1 && last.verdict.ban === undefined; i++) {
+      for (let i = 0; i < 10; i++) await spend(store, accountRef, limits);
+      let last = await spend(store, accountRef, limits);
+      for (let i = 0; i < BANS.strikes + 1 && last.decision.ban === undefined; i++) {
         bench.nowMs += 2 * SECOND;
-        last = await spend(store, name, limits);
+        last = await spend(store, accountRef, limits);
       }
-      assert.ok(last.verdict.ban !== undefined);
+      assert.ok(last.decision.ban !== undefined);
     });
 
     it("anew in each of their windows, whatever the other window does", async () => {
-      const { store, name } = await bench.start();
-      await spend(store, name, one);
-      await spend(store, name, one);
+      const { store, accountRef } = await bench.start();
+      await spend(store, accountRef, one);
+      await spend(store, accountRef, one);
       bench.nowMs += MINUTE;
-      assert.deepEqual(usedOf(await spend(store, name, one)), [1, 3]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, one)), [1, 3]);
       bench.nowMs += DAY;
-      assert.deepEqual(usedOf(await spend(store, name, one)), [1, 1]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, one)), [1, 1]);
     });
 
     it("on, through a peek, which charges nothing, and a reset sets them to 0 with the account", async () => {
-      const { store, name } = await bench.start();
-      await spend(store, name, one);
-      const peeked = await store.peek(name, { limits: one, bans: BANS });
+      const { store, accountRef } = await bench.start();
+      await spend(store, accountRef, one);
+      const peeked = await store.peek(accountRef, { limits: one, bans: BANS });
       assert.deepEqual(
         peeked.windows.map(({ used }) => used),
         [1, 1],
       );
-      const reset = await store.reset(name);
+      const reset = await store.reset(accountRef);
       assert.deepEqual(reset.map(({ counter, units }) => [counter, units]).sort(), [
         ["@1.minute", 1],
         ["day", 1],
       ]);
-      assert.deepEqual(usedOf(await spend(store, name, one)), [1, 1]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, one)), [1, 1]);
       assert.deepEqual(
-        (await store.reset(name, { counters: ["day"] })).map(({ counter }) => counter),
+        (await store.reset(accountRef, { counters: ["day"] })).map(({ counter }) => counter),
         ["day"],
       );
-      assert.deepEqual(usedOf(await spend(store, name, one)), [2, 1]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, one)), [2, 1]);
     });
   });
 }

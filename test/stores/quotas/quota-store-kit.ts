@@ -46,40 +46,44 @@ export class Bench {
     });
   }
 
-  async start(): Promise<{ store: QuotaStore; name: AccountRef }> {
+  async start(): Promise<{ store: QuotaStore; accountRef: AccountRef }> {
     this.nowMs = START;
     this.#count += 1;
     const store = await this.#open(() => this.nowMs);
     this.#opened.push(store);
-    return { store, name: { environment: "production", account: `acct_${this.#count}` } };
+    return { store, accountRef: { environment: "production", account: `acct_${this.#count}` } };
   }
 }
 
 export async function spend(
   store: QuotaStore,
-  name: AccountRef,
+  accountRef: AccountRef,
   limits: readonly Limit[],
   bans: BanPolicy | "off" = BANS,
 ): Promise<ChargeResult> {
-  const ask: QuotaRequest = { limits, bans: bans === "off" ? undefined : bans, requests: 1 };
-  const answer = await store.charge(name, ask);
-  assert.ok("verdict" in answer, "the store gave no answer");
+  const quotaRequest: QuotaRequest = {
+    limits,
+    bans: bans === "off" ? undefined : bans,
+    requests: 1,
+  };
+  const answer = await store.charge(accountRef, quotaRequest);
+  assert.ok("decision" in answer, "the store gave no answer");
   return answer;
 }
 
 export async function spendTimes(
   store: QuotaStore,
-  name: AccountRef,
+  accountRef: AccountRef,
   limits: readonly Limit[],
   times: number,
 ): Promise<boolean[]> {
   const admitted: boolean[] = [];
-  for (let i = 0; i < times; i++) admitted.push((await spend(store, name, limits)).admitted);
+  for (let i = 0; i < times; i++) admitted.push((await spend(store, accountRef, limits)).admitted);
   return admitted;
 }
 
-export async function used(store: QuotaStore, name: AccountRef, limits: readonly Limit[]) {
-  return usedIn((await store.peek(name, { limits, bans: BANS })).windows);
+export async function used(store: QuotaStore, accountRef: AccountRef, limits: readonly Limit[]) {
+  return usedIn((await store.peek(accountRef, { limits, bans: BANS })).windows);
 }
 
 export function usedIn(windows: readonly WindowUsage[]): number[] {

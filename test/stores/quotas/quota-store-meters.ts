@@ -41,81 +41,85 @@ export function describeMeters(
     const house = await open(() => nowMs);
     opened.push(house.store);
     count += 1;
-    return { ...house, name: { environment: "production", account: `metered_${count}` } };
+    return { ...house, accountRef: { environment: "production", account: `metered_${count}` } };
   };
-  const ask = async (store: QuotaStore, name: AccountRef, hold = 4): Promise<ChargeResult> => {
+  const ask = async (
+    store: QuotaStore,
+    accountRef: AccountRef,
+    hold = 4,
+  ): Promise<ChargeResult> => {
     const limits = LISTS.get(hold) ?? [];
-    const answer = await store.charge(name, { limits, bans: BANS, requests: 1, plan: "pro" });
-    assert.ok("verdict" in answer);
+    const answer = await store.charge(accountRef, { limits, bans: BANS, requests: 1, plan: "pro" });
+    assert.ok("decision" in answer);
     return answer;
   };
-  const holdsOf = ({ verdict }: ChargeResult, hold = 4): Holds => {
-    const windows = verdict.windows.filter(isMeter);
+  const holdsOf = ({ decision }: ChargeResult, hold = 4): Holds => {
+    const windows = decision.windows.filter(isMeter);
     const meters = [{ ...METER, hold }];
-    return { id: "01J", plan: "pro", meters, windows, decidedMs: verdict.nowMs };
+    return { id: "01J", plan: "pro", meters, windows, decidedMs: decision.nowMs };
   };
-  const used = async (store: QuotaStore, name: AccountRef) => {
-    const { windows } = await store.peek(name, { limits: limitsOf(4), bans: BANS });
+  const used = async (store: QuotaStore, accountRef: AccountRef) => {
+    const { windows } = await store.peek(accountRef, { limits: limitsOf(4), bans: BANS });
     return windows.map((one) => one.used);
   };
   /** Settles, and waits until the store shows it. */
   const settle = async (
-    { store, name }: { store: QuotaStore; name: AccountRef },
+    { store, accountRef }: { store: QuotaStore; accountRef: AccountRef },
     holds: Holds,
     units: number,
     expected: readonly number[],
   ) => {
-    store.settle(name, holds, [{ name: "tokens", units }]);
-    await eventually(async () => assert.deepEqual(await used(store, name), expected));
+    store.settle(accountRef, holds, [{ name: "tokens", units }]);
+    await eventually(async () => assert.deepEqual(await used(store, accountRef), expected));
   };
-  const dayUnits = async (store: QuotaStore, name: AccountRef) => {
+  const dayUnits = async (store: QuotaStore, accountRef: AccountRef) => {
     const day = dayOf(START);
-    const [rows = []] = await store.history([name], { from: day, to: day + 1 });
+    const [rows = []] = await store.history([accountRef], { from: day, to: day + 1 });
     return rows.map(({ admitted, units, meters }) => [admitted, units, meters?.tokens]);
   };
 
   describe(`${engine} counts meters`, () => {
     it("by holds, together with the plan or not at all, and without strikes", async () => {
-      const { store, name } = await start();
-      assert.equal((await ask(store, name)).admitted, true);
-      assert.equal((await ask(store, name)).admitted, true);
+      const { store, accountRef } = await start();
+      assert.equal((await ask(store, accountRef)).admitted, true);
+      assert.equal((await ask(store, accountRef)).admitted, true);
       for (let i = 0; i < 6; i++) {
         nowMs += 2_000;
-        const { admitted, verdict } = await ask(store, name);
-        assert.deepEqual([admitted, verdict.strikes, verdict.ban], [false, 0, undefined]);
+        const { admitted, decision } = await ask(store, accountRef);
+        assert.deepEqual([admitted, decision.strikes, decision.ban], [false, 0, undefined]);
       }
-      assert.deepEqual(await used(store, name), [8, 2, 8]);
-      assert.deepEqual(await dayUnits(store, name), [[2, 2, 8]]);
+      assert.deepEqual(await used(store, accountRef), [8, 2, 8]);
+      assert.deepEqual(await dayUnits(store, accountRef), [[2, 2, 8]]);
     });
 
     it("of requests that come together each by its own hold", async () => {
-      const { store, name } = await start();
-      const answers = await Promise.all([4, 0, 4, 0].map((hold) => ask(store, name, hold)));
+      const { store, accountRef } = await start();
+      const answers = await Promise.all([4, 0, 4, 0].map((hold) => ask(store, accountRef, hold)));
       assert.deepEqual(
         answers.map(({ admitted }) => admitted),
         [true, true, true, true],
       );
-      assert.deepEqual(await used(store, name), [8, 4, 8]);
+      assert.deepEqual(await used(store, accountRef), [8, 4, 8]);
     });
 
     it("as full for a hold of 0 from the limit on, and not before", async () => {
       const house = await start();
-      const { store, name } = house;
-      const first = await ask(store, name);
+      const { store, accountRef } = house;
+      const first = await ask(store, accountRef);
       await settle(house, holdsOf(first), 9, [9, 1, 9]);
-      const one = await ask(store, name, 0);
+      const one = await ask(store, accountRef, 0);
       assert.equal(one.admitted, true, "9 of 10");
       await settle(house, holdsOf(one, 0), 1, [10, 2, 10]);
-      assert.equal((await ask(store, name, 0)).admitted, false);
+      assert.equal((await ask(store, accountRef, 0)).admitted, false);
     });
 
     it("by what was used once that is known: more or less than the hold, in each window and the day", async () => {
       const house = await start();
-      const { store, name } = house;
-      const [one, other] = [await ask(store, name), await ask(store, name)];
+      const { store, accountRef } = house;
+      const [one, other] = [await ask(store, accountRef), await ask(store, accountRef)];
       await settle(house, holdsOf(one), 1, [5, 2, 5]);
       await settle(house, holdsOf(other), 9, [10, 2, 10]);
-      assert.deepEqual(await dayUnits(store, name), [[2, 2, 10]]);
+      assert.deepEqual(await dayUnits(store, accountRef), [[2, 2, 10]]);
       assert.deepEqual(
         house.late.map(({ usage }) => [usage.window, usage.from, usage.used]),
         [
@@ -128,22 +132,22 @@ export function describeMeters(
 
     it("so that a settlement lets pass at once what its own gateway knew to be refused", async () => {
       const house = await start();
-      const { store, name } = house;
-      const [one] = [await ask(store, name), await ask(store, name)];
-      assert.equal((await ask(store, name)).admitted, false);
-      const again = await ask(store, name);
+      const { store, accountRef } = house;
+      const [one] = [await ask(store, accountRef), await ask(store, accountRef)];
+      assert.equal((await ask(store, accountRef)).admitted, false);
+      const again = await ask(store, accountRef);
       assert.equal(again.admitted, false, "from memory, where there is one");
       await settle(house, holdsOf(one), 0, [4, 2, 4]);
-      const passed = await ask(store, name);
+      const passed = await ask(store, accountRef);
       assert.equal(passed.admitted, true);
       assert.deepEqual(
-        passed.verdict.windows.map(({ loweredFrom }) => loweredFrom),
+        passed.decision.windows.map(({ loweredFrom }) => loweredFrom),
         [8, undefined, 8],
         "the mark of the lowered count, for events and lost counts",
       );
-      const next = await ask(store, name, 0);
+      const next = await ask(store, accountRef, 0);
       assert.deepEqual(
-        next.verdict.windows.map(({ loweredFrom }) => loweredFrom),
+        next.decision.windows.map(({ loweredFrom }) => loweredFrom),
         [undefined, undefined, undefined],
         "it is as high again",
       );
@@ -152,34 +156,34 @@ export function describeMeters(
 
     it("with the hold in a window that is over or was reset, and below 0 in none", async () => {
       const house = await start();
-      const { store, name } = house;
+      const { store, accountRef } = house;
       const [one, two, three] = [
-        await ask(store, name),
-        await ask(store, name),
-        await ask(store, name, 0),
+        await ask(store, accountRef),
+        await ask(store, accountRef),
+        await ask(store, accountRef, 0),
       ];
-      await store.reset(name, { counters: ["#tokens.minute"] });
+      await store.reset(accountRef, { counters: ["#tokens.minute"] });
       await settle(house, holdsOf(one), 0, [0, 3, 4]);
       nowMs += MINUTE;
       await settle(house, holdsOf(two), 9, [0, 3, 9]);
-      assert.equal((await ask(store, name)).admitted, true);
+      assert.equal((await ask(store, accountRef)).admitted, true);
       await settle(house, holdsOf(three, 0), 2, [4, 4, 15]);
-      await store.reset(name);
+      await store.reset(accountRef);
       nowMs += 1;
-      const last = await ask(store, name);
-      await store.reset(name, { counters: ["#tokens.month"] });
+      const last = await ask(store, accountRef);
+      await store.reset(accountRef, { counters: ["#tokens.month"] });
       await settle(house, holdsOf(last), 0, [0, 1, 0]);
-      assert.deepEqual(await dayUnits(store, name), [[5, 5, 15]], "resets change no day");
+      assert.deepEqual(await dayUnits(store, accountRef), [[5, 5, 15]], "resets change no day");
     });
 
     it("on the day of the decision until it closes; then more on the day of its charge, and less is told", async () => {
       const house = await start();
-      const { store, name } = house;
+      const { store, accountRef } = house;
       nowMs = START - (START % DAY) + DAY - 1_000;
       const [one, two, three] = [
-        await ask(store, name),
-        await ask(store, name),
-        await ask(store, name, 0),
+        await ask(store, accountRef),
+        await ask(store, accountRef),
+        await ask(store, accountRef, 0),
       ];
       nowMs += 1_000 + 15 * MINUTE - 1;
       await settle(house, holdsOf(one), 5, [0, 0, 9]);
@@ -189,10 +193,10 @@ export function describeMeters(
       const { message, details } = house.told[0] ?? {};
       assert.deepEqual(
         [message, details?.id, details?.account, details?.meter, details?.units, details?.day],
-        ["settlement_lost", "01J", name.account, "tokens", -4, "2026-07-15"],
+        ["settlement_lost", "01J", accountRef.account, "tokens", -4, "2026-07-15"],
       );
       await settle(house, holdsOf(three, 0), 2, [0, 0, 7]);
-      assert.deepEqual(await dayUnits(store, name), [
+      assert.deepEqual(await dayUnits(store, accountRef), [
         [3, 3, 9],
         [0, 0, 2],
       ]);

@@ -81,7 +81,7 @@ const BANNED = {
 export function describeMixed(engine: string, bench: Bench, runs: number): void {
   describe(`${engine} and requests of mixed costs that come together`, () => {
     it("are decided, and told when to retry, as if they had come one by one", async () => {
-      const { store, name: first } = await bench.start();
+      const { store, accountRef: first } = await bench.start();
       let run = 0;
       const seen = { admitted: 0, limited: 0, banned: 0, memory: 0 };
       await fc.assert(
@@ -97,29 +97,29 @@ export function describeMixed(engine: string, bench: Bench, runs: number): void 
             const given = asks.map((kind) => asked(kind, bans));
             const answers = await askAll(store, name, given);
             for (const i of decidedInOrder(answers)) {
-              const ask = given[i] as QuotaRequest;
-              const decision = decide(model, ask, nowMs);
+              const quotaRequest = given[i] as QuotaRequest;
+              const decision = decide(model, quotaRequest, nowMs);
               model = decision.account;
-              const { verdict } = decision;
-              const answer = answers[i] as (typeof answers)[number];
-              assert.equal(answer.admitted, verdict.granted === 1, `ask ${i}`);
-              if (answer.by === "memory") seen.memory += 1;
-              if (answer.admitted) {
+              const { decision: verdict } = decision;
+              const result = answers[i] as (typeof answers)[number];
+              assert.equal(result.admitted, verdict.granted === 1, `ask ${i}`);
+              if (result.by === "memory") seen.memory += 1;
+              if (result.admitted) {
                 seen.admitted += 1;
-                const after = answer.unspent * (ask.cost ?? 1);
-                const used = answer.verdict.windows.map((each) => each.used - after);
+                const after = result.unspent * (quotaRequest.cost ?? 1);
+                const used = result.decision.windows.map((each) => each.used - after);
                 assert.deepEqual(
                   used,
                   verdict.windows.map((each) => each.used),
                 );
                 continue;
               }
-              const told = rateLimitRefusal(answer.verdict, nowMs, ask.cost);
-              const expected = rateLimitRefusal(verdict, nowMs, ask.cost);
+              const told = rateLimitRefusal(result.decision, nowMs, quotaRequest.cost);
+              const expected = rateLimitRefusal(verdict, nowMs, quotaRequest.cost);
               assert.equal(told?.code, expected?.code);
-              assert.equal(told?.standing.resetMs, expected?.standing.resetMs);
+              assert.equal(told?.rateLimitInfo.resetMs, expected?.rateLimitInfo.resetMs);
               seen[told?.code === "key_banned" ? "banned" : "limited"] += 1;
-              obeyed(model, ask, nowMs, told?.standing.resetMs as number);
+              obeyed(model, quotaRequest, nowMs, told?.rateLimitInfo.resetMs as number);
             }
           }
         }),
@@ -152,21 +152,26 @@ function asked({ kind, cost }: Kind, bans: BanPolicy | undefined): QuotaRequest 
   return { limits: KINDS[kind] as readonly Limit[], bans, requests: 1, cost };
 }
 
-function askAll(store: QuotaStore, name: AccountRef, asks: readonly QuotaRequest[]) {
+function askAll(store: QuotaStore, accountRef: AccountRef, asks: readonly QuotaRequest[]) {
   return Promise.all(
-    asks.map(async (ask) => {
-      const answer = await store.charge(name, ask);
-      assert.ok("verdict" in answer, "the store gave no answer");
+    asks.map(async (quotaRequest) => {
+      const answer = await store.charge(accountRef, quotaRequest);
+      assert.ok("decision" in answer, "the store gave no answer");
       return answer;
     }),
   );
 }
 
 /** Obeying Retry-After is enough, and one second less is not, by what was counted then. */
-function obeyed(account: AccountState, ask: QuotaRequest, nowMs: number, resetMs: number): void {
+function obeyed(
+  account: AccountState,
+  quotaRequest: QuotaRequest,
+  nowMs: number,
+  resetMs: number,
+): void {
   const seconds = retryAfterSeconds(resetMs, nowMs);
   const admits = (afterSeconds: number) => {
-    return decide(account, ask, nowMs + afterSeconds * 1_000).verdict.granted === 1;
+    return decide(account, quotaRequest, nowMs + afterSeconds * 1_000).decision.granted === 1;
   };
   assert.ok(admits(seconds), `${seconds} s are enough`);
   if (seconds > 1) assert.ok(!admits(seconds - 1), `${seconds - 1} s are too few`);

@@ -18,37 +18,37 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
 
   describe(`${engine} takes notes`, () => {
     it("of refused requests, beside what was admitted that day", async () => {
-      const { store, name } = await bench.start();
-      const other = { ...name, account: `${name.account}x` };
-      await store.charge(name, {
+      const { store, accountRef } = await bench.start();
+      const other = { ...accountRef, account: `${accountRef.account}x` };
+      await store.charge(accountRef, {
         limits: [{ window: "day", limit: 9 }],
         bans: undefined,
         requests: 1,
       });
       for (const requests of [2, 5]) {
         const left = await store.activity.addRefused([
-          { name, day: TODAY, requests },
-          { name: other, day: TODAY, requests: 1 },
+          { accountRef, day: TODAY, requests },
+          { accountRef: other, day: TODAY, requests: 1 },
         ]);
         assert.deepEqual(left, []);
       }
-      const [days, others] = await store.history([name, other], { from: TODAY, to: TODAY });
+      const [days, others] = await store.history([accountRef, other], { from: TODAY, to: TODAY });
       assert.deepEqual(days, [{ day: TODAY, admitted: 1, units: 1, refused: 7 }]);
       assert.deepEqual(others, [{ day: TODAY, admitted: 0, units: 0, refused: 2 }]);
     });
 
     it("of the last day of each key, which never goes back", async () => {
       const { store } = await bench.start();
-      const { activity: notes } = store;
-      await notes.addUsed([
+      const { activity: activityStore } = store;
+      await activityStore.addUsed([
         { key: "k_one", day: TODAY },
         { key: "k_two", day: TODAY - 1 },
       ]);
-      await notes.addUsed([
+      await activityStore.addUsed([
         { key: "k_one", day: TODAY - 1 },
         { key: "k_two", day: TODAY },
       ]);
-      const found = await notes.lastUsed(["k_two", "k_one", "k_none"]);
+      const found = await activityStore.lastUsed(["k_two", "k_one", "k_none"]);
       assert.deepEqual(
         [...found],
         [
@@ -60,19 +60,21 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
 
     it("of calls by account and operation, added up, with the last instant", async () => {
       const { store } = await bench.start();
-      const { activity: notes } = store;
-      assert.deepEqual(await notes.addCalls([call("a", 2, 100), call("b", 1, 90, OLDER)]), [
+      const { activity: activityStore } = store;
+      assert.deepEqual(await activityStore.addCalls([call("a", 2, 100), call("b", 1, 90, OLDER)]), [
         call("a", 2, 100),
         call("b", 1, 90, OLDER),
       ]);
-      assert.deepEqual(await notes.addCalls([call("b", 1, 95), call("a", 3, 80)]), [
+      assert.deepEqual(await activityStore.addCalls([call("b", 1, 95), call("a", 3, 80)]), [
         call("b", 1, 95),
         call("a", 5, 100),
       ]);
-      const told = [...(await notes.calls([OLD]))].sort((a, b) => (a.account < b.account ? -1 : 1));
+      const told = [...(await activityStore.calls([OLD]))].sort((a, b) =>
+        a.account < b.account ? -1 : 1,
+      );
       assert.deepEqual(told, [call("a", 5, 100), call("b", 1, 95)]);
-      assert.deepEqual(await notes.calls([OLDER]), [call("b", 1, 90, OLDER)]);
-      assert.deepEqual(await notes.calls([]), []);
+      assert.deepEqual(await activityStore.calls([OLDER]), [call("b", 1, 90, OLDER)]);
+      assert.deepEqual(await activityStore.calls([]), []);
     });
 
     it("of at most 10,000 accounts an operation", async () => {

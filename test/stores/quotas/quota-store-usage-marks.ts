@@ -11,17 +11,17 @@ export function describeUsageMarks(engine: string, open: OpenQuotaStore): void {
 
   describe(`${engine} marks usage events`, () => {
     it("by account and environment, and no mark goes back", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const { usageMarks } = store;
-      const elsewhere = { ...name, environment: "staging" };
+      const elsewhere = { ...accountRef, environment: "staging" };
       await usageMarks.raise([
-        { name, day: TODAY - 3 },
-        { name: elsewhere, day: TODAY - 9 },
+        { accountRef, day: TODAY - 3 },
+        { accountRef: elsewhere, day: TODAY - 9 },
       ]);
-      await usageMarks.raise([{ name, day: TODAY - 5 }]);
+      await usageMarks.raise([{ accountRef, day: TODAY - 5 }]);
       await usageMarks.raise([]);
-      const none = { ...name, account: "none" };
-      const marks = await usageMarks.read([none, elsewhere, name]);
+      const none = { ...accountRef, account: "none" };
+      const marks = await usageMarks.read([none, elsewhere, accountRef]);
       assert.deepEqual(
         marks.map((mark) => mark?.day),
         [undefined, TODAY - 9, TODAY - 3],
@@ -31,19 +31,19 @@ export function describeUsageMarks(engine: string, open: OpenQuotaStore): void {
 
     it("of 2,500 accounts at once", async () => {
       const { store } = await bench.start();
-      const names = Array.from({ length: 2_500 }, (_, i) => {
+      const accountRefs = Array.from({ length: 2_500 }, (_, i) => {
         return { environment: "production", account: `a_${i}` };
       });
-      await store.usageMarks.raise(names.map((name, i) => ({ name, day: i })));
-      const marks = await store.usageMarks.read(names);
+      await store.usageMarks.raise(accountRefs.map((accountRef, i) => ({ accountRef, day: i })));
+      const marks = await store.usageMarks.read(accountRefs);
       assert.deepEqual(
         marks.map((mark) => mark?.day),
-        names.map((_, i) => i),
+        accountRefs.map((_, i) => i),
       );
     });
 
     it("and closes a day 15 minutes after its end, by the clock of the store", async () => {
-      const { store, name } = await bench.start();
+      const { store, accountRef } = await bench.start();
       const midnight = TODAY * DAY;
       for (const [atMs, closed] of [
         [midnight, TODAY - 2],
@@ -52,7 +52,7 @@ export function describeUsageMarks(engine: string, open: OpenQuotaStore): void {
         [midnight + DAY + 15 * MINUTE - 1, TODAY - 1],
       ] as const) {
         bench.nowMs = atMs;
-        const [mark] = await store.usageMarks.read([name]);
+        const [mark] = await store.usageMarks.read([accountRef]);
         assert.equal(mark?.closedDay, closed, String(atMs - midnight));
       }
     });

@@ -67,13 +67,14 @@ describe("Redis Cluster", () => {
     t.onTestFinished(
       async () => void (await Promise.all([one.store.close(), other.store.close()])),
     );
-    const ask = perDay(1, { ...DEFAULT_BANS, strikes: 1, graceMs: 0 });
+    const quotaRequest = perDay(1, { ...DEFAULT_BANS, strikes: 1, graceMs: 0 });
     const names = Array.from({ length: 12 }, (_, i) => `ban${String(i).padStart(2, "0")}`);
     for (const name of names) {
       await eventually(
-        async () => (await spend(one.store, account(name), ask)).verdict.ban !== undefined,
+        async () =>
+          (await spend(one.store, account(name), quotaRequest)).decision.ban !== undefined,
       );
-      assert.ok((await spend(other.store, account(name), ask)).verdict.ban);
+      assert.ok((await spend(other.store, account(name), quotaRequest)).decision.ban);
     }
     const listed = await one.store.bans();
     assert.deepEqual(listed.map((ban) => ban.account).sort(), names);

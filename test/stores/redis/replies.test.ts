@@ -18,21 +18,21 @@ async function garbled(t: TestContext) {
   const opened = await openFor(t, `redis://127.0.0.1:${proxy.port}`);
   const { store, failures } = opened;
   const [little, much] = [account("little"), account("much")];
-  const counts = new Map([little, much].map((name) => [name, 0]));
+  const counts = new Map([little, much].map((accountRef) => [accountRef, 0]));
   /** Charges one; what is told has to be what this account has used. */
-  const charge = async (name: AccountRef) => {
+  const charge = async (accountRef: AccountRef) => {
     const before = failures.length;
-    const answer = await store.charge(name, perDay(1_000));
+    const answer = await store.charge(accountRef, perDay(1_000));
     // A call that failed may have run.
-    const ran = (counts.get(name) ?? 0) + 1;
-    counts.set(name, ran);
-    if (!("verdict" in answer)) {
+    const ran = (counts.get(accountRef) ?? 0) + 1;
+    counts.set(accountRef, ran);
+    if (!("decision" in answer)) {
       assert.ok(failures.length > before);
-      const used = Number((await redis.hget(await keyOf(name), "d"))?.split(" ")[1] ?? 0);
-      counts.set(name, used);
+      const used = Number((await redis.hget(await keyOf(accountRef), "d"))?.split(" ")[1] ?? 0);
+      counts.set(accountRef, used);
       return;
     }
-    assert.equal(answer.verdict.windows[0]?.used, ran, `of ${name.account}`);
+    assert.equal(answer.decision.windows[0]?.used, ran, `of ${accountRef.account}`);
   };
   const keyOf = async ({ account }: AccountRef) =>
     (await redis.keys(`tg:*:production:${account}`))[0] ?? "none";

@@ -68,7 +68,7 @@ describe("a store with a password", () => {
       forgetAfterMs: 0,
     });
     await eventually(
-      async () => (await spend(store, account("acl"), strict)).verdict.ban !== undefined,
+      async () => (await spend(store, account("acl"), strict)).decision.ban !== undefined,
     );
     assert.equal((await store.bans()).length, 1);
     assert.equal(await store.liftBan(account("acl")), true);
@@ -138,7 +138,7 @@ describe("a store that denies what gateways tell each other by", () => {
     const url = `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`;
     const taken: string[] = [];
     const { told } = await openFor(t, url, {
-      onAdminEvent: ({ name }) => taken.push(name.account),
+      onAdminEvent: ({ accountRef }) => taken.push(accountRef.account),
     });
     const command = await openFor(t, redis.url);
     await spend(command.store, account("a"), perDay(9));
@@ -276,7 +276,7 @@ describe("a store whose greeting fails", () => {
     await admin.call("CLIENT", "KILL", "USER", "gate");
     await eventually(async () => {
       assert.deepEqual(
-        "verdict" in (await store.charge(account("a"), perDay(2))) && store.health().ok,
+        "decision" in (await store.charge(account("a"), perDay(2))) && store.health().ok,
         true,
       );
     });
@@ -290,11 +290,11 @@ describe("a store whose greeting fails", () => {
     const { store } = await openFor(t, `${url}/1`);
     await eventually(() => assert.match(String(store.health().why), /permission/));
     await admin.call("ACL", "SETUSER", "gate", "+select");
-    const answer = await eventually(async () => {
+    const result = await eventually(async () => {
       const given = await store.charge(account("a"), perDay(1));
-      return "verdict" in given ? given : assert.fail("not yet");
+      return "decision" in given ? given : assert.fail("not yet");
     });
-    assert.equal(answer.admitted, true);
+    assert.equal(result.admitted, true);
     assert.deepEqual(store.health(), { ok: true });
   });
 

@@ -112,8 +112,8 @@ describe("a store that is away", () => {
     proxy.behave({});
     assert.equal(failures[0]?.executed, "unknown");
     await eventually(() => store.health().ok);
-    const { verdict } = await spend(store, account("once"), perDay(99));
-    assert.equal(verdict.windows[0]?.used, 3);
+    const { decision } = await spend(store, account("once"), perDay(99));
+    assert.equal(decision.windows[0]?.used, 3);
   });
 });
 

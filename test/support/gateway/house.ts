@@ -46,7 +46,7 @@ export type IssuedKey = {
 };
 
 export type TestGateway = AsyncDisposable & {
-  readonly started: GatewayHandle;
+  readonly gateway: GatewayHandle;
   readonly backend: TestUpstream;
   /** The recording backend, or what is served in its place. */
   readonly upstream: Upstream;
@@ -88,16 +88,16 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     await writeFile(join(directory, name), content);
   }
 
-  const { started, lines, said } = await startFrom(file, options);
-  const url = started.urls.production ?? "";
-  const adminUrl = started.adminUrl ?? "";
+  const { gateway, lines, said } = await startFrom(file, options);
+  const url = gateway.urls.production ?? "";
+  const adminUrl = gateway.adminUrl ?? "";
 
   const admin: TestGateway["admin"] = (path, init = {}) => {
     const headers = { "Content-Type": "application/json", ...init.headers };
     return fetch(`${adminUrl}${path}`, { ...init, headers });
   };
   const house: TestGateway = {
-    started,
+    gateway,
     backend,
     upstream,
     directory,
@@ -121,7 +121,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     rewrite: (config) => writeFile(file, text(config)),
     law: (bounds = {}) => checkLaw(house, bounds.connectionsFailed ?? false),
     [Symbol.asyncDispose]: async () => {
-      await started.stop();
+      await gateway.stop();
       await upstream.close();
       await backend.close();
       await rm(directory, { recursive: true, force: true });
@@ -150,8 +150,8 @@ async function startFrom(file: string, options: Pick<TestGatewayOptions, "now">)
   const loaded = await load();
   assert.ok(loaded.ok, JSON.stringify(loaded));
   const now = options.now === undefined ? {} : { now: options.now };
-  const started = await startGateway(loaded.config, { log, load, ...now });
-  return { started, lines, said };
+  const gateway = await startGateway(loaded.config, { log, load, ...now });
+  return { gateway, lines, said };
 }
 
 function recordsOf({ keys = {} }: TestGatewayOptions) {
@@ -198,14 +198,14 @@ type Usage = { readonly windows: readonly { readonly window: string; readonly us
 
 async function checkLaw(house: TestGateway, connectionsFailed: boolean): Promise<void> {
   await eventually(() => {
-    const forwards = house.lines.reduce((sum, line) => sum + line.forwards, 0);
+    const forwards = house.lines.reduce((sum, entry) => sum + entry.forwards, 0);
     const seen = house.upstream.seen.length;
     if (connectionsFailed) assert.ok(seen <= forwards, `${seen} seen, ${forwards} forwarded`);
     else assert.equal(seen, forwards, "the backend saw what was forwarded");
   });
   // A client has its answer before the line of the request is sure to be written. A store that was
   // late for a busy machine is told what was admitted meanwhile when it is back.
-  for (const account of new Set(house.lines.map((line) => line.account))) {
+  for (const account of new Set(house.lines.map((entry) => entry.account))) {
     if (account === undefined) continue;
     await eventually(() => checkCounts(house, account), { withinMs: 10_000 });
   }
@@ -228,7 +228,7 @@ async function checkCounts(house: TestGateway, account: string): Promise<void> {
   // An account whose plan is missing has no windows, and nothing can be charged to it.
   const { windows = [{ window: "none", used: 0 }] } = (await response.json()) as Partial<Usage>;
   const longest = windows.findLast(({ window }) => !window.includes("."));
-  const own = house.lines.filter((line) => line.account === account);
+  const own = house.lines.filter((entry) => entry.account === account);
   const units = own.reduce((sum, { charged }) => sum + charged, 0);
   assertCounted(house, account, longest?.used, units, "was charged what the store counted");
   await checkDays(house, account, units);

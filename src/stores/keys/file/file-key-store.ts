@@ -49,12 +49,12 @@ export async function openFileKeyStore(options: FileKeyStoreOptions): Promise<Ke
 }
 
 /** The identity of one content of the file: the inode, since every change is a rename. */
-type Seen = { readonly identity: string; readonly exists: boolean };
+type FileIdentity = { readonly identity: string; readonly exists: boolean };
 
 class FileKeyStore extends CachedKeyStore implements KeyStore {
   readonly ready = true;
   readonly #options: FileKeyStoreOptions;
-  #seen: Seen = { identity: "", exists: false };
+  #seen: FileIdentity = { identity: "", exists: false };
   #reading: Pick<ReadRecords, "damaged" | "older"> = { damaged: [], older: false };
   #id: string | undefined;
   /** The content that was refused last. It is not read again until it changes. */
@@ -244,7 +244,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 }
 
-async function look(path: string): Promise<Seen> {
+async function look(path: string): Promise<FileIdentity> {
   try {
     const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
     return { identity: [ino, size, mtimeNs, ctimeNs].join(), exists: true };

@@ -34,7 +34,7 @@ export type ImportOptions = {
    */
   readonly plain: boolean;
   readonly foreignKeys: readonly ForeignKeyFormat[];
-  readonly ring: KeyContext;
+  readonly context: KeyContext;
 };
 
 /** The number of records that are new, that are known already, and that end sooner than before. */
@@ -57,7 +57,7 @@ export function importNow(
   lines: readonly ImportLine[],
   options: ImportOptions,
 ): EditResult<ImportCounts> {
-  const taking = new Importing(records, options);
+  const taking = new RecordImport(records, options);
   for (const _ of taking.take(lines));
   return taking.end();
 }
@@ -71,14 +71,14 @@ export async function prepareImport(
   lines: readonly ImportLine[],
   options: ImportOptions,
 ): Promise<(newest: Records) => EditResult<ImportCounts>> {
-  const taking = new Importing(records, options);
+  const taking = new RecordImport(records, options);
   await inSlices(taking.take(lines), () => undefined);
   return (newest) => {
     return newest === records ? taking.end() : importNow(newest, lines, options);
   };
 }
 
-class Importing {
+class RecordImport {
   readonly #mistakes: string[] = [];
   readonly #records: Records;
   readonly #options: ImportOptions;
@@ -100,7 +100,7 @@ class Importing {
   constructor(records: Records, options: ImportOptions) {
     this.#records = records;
     this.#options = options;
-    this.#importId = freshId("i_", options.ring, new Set());
+    this.#importId = freshId("i_", options.context, new Set());
   }
 
   /** Takes in the lines until there are too many mistakes. Yields after each line. */
@@ -163,28 +163,35 @@ class Importing {
   /** The mistake in a line with a key itself. The key is never repeated. */
   #takePlain(value: unknown): string | undefined {
     if (typeof value !== "object" || value === null) return NO_PLAIN;
-    const { key, account, plan, environment, name = "", ...others } = value as Plain;
+    const { key, account, plan, environment, name = "", ...others } = value as PlainKeyLine;
     const strange = Object.keys(others)[0];
     if (strange !== undefined) return `a member is unknown: ${NO_PLAIN}`;
     const texts = [key, account, plan, environment, name];
     if (!texts.every((text) => typeof text === "string")) return NO_PLAIN;
-    const { ring, foreignKeys } = this.#options;
+    const { context, foreignKeys } = this.#options;
     // Both are stored as they are, and the account goes to the backend and into the log.
     if (containsKey(account, foreignKeys)) return "account holds a whole key";
     if (containsKey(name, foreignKeys)) return "name holds a whole key";
-    const keyTag = keyTagOf(ring, environment);
+    const keyTag = keyTagOf(context, environment);
     if (keyTag === undefined) return `environment ${JSON.stringify(environment)} is unknown`;
-    const shape = checkKeyText(key, { keyPrefix: ring.keyPrefix, keyTag, foreignKeys });
+    const shape = checkKeyText(key, { keyPrefix: context.keyPrefix, keyTag, foreignKeys });
     if (!shape.ok) {
       return `the key has no shape that is configured (${shape.refusal.why}): see foreignKeys`;
     }
-    const terms = { id: account, environment, plan, limits: [], meta: {}, createdMs: ring.nowMs };
+    const terms = {
+      id: account,
+      environment,
+      plan,
+      limits: [],
+      meta: {},
+      createdMs: context.nowMs,
+    };
     const mistake = this.#account(terms);
     if (mistake !== undefined) return mistake;
     const digest = digestKey(key);
     const known = this.#byDigest.get(digest);
-    const id = known?.id ?? freshId("k_", ring, this.#taken);
-    const rest = { name, environment, account, scopes: [], from: [], createdMs: ring.nowMs };
+    const id = known?.id ?? freshId("k_", context, this.#taken);
+    const rest = { name, environment, account, scopes: [], from: [], createdMs: context.nowMs };
     return this.#key({ ...rest, id, digest });
   }
 
@@ -206,13 +213,13 @@ class Importing {
     }
     const owner = this.#keyOwners.get(id);
     if (owner !== undefined) return `${id} is a key of account ${owner} here`;
-    const { ring } = this.#options;
+    const { context } = this.#options;
     if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
-    if (!isKept && keyTagOf(ring, environment) === undefined) {
+    if (!isKept && keyTagOf(context, environment) === undefined) {
       return `environment ${JSON.stringify(environment)} is unknown`;
     }
     // One account of a plan that is gone must not keep away those that a loss took from all others.
-    const mistake = planError(plan, ring) ?? missingLimitsError(plan, limits, ring);
+    const mistake = planError(plan, context) ?? missingLimitsError(plan, limits, context);
     if (!isKept && mistake !== undefined) return mistake;
     this.#accounts.set(id, { ...account, importId: this.#importId });
     this.#taken.add(id);
@@ -279,7 +286,7 @@ class Importing {
   }
 }
 
-type Plain = {
+type PlainKeyLine = {
   readonly key: string;
   readonly account: string;
   readonly plan: string;

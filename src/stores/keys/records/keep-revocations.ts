@@ -6,7 +6,7 @@ import { earliestEnd, type KeyRecord, type Records } from "../../../core/keys/re
  */
 export type RevocationMerge = { readonly keys: readonly KeyRecord[]; readonly changed: number };
 
-type Known = {
+type KnownRecords = {
   readonly records: Pick<Records, "keys">;
   /** By the digest. */
   find(digest: string): KeyRecord | undefined;
@@ -19,7 +19,7 @@ type Known = {
  */
 export async function keepRevocations(
   found: readonly KeyRecord[],
-  known: Known,
+  known: KnownRecords,
   isOlder: boolean,
 ): Promise<RevocationMerge> {
   const keys = [...found];

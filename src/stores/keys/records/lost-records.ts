@@ -5,7 +5,7 @@ import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/recor
 const IDS_MAX = 20;
 
 /** Finds records by the parts of them that do not change. */
-export type Present = {
+export type RecordFinder = {
   find(digest: string): KeyRecord | undefined;
   account(id: string): AccountRecord | undefined;
 };
@@ -31,7 +31,7 @@ export class LostRecords {
   }
 
   /** Drops the records that are present again. Returns true if those were the last. */
-  dropFound(present: Present): boolean {
+  dropFound(present: RecordFinder): boolean {
     if (this.count === 0) return false;
     for (const [id, { digest }] of this.#keys) if (present.find(digest)) this.#keys.delete(id);
     for (const id of this.#accounts.keys()) if (present.account(id)) this.#accounts.delete(id);

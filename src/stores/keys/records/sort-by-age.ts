@@ -23,20 +23,20 @@ export async function sortByAge<T extends KeyRecord | AccountRecord>(
   return runs[0] ?? [];
 }
 
-type Aged = { readonly id: string; readonly createdMs: number };
+type DatedRecord = { readonly id: string; readonly createdMs: number };
 
-function byAge(a: Aged, b: Aged): number {
+function byAge(a: DatedRecord, b: DatedRecord): number {
   return a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1);
 }
 
-async function merged<T extends Aged>(one: readonly T[], other: readonly T[]): Promise<T[]> {
+async function merged<T extends DatedRecord>(one: readonly T[], other: readonly T[]): Promise<T[]> {
   const all: T[] = [];
   await inSlices(inTurns(one, other), (record) => all.push(record));
   return all;
 }
 
 /** The records of two sorted lists, merged oldest first. */
-function* inTurns<T extends Aged>(one: readonly T[], other: readonly T[]): Generator<T> {
+function* inTurns<T extends DatedRecord>(one: readonly T[], other: readonly T[]): Generator<T> {
   for (let [i, j] = [0, 0]; i < one.length || j < other.length; ) {
     const [first, second] = [one[i], other[j]];
     const isFirst = second === undefined || (first !== undefined && byAge(first, second) < 0);

@@ -54,9 +54,9 @@ export class RecordHash {
     return replyList(await this.#ask("hmget", names)) as (string | null)[];
   }
 
-  async all(pieces: ReadPace): Promise<HashFields> {
+  async all(pace: ReadPace): Promise<HashFields> {
     try {
-      const found = await this.#unchanged(PIECES[pieces]);
+      const found = await this.#unchanged(PIECES[pace]);
       if (found !== undefined) return found;
     } catch (error) {
       // Users of Redis that were set up for an older version have no right to HSCAN.

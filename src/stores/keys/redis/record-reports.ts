@@ -4,7 +4,7 @@ import { MISTAKES_MAX } from "../../files/damaged-file.ts";
 import { toStoreFailure } from "../../redis/store-failure.ts";
 import type { DiskCopy } from "../file/disk-copy.ts";
 import type { KeyStore, RecordTroubles } from "../key-store.ts";
-import { LostRecords, type Present } from "../records/lost-records.ts";
+import { LostRecords, type RecordFinder } from "../records/lost-records.ts";
 import type { DamagedRecord } from "../records/record-collector.ts";
 
 /**
@@ -104,7 +104,7 @@ export class RecordReports {
   }
 
   /** The records were read: which are damaged, and which are here now. A line for each mistake. */
-  adopted(damaged: readonly DamagedRecord[], present: Present): readonly string[] {
+  adopted(damaged: readonly DamagedRecord[], present: RecordFinder): readonly string[] {
     const { key, report } = this.#options;
     if (this.#lost.dropFound(present)) report("info", "keys_found");
     const lines = linesOf(key, damaged);

@@ -74,12 +74,12 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
 
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #link: Link;
-  readonly #remote: RedisRecords;
+  readonly #redisRecords: RedisRecords;
   readonly #copy: DiskCopy | undefined;
   readonly #reports: RecordReports;
   readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "report" | "watch">;
   /** The state of Redis when this process last read it; undefined before the first read. */
-  #seen: Snapshot | undefined;
+  #snapshot: Snapshot | undefined;
   #ready = false;
   #subscription: { restart(): void } | undefined;
   #missed = false;
@@ -88,17 +88,17 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
 
   constructor(
     link: Link,
-    remote: RedisRecords,
+    redisRecords: RedisRecords,
     copy: DiskCopy | undefined,
     options: RedisKeyStoreOptions,
   ) {
     super();
     this.#options = options;
     this.#link = link;
-    this.#remote = remote;
+    this.#redisRecords = redisRecords;
     this.#copy = copy;
     const { report, copyFile } = options;
-    this.#reports = new RecordReports({ report, copy, copyFile, key: remote.key });
+    this.#reports = new RecordReports({ report, copy, copyFile, key: redisRecords.key });
   }
 
   async open(watch: boolean): Promise<void> {
@@ -125,7 +125,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
 
   async identity(): Promise<RecordsIdentity> {
     const { address, prefix, watch } = this.#options;
-    const id = await this.#remote.id(watch ? newRecordsId() : undefined);
+    const id = await this.#redisRecords.id(watch ? newRecordsId() : undefined);
     return { id, place: `${address.shown}, prefix ${prefix}` };
   }
 
@@ -154,7 +154,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   /** Refreshes until closed: at each message, and at intervals. Never rejects. */
   async #follow(): Promise<void> {
     const { report, address } = this.#options;
-    const { channel } = this.#remote;
+    const { channel } = this.#redisRecords;
     // Any client may publish there: a message is only a reason to read the records.
     const look = () => void this.#look(false);
     const heard = { message: look, up: look };
@@ -168,7 +168,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     let lost: (LostWrite & { readonly result: T }) | undefined;
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
-      const before = this.#seen as Snapshot;
+      const before = this.#snapshot as Snapshot;
       const again = lost && (await withLostWrite(lost, before.records));
       const { records, result } =
         lost && again ? { records: again, result: lost.result } : edit(before.records);
@@ -177,7 +177,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const changes = await checkedChanges(before.records, records, find);
       refuseOverDamaged(before, records);
       const to = versionAfter(before.version);
-      const after = await this.#remote.put(before, { records, changes, to });
+      const after = await this.#redisRecords.put(before, { records, changes, to });
       if (typeof after !== "string") {
         await this.#adopt(after, changes);
         return result;
@@ -190,16 +190,16 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
 
   async #refresh(): Promise<void> {
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
-      const before = this.#seen;
-      const mark = await this.#remote.mark();
+      const before = this.#snapshot;
+      const mark = await this.#redisRecords.mark();
       const isSame = mark.version === before?.version && mark.fields === before.fields;
       if (before !== undefined && isSame && before.damaged.length === 0) {
         return this.#reports.readable();
       }
-      const { found, isFollowed } = await this.#read(before, mark);
+      const { snapshot, isFollowed } = await this.#read(before, mark);
       const isOlder =
-        before !== undefined && numberOfVersion(found.version) < numberOfVersion(before.version);
-      const whole = await this.#withEnds(found, isOlder);
+        before !== undefined && numberOfVersion(snapshot.version) < numberOfVersion(before.version);
+      const whole = await this.#withEnds(snapshot, isOlder);
       if (whole === undefined) continue;
       // Commands write their changes into the log of changes, and this read followed that log.
       if (isFollowed || before === undefined) return this.#adopt(whole);
@@ -216,58 +216,58 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   async #read(
     before: Snapshot | undefined,
     mark: HashMark,
-  ): Promise<{ readonly found: Snapshot; readonly isFollowed: boolean }> {
+  ): Promise<{ readonly snapshot: Snapshot; readonly isFollowed: boolean }> {
     const isNext = before !== undefined && before.version !== mark.version;
-    const followed = isNext ? await this.#remote.since(before) : undefined;
+    const followed = isNext ? await this.#redisRecords.since(before) : undefined;
     const pieces = this.#ready ? "small" : "large";
-    const found = followed ?? (await this.#remote.all(this.held.records, pieces));
+    const snapshot = followed ?? (await this.#redisRecords.all(this.held.records, pieces));
     // Redis is empty and there is a copy here: Redis lost the records while no gateway ran.
-    if (found.version === "" && before === undefined && this.held.records.keys.length > 0) {
+    if (snapshot.version === "" && before === undefined && this.held.records.keys.length > 0) {
       throw new LostRecordsError(
         "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
       );
     }
-    return { found, isFollowed: followed !== undefined };
+    return { snapshot, isFollowed: followed !== undefined };
   }
 
   /**
    * Writes the revocations and expiries that are known here to records in Redis that have lost
    * them. Keys that Redis no longer has are not written. Undefined if another writer was quicker.
    */
-  async #withEnds(found: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
-    const { keys, changed } = await keepRevocations(found.records.keys, this.held, isOlder);
-    if (changed === 0) return found;
-    const records = { ...found.records, keys };
-    const to = versionAfter(found.version);
+  async #withEnds(snapshot: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
+    const { keys, changed } = await keepRevocations(snapshot.records.keys, this.held, isOlder);
+    if (changed === 0) return snapshot;
+    const records = { ...snapshot.records, keys };
+    const to = versionAfter(snapshot.version);
     try {
-      const changes = await compareRecords(found.records, records);
-      const after = await this.#remote.put(found, { records, changes, to });
+      const changes = await compareRecords(snapshot.records, records);
+      const after = await this.#redisRecords.put(snapshot, { records, changes, to });
       if (typeof after === "string") return undefined;
       this.#reports.ended(changed);
       return after;
     } catch (cause) {
       this.#reports.ended(changed, cause);
-      return { ...found, records };
+      return { ...snapshot, records };
     }
   }
 
-  async #adopt(found: Snapshot, changes?: RecordChanges): Promise<void> {
-    const { records } = found;
-    this.#seen = found;
+  async #adopt(snapshot: Snapshot, changes?: RecordChanges): Promise<void> {
+    const { records } = snapshot;
+    this.#snapshot = snapshot;
     this.#ready = true;
     if (records !== this.held.records) {
       await this.held.replace(records, changes);
       this.#copy?.write(records);
     }
-    this.damageLines = this.#reports.adopted(found.damaged, this.held);
+    this.damageLines = this.#reports.adopted(snapshot.damaged, this.held);
   }
 
   /** `byClock`: if it finds a change that no message announced, the subscription does not work. */
   async #look(byClock: boolean): Promise<void> {
-    const before = this.#seen?.version;
+    const before = this.#snapshot?.version;
     try {
       await this.refresh();
-      if (byClock && before !== this.#seen?.version) {
+      if (byClock && before !== this.#snapshot?.version) {
         if (this.#missed) this.#subscription?.restart();
         this.#missed = true;
       } else if (!byClock) this.#missed = false;

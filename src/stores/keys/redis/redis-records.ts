@@ -72,7 +72,7 @@ export type RedisRecords = {
   id(fresh?: string): Promise<string | undefined>;
   mark(): Promise<HashMark>;
   /** All records. A damaged record is replaced by the one in `known`. */
-  all(known: Records, pieces: ReadPace): Promise<Snapshot>;
+  all(known: Records, pace: ReadPace): Promise<Snapshot>;
   /**
    * The successor of `before`, made by reading only the changed records; undefined if it is unknown
    * which changed.

@@ -38,19 +38,19 @@ export type BatcherOptions = {
     giveUpMs: number,
   ) => readonly Promise<readonly CallOutcome[]>[];
   /** The queue of an account: its bucket on a Cluster, which can fail by itself. */
-  readonly queueOf: (name: AccountRef) => number;
+  readonly queueOf: (accountRef: AccountRef) => number;
   /** The node that has a queue now. Queues of one node share their rounds. */
   readonly nodeOf: (queue: number) => object;
   /** The clock of the node that has a queue, if the store has a clock of its own. */
   readonly clockOf?: (queue: number) => RoundTrip["clock"];
-  readonly answers: DecisionCache;
+  readonly decisionCache: DecisionCache;
   readonly outage: OutageHandler;
   /**
    * Called with every decision of the store, and with the counts it has lost since the one before.
    */
   readonly onVerdict: (
-    name: AccountRef,
-    verdict: QuotaDecision,
+    accountRef: AccountRef,
+    decision: QuotaDecision,
     lost: LostCount | undefined,
   ) => void;
   /** Called when a call ends. `failure` is undefined if the store replied. */
@@ -86,23 +86,25 @@ export class Batcher {
   }
 
   charge(
-    name: AccountRef,
-    ask: QuotaRequest,
+    accountRef: AccountRef,
+    quotaRequest: QuotaRequest,
   ): ChargeResult | StoreUnavailable | Promise<ChargeResult | StoreUnavailable> {
-    const { answers, outage } = this.#options;
-    const id = accountId(name);
-    const known = answers.get(id);
-    const refusal = known === undefined ? "no" : answers.refuses(known, ask);
-    if (known !== undefined && refusal === "surely") return answers.refused(known, ask);
-    if (known !== undefined && refusal === "strike") return this.#strike(id, name, ask, known);
-    const queue = this.#queue(name);
-    if (outage.isAway(queue.number)) return outage.decide(name, ask);
+    const { decisionCache, outage } = this.#options;
+    const id = accountId(accountRef);
+    const cached = decisionCache.get(id);
+    const refusal = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
+    if (cached !== undefined && refusal === "surely")
+      return decisionCache.refused(cached, quotaRequest);
+    if (cached !== undefined && refusal === "strike")
+      return this.#strike(id, accountRef, quotaRequest, cached);
+    const queue = this.#queue(accountRef);
+    if (outage.isAway(queue.number)) return outage.decide(accountRef, quotaRequest);
 
     let merged = queue.open.get(id);
-    if (merged === undefined || !canMerge(merged.ask, ask)) {
-      merged = { id, name, ask, known: undefined, waiting: [] };
+    if (merged === undefined || !canMerge(merged.quotaRequest, quotaRequest)) {
+      merged = { id, accountRef, quotaRequest, cached: undefined, waiting: [] };
       queue.open.set(id, merged);
-      queue.asks.push(merged);
+      queue.requests.push(merged);
       this.#schedule(queue);
     }
     return waitForDecision(merged);
@@ -117,24 +119,24 @@ export class Batcher {
    * accounts as fit in a call. The request waits for the store only if the strike could earn a ban.
    * Otherwise it is refused immediately, and only the strike is sent.
    */
-  #strike(id: string, name: AccountRef, ask: QuotaRequest, known: CachedDecision) {
-    const { answers, outage } = this.#options;
-    const queue = this.#queue(name);
+  #strike(id: string, accountRef: AccountRef, quotaRequest: QuotaRequest, cached: CachedDecision) {
+    const { decisionCache, outage } = this.#options;
+    const queue = this.#queue(accountRef);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
-    if (known.refusal?.isStrikePending || full || outage.isAway(queue.number))
-      return answers.refused(known, ask);
-    if (known.refusal !== undefined) known.refusal.isStrikePending = true;
+    if (cached.refusal?.isStrikePending || full || outage.isAway(queue.number))
+      return decisionCache.refused(cached, quotaRequest);
+    if (cached.refusal !== undefined) cached.refusal.isStrikePending = true;
     const onItsWayMs = this.#strikes.longestMs + outage.timeoutMs;
-    const waits = answers.mayEarnBan(known, ask, onItsWayMs);
-    const asked = waits ? ask : { ...ask, strikesOnly: true };
-    const merged: MergedRequest = { id, name, ask: asked, known, waiting: [] };
+    const waits = decisionCache.mayEarnBan(cached, quotaRequest, onItsWayMs);
+    const asked = waits ? quotaRequest : { ...quotaRequest, strikesOnly: true };
+    const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     queue.strikes.push(merged);
     this.#strikes.start();
-    return waits ? waitForDecision(merged) : answers.refused(known, ask);
+    return waits ? waitForDecision(merged) : decisionCache.refused(cached, quotaRequest);
   }
 
-  #queue(name: AccountRef): CallQueue {
-    const number = this.#options.queueOf(name);
+  #queue(accountRef: AccountRef): CallQueue {
+    const number = this.#options.queueOf(accountRef);
     let queue = this.#queues.get(number);
     if (queue === undefined) {
       queue = newQueue(number);
@@ -154,7 +156,7 @@ export class Batcher {
   }
 
   #schedule(queue: CallQueue): void {
-    if (queue.asks.length > 0 && canSend(queue)) this.#lane(queue).add(queue);
+    if (queue.requests.length > 0 && canSend(queue)) this.#lane(queue).add(queue);
   }
 
   /** Sends what the queues of the lane have, in their turns, as long as it fits in one round. */
@@ -162,10 +164,10 @@ export class Batcher {
     const batches: Batch[] = [];
     let room = CALL_ACCOUNTS_MAX;
     lane.offer((queue) => {
-      if (queue.asks.length === 0 || !canSend(queue)) return true;
+      if (queue.requests.length === 0 || !canSend(queue)) return true;
       if (room === 0) return false;
       if (!this.#isReady(queue)) return true;
-      const merged = takeBatch(queue, room, batches[0]?.merged[0]?.ask);
+      const merged = takeBatch(queue, room, batches[0]?.merged[0]?.quotaRequest);
       if (merged.length === 0) return false;
       room -= merged.length;
       batches.push({ queue, merged });
@@ -203,26 +205,26 @@ export class Batcher {
     queue.isPreparing = true;
     const ready = () => {
       queue.isPreparing = false;
-      if (queue.asks.length + queue.strikes.length > 0) this.#flush(queue);
+      if (queue.requests.length + queue.strikes.length > 0) this.#flush(queue);
     };
     preparing.then(ready, (failure: StoreFailure) => {
       queue.isPreparing = false;
       this.#called(queue, failure);
-      while (queue.asks.length + queue.strikes.length > 0) {
+      while (queue.requests.length + queue.strikes.length > 0) {
         for (const merged of takeBatch(queue)) this.#fail(merged);
       }
     });
   }
 
   #send(lane: Lane, batches: readonly Batch[]): void {
-    const { answers, outage } = this.#options;
+    const { decisionCache, outage } = this.#options;
     const { timeoutMs } = outage;
     const groups = batches.map((batch) => this.#asksOf(batch));
-    const forgotten = answers.beginCall();
+    const invalidated = decisionCache.beginCall();
     const sentMs = performance.now();
     const round = lane.begin();
     const calls = batches.map(({ queue, merged }): StoreCall => {
-      const call = { queue, round, asks: merged, isOver: false, answered: Promise.resolve() };
+      const call = { queue, round, requests: merged, isOver: false, answered: Promise.resolve() };
       queue.calls.push(call);
       return call;
     });
@@ -238,44 +240,56 @@ export class Batcher {
         unanswered -= 1;
         if (unanswered === 0) {
           clearTimeout(timer);
-          answers.endCall(forgotten);
+          decisionCache.endCall(invalidated);
         }
         if (call.isOver) this.#ranLate(call, outcomes);
-        else this.#answered(call, outcomes, { sentMs, forgotten });
+        else this.#answered(call, outcomes, { sentMs, invalidated });
       });
     });
   }
 
   #asksOf({ queue, merged }: Batch): AccountRequest[] {
     return merged.map((each) => {
-      const { name, ask, waiting } = each;
-      each.reserved = this.#options.outage.reservedFor(queue.number, name, ask.limits);
+      const { accountRef, quotaRequest, waiting } = each;
+      each.reserved = this.#options.outage.reservedFor(
+        queue.number,
+        accountRef,
+        quotaRequest.limits,
+      );
       const { reserved } = each;
-      const requests = ask.strikesOnly ? 1 : waiting.length;
+      const requests = quotaRequest.strikesOnly ? 1 : waiting.length;
       const kept = reserved === undefined ? {} : { reserved };
-      return { name, ask: { ...ask, requests, strikesOnly: ask.strikesOnly ?? false, ...kept } };
+      return {
+        accountRef,
+        quotaRequest: {
+          ...quotaRequest,
+          requests,
+          strikesOnly: quotaRequest.strikesOnly ?? false,
+          ...kept,
+        },
+      };
     });
   }
 
   #answered(
     call: StoreCall,
     outcomes: readonly CallOutcome[],
-    { sentMs, forgotten }: { readonly sentMs: number; readonly forgotten: InvalidatedAccounts },
+    { sentMs, invalidated }: { readonly sentMs: number; readonly invalidated: InvalidatedAccounts },
   ): void {
     const failed = outcomes.find((each) => failureOf(each) !== undefined);
     const clock = this.#options.clockOf?.(call.queue.number);
     let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0, clock };
     if (failed === undefined) call.round.lane.learnRoundTrip(trip.receivedMs - sentMs);
     this.#end(call, failureOf(failed));
-    call.asks.forEach((merged, i) => {
+    call.requests.forEach((merged, i) => {
       const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) this.#fail(merged);
       else {
-        const verdict = outcome as QuotaDecision;
+        const decision = outcome as QuotaDecision;
         // One for all accounts of a call. Requests that were sent one by one were also decided one
         // by one.
-        if (verdict.nowMs !== trip.nowMs) trip = { ...trip, nowMs: verdict.nowMs };
-        this.#settle(merged, verdict, trip, forgotten);
+        if (decision.nowMs !== trip.nowMs) trip = { ...trip, nowMs: decision.nowMs };
+        this.#settle(merged, decision, trip, invalidated);
       }
     });
     if (failed !== undefined) this.#tellUncertain(call, outcomes);
@@ -287,7 +301,7 @@ export class Batcher {
     if (call.isOver) return;
     this.#options.outage.onCallTimeout(call.queue.number, call.answered);
     this.#end(call, failure);
-    for (const merged of call.asks) this.#fail(merged);
+    for (const merged of call.requests) this.#fail(merged);
     this.#schedule(call.queue);
   }
 
@@ -313,19 +327,19 @@ export class Batcher {
 
   #settle(
     merged: MergedRequest,
-    verdict: QuotaDecision,
+    decision: QuotaDecision,
     trip: RoundTrip,
-    forgotten: InvalidatedAccounts,
+    invalidated: InvalidatedAccounts,
   ): void {
-    const { id, name, ask, waiting, reserved } = merged;
-    const { answers, onVerdict } = this.#options;
-    const before = answers.get(id);
-    onVerdict(name, verdict, findLostCount(before, ask, verdict));
-    answers.put(id, cacheDecision(ask, verdict, trip, before), forgotten);
-    if (waiting.length === 0) answers.putUnreportedBan(id, verdict.newBan);
-    const { granted } = verdict;
-    const { cost = 1 } = ask;
-    const share = granted < waiting.length ? shareRefusal(verdict, cost, reserved) : undefined;
+    const { id, accountRef, quotaRequest, waiting, reserved } = merged;
+    const { decisionCache, onVerdict } = this.#options;
+    const before = decisionCache.get(id);
+    onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
+    decisionCache.put(id, cacheDecision(quotaRequest, decision, trip, before), invalidated);
+    if (waiting.length === 0) decisionCache.putUnreportedBan(id, decision.newBan);
+    const { granted } = decision;
+    const { cost = 1 } = quotaRequest;
+    const share = granted < waiting.length ? shareRefusal(decision, cost, reserved) : undefined;
     for (let i = 0; i < waiting.length; i++) {
       const admitted = i < granted;
       if (share !== undefined && !admitted) {
@@ -334,25 +348,25 @@ export class Batcher {
       }
       const unspent = admitted ? granted - 1 - i : 0;
       // Reported to only one of the refused requests: a ban is earned once.
-      const first = i === granted && verdict.newBan !== undefined;
-      const answer = { verdict, unspent, admitted, by: "store" } as const;
-      waiting[i]?.(first ? { ...answer, earned: verdict.newBan as NewBan } : answer);
+      const first = i === granted && decision.newBan !== undefined;
+      const answer = { decision, unspent, admitted, by: "store" } as const;
+      waiting[i]?.(first ? { ...answer, earned: decision.newBan as NewBan } : answer);
     }
   }
 
-  #fail({ name, ask, known, waiting }: MergedRequest): void {
-    const { answers, outage } = this.#options;
-    if (known?.refusal) known.refusal.isStrikePending = false;
+  #fail({ accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
+    const { decisionCache, outage } = this.#options;
+    if (cached?.refusal) cached.refusal.isStrikePending = false;
     for (const answer of waiting) {
-      if (known !== undefined && answers.refuses(known, ask) !== "no")
-        answer(answers.refused(known, ask));
-      else answer(outage.decide(name, ask));
+      if (cached !== undefined && decisionCache.refuses(cached, quotaRequest) !== "no")
+        answer(decisionCache.refused(cached, quotaRequest));
+      else answer(outage.decide(accountRef, quotaRequest));
     }
   }
 
   /** Called with the answer of a call whose requests were decided without it. */
   #ranLate(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    call.asks.forEach((request, i) => {
+    call.requests.forEach((request, i) => {
       const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) return;
       this.#options.outage.onLateDecision(request, outcome as QuotaDecision);
@@ -361,7 +375,7 @@ export class Batcher {
   }
 
   #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    const charges = uncertainCharges(call.asks, outcomes);
+    const charges = uncertainCharges(call.requests, outcomes);
     if (charges.length > 0) this.#options.onUncertain(charges);
   }
 }

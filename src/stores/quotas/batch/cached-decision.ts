@@ -75,7 +75,7 @@ export type KnownWindow = WindowUsage & {
  */
 export function cacheDecision(
   { limits, bans, cost = 1 }: QuotaRequest,
-  verdict: QuotaDecision,
+  decision: QuotaDecision,
   trip: RoundTrip,
   before?: CachedDecision | undefined,
 ): CachedDecision {
@@ -83,9 +83,9 @@ export function cacheDecision(
     before !== undefined && (before.limits === limits || sameLimits(before.limits, limits));
   const others = before === undefined || sameWindows ? NONE : windowsOf(before);
   const kept = before?.refusal?.windows ?? others;
-  const { nowMs, windows } = verdict;
-  if (!isOrdinary(verdict, cost) || kept.some((one) => matters(one, nowMs, windows))) {
-    const refusal = wholeOf(verdict, cost, bans, kept);
+  const { nowMs, windows } = decision;
+  if (!isOrdinary(decision, cost) || kept.some((one) => matters(one, nowMs, windows))) {
+    const refusal = wholeOf(decision, cost, bans, kept);
     refusal.told = stillTold(before?.refusal?.told, limits, windows);
     return { limits, bans, trip, used: [], refusal, era: 0 };
   }
@@ -114,20 +114,20 @@ function matters(known: KnownWindow, nowMs: number, windows: readonly WindowUsag
 }
 
 function wholeOf(
-  verdict: QuotaDecision,
+  decision: QuotaDecision,
   cost: number,
   bans: BanPolicy | undefined,
   kept: readonly KnownWindow[],
 ): RefusalDetails {
-  const { nowMs, ban, strikes } = verdict;
-  const striking = lastStriking(verdict.windows, cost, nowMs);
-  const windows = verdict.windows.map((standing): KnownWindow => {
-    const counter = counterName(standing);
-    const earlier = kept.find((one) => one.counter === counter && one.resetMs === standing.resetMs);
-    const toldMs = bans !== undefined && standing === striking ? verdict.strikeDueMs : nowMs;
+  const { nowMs, ban, strikes } = decision;
+  const striking = lastStriking(decision.windows, cost, nowMs);
+  const windows = decision.windows.map((usage): KnownWindow => {
+    const counter = counterName(usage);
+    const earlier = kept.find((one) => one.counter === counter && one.resetMs === usage.resetMs);
+    const toldMs = bans !== undefined && usage === striking ? decision.strikeDueMs : nowMs;
     const strikeDueMs = Math.max(toldMs, earlier?.strikeDueMs ?? 0);
-    const startMs = windowStart(standing.window, standing.resetMs - 1, standing.calendar);
-    return { ...standing, counter, startMs, strikeDueMs };
+    const startMs = windowStart(usage.window, usage.resetMs - 1, usage.calendar);
+    return { ...usage, counter, startMs, strikeDueMs };
   });
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
@@ -174,8 +174,8 @@ export function windowsOf({
 }
 
 /** The last known count of a window; 0 if there is none. */
-export function countIn(known: CachedDecision, counter: string, startMs: number): number {
-  const found = windowsOf(known).find((one) => {
+export function countIn(cached: CachedDecision, counter: string, startMs: number): number {
+  const found = windowsOf(cached).find((one) => {
     return one.counter === counter && one.startMs === startMs;
   });
   return found?.used ?? 0;
@@ -186,12 +186,12 @@ export function countIn(known: CachedDecision, counter: string, startMs: number)
  * window of the counter, the limit is unknown and is set to the greatest number.
  */
 export function withCounts(
-  known: CachedDecision | undefined,
+  cached: CachedDecision | undefined,
   counts: readonly WindowTotal[],
   nowMs: number,
 ): CachedDecision {
   const receivedMs = performance.now();
-  const trip = { sentMs: receivedMs, receivedMs, nowMs, clock: known?.trip.clock };
+  const trip = { sentMs: receivedMs, receivedMs, nowMs, clock: cached?.trip.clock };
   const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
     const window = counterWindow(counter);
     const resetMs = endMs ?? windowEnd(window, startMs);
@@ -200,7 +200,7 @@ export function withCounts(
     const limit = Number.MAX_SAFE_INTEGER;
     return { window, ...part, limit, used, startMs, resetMs, counter, strikeDueMs: nowMs };
   });
-  const before = known === undefined ? NONE : windowsOf(known);
+  const before = cached === undefined ? NONE : windowsOf(cached);
   const windows = before.flatMap((one) => {
     const used = told.find(({ counter, startMs }) => {
       return counter === one.counter && startMs === one.startMs;
@@ -210,10 +210,10 @@ export function withCounts(
   for (const one of told) {
     if (!windows.some(({ counter }) => counter === one.counter)) windows.push(one);
   }
-  const refusal = known?.refusal ?? NO_REFUSAL;
+  const refusal = cached?.refusal ?? NO_REFUSAL;
   return {
-    limits: known?.limits ?? [],
-    bans: known?.bans,
+    limits: cached?.limits ?? [],
+    bans: cached?.bans,
     trip,
     used: [],
     refusal: { ...refusal, windows, told: undefined },
@@ -223,11 +223,11 @@ export function withCounts(
 
 /** The decision with a ban that the store reported later. */
 export function withBan(
-  known: CachedDecision | undefined,
+  cached: CachedDecision | undefined,
   ban: Ban,
   nowMs: number,
 ): CachedDecision {
-  const counted = withCounts(known, [], nowMs);
+  const counted = withCounts(cached, [], nowMs);
   return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban } };
 }
 
@@ -255,16 +255,14 @@ export function findLostCount(
   const indexed = before.refusal === undefined && before.limits === limits;
   const known = indexed ? NONE : windowsOf(before);
   for (let i = 0; i < windows.length; i++) {
-    const standing = windows[i] as WindowUsage;
-    const { window, used, resetMs, loweredFrom } = standing;
+    const usage = windows[i] as WindowUsage;
+    const { window, used, resetMs, loweredFrom } = usage;
     if (loweredFrom !== undefined) continue;
-    const held = indexed
-      ? undefined
-      : known.find(({ counter }) => counter === counterName(standing));
+    const held = indexed ? undefined : known.find(({ counter }) => counter === counterName(usage));
     if (!indexed && held === undefined) continue;
     const was = held?.used ?? (before.used[i] as number);
     if (used >= was) continue;
-    const thenMs = held?.resetMs ?? currentEnd(standing, before.trip.nowMs);
+    const thenMs = held?.resetMs ?? currentEnd(usage, before.trip.nowMs);
     if (resetMs === thenMs) return { window, used, was };
   }
   return undefined;
@@ -276,10 +274,10 @@ export function findLostCount(
  */
 function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: number): boolean {
   if (ban !== undefined || strikes > 0) return false;
-  for (const standing of windows) {
-    const { limit, used, resetMs } = standing;
-    if (used + costIn(standing, cost) > limit || used >= limit) return false;
-    if (resetMs !== currentEnd(standing, nowMs)) return false;
+  for (const usage of windows) {
+    const { limit, used, resetMs } = usage;
+    if (used + costIn(usage, cost) > limit || used >= limit) return false;
+    if (resetMs !== currentEnd(usage, nowMs)) return false;
   }
   return true;
 }

@@ -10,10 +10,10 @@ export const CALL_ACCOUNTS_MAX = 256;
 /** The requests of one account that wait to be decided together. */
 export type MergedRequest = {
   readonly id: string;
-  readonly name: AccountRef;
-  readonly ask: QuotaRequest;
+  readonly accountRef: AccountRef;
+  readonly quotaRequest: QuotaRequest;
   /** Set for a refusal that is already known and may be a strike. */
-  readonly known: CachedDecision | undefined;
+  readonly cached: CachedDecision | undefined;
   /** Units of each limit that the store keeps for other gateways; known when the call is sent. */
   reserved?: readonly number[] | undefined;
   readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
@@ -35,7 +35,7 @@ export type Round = {
 export type StoreCall = {
   readonly queue: CallQueue;
   readonly round: Round;
-  readonly asks: readonly MergedRequest[];
+  readonly requests: readonly MergedRequest[];
   isOver: boolean;
   answered: Promise<void>;
 };
@@ -43,7 +43,7 @@ export type StoreCall = {
 /** The requests that wait for the calls of one bucket, and those calls. */
 export type CallQueue = {
   readonly number: number;
-  asks: MergedRequest[];
+  requests: MergedRequest[];
   strikes: MergedRequest[];
   /** The requests of the queue that can still be merged with, by account: the last one of each. */
   open: Map<string, MergedRequest>;
@@ -64,7 +64,7 @@ export function canSend({ calls, isPreparing }: CallQueue): boolean {
 
 export function newQueue(number: number): CallQueue {
   const idle = { isInLane: false, isPreparing: false };
-  return { number, asks: [], strikes: [], open: new Map(), calls: [], ...idle };
+  return { number, requests: [], strikes: [], open: new Map(), calls: [], ...idle };
 }
 
 export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | StoreUnavailable> {
@@ -81,22 +81,22 @@ export function takeBatch(
   { bans } = firstOf(queue),
 ): MergedRequest[] {
   const taken: MergedRequest[] = [];
-  for (const source of [queue.asks, queue.strikes]) {
+  for (const source of [queue.requests, queue.strikes]) {
     let count = 0;
     for (const merged of source) {
-      if (taken.length >= room || !samePolicy(merged.ask.bans, bans)) break;
+      if (taken.length >= room || !samePolicy(merged.quotaRequest.bans, bans)) break;
       taken.push(merged);
       count += 1;
     }
     source.splice(0, count);
   }
   // A Map that grows and is emptied over and over keeps garbage alive (docs/decisions/hot-path.md).
-  if (queue.asks.length === 0) queue.open = new Map();
+  if (queue.requests.length === 0) queue.open = new Map();
   for (const { id } of queue.open.size > 0 ? taken : []) queue.open.delete(id);
   return taken;
 }
 
 /** The request that goes first. The queue has at least one. */
 function firstOf(queue: CallQueue): QuotaRequest {
-  return (queue.asks[0] ?? (queue.strikes[0] as MergedRequest)).ask;
+  return (queue.requests[0] ?? (queue.strikes[0] as MergedRequest)).quotaRequest;
 }

@@ -55,8 +55,8 @@ export class DecisionCache {
 
   /** The last answer, unless it is outdated. */
   get(id: string): CachedDecision | undefined {
-    const known = this.#mapOf(id).get(id);
-    return known?.era === this.#era ? known : undefined;
+    const cached = this.#mapOf(id).get(id);
+    return cached?.era === this.#era ? cached : undefined;
   }
 
   /** Called when a call is sent: collects for it the accounts that are invalidated until `end`. */
@@ -66,13 +66,13 @@ export class DecisionCache {
     return forgotten;
   }
 
-  endCall(forgotten: InvalidatedAccounts): void {
-    this.#underWay.splice(this.#underWay.indexOf(forgotten), 1);
+  endCall(invalidated: InvalidatedAccounts): void {
+    this.#underWay.splice(this.#underWay.indexOf(invalidated), 1);
   }
 
-  /** Keeps an answer of the call that `forgotten` was collected for, unless it is outdated. */
-  put(id: string, answer: CachedDecision, forgotten: InvalidatedAccounts): void {
-    const { ids } = forgotten;
+  /** Keeps an answer of the call that `invalidated` was collected for, unless it is outdated. */
+  put(id: string, answer: CachedDecision, invalidated: InvalidatedAccounts): void {
+    const { ids } = invalidated;
     if (ids?.has(id)) this.#delete(id);
     else {
       answer.era = ids?.has(ALL) ? STALE : this.#era;
@@ -91,10 +91,10 @@ export class DecisionCache {
    * have changed, or a message about one of them was missed. The counts of all accounts
    * stay valid: during an outage the shares are computed from them.
    */
-  invalidate(name?: AccountRef): void {
-    const id = name === undefined ? ALL : accountId(name);
+  invalidate(accountRef?: AccountRef): void {
+    const id = accountRef === undefined ? ALL : accountId(accountRef);
     for (const since of this.#underWay) since.ids = (since.ids ?? new Set()).add(id);
-    if (name === undefined) this.#era += 1;
+    if (accountRef === undefined) this.#era += 1;
     else this.#delete(id);
   }
 
@@ -102,32 +102,32 @@ export class DecisionCache {
    * The account in the windows of `limits`, or in all known windows; undefined if there are none.
    * With `limits` an outdated answer serves too: its counts stay valid.
    */
-  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
-    const id = accountId(name);
-    const known = limits === undefined ? this.get(id) : this.#mapOf(id).get(id);
-    return known && decisionAfter(known, this.#sinceReceived(known), limits);
+  lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+    const id = accountId(accountRef);
+    const cached = limits === undefined ? this.get(id) : this.#mapOf(id).get(id);
+    return cached && decisionAfter(cached, this.#sinceReceived(cached), limits);
   }
 
   /**
    * The last known count of the window of a counter that starts at `startMs`, even if its refusals
    * were dropped since; 0 if there is none.
    */
-  countOf(name: AccountRef, counter: string, startMs: number): number {
-    const id = accountId(name);
-    const known = this.#mapOf(id).get(id);
-    return known === undefined ? 0 : countIn(known, counter, startMs);
+  countOf(accountRef: AccountRef, counter: string, startMs: number): number {
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    return cached === undefined ? 0 : countIn(cached, counter, startMs);
   }
 
   /**
    * Keeps counts that the store reported at `nowMs` of its clock without a decision: they are now
    * the last known ones.
    */
-  learnCounts(name: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
-    const id = accountId(name);
-    const known = this.#mapOf(id).get(id);
-    if (counts.length === 0 || (known !== undefined && known.trip.nowMs > nowMs)) return;
-    const era = known?.era ?? this.#era;
-    this.#mapOf(id).set(id, { ...withCounts(known, counts, nowMs), era });
+  learnCounts(accountRef: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    if (counts.length === 0 || (cached !== undefined && cached.trip.nowMs > nowMs)) return;
+    const era = cached?.era ?? this.#era;
+    this.#mapOf(id).set(id, { ...withCounts(cached, counts, nowMs), era });
   }
 
   /**
@@ -135,44 +135,44 @@ export class DecisionCache {
    * shows none.
    */
   lostOf(
-    name: AccountRef,
+    accountRef: AccountRef,
     { counter, startMs, used }: WindowTotal,
     nowMs: number,
   ): LostCount | undefined {
-    const known = this.get(accountId(name));
-    if (known === undefined || known.trip.nowMs >= nowMs) return undefined;
-    const was = countIn(known, counter, startMs);
+    const cached = this.get(accountId(accountRef));
+    if (cached === undefined || cached.trip.nowMs >= nowMs) return undefined;
+    const was = countIn(cached, counter, startMs);
     return used < was ? { window: counterWindow(counter), used, was } : undefined;
   }
 
   /** Keeps a ban that a late decision made at `nowMs` of the store's clock. */
-  learnBan(name: AccountRef, ban: Ban, nowMs: number): void {
-    const id = accountId(name);
-    const known = this.#mapOf(id).get(id);
-    if (known !== undefined && known.trip.nowMs > nowMs) return;
-    this.#mapOf(id).set(id, { ...withBan(known, ban, nowMs), era: known?.era ?? this.#era });
+  learnBan(accountRef: AccountRef, ban: Ban, nowMs: number): void {
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    if (cached !== undefined && cached.trip.nowMs > nowMs) return;
+    this.#mapOf(id).set(id, { ...withBan(cached, ban, nowMs), era: cached?.era ?? this.#era });
   }
 
   /**
    * Whether the decision refuses the request, as refusalKind returns it. Time counts from when the
    * decision's call was sent: early costs a command, late would break a promise.
    */
-  refuses(known: CachedDecision, ask: QuotaRequest): ReturnType<typeof refusalKind> {
-    if (known.refusal === undefined) return "no";
-    return refusalKind(known, ask, this.#latestNow(known));
+  refuses(cached: CachedDecision, quotaRequest: QuotaRequest): ReturnType<typeof refusalKind> {
+    if (cached.refusal === undefined) return "no";
+    return refusalKind(cached, quotaRequest, this.#latestNow(cached));
   }
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */
-  mayEarnBan(known: CachedDecision, { bans }: QuotaRequest, onItsWayMs: number): boolean {
-    return couldCauseBan(known, bans, this.#latestNow(known) + onItsWayMs);
+  mayEarnBan(cached: CachedDecision, { bans }: QuotaRequest, onItsWayMs: number): boolean {
+    return couldCauseBan(cached, bans, this.#latestNow(cached) + onItsWayMs);
   }
 
-  refused(known: CachedDecision, ask: QuotaRequest): ChargeResult {
-    const verdict = decisionAfter(known, this.#sinceReceived(known), ask.limits);
-    const answer = { verdict, unspent: 0, admitted: false, by: "memory" } as const;
-    const earned = known.refusal?.unreportedBan;
-    if (known.refusal === undefined || earned === undefined) return answer;
-    known.refusal.unreportedBan = undefined;
+  refused(cached: CachedDecision, quotaRequest: QuotaRequest): ChargeResult {
+    const decision = decisionAfter(cached, this.#sinceReceived(cached), quotaRequest.limits);
+    const answer = { decision, unspent: 0, admitted: false, by: "memory" } as const;
+    const earned = cached.refusal?.unreportedBan;
+    if (cached.refusal === undefined || earned === undefined) return answer;
+    cached.refusal.unreportedBan = undefined;
     return { ...answer, earned };
   }
 

@@ -15,19 +15,19 @@ import { samePolicy } from "./mergeable.ts";
  * counted from the receipt, so that Retry-After is never too short.
  */
 export function decisionAfter(
-  known: CachedDecision,
+  cached: CachedDecision,
   sinceMs: number,
   limits?: readonly Limit[],
 ): QuotaDecision {
-  const nowMs = Math.floor(known.trip.nowMs + sinceMs);
-  const windows = windowsAt(known, nowMs, limits);
-  const ban = known.refusal?.ban;
+  const nowMs = Math.floor(cached.trip.nowMs + sinceMs);
+  const windows = windowsAt(cached, nowMs, limits);
+  const ban = cached.refusal?.ban;
   return {
     nowMs,
     granted: 0,
     windows,
     ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
-    strikes: known.refusal?.strikes ?? 0,
+    strikes: cached.refusal?.strikes ?? 0,
     strikeDueMs: nowMs,
     repaired: false,
   };
@@ -38,16 +38,16 @@ export function decisionAfter(
  * same list, so that what follows from it need not be worked out for each request.
  */
 function windowsAt(
-  known: CachedDecision,
+  cached: CachedDecision,
   nowMs: number,
   limits: readonly Limit[] | undefined,
 ): readonly WindowUsage[] {
-  const { refusal } = known;
+  const { refusal } = cached;
   const told = refusal?.told;
   if (told?.limits === limits && told !== undefined) {
     if (told.fromMs <= nowMs && nowMs < told.untilMs) return told.windows;
   }
-  const held = windowsOf(known);
+  const held = windowsOf(cached);
   const windows = (limits ?? held).map((limit): WindowUsage => {
     const counter = counterName(limit);
     const one = held.find((each) => each.counter === counter);

@@ -17,18 +17,20 @@ export function failureOf(outcome: CallOutcome | undefined): StoreFailure | unde
  * The units of requests whose call may have run. They count as not run, and may be charged twice.
  */
 export function uncertainCharges(
-  asks: readonly MergedRequest[],
+  requests: readonly MergedRequest[],
   outcomes: readonly CallOutcome[],
 ): UncertainCharge[] {
-  return asks.flatMap(({ name, known, ask: { cost = 1, limits }, waiting }, i) => {
-    const lost = failureOf(outcomes[i])?.executed === "unknown" && known === undefined;
-    const meters = lost ? heldUnits(limits) : [];
-    if (!lost || (cost === 0 && meters.length === 0)) return [];
-    const times = (units: number) => waiting.length * units;
-    if (meters.length === 0) return [{ name, units: times(cost) }];
-    const held = meters.map((one) => ({ name: one.name, units: times(one.units) }));
-    return [{ name, units: times(cost), meters: held }];
-  });
+  return requests.flatMap(
+    ({ accountRef, cached, quotaRequest: { cost = 1, limits }, waiting }, i) => {
+      const lost = failureOf(outcomes[i])?.executed === "unknown" && cached === undefined;
+      const meters = lost ? heldUnits(limits) : [];
+      if (!lost || (cost === 0 && meters.length === 0)) return [];
+      const times = (units: number) => waiting.length * units;
+      if (meters.length === 0) return [{ accountRef, units: times(cost) }];
+      const held = meters.map((one) => ({ name: one.name, units: times(one.units) }));
+      return [{ accountRef, units: times(cost), meters: held }];
+    },
+  );
 }
 
 /**
@@ -36,14 +38,14 @@ export function uncertainCharges(
  * for other gateways; undefined if a limit or a ban refuses them.
  */
 export function shareRefusal(
-  verdict: QuotaDecision,
+  decision: QuotaDecision,
   cost: number,
   reserved: readonly number[] | undefined,
 ): ChargeResult | undefined {
   if (reserved === undefined) return undefined;
-  if (rateLimitRefusal(verdict, verdict.nowMs, cost) !== undefined) return undefined;
-  const windows = verdict.windows.map((standing, i) => {
-    return { ...standing, limit: Math.max(0, standing.limit - (reserved[i] ?? 0)) };
+  if (rateLimitRefusal(decision, decision.nowMs, cost) !== undefined) return undefined;
+  const windows = decision.windows.map((usage, i) => {
+    return { ...usage, limit: Math.max(0, usage.limit - (reserved[i] ?? 0)) };
   });
-  return { verdict: { ...verdict, windows }, unspent: 0, admitted: false, by: "share" };
+  return { decision: { ...decision, windows }, unspent: 0, admitted: false, by: "share" };
 }

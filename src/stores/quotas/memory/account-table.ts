@@ -8,14 +8,14 @@ import type { BanCause } from "../quota-store.ts";
  * One account in memory, flat to be small. `limits` are those of its last request, which was made
  * in that `era`.
  */
-export type AccountEntry = Unfrozen<AccountState> & {
+export type AccountEntry = Mutable<AccountState> & {
   limits: readonly Limit[];
   era: number;
   recent: boolean;
   /** How the last ban came about. It is stale if its end differs from the end of `ban`. */
   cause: BanCause | undefined;
 };
-type Unfrozen<T> = { -readonly [member in keyof T]: T[member] };
+type Mutable<T> = { -readonly [member in keyof T]: T[member] };
 
 const NO_LIMITS: readonly Limit[] = [];
 
@@ -50,12 +50,12 @@ export class AccountTable {
     this.#addresses = new Places(accountsMax, onOverflow);
   }
 
-  find(name: AccountRef): AccountEntry | undefined {
-    return this.#placesOf(name).find(name);
+  find(accountRef: AccountRef): AccountEntry | undefined {
+    return this.#placesOf(accountRef).find(accountRef);
   }
 
-  add(name: AccountRef, entry: AccountEntry): AccountEntry {
-    return this.#placesOf(name).add(name, entry);
+  add(accountRef: AccountRef, entry: AccountEntry): AccountEntry {
+    return this.#placesOf(accountRef).add(accountRef, entry);
   }
 
   *all(): Generator<[AccountRef, AccountEntry]> {
@@ -69,8 +69,8 @@ export class AccountTable {
     this.#addresses.sweep(policy, nowMs);
   }
 
-  #placesOf(name: AccountRef): Places {
-    return isAddressAccount(name) ? this.#addresses : this.#accounts;
+  #placesOf(accountRef: AccountRef): Places {
+    return isAddressAccount(accountRef) ? this.#addresses : this.#accounts;
   }
 }
 
@@ -118,8 +118,8 @@ class Places {
     for (let looked = 0; looked < SWEEP_ACCOUNTS; looked++) {
       const next = this.#next();
       if (next === undefined) return;
-      const [name, entry] = next;
-      if (isOver(entry, policy, nowMs)) this.#remove(name);
+      const [accountRef, entry] = next;
+      if (isOver(entry, policy, nowMs)) this.#remove(accountRef);
       else entry.recent = false;
     }
   }
@@ -128,9 +128,9 @@ class Places {
     this.#onOverflow();
     for (let looked = 0; ; looked++) {
       // There are accounts, so a new round has a first one.
-      const [name, entry] = this.#next() ?? (this.#next() as [AccountRef, AccountEntry]);
+      const [accountRef, entry] = this.#next() ?? (this.#next() as [AccountRef, AccountEntry]);
       if (looked >= IDLE_SEARCH || (!entry.recent && entry.ban === undefined)) {
-        this.#remove(name);
+        this.#remove(accountRef);
         return;
       }
       entry.recent = false;

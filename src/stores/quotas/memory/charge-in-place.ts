@@ -18,10 +18,10 @@ type Counter = { -readonly [member in keyof WindowCount]: WindowCount[member] };
  */
 export function chargeInPlace(
   account: AccountState,
-  ask: QuotaRequest,
+  quotaRequest: QuotaRequest,
   nowMs: number,
 ): QuotaDecision | undefined {
-  const { limits, requests, cost = 1 } = ask;
+  const { limits, requests, cost = 1 } = quotaRequest;
   const { usage, ban, strikesMs } = account;
   if (requests !== 1 || ban !== undefined || strikesMs.length > 0) return undefined;
 

@@ -44,9 +44,15 @@ export class DayCounts {
    * Counts admitted requests of the account: `units` is their cost in all, on that plan if it is
    * known.
    */
-  admit(name: AccountRef, nowMs: number, requests: number, units: number, plan?: string): void {
+  admit(
+    accountRef: AccountRef,
+    nowMs: number,
+    requests: number,
+    units: number,
+    plan?: string,
+  ): void {
     this.#latest = Math.max(this.#latest, dayOf(nowMs));
-    const counted = this.#counted(name, this.#latest);
+    const counted = this.#counted(accountRef, this.#latest);
     counted.admitted += requests;
     counted.units += units;
     if (plan !== undefined) counted.plan = plan;
@@ -56,20 +62,26 @@ export class DayCounts {
    * Adds units of a meter to a day; they may be below 0. A closed day takes none: a raise goes to the
    * current day. Returns false if nothing was added.
    */
-  addMetered(name: AccountRef, day: number, meter: string, units: number, nowMs: number): boolean {
+  addMetered(
+    accountRef: AccountRef,
+    day: number,
+    meter: string,
+    units: number,
+    nowMs: number,
+  ): boolean {
     this.#latest = Math.max(this.#latest, dayOf(nowMs));
     const isOpen = this.#days.has(day) && nowMs < closesMs(day);
     if (!isOpen && units < 0) return false;
-    const counted = this.#counted(name, isOpen ? day : this.#latest);
+    const counted = this.#counted(accountRef, isOpen ? day : this.#latest);
     const before = counted.meters?.[meter] ?? 0;
     counted.meters = { ...counted.meters, [meter]: Math.max(0, before + units) };
     return true;
   }
 
   /** Counts refused requests. If the day is no longer in memory, they go to the current day. */
-  refuse(name: AccountRef, day: number, requests: number): void {
+  refuse(accountRef: AccountRef, day: number, requests: number): void {
     this.#latest = Math.max(this.#latest, day);
-    this.#counted(name, this.#days.has(day) ? day : this.#latest).refused += requests;
+    this.#counted(accountRef, this.#days.has(day) ? day : this.#latest).refused += requests;
   }
 
   /**
@@ -98,8 +110,10 @@ export class DayCounts {
   }
 
   /** See QuotaStore.history. */
-  async read(names: readonly AccountRef[], { from, to }: DaySpan): Promise<DayUsage[][]> {
-    const rows = new Map(names.map((name) => [accountId(name), [] as DayUsage[]]));
+  async read(accountRefs: readonly AccountRef[], { from, to }: DaySpan): Promise<DayUsage[][]> {
+    const rows = new Map(
+      accountRefs.map((accountRef) => [accountId(accountRef), [] as DayUsage[]]),
+    );
     for (let day = from; day <= to; day++) {
       const held = this.#days.get(day);
       if (held !== undefined) {
@@ -113,17 +127,17 @@ export class DayCounts {
         }
       }
     }
-    return names.map((name) => rows.get(accountId(name)) ?? []);
+    return accountRefs.map((accountRef) => rows.get(accountId(accountRef)) ?? []);
   }
 
   *#lines(day: number): Generator<AccountDayCount> {
     for (const [id, counted] of this.#day(day)) yield { ...parseAccountId(id), ...counted };
   }
 
-  #counted(name: AccountRef, day: number): DayCount {
+  #counted(accountRef: AccountRef, day: number): DayCount {
     this.#changed.add(day);
     const counts = this.#day(day);
-    const id = accountId(name);
+    const id = accountId(accountRef);
     let counted = counts.get(id);
     if (counted === undefined) {
       counted = { admitted: 0, units: 0, refused: 0 };

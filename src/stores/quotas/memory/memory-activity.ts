@@ -66,7 +66,8 @@ export class MemoryActivity implements ActivityStore {
 
   async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
     if (!this.keepsDays) return [];
-    for (const { name, day, requests } of refused) this.#days.refuse(name, day, requests);
+    for (const { accountRef, day, requests } of refused)
+      this.#days.refuse(accountRef, day, requests);
     return [];
   }
 
@@ -115,17 +116,17 @@ function nameOf({ environment, method, route }: DeprecatedOperation): string {
   return `${environment} ${method} ${route}`;
 }
 
-type Read = {
+type ActivityContent = {
   readonly used: readonly KeyUse[];
   readonly called: readonly DeprecatedCall[];
   /** Usage events; earlier versions wrote none. */
   readonly acknowledged: readonly AcknowledgedUsage[];
 };
 
-const NO_NOTES: Read = { used: [], called: [], acknowledged: [] };
+const NO_NOTES: ActivityContent = { used: [], called: [], acknowledged: [] };
 
 /** Rejects with DamagedFileError, which names the places. A missing file is empty. */
-async function readNotes(file: string): Promise<Read> {
+async function readNotes(file: string): Promise<ActivityContent> {
   let text: string;
   try {
     text = (await readRegularFile(file)).toString();
@@ -142,7 +143,7 @@ async function readNotes(file: string): Promise<Read> {
 }
 
 class NotesReader extends JsonMemberReader {
-  file(value: unknown): Read {
+  file(value: unknown): ActivityContent {
     const { version, used, called, acknowledged = [] } = this.object(value, []);
     if (version !== VERSION) {
       this.note(["version"], `this gateway reads version ${VERSION}`, version);
@@ -163,7 +164,7 @@ class NotesReader extends JsonMemberReader {
           return this.text(value, ["acknowledged", i, name], /./, "a name");
         };
         return {
-          name: {
+          accountRef: {
             environment: text(environment, "environment"),
             account: text(account, "account"),
           },

@@ -70,7 +70,10 @@ export async function createMemoryQuotaStore(
   const { stateFile, now } = options;
   if (stateFile === undefined) {
     const days = new DayCounts(undefined);
-    return new MemoryStore(options, [], { days, notes: new MemoryActivity(undefined, days, now) });
+    return new MemoryStore(options, [], {
+      days,
+      activity: new MemoryActivity(undefined, days, now),
+    });
   }
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
@@ -81,10 +84,10 @@ export async function createMemoryQuotaStore(
   try {
     const days = new DayCounts(new DayFiles(stateFile));
     await days.load(now());
-    const notes = new MemoryActivity(stateFile, days, now);
-    await notes.load();
+    const activity = new MemoryActivity(stateFile, days, now);
+    await activity.load();
     const { release } = lock;
-    return new MemoryStore(options, await readState(stateFile), { days, notes, release });
+    return new MemoryStore(options, await readState(stateFile), { days, activity, release });
   } catch (cause) {
     lock.release();
     throw cause;
@@ -94,9 +97,9 @@ export async function createMemoryQuotaStore(
 /** Every charge is made in this process, so none is uncertain. */
 const NO_CHARGES: OddCharges = { uncertainUnits: 0, lostUnits: 0, owedUnits: 0 };
 
-type Kept = {
+type StateParts = {
   readonly days: DayCounts;
-  readonly notes: MemoryActivity;
+  readonly activity: MemoryActivity;
   /** Releases the state file. */
   readonly release?: () => void;
 };
@@ -123,24 +126,24 @@ class MemoryStore implements QuotaStore {
   constructor(
     options: MemoryQuotaStoreOptions,
     saved: readonly SavedAccount[],
-    { days, notes, release = () => undefined }: Kept,
+    { days, activity, release = () => undefined }: StateParts,
   ) {
     const { now, report, accountsMax = ACCOUNTS_MAX, everyMs = EVERY_MS } = options;
     this.#options = options;
     this.#now = now;
     this.#release = release;
     this.#days = days;
-    this.activity = notes;
-    this.usageMarks = notes.usageMarks;
+    this.activity = activity;
+    this.usageMarks = activity.usageMarks;
     this.#historyMs = options.historyMs;
-    notes.keepsDays = options.historyMs !== undefined;
+    activity.keepsDays = options.historyMs !== undefined;
     let overflowed = false;
     this.#accounts = new AccountTable(accountsMax, () => {
       if (!overflowed) report("warn", "accounts_full", { accountsMax });
       overflowed = true;
     });
     this.#saver = new StateSaver({
-      ...{ stateFile: options.stateFile, report, now, days, notes },
+      ...{ stateFile: options.stateFile, report, now, days, activity },
       historyMs: () => this.#historyMs,
       accounts: () => this.#saved(),
       // A new file exists within a second, even without any request.
@@ -152,54 +155,62 @@ class MemoryStore implements QuotaStore {
     this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
 
-  charge(name: AccountRef, ask: QuotaRequest): ChargeResult {
-    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
+  charge(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult {
+    const entry =
+      this.#accounts.find(accountRef) ?? this.#accounts.add(accountRef, newAccountEntry());
     const nowMs = this.#now();
-    const verdict = chargeInPlace(entry, ask, nowMs) ?? this.#decide(name, entry, ask, nowMs);
-    entry.limits = ask.limits;
+    const decision =
+      chargeInPlace(entry, quotaRequest, nowMs) ??
+      this.#decide(accountRef, entry, quotaRequest, nowMs);
+    entry.limits = quotaRequest.limits;
     entry.era = this.#era;
     entry.recent = true;
-    this.#policy = ask.bans;
+    this.#policy = quotaRequest.bans;
     this.#saver.changed = true;
-    if (this.#historyMs !== undefined && verdict.granted > 0 && !isAddressAccount(name)) {
-      const { granted: requests } = verdict;
-      const { cost = 1, plan } = ask;
-      this.#days.admit(name, nowMs, requests, requests * cost, plan);
-      for (const { name: meter, units } of heldUnits(ask.limits)) {
-        this.#days.addMetered(name, dayOf(nowMs), meter, requests * units, nowMs);
+    if (this.#historyMs !== undefined && decision.granted > 0 && !isAddressAccount(accountRef)) {
+      const { granted: requests } = decision;
+      const { cost = 1, plan } = quotaRequest;
+      this.#days.admit(accountRef, nowMs, requests, requests * cost, plan);
+      for (const { name: meter, units } of heldUnits(quotaRequest.limits)) {
+        this.#days.addMetered(accountRef, dayOf(nowMs), meter, requests * units, nowMs);
       }
     }
-    const answer = { verdict, unspent: 0, admitted: verdict.granted > 0, by: "store" } as const;
-    return verdict.newBan === undefined ? answer : { ...answer, earned: verdict.newBan };
+    const answer = { decision, unspent: 0, admitted: decision.granted > 0, by: "store" } as const;
+    return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
   }
 
-  #decide(name: AccountRef, entry: AccountEntry, ask: QuotaRequest, nowMs: number): QuotaDecision {
-    const { account, verdict } = decide(entry, ask, nowMs);
+  #decide(
+    accountRef: AccountRef,
+    entry: AccountEntry,
+    quotaRequest: QuotaRequest,
+    nowMs: number,
+  ): QuotaDecision {
+    const { account, decision } = decide(entry, quotaRequest, nowMs);
     entry.usage = account.usage;
     entry.strikesMs = account.strikesMs;
     entry.ban = account.ban;
-    if (verdict.newBan !== undefined && verdict.ban !== undefined) {
-      const { untilMs, strikesMs } = verdict.newBan;
+    if (decision.newBan !== undefined && decision.ban !== undefined) {
+      const { untilMs, strikesMs } = decision.newBan;
       entry.cause = { untilMs, atMs: nowMs, imposed: false, reason: "", strikesMs };
     }
-    if (verdict.repaired) this.#tellRepair(name);
-    return verdict;
+    if (decision.repaired) this.#tellRepair(accountRef);
+    return decision;
   }
 
   /** The counts change at once, because they are in this process. */
-  settle(name: AccountRef, holds: Holds, used: readonly MeterUse[]): void {
+  settle(accountRef: AccountRef, holds: Holds, used: readonly MeterUse[]): void {
     const nowMs = this.#now();
-    const entry = this.#accounts.find(name);
+    const entry = this.#accounts.find(accountRef);
     const { id, plan, decidedMs: chargedMs } = holds;
     for (const { meter, units, windows } of meterChanges(holds, used)) {
       for (const standing of entry === undefined ? [] : windows) {
         const usage = settleStanding(entry, standing, { units, chargedMs, nowMs });
-        if (usage !== undefined) this.#options.onLateUsage?.({ name, plan, usage });
+        if (usage !== undefined) this.#options.onLateUsage?.({ accountRef, plan, usage });
       }
-      if (this.#historyMs === undefined || isAddressAccount(name)) continue;
+      if (this.#historyMs === undefined || isAddressAccount(accountRef)) continue;
       const day = dayOf(chargedMs);
-      if (this.#days.addMetered(name, day, meter, units, nowMs)) continue;
-      reportLost(this.#options.report, name, { day, meter, units, ids: [id] });
+      if (this.#days.addMetered(accountRef, day, meter, units, nowMs)) continue;
+      reportLost(this.#options.report, accountRef, { day, meter, units, ids: [id] });
     }
     this.#saver.changed = true;
   }
@@ -207,17 +218,20 @@ class MemoryStore implements QuotaStore {
   /**
    * The account as it is now, by the limits of its last request: this process has the only counts.
    */
-  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
-    const entry = this.#accounts.find(name);
+  lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+    const entry = this.#accounts.find(accountRef);
     if (entry === undefined || this.#policy === "unknown") return;
     if (limits === undefined && entry.era !== this.#era) return;
-    const ask = { limits: limits ?? entry.limits, bans: this.#policy, requests: 0 };
-    return decide(entry, ask, this.#now()).verdict;
+    const quotaRequest = { limits: limits ?? entry.limits, bans: this.#policy, requests: 0 };
+    return decide(entry, quotaRequest, this.#now()).decision;
   }
 
-  async peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision> {
-    const state = this.#accounts.find(name) ?? NEW_ACCOUNT_STATE;
-    return decide(state, { ...ask, requests: 0 }, this.#now()).verdict;
+  async peek(
+    accountRef: AccountRef,
+    quotaRequest: Omit<QuotaRequest, "requests">,
+  ): Promise<QuotaDecision> {
+    const state = this.#accounts.find(accountRef) ?? NEW_ACCOUNT_STATE;
+    return decide(state, { ...quotaRequest, requests: 0 }, this.#now()).decision;
   }
 
   partOf(): undefined {
@@ -227,14 +241,15 @@ class MemoryStore implements QuotaStore {
   async bans(): Promise<AccountBan[]> {
     const found: AccountBan[] = [];
     if (this.#policy === undefined) return found;
-    await inSlices(this.#accounts.all(), ([name, { ban }]) => {
-      if (ban !== undefined && ban.untilMs > this.#now()) found.push({ ...name, ban });
+    await inSlices(this.#accounts.all(), ([accountRef, { ban }]) => {
+      if (ban !== undefined && ban.untilMs > this.#now()) found.push({ ...accountRef, ban });
     });
     return found;
   }
 
-  async ban(name: AccountRef, { lengthMs, window, reason }: ImposedBan): Promise<Ban> {
-    const entry = this.#accounts.find(name) ?? this.#accounts.add(name, newAccountEntry());
+  async ban(accountRef: AccountRef, { lengthMs, window, reason }: ImposedBan): Promise<Ban> {
+    const entry =
+      this.#accounts.find(accountRef) ?? this.#accounts.add(accountRef, newAccountEntry());
     const { offences = 0 } = entry.ban ?? {};
     const atMs = this.#now();
     const ban = { untilMs: atMs + lengthMs, lengthMs, window, offences };
@@ -245,8 +260,8 @@ class MemoryStore implements QuotaStore {
     return ban;
   }
 
-  async banCause(name: AccountRef): Promise<BanCause | undefined> {
-    const entry = this.#accounts.find(name);
+  async banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
+    const entry = this.#accounts.find(accountRef);
     return entry && causeOf(entry);
   }
 
@@ -256,8 +271,8 @@ class MemoryStore implements QuotaStore {
     return true;
   }
 
-  async liftBan(name: AccountRef): Promise<boolean> {
-    const entry = this.#accounts.find(name);
+  async liftBan(accountRef: AccountRef): Promise<boolean> {
+    const entry = this.#accounts.find(accountRef);
     const ban = entry?.ban;
     if (entry === undefined || ban === undefined || ban.untilMs <= this.#now()) return false;
     entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
@@ -266,8 +281,11 @@ class MemoryStore implements QuotaStore {
     return true;
   }
 
-  async reset(name: AccountRef, { counters, calendar }: ResetScope = {}): Promise<ResetWindow[]> {
-    const entry = this.#accounts.find(name);
+  async reset(
+    accountRef: AccountRef,
+    { counters, calendar }: ResetScope = {},
+  ): Promise<ResetWindow[]> {
+    const entry = this.#accounts.find(accountRef);
     if (entry === undefined) return [];
     const reset: ResetWindow[] = [];
     const usage = { ...entry.usage };
@@ -283,8 +301,8 @@ class MemoryStore implements QuotaStore {
     return reset;
   }
 
-  history(names: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
-    return this.#days.read(names, span);
+  history(accountRefs: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
+    return this.#days.read(accountRefs, span);
   }
 
   reconfigure({ historyMs }: StorePolicy): void {
@@ -293,13 +311,13 @@ class MemoryStore implements QuotaStore {
   }
 
   /** This store has no other gateway. */
-  async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
-    for (const name of names) this.invalidate(name);
+  async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
+    for (const accountRef of accountRefs) this.invalidate(accountRef);
   }
 
-  invalidate(name?: AccountRef): void {
-    if (name === undefined) this.#era += 1;
-    const entry = name && this.#accounts.find(name);
+  invalidate(accountRef?: AccountRef): void {
+    if (accountRef === undefined) this.#era += 1;
+    const entry = accountRef && this.#accounts.find(accountRef);
     if (entry !== undefined) entry.era = -1;
   }
 

@@ -14,23 +14,28 @@ export class MemoryUsageMarks implements UsageMarks {
   }
 
   load(acknowledged: readonly AcknowledgedUsage[]): void {
-    for (const { name, day } of acknowledged) this.#days.set(accountId(name), day);
+    for (const { accountRef, day } of acknowledged) this.#days.set(accountId(accountRef), day);
   }
 
   /** All marks, to be written. They are unchanged from now on. */
-  take(): readonly (AcknowledgedUsage["name"] & { readonly day: number })[] {
+  take(): readonly (AcknowledgedUsage["accountRef"] & { readonly day: number })[] {
     this.isChanged = false;
     return [...this.#days].map(([id, day]) => ({ ...parseAccountId(id), day }));
   }
 
-  async read(names: readonly AcknowledgedUsage["name"][]): Promise<readonly UsageMark[]> {
+  async read(
+    accountRefs: readonly AcknowledgedUsage["accountRef"][],
+  ): Promise<readonly UsageMark[]> {
     const closedDay = lastClosedDay(this.#now());
-    return names.map((name) => ({ day: this.#days.get(accountId(name)), closedDay }));
+    return accountRefs.map((accountRef) => ({
+      day: this.#days.get(accountId(accountRef)),
+      closedDay,
+    }));
   }
 
   async raise(acknowledged: readonly AcknowledgedUsage[]): Promise<void> {
-    for (const { name, day } of acknowledged) {
-      const id = accountId(name);
+    for (const { accountRef, day } of acknowledged) {
+      const id = accountId(accountRef);
       if (day <= (this.#days.get(id) ?? Number.NEGATIVE_INFINITY)) continue;
       this.#days.set(id, day);
       this.isChanged = true;

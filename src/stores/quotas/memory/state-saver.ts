@@ -12,7 +12,7 @@ export type SaverOptions = {
   readonly report: Reporter;
   readonly now: () => number;
   readonly days: DayCounts;
-  readonly notes: MemoryActivity;
+  readonly activity: MemoryActivity;
   /** How long days are kept, as the configuration says now; undefined: for ever. */
   readonly historyMs: () => number | undefined;
   /** The accounts at the time they are written. */
@@ -57,19 +57,19 @@ export class StateSaver {
   }
 
   get #isChanged(): boolean {
-    const { days, notes } = this.#options;
-    return this.changed || days.isChanged || notes.isChanged;
+    const { days, activity } = this.#options;
+    return this.changed || days.isChanged || activity.isChanged;
   }
 
   /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
   async #save(): Promise<void> {
-    const { stateFile, report, notes, accounts } = this.#options;
+    const { stateFile, report, activity, accounts } = this.#options;
     this.changed = false;
     if (stateFile === undefined) return this.#saveDays();
     try {
       await replaceFile(stateFile, encodeState(accounts()));
       await this.#saveDays();
-      await notes.save();
+      await activity.save();
     } catch (cause) {
       this.changed = true;
       this.failures += 1;

@@ -43,7 +43,7 @@ export type DayDebt = {
  * (docs/reference/history.md). `plan` is that of its last request.
  */
 export type AccountDebt = {
-  readonly name: AccountRef;
+  readonly accountRef: AccountRef;
   readonly plan: string | undefined;
   readonly windows: readonly WindowDebt[];
   readonly days: readonly DayDebt[];
@@ -154,10 +154,10 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
 }
 
 /** Units in the window that a decision reports. */
-export function windowDebt(standing: WindowUsage, units: number): WindowDebt {
-  const { window, calendar, resetMs } = standing;
+export function windowDebt(usage: WindowUsage, units: number): WindowDebt {
+  const { window, calendar, resetMs } = usage;
   const startMs = windowStart(window, resetMs - 1, calendar);
-  const debt = { counter: counterName(standing), startMs, units };
+  const debt = { counter: counterName(usage), startMs, units };
   return calendar === undefined ? debt : { ...debt, endMs: resetMs };
 }
 
@@ -180,10 +180,10 @@ export function debtUnits({ windows }: AccountDebt): number {
 
 /** The units that each account gives back: the most of any of its windows and days. */
 export function takeBackUnits(owed: readonly AccountDebt[]): UncertainCharge[] {
-  const charges = owed.map(({ name, windows, days }) => {
+  const charges = owed.map(({ accountRef, windows, days }) => {
     const counted = windows.filter(({ counter }) => !counter.startsWith("#"));
     const units = [...counted, ...days].reduce((most, one) => Math.max(most, -one.units), 0);
-    return { name, units };
+    return { accountRef, units };
   });
   return charges.filter(({ units }) => units > 0);
 }

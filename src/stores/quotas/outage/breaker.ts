@@ -19,8 +19,8 @@ import { DebtSettlement } from "./settlement.ts";
 
 /** The state that the circuit breakers of one store share. */
 export type BreakerContext = {
-  readonly shared: QuotaClient;
-  readonly answers: DecisionCache;
+  readonly quotaClient: QuotaClient;
+  readonly decisionCache: DecisionCache;
   readonly heart: Pick<Heartbeat, "gateways" | "peers">;
   policy: FailurePolicy;
   /** The store's test clock. */
@@ -64,10 +64,16 @@ export class CircuitBreaker {
   constructor(context: BreakerContext, bucket: number, accountsMax: number) {
     this.#context = context;
     this.#bucket = bucket;
-    const { shared, answers, onUncertain, corrections } = context;
+    const { quotaClient, decisionCache, onUncertain, corrections } = context;
     this.#accounts = new LocalQuotas(accountsMax, corrections.onSettlementLost);
     const { debts } = this.#accounts;
-    this.#settlement = new DebtSettlement({ shared, debts, answers, onUncertain, ...corrections });
+    this.#settlement = new DebtSettlement({
+      quotaClient,
+      debts,
+      decisionCache,
+      onUncertain,
+      ...corrections,
+    });
   }
 
   get isTripped(): boolean {
@@ -86,28 +92,38 @@ export class CircuitBreaker {
     return this.#accounts.debts.owedUnits + this.#settlement.unitsUnderWay;
   }
 
-  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
+  decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable {
     switch (this.#context.policy.onStoreFailure) {
       case "deny":
         return { unavailable: true };
       case "allow": {
-        const verdict = this.#accounts.admit(name, ask, this.#outageContext(name));
-        return { verdict, unspent: 0, admitted: true, by: "local" };
+        const decision = this.#accounts.admit(
+          accountRef,
+          quotaRequest,
+          this.#outageContext(accountRef),
+        );
+        return { decision, unspent: 0, admitted: true, by: "local" };
       }
       case "local": {
-        const { verdict, outcome } = this.#accounts.decide(name, ask, this.#outageContext(name));
+        const { decision, outcome } = this.#accounts.decide(
+          accountRef,
+          quotaRequest,
+          this.#outageContext(accountRef),
+        );
         const by = outcome === "share" ? "share" : "local";
-        const answer = { verdict, unspent: 0, admitted: outcome === "admitted", by } as const;
-        return verdict.newBan === undefined ? answer : { ...answer, earned: verdict.newBan };
+        const answer = { decision, unspent: 0, admitted: outcome === "admitted", by } as const;
+        return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
       }
     }
   }
 
   /** See OutageHandler.prepare. */
   prepare(): Promise<void> | undefined {
-    const { shared } = this.#context;
+    const { quotaClient } = this.#context;
     const isReady =
-      shared.knowsClock(this.#bucket) && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
+      quotaClient.knowsClock(this.#bucket) &&
+      !this.#accounts.debts.any &&
+      !this.#settlement.isUnderWay;
     if (isReady) return this.#preparing;
     this.#preparing ??= this.#prepare().finally(() => {
       this.#preparing = undefined;
@@ -128,7 +144,7 @@ export class CircuitBreaker {
     }
     // The server behind the next connection may be a different one with a different clock.
     if (failure.code === "unreachable" || failure.code === "unreadable")
-      this.#context.shared.clockOf(this.#bucket).forget();
+      this.#context.quotaClient.clockOf(this.#bucket).forget();
     if (!this.#isAbsent && !this.isTripped) this.#begin(failure);
     this.#failuresInRow += 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
@@ -225,39 +241,42 @@ export class CircuitBreaker {
   }
 
   /** See OutageHandler.reservedFor. */
-  reservedFor(name: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
+  reservedFor(accountRef: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
     const pending = this.#pending;
     if (pending === 0) return undefined;
-    return this.#accounts.reservedFor(name, limits, pending, this.#outageContext(name));
+    return this.#accounts.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
   }
 
   /** See CallObserver.onLateDecision. */
-  onLateDecision({ name, ask }: AccountRequest, verdict: QuotaDecision): void {
+  onLateDecision({ accountRef, quotaRequest }: AccountRequest, decision: QuotaDecision): void {
     const { debts } = this.#accounts;
-    const { answers, corrections } = this.#context;
-    this.#learnBan(name, ask, verdict);
-    if (verdict.granted === 0 || verdict.windows.every((one) => costIn(one, ask.cost ?? 1) === 0)) {
+    const { decisionCache, corrections } = this.#context;
+    this.#learnBan(accountRef, quotaRequest, decision);
+    if (
+      decision.granted === 0 ||
+      decision.windows.every((one) => costIn(one, quotaRequest.cost ?? 1) === 0)
+    ) {
       return;
     }
-    for (const usage of debts.subtract(name, ask, verdict)) {
-      corrections.onCounted({ name, plan: ask.plan, usage });
+    for (const usage of debts.subtract(accountRef, quotaRequest, decision)) {
+      corrections.onCounted({ accountRef, plan: quotaRequest.plan, usage });
     }
-    const counts = verdict.windows.map((standing) => {
-      const { counter, startMs, endMs } = windowDebt(standing, 0);
-      const takenBack = Math.max(0, -debts.unitsIn(name, counter, startMs));
-      return { counter, startMs, endMs, used: Math.max(0, standing.used - takenBack) };
+    const counts = decision.windows.map((usage) => {
+      const { counter, startMs, endMs } = windowDebt(usage, 0);
+      const takenBack = Math.max(0, -debts.unitsIn(accountRef, counter, startMs));
+      return { counter, startMs, endMs, used: Math.max(0, usage.used - takenBack) };
     });
-    answers.learnCounts(name, counts, verdict.nowMs);
+    decisionCache.learnCounts(accountRef, counts, decision.nowMs);
   }
 
   /** Reports a ban that no request was told, and refuses for it from now on. */
-  #learnBan(name: AccountRef, { plan }: QuotaRequest, verdict: QuotaDecision): void {
-    const { ban, newBan: earned, nowMs } = verdict;
-    const { answers, corrections } = this.#context;
+  #learnBan(accountRef: AccountRef, { plan }: QuotaRequest, decision: QuotaDecision): void {
+    const { ban, newBan: earned, nowMs } = decision;
+    const { decisionCache, corrections } = this.#context;
     if (earned === undefined) return;
-    if (ban !== undefined) answers.learnBan(name, ban, nowMs);
-    if (this.#accounts.isBanned(name, nowMs)) return;
-    corrections.onBanned({ name, plan, verdict, earned });
+    if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
+    if (this.#accounts.isBanned(accountRef, nowMs)) return;
+    corrections.onBanned({ accountRef, plan, decision, earned });
   }
 
   get #pending(): number {
@@ -266,7 +285,7 @@ export class CircuitBreaker {
 
   #onStoreBack(): void {
     this.#isAbsent = false;
-    this.#peers?.onStoreBack(this.#context.shared.clockOf(0).now());
+    this.#peers?.onStoreBack(this.#context.quotaClient.clockOf(0).now());
   }
 
   /** Shares belong to one outage, and stay while other gateways may have debts from theirs. */
@@ -277,9 +296,9 @@ export class CircuitBreaker {
   }
 
   async #prepare(): Promise<void> {
-    const { shared, policy } = this.#context;
+    const { quotaClient, policy } = this.#context;
     const { storeTimeoutMs } = policy;
-    await shared.ensureClock(this.#bucket, storeTimeoutMs)?.catch(rejectAsFailure);
+    await quotaClient.ensureClock(this.#bucket, storeTimeoutMs)?.catch(rejectAsFailure);
     if (this.#accounts.debts.any || this.#settlement.isUnderWay) {
       await this.settle(storeTimeoutMs).catch(rejectAsFailure);
     }
@@ -300,15 +319,15 @@ export class CircuitBreaker {
     this.#peers = isShared ? new PendingPeers(gateways, heart.peers(), before) : undefined;
   }
 
-  #outageContext(name: AccountRef): OutageContext {
-    const { clock, shared, answers } = this.#context;
-    const storeClock = shared.clockOf(this.#bucket);
+  #outageContext(accountRef: AccountRef): OutageContext {
+    const { clock, quotaClient, decisionCache } = this.#context;
+    const storeClock = quotaClient.clockOf(this.#bucket);
     return {
       nowMs: clock?.() ?? storeClock.now(),
       latestMs: clock?.() ?? storeClock.latestNow(),
       gateways: this.#gatewaysAtOutage,
       pending: this.#pendingBefore,
-      knownCount: (counter, startMs) => answers.countOf(name, counter, startMs),
+      knownCount: (counter, startMs) => decisionCache.countOf(accountRef, counter, startMs),
     };
   }
 }

@@ -58,16 +58,16 @@ export class Debts {
    * Adds one request that was admitted at `atMs` of the store's clock, in each of these windows.
    */
   add(
-    name: AccountRef,
+    accountRef: AccountRef,
     request: OwedRequest & { readonly cost?: number },
     windows: readonly WindowUsage[],
     atMs: number,
   ): void {
     const { cost = 1, limits, plan } = request;
     this.#put({
-      ...{ name, plan },
-      windows: windows.map((standing, i) => {
-        return { ...windowDebt(standing, costIn(standing, cost)), limit: limits[i] };
+      ...{ accountRef, plan },
+      windows: windows.map((usage, i) => {
+        return { ...windowDebt(usage, costIn(usage, cost)), limit: limits[i] };
       }),
       days: cost === 0 ? [] : [dayDebt(atMs, 1, cost, plan)],
       meters: metersOf(limits, dayOf(atMs), 1),
@@ -80,24 +80,24 @@ export class Debts {
    * owed are taken back later. If they stay after all, their counts are reported.
    */
   subtract(
-    name: AccountRef,
+    accountRef: AccountRef,
     request: OwedRequest & { readonly cost?: number },
     { windows, granted, nowMs }: Pick<QuotaDecision, "windows" | "granted" | "nowMs">,
   ): readonly CountedUsage[] {
     const { limits, plan, cost = 1 } = request;
     const counted: CountedUsage[] = [];
-    const charged = windows.map((standing, i) => {
-      const units = granted * costIn(standing, cost);
-      const debt = { ...windowDebt(standing, -units), limit: limits[i] };
-      const owed = Math.max(0, this.unitsIn(name, debt.counter, debt.startMs));
-      const from = standing.used - units;
+    const charged = windows.map((usage, i) => {
+      const units = granted * costIn(usage, cost);
+      const debt = { ...windowDebt(usage, -units), limit: limits[i] };
+      const owed = Math.max(0, this.unitsIn(accountRef, debt.counter, debt.startMs));
+      const from = usage.used - units;
       const to = from + Math.min(units, owed);
-      if (to > from) counted.push({ ...standing, used: to, from });
-      const untold = to < standing.used ? { from: to, to: standing.used } : undefined;
+      if (to > from) counted.push({ ...usage, used: to, from });
+      const untold = to < usage.used ? { from: to, to: usage.used } : undefined;
       return { ...debt, chargedMs: nowMs, untold };
     });
     this.#put({
-      ...{ name, plan, windows: charged },
+      ...{ accountRef, plan, windows: charged },
       days: cost === 0 ? [] : [dayDebt(nowMs, -granted, -granted * cost)],
       meters: metersOf(limits, dayOf(nowMs), -granted),
     });
@@ -105,14 +105,14 @@ export class Debts {
   }
 
   /** The units that the account owes to the window of a counter. Below 0 they are taken back. */
-  unitsIn(name: AccountRef, counter: string, startMs: number): number {
-    const owed = this.#owed.get(accountId(name));
-    return owed?.windows.find((one) => isSameWindow(one, { counter, startMs }))?.units ?? 0;
+  unitsIn(accountRef: AccountRef, counter: string, startMs: number): number {
+    const debt = this.#owed.get(accountId(accountRef));
+    return debt?.windows.find((one) => isSameWindow(one, { counter, startMs }))?.units ?? 0;
   }
 
   /** Whether units are owed to a window that the debt is about. */
-  owesTo({ name, windows }: AccountDebt): boolean {
-    return windows.some(({ counter, startMs }) => this.unitsIn(name, counter, startMs) > 0);
+  owesTo({ accountRef, windows }: AccountDebt): boolean {
+    return windows.some(({ counter, startMs }) => this.unitsIn(accountRef, counter, startMs) > 0);
   }
 
   /** Takes out all debts, to charge them. */
@@ -134,13 +134,13 @@ export class Debts {
    */
   drop(): Readonly<Record<"lost" | "takeBacks", readonly UncertainCharge[]>> {
     const owed = this.take();
-    const lost = owed.map((each) => ({ name: each.name, units: this.#lose(each) }));
+    const lost = owed.map((each) => ({ accountRef: each.accountRef, units: this.#lose(each) }));
     this.#lostUnits += lost.reduce((sum, { units }) => sum + units, 0);
     return { lost, takeBacks: takeBackUnits(owed) };
   }
 
   #put(debt: AccountDebt): void {
-    const id = accountId(debt.name);
+    const id = accountId(debt.accountRef);
     const before = this.#owed.get(id);
     const windows = [...(before?.windows ?? [])];
     for (const each of debt.windows) addWindow(windows, each);
@@ -167,8 +167,8 @@ export class Debts {
     }
   }
 
-  #lose(owed: AccountDebt): number {
-    for (const each of owed.meters) this.#onMeterLost(owed.name, each);
-    return debtUnits(owed);
+  #lose(debt: AccountDebt): number {
+    for (const each of debt.meters) this.#onMeterLost(debt.accountRef, each);
+    return debtUnits(debt);
   }
 }

@@ -53,12 +53,12 @@ const ACCOUNTS_MAX = 100_000;
  * each bucket has its own breaker: requests of a tripped one are decided here, the others by the
  * store.
  */
-export function createFallback(store: FallbackInputs, options: FallbackOptions): Fallback {
-  return new StoreFallback(store, options);
+export function createFallback(inputs: FallbackInputs, options: FallbackOptions): Fallback {
+  return new StoreFallback(inputs, options);
 }
 
 class StoreFallback implements Fallback {
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #options: FallbackOptions;
   readonly #heart: Heartbeat;
   readonly #context: BreakerContext;
@@ -82,20 +82,20 @@ class StoreFallback implements Fallback {
   #closed = false;
 
   constructor(
-    { shared, answers, onUncertain, corrections }: FallbackInputs,
+    { quotaClient, decisionCache, onUncertain, corrections }: FallbackInputs,
     options: FallbackOptions,
   ) {
     const { now: clock, policy, prefix, accountsMax = ACCOUNTS_MAX } = options;
-    this.#shared = shared;
+    this.#quotaClient = quotaClient;
     this.#options = options;
-    const heart = createHeartbeat(shared, prefix);
+    const heart = createHeartbeat(quotaClient, prefix);
     this.#heart = heart;
-    this.#context = { shared, answers, heart, policy, clock, onUncertain, corrections };
-    const count = shared.link.clustered ? BUCKET_COUNT : 1;
+    this.#context = { quotaClient, decisionCache, heart, policy, clock, onUncertain, corrections };
+    const count = quotaClient.link.clustered ? BUCKET_COUNT : 1;
     this.#breakers = Array.from({ length: count }, (_, bucket) => {
       return new CircuitBreaker(this.#context, bucket, accountsMax / count);
     });
-    void shared.link.tried.then(() => this.#start());
+    void quotaClient.link.tried.then(() => this.#start());
   }
 
   get timeoutMs(): number {
@@ -118,17 +118,17 @@ class StoreFallback implements Fallback {
     return this.#breaker(bucket).prepare();
   }
 
-  reservedFor(bucket: number, name: AccountRef, limits: readonly Limit[]) {
-    return this.#breaker(bucket).reservedFor(name, limits);
+  reservedFor(bucket: number, accountRef: AccountRef, limits: readonly Limit[]) {
+    return this.#breaker(bucket).reservedFor(accountRef, limits);
   }
 
-  decide(name: AccountRef, ask: QuotaRequest): ChargeResult | StoreUnavailable {
-    return this.#breakerOf(name).decide(name, ask);
+  decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable {
+    return this.#breakerOf(accountRef).decide(accountRef, quotaRequest);
   }
 
   settle(...settlement: Parameters<OutageHandler["settle"]>): void {
     if (settlement[2].length === 0) return;
-    const bucket = this.#shared.link.clustered ? bucketOf(settlement[0]) : 0;
+    const bucket = this.#quotaClient.link.clustered ? bucketOf(settlement[0]) : 0;
     this.#settlements.add(bucket, settlementDebt(...settlement));
   }
 
@@ -136,8 +136,8 @@ class StoreFallback implements Fallback {
     this.#breaker(bucket).onCallTimeout(answered);
   }
 
-  onLateDecision(request: AccountRequest, verdict: QuotaDecision): void {
-    this.#breakerOf(request.name).onLateDecision(request, verdict);
+  onLateDecision(request: AccountRequest, decision: QuotaDecision): void {
+    this.#breakerOf(request.accountRef).onLateDecision(request, decision);
   }
 
   lostUnits(): number {
@@ -158,7 +158,7 @@ class StoreFallback implements Fallback {
     const away = this.#away();
     const why = away[0] === undefined ? undefined : this.#breaker(away[0]).why;
     if (why === undefined) return { ok: true };
-    const clustered = this.#shared.link.clustered;
+    const clustered = this.#quotaClient.link.clustered;
     const where = clustered ? `buckets ${away.join(", ")} of ${BUCKET_COUNT} are away: ` : "";
     return { ok: false, why: `${where}${why}` };
   }
@@ -190,8 +190,8 @@ class StoreFallback implements Fallback {
     this.#scheduleHeartbeat(SETTLE_MS);
   }
 
-  #breakerOf(name: AccountRef): CircuitBreaker {
-    return this.#breaker(this.#shared.link.clustered ? bucketOf(name) : 0);
+  #breakerOf(accountRef: AccountRef): CircuitBreaker {
+    return this.#breaker(this.#quotaClient.link.clustered ? bucketOf(accountRef) : 0);
   }
 
   /** How long a heartbeat may take: no request waits for it, so at least as long as a request. */
@@ -209,7 +209,7 @@ class StoreFallback implements Fallback {
 
   #start(): void {
     if (this.#closed) return;
-    const { clustered, health } = this.#shared.link;
+    const { clustered, health } = this.#quotaClient.link;
     const way = health();
     if (way.ok || this.isAway(0)) void this.#runHeartbeat();
     else if (clustered) void this.#probeAllBuckets().then(() => this.#runHeartbeat());
@@ -224,7 +224,7 @@ class StoreFallback implements Fallback {
       return;
     }
     const going = new Set([bucket]);
-    if (!this.#shared.link.clustered) {
+    if (!this.#quotaClient.link.clustered) {
       if (lacksReason(began)) this.#untold = began;
       else this.#tellAway(began, going);
       return;
@@ -255,7 +255,7 @@ class StoreFallback implements Fallback {
     const began = this.#untold;
     if (began === undefined) return;
     this.#untold = undefined;
-    const way = this.#shared.link.health();
+    const way = this.#quotaClient.link.health();
     this.#tellAway(way.ok ? began : way.failure, new Set([0]));
   }
 
@@ -273,7 +273,7 @@ class StoreFallback implements Fallback {
 
   /** The member of the log that says which breakers of a Cluster are meant. */
   #named(buckets: readonly number[]) {
-    const clustered = this.#shared.link.clustered;
+    const clustered = this.#quotaClient.link.clustered;
     return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
   }
 
@@ -328,7 +328,7 @@ class StoreFallback implements Fallback {
   /** See Heartbeat.beat. */
   #settledMs(): number {
     if (!this.#breakers.every((breaker) => breaker.isSettled)) return 0;
-    return this.#shared.clockOf(0).latestAt(this.#shared.answeredUntilMs()) ?? 0;
+    return this.#quotaClient.clockOf(0).latestAt(this.#quotaClient.answeredUntilMs()) ?? 0;
   }
 
   /** Closes a breaker whose bucket answers. Returns the number of accounts that were charged. */

@@ -92,7 +92,7 @@ export function createHeartbeat(
   prefix: string,
 ): Heartbeat {
   const id = randomUUID();
-  let counted: Alive = { gateways: 1, peers: undefined };
+  let counted: LivePeers = { gateways: 1, peers: undefined };
   /**
    * After a gap the others are not back yet: they count as before, for as long as they may take.
    */
@@ -131,6 +131,6 @@ export function createHeartbeat(
   };
 }
 
-type Alive = { readonly gateways: number; readonly peers: ReadonlySet<string> | undefined };
+type LivePeers = { readonly gateways: number; readonly peers: ReadonlySet<string> | undefined };
 const KEYS = ["gateways", "settled", "form", "peers"];
 const NO_PEERS: Peers = new Map();

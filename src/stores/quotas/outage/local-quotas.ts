@@ -27,7 +27,7 @@ type Share = {
   readonly outage: number;
 };
 /** `account` counts the units that were admitted from the shares of one outage. */
-type Local = { outage: number; account: AccountState; readonly shares: Share[] };
+type LocalAccount = { outage: number; account: AccountState; readonly shares: Share[] };
 
 export type OutageContext = {
   /** The store's now, in Unix milliseconds, as far as it is known. */
@@ -51,7 +51,7 @@ export type OutageContext = {
  * over.
  */
 export type LocalDecision = {
-  readonly verdict: QuotaDecision;
+  readonly decision: QuotaDecision;
   readonly outcome: "admitted" | "exhausted" | "share";
 };
 
@@ -74,7 +74,7 @@ export function shareOf(limit: number, known: number, gateways: number): number 
  */
 export class LocalQuotas {
   readonly debts: Debts;
-  readonly #accounts: BoundedAccounts<Local>;
+  readonly #accounts: BoundedAccounts<LocalAccount>;
   #outage = 0;
 
   constructor(accountsMax = 100_000, onMeterLost?: OnSettlementLost) {
@@ -88,50 +88,62 @@ export class LocalQuotas {
    * A request that finds that limit used up is refused as by the store, with its strike. A request
    * that finds only the share used up gets no strike (docs/reference/store.md#shares).
    */
-  decide(name: AccountRef, ask: QuotaRequest, context: OutageContext): LocalDecision {
-    const local = this.#local(accountId(name));
-    const { cost = 1 } = ask;
-    const standings = ask.limits.map((limit) => this.#standing(name, local, limit, context));
-    const limits = ask.limits.map((limit, i) => {
+  decide(
+    accountRef: AccountRef,
+    quotaRequest: QuotaRequest,
+    context: OutageContext,
+  ): LocalDecision {
+    const local = this.#local(accountId(accountRef));
+    const { cost = 1 } = quotaRequest;
+    const standings = quotaRequest.limits.map((limit) =>
+      this.#standing(accountRef, local, limit, context),
+    );
+    const limits = quotaRequest.limits.map((limit, i) => {
       return { ...limit, limit: (standings[i] as Standing).room };
     });
     const reserved = standings.map(({ room, share }) => room - share);
-    const asked = { ...ask, limits, reserved, requests: 1 };
-    const { account, verdict } = decide(local.account, asked, context.nowMs);
+    const asked = { ...quotaRequest, limits, reserved, requests: 1 };
+    const { account, decision } = decide(local.account, asked, context.nowMs);
     local.account = account;
-    if (verdict.granted > 0) this.debts.add(name, ask, verdict.windows, context.nowMs);
-    const refusal = rateLimitRefusal(verdict, verdict.nowMs, cost);
-    const isExhausted = refusal !== undefined && refusal.standing.resetMs > context.latestMs;
+    if (decision.granted > 0)
+      this.debts.add(accountRef, quotaRequest, decision.windows, context.nowMs);
+    const refusal = rateLimitRefusal(decision, decision.nowMs, cost);
+    const isExhausted = refusal !== undefined && refusal.rateLimitInfo.resetMs > context.latestMs;
     const outcome =
-      verdict.granted > 0 ? "admitted" : isExhausted ? "exhausted" : ("share" as const);
-    const windows = verdict.windows.map((standing, i) => {
-      const limit = ask.limits[i] as Limit;
+      decision.granted > 0 ? "admitted" : isExhausted ? "exhausted" : ("share" as const);
+    const windows = decision.windows.map((usage, i) => {
+      const limit = quotaRequest.limits[i] as Limit;
       const { room, share } = standings[i] as Standing;
-      if (outcome !== "exhausted") return { ...standing, limit: Math.max(0, share) };
-      return { ...standing, limit: limit.limit, used: limit.limit - room + standing.used };
+      if (outcome !== "exhausted") return { ...usage, limit: Math.max(0, share) };
+      return { ...usage, limit: limit.limit, used: limit.limit - room + usage.used };
     });
-    return { verdict: { ...verdict, windows }, outcome };
+    return { decision: { ...decision, windows }, outcome };
   }
 
   /** Whether the account is banned by a decision of this process, at `nowMs`. */
-  isBanned(name: AccountRef, nowMs: number): boolean {
-    return (this.#accounts.get(accountId(name))?.account.ban?.untilMs ?? 0) > nowMs;
+  isBanned(accountRef: AccountRef, nowMs: number): boolean {
+    return (this.#accounts.get(accountId(accountRef))?.account.ban?.untilMs ?? 0) > nowMs;
   }
 
   /** Counts one request and admits it, even if its windows are full (`onStoreFailure: allow`). */
-  admit(name: AccountRef, ask: QuotaRequest, context: OutageContext): QuotaDecision {
-    const local = this.#local(accountId(name));
-    const counted = { ...ask, limits: ask.limits.map(unlimited), bans: undefined, requests: 1 };
-    const { account, verdict } = decide(local.account, counted, context.nowMs);
+  admit(accountRef: AccountRef, quotaRequest: QuotaRequest, context: OutageContext): QuotaDecision {
+    const local = this.#local(accountId(accountRef));
+    const counted = {
+      ...quotaRequest,
+      limits: quotaRequest.limits.map(unlimited),
+      bans: undefined,
+      requests: 1,
+    };
+    const { account, decision } = decide(local.account, counted, context.nowMs);
     local.account = account;
-    this.debts.add(name, ask, verdict.windows, context.nowMs);
-    const windows = ask.limits.map((limit, i) => {
-      const { resetMs } = verdict.windows[i] as WindowUsage;
+    this.debts.add(accountRef, quotaRequest, decision.windows, context.nowMs);
+    const windows = quotaRequest.limits.map((limit, i) => {
+      const { resetMs } = decision.windows[i] as WindowUsage;
       const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
-      const used = this.#counted(name, counterName(limit), startMs, context);
+      const used = this.#counted(accountRef, counterName(limit), startMs, context);
       return { ...limit, used: Math.min(limit.limit, used), resetMs };
     });
-    return { ...verdict, windows };
+    return { ...decision, windows };
   }
 
   /**
@@ -139,15 +151,15 @@ export class LocalQuotas {
    * requests from their shares and not charged them yet.
    */
   reservedFor(
-    name: AccountRef,
+    accountRef: AccountRef,
     limits: readonly Limit[],
     pending: number,
     context: OutageContext,
   ): readonly number[] {
-    const local = this.#local(accountId(name));
+    const local = this.#local(accountId(accountRef));
     return limits.map((limit) => {
       if (limit.observed) return 0;
-      return Math.min(limit.limit, pending * this.#share(name, local, limit, context).most);
+      return Math.min(limit.limit, pending * this.#share(accountRef, local, limit, context).most);
     });
   }
 
@@ -164,7 +176,7 @@ export class LocalQuotas {
     this.#accounts.clear();
   }
 
-  #local(id: string): Local {
+  #local(id: string): LocalAccount {
     let local = this.#accounts.get(id);
     if (local === undefined) {
       local = { outage: this.#outage, account: NEW_ACCOUNT_STATE, shares: [] };
@@ -178,18 +190,28 @@ export class LocalQuotas {
     return local;
   }
 
-  #standing(name: AccountRef, local: Local, limit: Limit, context: OutageContext): Standing {
+  #standing(
+    accountRef: AccountRef,
+    local: LocalAccount,
+    limit: Limit,
+    context: OutageContext,
+  ): Standing {
     if (limit.observed) return { room: limit.limit, share: limit.limit };
-    const { startMs, counter, limit: share } = this.#share(name, local, limit, context);
+    const { startMs, counter, limit: share } = this.#share(accountRef, local, limit, context);
     const used = usedLocally(local, counter, startMs);
-    const room = limit.limit - this.#counted(name, counter, startMs, context) + used;
+    const room = limit.limit - this.#counted(accountRef, counter, startMs, context) + used;
     return { room, share: Math.min(room, share) };
   }
 
   /** The count of a window: the store's last count, and the units owed since. */
-  #counted(name: AccountRef, counter: string, startMs: number, context: OutageContext): number {
+  #counted(
+    accountRef: AccountRef,
+    counter: string,
+    startMs: number,
+    context: OutageContext,
+  ): number {
     // Units that will be taken back are not part of the known count.
-    const owed = Math.max(0, this.debts.unitsIn(name, counter, startMs));
+    const owed = Math.max(0, this.debts.unitsIn(accountRef, counter, startMs));
     return context.knownCount(counter, startMs) + owed;
   }
 
@@ -197,7 +219,7 @@ export class LocalQuotas {
    * The share of a window. If the window was running when the outage began, it is a part of the
    * units that were left; otherwise of the whole limit.
    */
-  #share(name: AccountRef, local: Local, limit: Limit, context: OutageContext): Share {
+  #share(accountRef: AccountRef, local: LocalAccount, limit: Limit, context: OutageContext): Share {
     const { window, limit: of, calendar } = limit;
     const counter = counterName(limit);
     const startMs = windowStart(window, context.nowMs, calendar);
@@ -206,7 +228,7 @@ export class LocalQuotas {
     const isSame = before?.startMs === startMs && before.of === of;
     if (isSame && before.outage === this.#outage) return before;
     const here = usedLocally(local, counter, startMs);
-    const counted = this.#counted(name, counter, startMs, context) - here;
+    const counted = this.#counted(accountRef, counter, startMs, context) - here;
     const own = shareOf(of, counted, context.gateways);
     const most = Math.max(own, isSame ? before.most : 0);
     const left = Math.max(0, of - counted - context.pending * most);
@@ -221,7 +243,7 @@ export class LocalQuotas {
 type Standing = { readonly room: number; readonly share: number };
 
 /** Units of a window that were admitted from the shares of this outage. */
-function usedLocally({ account }: Local, counter: string, startMs: number): number {
+function usedLocally({ account }: LocalAccount, counter: string, startMs: number): number {
   const stored = account.usage[counter];
   return stored?.startMs === startMs ? stored.count : 0;
 }

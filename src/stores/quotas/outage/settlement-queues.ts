@@ -46,13 +46,13 @@ export class SettlementQueues {
 
 /** The debt of a settlement: the difference between use and hold, of each meter. */
 export function settlementDebt(
-  name: AccountRef,
+  accountRef: AccountRef,
   { id, plan, decidedMs: chargedMs }: Pick<Holds, "id" | "plan" | "decidedMs">,
   changes: readonly MeterChange[],
 ): AccountDebt {
   const day = dayOf(chargedMs);
   return {
-    ...{ name, plan, days: [] },
+    ...{ accountRef, plan, days: [] },
     windows: changes.flatMap(({ units, windows: changed }) => {
       return changed.map((limit) => ({ ...windowDebt(limit, units), chargedMs, limit }));
     }),

@@ -27,9 +27,9 @@ import {
 import type { CountedUsage, Debts } from "./debts.ts";
 
 export type SettlementOptions = CountCorrections & {
-  readonly shared: QuotaClient;
+  readonly quotaClient: QuotaClient;
   readonly debts: Debts;
-  readonly answers: Pick<DecisionCache, "learnCounts" | "lostOf">;
+  readonly decisionCache: Pick<DecisionCache, "learnCounts" | "lostOf">;
   /** Called with units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
@@ -62,8 +62,8 @@ export class DebtSettlement {
   }
 
   /** Whether units that a call charges now are owed to a window that the debt is about. */
-  owesTo({ name, windows }: AccountDebt): boolean {
-    const owed = this.#underWay.get(accountId(name))?.windows ?? [];
+  owesTo({ accountRef, windows }: AccountDebt): boolean {
+    const owed = this.#underWay.get(accountId(accountRef))?.windows ?? [];
     return owed.some((one) => one.units > 0 && windows.some((each) => isSameWindow(one, each)));
   }
 
@@ -100,14 +100,14 @@ export class DebtSettlement {
     while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
     const { debts } = this.#options;
     const owed = debts.take();
-    for (const debt of owed) this.#underWay.set(accountId(debt.name), debt);
+    for (const debt of owed) this.#underWay.set(accountId(debt.accountRef), debt);
     let at = 0;
     try {
       while (at < owed.length) {
         const batch = owed.slice(at, at + CALL_ACCOUNTS_MAX);
         at += batch.length;
         await this.#charge(batch, giveUpMs);
-        for (const { name } of batch) this.#underWay.delete(accountId(name));
+        for (const { accountRef } of batch) this.#underWay.delete(accountId(accountRef));
       }
     } finally {
       this.#underWay.clear();
@@ -121,8 +121,8 @@ export class DebtSettlement {
    * units it would have given back are only given back again if it certainly did not run.
    */
   async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
-    const { shared, debts } = this.#options;
-    const reply = chargeLate(shared, batch, giveUpMs);
+    const { quotaClient, debts } = this.#options;
+    const reply = chargeLate(quotaClient, batch, giveUpMs);
     try {
       this.#onCharged(batch, await inTime(reply, giveUpMs));
     } catch (error) {
@@ -136,15 +136,15 @@ export class DebtSettlement {
         if (code === "NOPERM" || executed === "no") return;
         const takeBacks = takeBacksOf(batch);
         debts.restore(negated(takeBacks));
-        for (const { name, meters } of takeBacks) {
-          for (const each of meters) this.#options.onSettlementLost(name, each);
+        for (const { accountRef, meters } of takeBacks) {
+          for (const each of meters) this.#options.onSettlementLost(accountRef, each);
         }
         this.#tellUncertain([
           ...withoutTakeBacks(batch).map(chargeOf),
           ...takeBackUnits(takeBacks),
         ]);
       };
-      const onLate = (late: LateCharged) => {
+      const onLate = (late: LateChargeReply) => {
         debts.restore(negated(batch));
         this.#onCharged(batch, late);
       };
@@ -166,9 +166,16 @@ export class DebtSettlement {
   }
 
   /** Reports the counts that the charge brought. */
-  #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateCharged): void {
-    const { shared, answers, onLowered, onCounted, onCountLost, onDayClosed, onSettlementLost } =
-      this.#options;
+  #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateChargeReply): void {
+    const {
+      quotaClient,
+      decisionCache,
+      onLowered,
+      onCounted,
+      onCountLost,
+      onDayClosed,
+      onSettlementLost,
+    } = this.#options;
     for (const [i, debt] of batch.entries()) {
       const { lostOfDay, windows } = accounts[i] as ChargedAccount;
       const totals: WindowTotal[] = [];
@@ -182,19 +189,20 @@ export class DebtSettlement {
         // A window that was reset since then takes none of these units.
         const added = owed.chargedMs === undefined ? owed.units : 0;
         const before = { counter, startMs, used: used - added };
-        const lost = loweredFrom > 0 ? undefined : answers.lostOf(debt.name, before, nowMs);
-        if (lost !== undefined) onCountLost(debt.name, lost);
+        const lost =
+          loweredFrom > 0 ? undefined : decisionCache.lostOf(debt.accountRef, before, nowMs);
+        if (lost !== undefined) onCountLost(debt.accountRef, lost);
         isLowered ||= owed.units < 0 && hasRefused;
         for (const usage of countedUsages({ ...owed, used, loweredFrom })) {
-          onCounted({ name: debt.name, plan: debt.plan, usage });
+          onCounted({ accountRef: debt.accountRef, plan: debt.plan, usage });
         }
       }
-      answers.learnCounts(debt.name, totals, nowMs);
-      if (isLowered) onLowered(debt.name, totals, nowMs);
-      if (lostOfDay > 0) onDayClosed(debt.name, lostOfDay);
-      const isKept = shared.historyMs !== undefined && !isAddressAccount(debt.name);
+      decisionCache.learnCounts(debt.accountRef, totals, nowMs);
+      if (isLowered) onLowered(debt.accountRef, totals, nowMs);
+      if (lostOfDay > 0) onDayClosed(debt.accountRef, lostOfDay);
+      const isKept = quotaClient.historyMs !== undefined && !isAddressAccount(debt.accountRef);
       for (const each of isKept ? debt.meters : []) {
-        if (each.units < 0 && nowMs >= closesMs(each.day)) onSettlementLost(debt.name, each);
+        if (each.units < 0 && nowMs >= closesMs(each.day)) onSettlementLost(debt.accountRef, each);
       }
     }
   }
@@ -227,13 +235,17 @@ function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
   return withTimeout(answer, Math.max(0, giveUpMs - performance.now()));
 }
 
-function chargeOf(owed: AccountDebt): UncertainCharge {
-  const meters = owed.meters.map(({ meter, units }) => ({ name: meter, units }));
-  return { name: owed.name, units: debtUnits(owed), ...(meters.length > 0 ? { meters } : {}) };
+function chargeOf(debt: AccountDebt): UncertainCharge {
+  const meters = debt.meters.map(({ meter, units }) => ({ name: meter, units }));
+  return {
+    accountRef: debt.accountRef,
+    units: debtUnits(debt),
+    ...(meters.length > 0 ? { meters } : {}),
+  };
 }
 
 /** The reply to a late charge: what each account's windows count now; undefined if one is over. */
-type LateCharged = { readonly nowMs: number; readonly accounts: readonly ChargedAccount[] };
+type LateChargeReply = { readonly nowMs: number; readonly accounts: readonly ChargedAccount[] };
 type ChargedAccount = {
   /** Units that no day could give back, because the day is closed. */
   readonly lostOfDay: number;
@@ -254,8 +266,8 @@ export async function chargeLate(
   { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,
   owed: readonly AccountDebt[],
   giveUpMs: number,
-): Promise<LateCharged> {
-  const keys = owed.map(({ name }) => keyOf(name));
+): Promise<LateChargeReply> {
+  const keys = owed.map(({ accountRef }) => keyOf(accountRef));
   const args = [historyMs, ...owed.map(debtText)];
   const reply = replyList(await runOn(LATE_CHARGE, keys, args, giveUpMs));
   let at = 0;
@@ -272,8 +284,8 @@ export async function chargeLate(
 }
 
 /** See late-charge.lua. */
-function debtText({ name, windows, days, meters }: AccountDebt): string {
-  const isKept = !isAddressAccount(name);
+function debtText({ accountRef, windows, days, meters }: AccountDebt): string {
+  const isKept = !isAddressAccount(accountRef);
   const dayTexts = days.map(({ day, requests, units, plan }) => {
     return `${day} ${requests} ${units}${plan === undefined ? "" : `p${plan}`}`;
   });

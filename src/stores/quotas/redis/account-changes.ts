@@ -15,9 +15,9 @@ import type { QuotaClient } from "./quota-client.ts";
 export const EVENTS_BUCKET = 0;
 
 export type AccountChangesOptions = {
-  readonly shared: QuotaClient;
+  readonly quotaClient: QuotaClient;
   readonly prefix: string;
-  readonly answers: DecisionCache;
+  readonly decisionCache: DecisionCache;
   /** Called with the changes that commands made. */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
   /** See RedisQuotaStoreOptions. */
@@ -30,18 +30,19 @@ export type AccountChangesOptions = {
 /** Tells all gateways about changes of accounts, and this one about those of the others. */
 export class AccountChanges {
   readonly #options: AccountChangesOptions;
-  readonly #events: Invalidations;
+  readonly #invalidations: Invalidations;
   readonly #pending: PendingEvents;
 
   constructor(options: AccountChangesOptions) {
-    const { shared, prefix, answers, probed, tellDenied } = options;
+    const { quotaClient, prefix, decisionCache, probed, tellDenied } = options;
     this.#options = options;
-    this.#pending = new PendingEvents(shared, prefix);
-    this.#events = createInvalidations({
-      shared,
+    this.#pending = new PendingEvents(quotaClient, prefix);
+    this.#invalidations = createInvalidations({
+      quotaClient,
       prefix,
-      learn: (id, totals, nowMs) => answers.learnCounts(parseAccountId(id), totals, nowMs),
-      forget: (id) => answers.invalidate(id === undefined ? undefined : parseAccountId(id)),
+      learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
+      invalidate: (id) =>
+        decisionCache.invalidate(id === undefined ? undefined : parseAccountId(id)),
       pending: () => this.#tellPending(),
       probed,
       tellDenied,
@@ -53,35 +54,39 @@ export class AccountChanges {
    * change. Rejects with StoreFailure.
    */
   async tellEverywhere(event: AdminEvent): Promise<void> {
-    const { name } = event;
-    const { answers, onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
-    answers.invalidate(name);
+    const { accountRef } = event;
+    const {
+      decisionCache,
+      onAdminEvent,
+      logsOwnChanges = onAdminEvent !== undefined,
+    } = this.#options;
+    decisionCache.invalidate(accountRef);
     if (logsOwnChanges) {
-      await this.#events.publish(accountId(name));
+      await this.#invalidations.publish(accountId(accountRef));
     } else {
       await this.#pending.keep(event);
-      await this.#events.publishPending(accountId(name));
+      await this.#invalidations.publishPending(accountId(accountRef));
     }
   }
 
   /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
-  async invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
-    for (const name of names) this.#options.answers.invalidate(name);
-    await this.#events.publishAll(names.map(accountId));
+  async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
+    for (const accountRef of accountRefs) this.#options.decisionCache.invalidate(accountRef);
+    await this.#invalidations.publishAll(accountRefs.map(accountId));
   }
 
   /** See Invalidations.publishSoon. */
-  tellSoon(name: AccountRef): void {
-    this.#events.publishSoon(accountId(name));
+  tellSoon(accountRef: AccountRef): void {
+    this.#invalidations.publishSoon(accountId(accountRef));
   }
 
   /** See Invalidations.tellCounts. */
-  tellCounts(name: AccountRef, totals: readonly WindowTotal[], nowMs: number): void {
-    this.#events.tellCounts(accountId(name), totals, nowMs);
+  tellCounts(accountRef: AccountRef, totals: readonly WindowTotal[], nowMs: number): void {
+    this.#invalidations.tellCounts(accountId(accountRef), totals, nowMs);
   }
 
   close(): void {
-    this.#events.close();
+    this.#invalidations.close();
   }
 
   /** Reports the changes that wait in the store. If they cannot be read now, they keep waiting. */

@@ -4,12 +4,12 @@ import { type AccountRef, accountId } from "../account-ref.ts";
 /**
  * The bucket of an account, one of 16. It never changes (docs/decisions/one-hash-per-account.md).
  */
-export function bucketOf(name: AccountRef): number {
-  name.bucket ??= crc16(accountId(name)) % BUCKET_COUNT;
-  return name.bucket;
+export function bucketOf(accountRef: AccountRef): number {
+  accountRef.bucket ??= crc16(accountId(accountRef)) % BUCKET_COUNT;
+  return accountRef.bucket;
 }
 
 /** The key of the hash of an account: `prefix:{bucket}:environment:account`. */
-export function accountKey(prefix: string, name: AccountRef): string {
-  return `${prefix}:{${bucketOf(name)}}:${accountId(name)}`;
+export function accountKey(prefix: string, accountRef: AccountRef): string {
+  return `${prefix}:{${bucketOf(accountRef)}}:${accountId(accountRef)}`;
 }

@@ -11,7 +11,7 @@ import type { QuotaClient } from "./quota-client.ts";
 const TOGETHER = 200;
 const LATE_MS = 2_000;
 
-type Counted = {
+type DayTotals = {
   admitted: number;
   beyond: number;
   refused: number;
@@ -35,21 +35,27 @@ function metersKey(accountKey: string): string {
  * StoreFailure; on a Cluster only without `onMissing`.
  */
 export async function readDayHistory(
-  shared: Pick<QuotaClient, "keyOf" | "link">,
-  names: readonly AccountRef[],
+  quotaClient: Pick<QuotaClient, "keyOf" | "link">,
+  accountRefs: readonly AccountRef[],
   span: DaySpan,
   onMissing?: OnMissing,
 ): Promise<readonly DayUsage[][]> {
-  const parts = new PartsAsked((name) => shared.link.partOf(bucketOf(name)), onMissing);
+  const parts = new PartsAsked(
+    (accountRef) => quotaClient.link.partOf(bucketOf(accountRef)),
+    onMissing,
+  );
   const all: DayUsage[][] = [];
   const months = monthsOf(span);
   const together = Math.max(1, Math.floor(TOGETHER / (months.length + 1)));
-  for (let from = 0; from < names.length; from += together) {
-    const some = names.slice(from, from + together);
+  for (let from = 0; from < accountRefs.length; from += together) {
+    const some = accountRefs.slice(from, from + together);
     all.push(
       ...(await Promise.all(
-        some.map(async (name) => {
-          return (await parts.ask(name, () => readOne(shared, name, months, span))) ?? [];
+        some.map(async (accountRef) => {
+          return (
+            (await parts.ask(accountRef, () => readOne(quotaClient, accountRef, months, span))) ??
+            []
+          );
         }),
       )),
     );
@@ -59,11 +65,11 @@ export async function readDayHistory(
 
 async function readOne(
   { keyOf, link }: Pick<QuotaClient, "keyOf" | "link">,
-  name: AccountRef,
+  accountRef: AccountRef,
   months: readonly number[],
   { from, to }: DaySpan,
 ): Promise<DayUsage[]> {
-  const key = keyOf(name);
+  const key = keyOf(accountRef);
   const ask = (command: string, of: string, ...args: string[]) => {
     return withTimeout(link.send(of, command, [of, ...args]), LATE_MS);
   };
@@ -72,7 +78,7 @@ async function readOne(
     ask("hget", metersKey(key), "y"),
     ...months.map((month) => ask("hgetall", historyKey(key, month))),
   ]);
-  const days = new Map<number, Counted>();
+  const days = new Map<number, DayTotals>();
   for (const [i, hash] of hashes.entries()) {
     // The client library turns the list that Redis sends into an object.
     addHash(days, months[i] as number, hash as Record<string, string>);
@@ -91,7 +97,7 @@ async function readOne(
 
 const COLUMNS = ["admitted", "beyond", "refused"] as const;
 
-function addHash(days: Map<number, Counted>, month: number, hash: Record<string, string>): void {
+function addHash(days: Map<number, DayTotals>, month: number, hash: Record<string, string>): void {
   const planOf = readPlans(hash);
   const meterOf = (number: number) => {
     return Object.keys(hash)
@@ -126,7 +132,7 @@ function readPlans(hash: Record<string, string>): (dayOfMonth: number) => string
   };
 }
 
-function addWaiting(days: Map<number, Counted>, text: string | null): void {
+function addWaiting(days: Map<number, DayTotals>, text: string | null): void {
   for (const [, day, admitted, beyond] of text?.matchAll(/(\d+) (-?\d+) (-?\d+)/g) ?? []) {
     const counted = dayIn(days, Number(day));
     counted.admitted += Number(admitted);
@@ -134,18 +140,18 @@ function addWaiting(days: Map<number, Counted>, text: string | null): void {
   }
 }
 
-function addWaitingMeters(days: Map<number, Counted>, text: string | null): void {
+function addWaitingMeters(days: Map<number, DayTotals>, text: string | null): void {
   for (const [, meter, day, units] of text?.matchAll(/#([a-z0-9-]+) (\d+) (-?\d+)/g) ?? []) {
     addMeter(dayIn(days, Number(day)), meter as string, Number(units));
   }
 }
 
-function addMeter(counted: Counted, meter: string, units: number): void {
+function addMeter(counted: DayTotals, meter: string, units: number): void {
   const before = counted.meters?.[meter] ?? 0;
   counted.meters = { ...counted.meters, [meter]: Math.max(0, before + units) };
 }
 
-function dayIn(days: Map<number, Counted>, day: number): Counted {
+function dayIn(days: Map<number, DayTotals>, day: number): DayTotals {
   let counted = days.get(day);
   if (counted === undefined) {
     counted = { admitted: 0, beyond: 0, refused: 0 };

@@ -15,7 +15,7 @@ export const DECIDE_SCRIPT = decideScript();
  */
 export type KeyedRequest = {
   readonly key: string;
-  readonly ask: QuotaRequest;
+  readonly quotaRequest: QuotaRequest;
   readonly historyMs?: number | undefined;
 };
 
@@ -91,25 +91,25 @@ function policyText(bans: BanPolicy | undefined): PolicyText {
  * command, which Redis would refuse.
  */
 export function encodeDecide(
-  asks: readonly KeyedRequest[],
+  requests: readonly KeyedRequest[],
   clockMs: number,
   tag: number,
   areApart = false,
 ): (string | number)[] {
-  const { terms, lengths } = policyText(asks[0]?.ask.bans);
+  const { terms, lengths } = policyText(requests[0]?.quotaRequest.bans);
   const indexes = new Map<string, number>();
-  const keys: (string | number)[] = areApart ? [] : [asks.length];
+  const keys: (string | number)[] = areApart ? [] : [requests.length];
   const asked: number[] = [];
-  for (const { key, ask, historyMs } of asks) {
-    const plan = planText(ask, historyMs);
+  for (const { key, quotaRequest, historyMs } of requests) {
+    const plan = planText(quotaRequest, historyMs);
     let index = indexes.get(plan);
     if (index === undefined) {
       index = indexes.size;
       indexes.set(plan, index);
     }
     keys.push(key);
-    const counted = ask.requests * CALL_ACCOUNTS_MAX + index;
-    asked.push(ask.strikesOnly ? -counted : counted);
+    const counted = quotaRequest.requests * CALL_ACCOUNTS_MAX + index;
+    asked.push(quotaRequest.strikesOnly ? -counted : counted);
   }
   const texts = indexes.keys();
   if (areApart) return [0, clockMs, terms, lengths, tag, indexes.size, ...texts, ...asked, ...keys];
@@ -122,12 +122,12 @@ export function encodeDecide(
  * this tag, or not as it was sent.
  */
 export function decodeDecisions(
-  asks: readonly KeyedRequest[],
+  requests: readonly KeyedRequest[],
   reply: unknown,
   tag: number,
 ): (QuotaDecision | undefined)[] {
   const reader = new Reader(replyList(reply), tag);
-  const verdicts = asks.map(({ ask }) => readVerdict(reader, ask));
+  const verdicts = requests.map(({ quotaRequest }) => readVerdict(reader, quotaRequest));
   reader.end();
   return verdicts;
 }
@@ -213,8 +213,8 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision | 
   const isEarned = how === EARNED || how === OBSERVED;
   const strikesMs = isEarned ? Array.from({ length: reader.next() }, () => reader.next()) : [];
   const ban = how === OBSERVED ? undefined : told;
-  const verdict = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
-  return isEarned ? { ...verdict, newBan: { ...(told as Ban), strikesMs } } : verdict;
+  const decision = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
+  return isEarned ? { ...decision, newBan: { ...(told as Ban), strikesMs } } : decision;
 }
 
 /** In place of the units granted: some of the account is on another node, or on its way there. */

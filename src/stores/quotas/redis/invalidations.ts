@@ -30,9 +30,9 @@ export type Invalidations = {
 };
 
 export type InvalidationsOptions = {
-  readonly shared: QuotaClient;
+  readonly quotaClient: QuotaClient;
   readonly prefix: string;
-  readonly forget: Invalidate;
+  readonly invalidate: Invalidate;
   /** Called with counts that another gateway received at `nowMs` of the store's clock. */
   readonly learn: (id: string, totals: readonly WindowTotal[], nowMs: number) => void;
   /** Called when changes made by commands may wait in the store for one gateway to report. */
@@ -73,17 +73,17 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
     channel: `${options.prefix}:events`,
     versionKey: `${options.prefix}:{0}:version`,
   };
-  const hearing = new InvalidationSubscriber(options, place);
-  const telling = new InvalidationPublisher(options, place);
+  const subscriber = new InvalidationSubscriber(options, place);
+  const publisher = new InvalidationPublisher(options, place);
   return {
-    publish: (id) => telling.send(id),
-    publishAll: (ids) => telling.sendAll(ids),
-    publishPending: (id) => telling.send(`${id} ${PENDING}`),
-    publishSoon: (id) => telling.soon(id),
-    tellCounts: (id, totals, nowMs) => telling.countsSoon(id, totals, nowMs),
+    publish: (id) => publisher.send(id),
+    publishAll: (ids) => publisher.sendAll(ids),
+    publishPending: (id) => publisher.send(`${id} ${PENDING}`),
+    publishSoon: (id) => publisher.soon(id),
+    tellCounts: (id, totals, nowMs) => publisher.countsSoon(id, totals, nowMs),
     close: () => {
-      hearing.close();
-      telling.close();
+      subscriber.close();
+      publisher.close();
     },
   };
 }
@@ -98,8 +98,8 @@ type InvalidationChannel = {
 /** Receives the messages of other gateways, and checks once a second whether one was missed. */
 class InvalidationSubscriber {
   readonly #link: Link;
-  readonly #place: InvalidationChannel;
-  readonly #forget: Invalidate;
+  readonly #channel: InvalidationChannel;
+  readonly #invalidate: Invalidate;
   readonly #learn: InvalidationsOptions["learn"];
   readonly #pending: () => void;
   readonly #probed: InvalidationsOptions["probed"];
@@ -111,12 +111,12 @@ class InvalidationSubscriber {
   #closed = false;
 
   constructor(
-    { shared: { link }, forget, learn, pending, probed, tellDenied }: InvalidationsOptions,
+    { quotaClient: { link }, invalidate, learn, pending, probed, tellDenied }: InvalidationsOptions,
     place: InvalidationChannel,
   ) {
     this.#link = link;
-    this.#place = place;
-    this.#forget = forget;
+    this.#channel = place;
+    this.#invalidate = invalidate;
     this.#learn = learn;
     this.#pending = pending;
     this.#probed = probed;
@@ -133,7 +133,7 @@ class InvalidationSubscriber {
   }
 
   #hear(text: string): void {
-    const { origin } = this.#place;
+    const { origin } = this.#channel;
     const [number, from, ...ids] = text.split(" ");
     const version = Number(number);
     if (!Number.isSafeInteger(version) || ids.length === 0) return;
@@ -143,7 +143,7 @@ class InvalidationSubscriber {
     this.#seen = version;
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
     if (gap || ids.includes(PENDING)) this.#pending();
-    if (gap || (ids[0] === "*" && from !== origin)) this.#forget(undefined);
+    if (gap || (ids[0] === "*" && from !== origin)) this.#invalidate(undefined);
     else if (from !== origin) this.#hearOf(ids);
   }
 
@@ -151,13 +151,13 @@ class InvalidationSubscriber {
   #hearOf(ids: readonly string[]): void {
     const counts = ids.flatMap((text) => parseCounts(text) ?? []);
     for (const id of ids) {
-      if (!id.includes("=") && !counts.some((one) => one.id === id)) this.#forget(id);
+      if (!id.includes("=") && !counts.some((one) => one.id === id)) this.#invalidate(id);
     }
     for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
   }
 
   async #poll(): Promise<void> {
-    const { versionKey } = this.#place;
+    const { versionKey } = this.#channel;
     try {
       const before = this.#seen;
       const reply = this.#link.send(versionKey, "get", [versionKey]);
@@ -173,7 +173,7 @@ class InvalidationSubscriber {
       if (seen === undefined || version > seen) this.#pending();
       if (seen !== undefined && version > seen) {
         this.#missed = version;
-        this.#forget(undefined);
+        this.#invalidate(undefined);
       }
       // A smaller number comes from a store that was emptied, unless messages arrived
       // during the call.
@@ -207,26 +207,26 @@ class InvalidationSubscriber {
 
 /** Sends the messages of this gateway to the others. */
 class InvalidationPublisher {
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #tellDenied: TellDenied;
-  readonly #place: InvalidationChannel;
+  readonly #channel: InvalidationChannel;
   readonly #told = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
   readonly #counts = new Map<string, string>();
   #countsPause: NodeJS.Timeout | undefined;
 
   constructor(
-    { shared, tellDenied }: Pick<InvalidationsOptions, "shared" | "tellDenied">,
-    place: InvalidationChannel,
+    { quotaClient, tellDenied }: Pick<InvalidationsOptions, "quotaClient" | "tellDenied">,
+    channel: InvalidationChannel,
   ) {
-    this.#shared = shared;
+    this.#quotaClient = quotaClient;
     this.#tellDenied = tellDenied;
-    this.#place = place;
+    this.#channel = channel;
   }
 
   async send(what: string): Promise<void> {
-    const { channel, origin, versionKey } = this.#place;
-    const run = this.#shared.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
+    const { channel, origin, versionKey } = this.#channel;
+    const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
     const refusal = String(await withTimeout(run, ADMIN_LATE_MS));
     this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
   }

@@ -40,25 +40,28 @@ return all`);
  * and null for a lifted ban. Earlier versions know only the list and skip the other two.
  */
 export class PendingEvents {
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #key: string;
 
-  constructor(shared: QuotaClient, prefix: string) {
-    this.#shared = shared;
+  constructor(quotaClient: QuotaClient, prefix: string) {
+    this.#quotaClient = quotaClient;
     this.#key = `${prefix}:{0}:resets`;
   }
 
   /** Rejects if the store is unreachable. */
   async keep(event: AdminEvent): Promise<void> {
     const what = "windows" in event ? event.windows : (event.imposed ?? null);
-    const text = JSON.stringify([accountId(event.name), event.atMs, what]);
-    const run = this.#shared.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
+    const text = JSON.stringify([accountId(event.accountRef), event.atMs, what]);
+    const run = this.#quotaClient.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
     await withTimeout(run, LATE_MS);
   }
 
   /** Rejects if the store is unreachable. A record that cannot be read is left out. */
   async take(): Promise<readonly AdminEvent[]> {
-    const reply = (await withTimeout(this.#shared.run(TAKE, this.#key, []), LATE_MS)) as string[];
+    const reply = (await withTimeout(
+      this.#quotaClient.run(TAKE, this.#key, []),
+      LATE_MS,
+    )) as string[];
     return reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);
   }
 }
@@ -67,7 +70,7 @@ function readEvent(text: string): AdminEvent[] {
   try {
     const [id, atMs, what] = JSON.parse(text) as [unknown, unknown, unknown];
     if (typeof id !== "string" || !Number.isSafeInteger(atMs)) return [];
-    const event = { name: parseAccountId(id), atMs: atMs as number };
+    const event = { accountRef: parseAccountId(id), atMs: atMs as number };
     if (what === null) return [{ ...event, imposed: undefined }];
     if (isImposed(what)) return [{ ...event, imposed: what }];
     return Array.isArray(what) && what.every(isWindow) ? [{ ...event, windows: what }] : [];

@@ -32,7 +32,7 @@ export type QuotaClient = {
    * nothing if the call reaches it after `giveUpMs` on performance.now(), because no request waits
    * for it then. Never rejects.
    */
-  decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
+  decide(requests: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]>;
   /**
    * Decides groups of accounts, each of one bucket, as `decide` does; the outcomes of each group.
    * Those whose buckets are on the same node of a Cluster are decided in one call
@@ -57,7 +57,7 @@ export type QuotaClient = {
   /** Runs a script on one key, by digest if the server knows it. Rejects with StoreFailure. */
   run(script: Script, key: string, args: readonly RedisArgument[]): Promise<unknown>;
   /** The key of the account's hash. */
-  keyOf(name: AccountRef): string;
+  keyOf(accountRef: AccountRef): string;
   /** The clock of the node that has the bucket. Without a Cluster there is only one. */
   clockOf(bucket: number): StoreClock;
   /**
@@ -86,31 +86,32 @@ export function createQuotaClient(
   prefix: string,
   options: QuotaClientOptions = {},
 ): QuotaClient {
-  const decider = new RedisQuotaClient(link, prefix, options);
+  const client = new RedisQuotaClient(link, prefix, options);
   const isTimed = (bucket: number) => {
-    return options.clock !== undefined || decider.clockOf(bucket).isKnown;
+    return options.clock !== undefined || client.clockOf(bucket).isKnown;
   };
   return {
-    decide: (asks, giveUpMs) => decider.decide(asks, giveUpMs).catch(failed(asks.length)),
+    decide: (requests, giveUpMs) =>
+      client.decide(requests, giveUpMs).catch(failed(requests.length)),
     decideGroups: (groups, giveUpMs) => {
-      return decider.decideGroups(groups, giveUpMs).map((outcomes, i) => {
+      return client.decideGroups(groups, giveUpMs).map((outcomes, i) => {
         return outcomes.catch(failed(groups[i]?.length ?? 0));
       });
     },
-    runOn: (...call) => decider.runOn(...call),
-    answeredUntilMs: () => Math.min(performance.now(), ...decider.unansweredMs),
+    runOn: (...call) => client.runOn(...call),
+    answeredUntilMs: () => Math.min(performance.now(), ...client.unansweredMs),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
-    keyOf: (name) => accountKey(prefix, name),
-    clockOf: (bucket) => decider.clockOf(bucket),
+    keyOf: (accountRef) => accountKey(prefix, accountRef),
+    clockOf: (bucket) => client.clockOf(bucket),
     knowsClock: isTimed,
     ensureClock: (bucket, timeoutMs) => {
-      return isTimed(bucket) ? undefined : decider.learnClock(bucket, timeoutMs);
+      return isTimed(bucket) ? undefined : client.learnClock(bucket, timeoutMs);
     },
     get historyMs() {
-      return decider.historyMs;
+      return client.historyMs;
     },
     set historyMs(historyMs) {
-      decider.historyMs = historyMs;
+      client.historyMs = historyMs;
     },
     link,
   };
@@ -155,8 +156,8 @@ class RedisQuotaClient {
     this.clockOf(bucket).learn(sentMs, performance.now(), nowMs);
   }
 
-  decide(asks: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
-    return this.#observed(() => this.#decide(asks, giveUpMs));
+  decide(requests: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
+    return this.#observed(() => this.#decide(requests, giveUpMs));
   }
 
   decideGroups(
@@ -164,13 +165,13 @@ class RedisQuotaClient {
     giveUpMs?: number,
   ): readonly Promise<readonly CallOutcome[]>[] {
     const shared = groups.length > 1 ? this.#sharing(groups) : [];
-    if (shared.length < 2) return groups.map((asks) => this.decide(asks, giveUpMs));
+    if (shared.length < 2) return groups.map((requests) => this.decide(requests, giveUpMs));
     const call = this.#observed(() => this.#callNode(shared, giveUpMs));
-    return groups.map((asks) => {
-      const i = shared.indexOf(asks);
+    return groups.map((requests) => {
+      const i = shared.indexOf(requests);
       return i < 0
-        ? this.decide(asks, giveUpMs)
-        : call.then((all) => all[i] ?? this.decide(asks, giveUpMs));
+        ? this.decide(requests, giveUpMs)
+        : call.then((all) => all[i] ?? this.decide(requests, giveUpMs));
     });
   }
 
@@ -190,8 +191,8 @@ class RedisQuotaClient {
   #sharing(groups: readonly (readonly AccountRequest[])[]) {
     const nowMs = performance.now();
     let node: object | undefined;
-    return groups.filter((asks) => {
-      const bucket = bucketOfAll(asks);
+    return groups.filter((requests) => {
+      const bucket = bucketOfAll(requests);
       if (Math.max(this.#alone.get(bucket) ?? 0, this.#motion.get(bucket) ?? 0) > nowMs)
         return false;
       const owner = this.#link.nodeOf(bucket);
@@ -208,28 +209,29 @@ class RedisQuotaClient {
     const buckets = groups.map(bucketOfAll);
     const verdicts = await this.#call(groups.flat(), giveUpMs, buckets);
     let at = 0;
-    return groups.map((asks, i) => {
-      const own = verdicts.slice(at, at + asks.length);
-      at += asks.length;
-      if (own.some((verdict) => verdict !== undefined)) return own.map(orInMotion);
+    return groups.map((requests, i) => {
+      const own = verdicts.slice(at, at + requests.length);
+      at += requests.length;
+      if (own.some((decision) => decision !== undefined)) return own.map(orInMotion);
       this.#alone.set(buckets[i] as number, performance.now() + MOTION_MS);
       return undefined;
     });
   }
 
   async #decide(
-    asks: readonly AccountRequest[],
+    requests: readonly AccountRequest[],
     giveUpMs?: number,
   ): Promise<readonly CallOutcome[]> {
-    if (asks.length === 1 || !this.#link.clustered) return this.#callBucket(asks, giveUpMs);
-    const bucket = bucketOfAll(asks);
-    if ((this.#motion.get(bucket) ?? 0) > performance.now()) return this.#singly(asks, giveUpMs);
+    if (requests.length === 1 || !this.#link.clustered) return this.#callBucket(requests, giveUpMs);
+    const bucket = bucketOfAll(requests);
+    if ((this.#motion.get(bucket) ?? 0) > performance.now())
+      return this.#singly(requests, giveUpMs);
     try {
-      return await this.#callBucket(asks, giveUpMs);
+      return await this.#callBucket(requests, giveUpMs);
     } catch (error) {
       if (!isInMotion(toStoreFailure(error))) throw error;
       this.#motion.set(bucket, performance.now() + MOTION_MS);
-      return this.#singly(asks, giveUpMs);
+      return this.#singly(requests, giveUpMs);
     }
   }
 
@@ -247,17 +249,17 @@ class RedisQuotaClient {
     });
   }
 
-  async #callBucket(asks: readonly AccountRequest[], giveUpMs?: number) {
-    return (await this.#call(asks, giveUpMs)).map(orInMotion);
+  async #callBucket(requests: readonly AccountRequest[], giveUpMs?: number) {
+    return (await this.#call(requests, giveUpMs)).map(orInMotion);
   }
 
   /** One call for accounts of these buckets; undefined for one that the node left undecided. */
   async #call(
-    asks: readonly AccountRequest[],
+    requests: readonly AccountRequest[],
     giveUpMs: number | undefined,
-    buckets: readonly number[] = [bucketOfAll(asks)],
+    buckets: readonly number[] = [bucketOfAll(requests)],
   ): Promise<(QuotaDecision | undefined)[]> {
-    const all = asks.map((ask) => this.#keyed(ask));
+    const all = requests.map((ask) => this.#keyed(ask));
     const { key } = all[0] as KeyedRequest;
     let sentMs = 0;
     const verdicts = (await this.#timed(buckets, giveUpMs, () => {
@@ -270,7 +272,7 @@ class RedisQuotaClient {
       return runScript(this.#link, DECIDE_SCRIPT, key, args, read);
     })) as (QuotaDecision | undefined)[];
     const receivedMs = performance.now();
-    const told = verdicts.find((verdict) => verdict !== undefined);
+    const told = verdicts.find((decision) => decision !== undefined);
     if (told !== undefined && this.#clock === undefined) {
       for (const bucket of buckets) this.clockOf(bucket).learn(sentMs, receivedMs, told.nowMs);
     }
@@ -279,11 +281,11 @@ class RedisQuotaClient {
 
   /** A single key is on one node or the other, so it never meets TRYAGAIN. */
   async #singly(
-    asks: readonly AccountRequest[],
+    requests: readonly AccountRequest[],
     giveUpMs?: number,
   ): Promise<readonly CallOutcome[]> {
     const outcomes = await Promise.all(
-      asks.map((ask) => this.#callBucket([ask], giveUpMs).catch(failed(1))),
+      requests.map((ask) => this.#callBucket([ask], giveUpMs).catch(failed(1))),
     );
     return outcomes.flat();
   }
@@ -322,23 +324,23 @@ class RedisQuotaClient {
     return earliestMs === Number.POSITIVE_INFINITY ? -1 : -earliestMs;
   }
 
-  #keyed({ name, ask }: AccountRequest): KeyedRequest {
-    const key = accountKey(this.#prefix, name);
+  #keyed({ accountRef, quotaRequest }: AccountRequest): KeyedRequest {
+    const key = accountKey(this.#prefix, accountRef);
     const { historyMs } = this;
-    return historyMs === undefined || isAddressAccount(name)
-      ? { key, ask }
-      : { key, ask, historyMs };
+    return historyMs === undefined || isAddressAccount(accountRef)
+      ? { key, quotaRequest }
+      : { key, quotaRequest, historyMs };
   }
 }
 
 /** The bucket of accounts that are all in one. */
-function bucketOfAll(asks: readonly AccountRequest[]): number {
-  return bucketOf((asks[0] as AccountRequest).name);
+function bucketOfAll(requests: readonly AccountRequest[]): number {
+  return bucketOf((requests[0] as AccountRequest).accountRef);
 }
 
 /** A caps' or meters' hash may be on the other node of a slot that is moving, and the account's own here. */
-function orInMotion(verdict: QuotaDecision | undefined): CallOutcome {
-  return verdict ?? { failure: inMotionFailure() };
+function orInMotion(decision: QuotaDecision | undefined): CallOutcome {
+  return decision ?? { failure: inMotionFailure() };
 }
 
 /** The same failure for each of `count` requests. */

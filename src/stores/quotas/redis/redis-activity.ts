@@ -54,18 +54,20 @@ return out`);
 
 /** The notes of gateways in Redis (docs/reference/history.md#notes). */
 export class RedisActivity implements ActivityStore {
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #prefix: string;
 
-  constructor(shared: QuotaClient, prefix: string) {
-    this.#shared = shared;
+  constructor(quotaClient: QuotaClient, prefix: string) {
+    this.#quotaClient = quotaClient;
     this.#prefix = prefix;
   }
 
   async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
-    const { historyMs, link } = this.#shared;
+    const { historyMs, link } = this.#quotaClient;
     if (historyMs === undefined) return [];
-    const groups = Map.groupBy(refused, ({ name }) => (link.clustered ? bucketOf(name) : 0));
+    const groups = Map.groupBy(refused, ({ accountRef }) =>
+      link.clustered ? bucketOf(accountRef) : 0,
+    );
     const left: RefusalCount[] = [];
     for (const group of groups.values()) {
       for (const some of pagesOf(group, CALL_ACCOUNTS_MAX)) {
@@ -81,7 +83,7 @@ export class RedisActivity implements ActivityStore {
   async addUsed(used: readonly KeyUse[]): Promise<void> {
     for (const some of pagesOf(used, PAGE)) {
       const argv = [KEPT_MS, ...some.flatMap(({ key, day }) => [key, day])];
-      await withTimeout(this.#shared.run(USED, this.#usedKey, argv), LATE_MS);
+      await withTimeout(this.#quotaClient.run(USED, this.#usedKey, argv), LATE_MS);
     }
   }
 
@@ -91,7 +93,7 @@ export class RedisActivity implements ActivityStore {
       for (const some of pagesOf(all, PAGE)) {
         const each = some.flatMap(({ account, requests, last }) => [account, requests, last]);
         const most = isAddressName(some[0]?.account ?? "") ? ADDRESSES_MAX : CALLERS_MAX;
-        const run = this.#shared.run(CALLED, key, [KEPT_MS, most, ...each]);
+        const run = this.#quotaClient.run(CALLED, key, [KEPT_MS, most, ...each]);
         const reply = (await withTimeout(run, LATE_MS)) as number[];
         some.forEach((call, i) => {
           const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
@@ -105,7 +107,7 @@ export class RedisActivity implements ActivityStore {
   async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const found = new Map<string, number>();
     for (const some of pagesOf(keys, PAGE)) {
-      const sent = this.#shared.link.send(this.#usedKey, "hmget", [this.#usedKey, ...some]);
+      const sent = this.#quotaClient.link.send(this.#usedKey, "hmget", [this.#usedKey, ...some]);
       const days = (await withTimeout(sent, LATE_MS)) as (string | null)[];
       some.forEach((key, i) => {
         const day = Number(days[i] ?? Number.NaN);
@@ -120,7 +122,10 @@ export class RedisActivity implements ActivityStore {
     for (const { environment, method, route } of operations) {
       for (const account of ["", "addr:"]) {
         const key = this.#callsKey({ environment, method, route, account });
-        const reply = await withTimeout(this.#shared.link.send(key, "hgetall", [key]), LATE_MS);
+        const reply = await withTimeout(
+          this.#quotaClient.link.send(key, "hgetall", [key]),
+          LATE_MS,
+        );
         // The client library turns the list that Redis sends into an object.
         for (const [caller, text] of Object.entries(reply as Record<string, string>)) {
           const [requests = 0, last = 0] = text.split(" ").map(Number);
@@ -133,10 +138,10 @@ export class RedisActivity implements ActivityStore {
   }
 
   async #refuse(some: readonly RefusalCount[], historyMs: number): Promise<void> {
-    const keys = some.map(({ name }) => this.#shared.keyOf(name));
+    const keys = some.map(({ accountRef }) => this.#quotaClient.keyOf(accountRef));
     const texts = some.map(({ day, requests }) => `${day} ${requests}`);
     const giveUpMs = performance.now() + LATE_MS;
-    const run = this.#shared.runOn(REFUSED, keys, [historyMs, ...texts], giveUpMs);
+    const run = this.#quotaClient.runOn(REFUSED, keys, [historyMs, ...texts], giveUpMs);
     await withTimeout(run, LATE_MS);
   }
 

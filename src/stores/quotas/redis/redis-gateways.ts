@@ -34,26 +34,26 @@ return { time[1] * 1000 + math.floor(time[2] / 1000), redis.call('HGETALL', KEYS
 
 /** The messages of gateways in Redis, in the bucket of their heartbeats. */
 export class RedisGateways implements GatewayDirectory {
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #key: string;
 
-  constructor(shared: QuotaClient, prefix: string) {
-    this.#shared = shared;
+  constructor(quotaClient: QuotaClient, prefix: string) {
+    this.#quotaClient = quotaClient;
     this.#key = `${prefix}:{0}:status`;
   }
 
   async announce(name: string, status: string): Promise<void> {
-    const run = this.#shared.run(ANNOUNCE, this.#key, [name, status, KEPT_MS]);
+    const run = this.#quotaClient.run(ANNOUNCE, this.#key, [name, status, KEPT_MS]);
     await withTimeout(run, LATE_MS);
   }
 
   async withdraw(name: string): Promise<void> {
-    const sent = this.#shared.link.send(this.#key, "hdel", [this.#key, name]);
+    const sent = this.#quotaClient.link.send(this.#key, "hdel", [this.#key, name]);
     await withTimeout(sent, LEAVE_LATE_MS).catch(() => undefined);
   }
 
   async list(): Promise<readonly GatewayNews[]> {
-    const run = this.#shared.run(LIST, this.#key, []);
+    const run = this.#quotaClient.run(LIST, this.#key, []);
     const [nowMs, pairs] = (await withTimeout(run, LATE_MS)) as [number, string[]];
     const messages = pairs.filter((_, i) => i % 2 === 1);
     return messages.flatMap((message) => {

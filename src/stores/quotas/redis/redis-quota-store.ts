@@ -71,8 +71,8 @@ import { counterField, fieldCounter } from "./window-fields.ts";
 
 /** The parts of the store that an outage handler needs: the calls to it, and its last answers. */
 export type FallbackInputs = {
-  readonly shared: QuotaClient;
-  readonly answers: DecisionCache;
+  readonly quotaClient: QuotaClient;
+  readonly decisionCache: DecisionCache;
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
   readonly corrections: CountCorrections;
 };
@@ -86,7 +86,7 @@ export type RedisQuotaStoreOptions = {
    * Creates the handler that decides while the store is unreachable (docs/reference/store.md#away).
    * By default no request is decided then, as under `onStoreFailure: deny`.
    */
-  readonly outage?: (store: FallbackInputs) => OutageHandler;
+  readonly outage?: (inputs: FallbackInputs) => OutageHandler;
   /** Called when a call that decides requests has ended, with or without an answer. */
   readonly onCall?: ((tookMs: number) => void) | undefined;
   /** Called when counts rose by late charges. */
@@ -134,13 +134,13 @@ export async function createRedisQuotaStore(options: RedisQuotaStoreOptions): Pr
 class RedisQuotaStore implements QuotaStore {
   readonly #link: CountedLink;
   readonly #options: RedisQuotaStoreOptions;
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #batch: Batcher;
   readonly #changes: AccountChanges;
   readonly #eviction: EvictionWatcher;
   readonly #split: { stop(): void };
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
-  readonly #answers: DecisionCache;
+  readonly #decisionCache: DecisionCache;
   readonly #outage: OutageHandler;
   readonly activity: RedisActivity;
   readonly gateways: RedisGateways;
@@ -154,72 +154,80 @@ class RedisQuotaStore implements QuotaStore {
     const { address, prefix, report, now, timeoutMs, historyMs, onCall } = options;
     this.#link = link;
     this.#options = options;
-    const shared = createQuotaClient(link, prefix, { clock: now, historyMs, onCall });
-    const answers = new DecisionCache(now);
+    const quotaClient = createQuotaClient(link, prefix, { clock: now, historyMs, onCall });
+    const decisionCache = new DecisionCache(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
-    this.#shared = shared;
-    this.activity = new RedisActivity(shared, prefix);
-    this.gateways = new RedisGateways(shared, prefix);
-    this.usageMarks = new RedisUsageMarks(shared, prefix);
-    this.#answers = answers;
+    this.#quotaClient = quotaClient;
+    this.activity = new RedisActivity(quotaClient, prefix);
+    this.gateways = new RedisGateways(quotaClient, prefix);
+    this.usageMarks = new RedisUsageMarks(quotaClient, prefix);
+    this.#decisionCache = decisionCache;
     this.#outage =
-      options.outage?.({ shared, answers, onUncertain, corrections: this.#corrections() }) ??
-      new DenyDuringOutage(shared.ensureClock, timeoutMs);
+      options.outage?.({
+        quotaClient,
+        decisionCache,
+        onUncertain,
+        corrections: this.#corrections(),
+      }) ?? new DenyDuringOutage(quotaClient.ensureClock, timeoutMs);
     this.#batch = new Batcher({
-      call: shared.decideGroups,
-      queueOf: (name) => (link.clustered ? bucketOf(name) : 0),
+      call: quotaClient.decideGroups,
+      queueOf: (accountRef) => (link.clustered ? bucketOf(accountRef) : 0),
       nodeOf: link.nodeOf,
-      clockOf: shared.clockOf,
-      answers,
+      clockOf: quotaClient.clockOf,
+      decisionCache,
       outage: this.#outage,
-      onVerdict: (name, verdict, lost) => this.#told(name, verdict, lost),
+      onVerdict: (accountRef, decision, lost) => this.#told(accountRef, decision, lost),
       onCalled: (failure) => {
         this.#failure = failure;
       },
       onUncertain,
     });
     this.#changes = new AccountChanges({
-      shared,
+      quotaClient,
       prefix,
-      answers,
+      decisionCache,
       onAdminEvent: options.onAdminEvent,
       logsOwnChanges: options.logsOwnChanges,
-      probed: (why) => {
-        if (why !== undefined || !OF_WRITES.has(this.#failure?.code ?? "")) this.#failure = why;
+      probed: (failure) => {
+        if (failure !== undefined || !OF_WRITES.has(this.#failure?.code ?? ""))
+          this.#failure = failure;
       },
       tellDenied: deniedReporter(address.shown, report),
     });
-    this.#tellLoss = lostCountReporter(address.shown, report, answers);
+    this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
   }
 
-  charge(name: AccountRef, ask: QuotaRequest): ReturnType<QuotaStore["charge"]> {
-    return this.#batch.charge(name, ask);
+  charge(accountRef: AccountRef, quotaRequest: QuotaRequest): ReturnType<QuotaStore["charge"]> {
+    return this.#batch.charge(accountRef, quotaRequest);
   }
 
-  settle(name: AccountRef, holds: Holds, used: readonly MeterUse[]): void {
-    this.#outage.settle(name, holds, meterChanges(holds, used));
+  settle(accountRef: AccountRef, holds: Holds, used: readonly MeterUse[]): void {
+    this.#outage.settle(accountRef, holds, meterChanges(holds, used));
   }
 
-  lastKnown(name: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
-    return this.#answers.lastKnown(name, limits);
+  lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+    return this.#decisionCache.lastKnown(accountRef, limits);
   }
 
-  invalidate(name?: AccountRef): void {
-    this.#answers.invalidate(name);
+  invalidate(accountRef?: AccountRef): void {
+    this.#decisionCache.invalidate(accountRef);
   }
 
-  async peek(name: AccountRef, ask: Omit<QuotaRequest, "requests">): Promise<QuotaDecision> {
+  async peek(
+    accountRef: AccountRef,
+    quotaRequest: Omit<QuotaRequest, "requests">,
+  ): Promise<QuotaDecision> {
     // This is for people, who prefer to wait rather than be told that the store is unreachable.
-    const one = { name, ask: { ...ask, requests: 0 } };
-    const [outcome] = await withTimeout(this.#shared.decide([one]), ADMIN_LATE_MS);
+    const one = { accountRef, quotaRequest: { ...quotaRequest, requests: 0 } };
+    const [outcome] = await withTimeout(this.#quotaClient.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
     return outcome;
   }
 
-  partOf(name: AccountRef): StorePart | undefined {
-    return this.#link.partOf(bucketOf(name));
+  partOf(accountRef: AccountRef): StorePart | undefined {
+    return this.#link.partOf(bucketOf(accountRef));
   }
 
   bans(onMissing?: OnMissing): Promise<AccountBan[]> {
@@ -227,40 +235,45 @@ class RedisQuotaStore implements QuotaStore {
     return listBans(this.#link, { prefix, now, onMissing });
   }
 
-  async ban(name: AccountRef, imposed: ImposedBan): Promise<Ban> {
+  async ban(accountRef: AccountRef, imposed: ImposedBan): Promise<Ban> {
     const { lengthMs, window, keptMs, plan, reason } = imposed;
     const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
-    const run = this.#shared.runOn(BAN_SCRIPT, [this.#shared.keyOf(name)], args);
+    const run = this.#quotaClient.runOn(BAN_SCRIPT, [this.#quotaClient.keyOf(accountRef)], args);
     const reply = replyList(await withTimeout(run, ADMIN_LATE_MS));
     const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
     const told = { untilMs, offences, window, plan, reason };
-    await this.#changes.tellEverywhere({ name, atMs, imposed: told });
+    await this.#changes.tellEverywhere({ accountRef, atMs, imposed: told });
     return { untilMs, lengthMs, window, offences };
   }
 
-  async banCause(name: AccountRef): Promise<BanCause | undefined> {
-    const key = banCauseKey(this.#shared.keyOf(name));
+  async banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
+    const key = banCauseKey(this.#quotaClient.keyOf(accountRef));
     const text = await withTimeout(this.#link.send(key, "hget", [key, "c"]), ADMIN_LATE_MS);
     return typeof text === "string" ? parseBanCause(text) : undefined;
   }
 
-  async liftBan(name: AccountRef): Promise<boolean> {
-    const run = this.#shared.runOn(LIFT_BAN_SCRIPT, [this.#shared.keyOf(name)], []);
+  async liftBan(accountRef: AccountRef): Promise<boolean> {
+    const run = this.#quotaClient.runOn(LIFT_BAN_SCRIPT, [this.#quotaClient.keyOf(accountRef)], []);
     const atMs = replyNumber(await withTimeout(run, ADMIN_LATE_MS));
     if (atMs === 0) return false;
-    await this.#changes.tellEverywhere({ name, atMs, imposed: undefined });
+    await this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
     return true;
   }
 
   async reset(
-    name: AccountRef,
+    accountRef: AccountRef,
     { counters, calendar }: ResetScope = {},
     onMissing?: OnMissing,
   ): Promise<ResetWindow[]> {
     const fields = [calendarText(calendar), ...(counters?.map(counterField) ?? [])];
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    const run = this.#shared.runOn(RESET_SCRIPT, [this.#shared.keyOf(name)], fields, giveUpMs);
+    const run = this.#quotaClient.runOn(
+      RESET_SCRIPT,
+      [this.#quotaClient.keyOf(accountRef)],
+      fields,
+      giveUpMs,
+    );
     const [atMs, ...reply] = replyList(await withTimeout(run, ADMIN_LATE_MS));
     const windows: ResetWindow[] = [];
     for (let i = 0; i < reply.length; i += 2) {
@@ -268,8 +281,8 @@ class RedisQuotaStore implements QuotaStore {
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
     try {
-      if (windows.length === 0) await this.invalidateEverywhere([name]);
-      else await this.#changes.tellEverywhere({ name, atMs: Number(atMs), windows });
+      if (windows.length === 0) await this.invalidateEverywhere([accountRef]);
+      else await this.#changes.tellEverywhere({ accountRef, atMs: Number(atMs), windows });
     } catch (error) {
       const part = this.#link.partOf(EVENTS_BUCKET);
       if (part === undefined || onMissing === undefined) throw error;
@@ -279,32 +292,32 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   history(
-    names: readonly AccountRef[],
+    accountRefs: readonly AccountRef[],
     span: DaySpan,
     onMissing?: OnMissing,
   ): Promise<readonly DayUsage[][]> {
-    return readDayHistory(this.#shared, names, span, onMissing);
+    return readDayHistory(this.#quotaClient, accountRefs, span, onMissing);
   }
 
-  invalidateEverywhere(names: readonly AccountRef[]): Promise<void> {
-    return this.#changes.invalidateEverywhere(names);
+  invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
+    return this.#changes.invalidateEverywhere(accountRefs);
   }
 
   async gatewayCount(): Promise<number> {
     const key = `${this.#options.prefix}:{0}:gateways`;
-    const run = this.#shared.run(COUNT_GATEWAYS_SCRIPT, key, []);
+    const run = this.#quotaClient.run(COUNT_GATEWAYS_SCRIPT, key, []);
     return Number(await withTimeout(run, ADMIN_LATE_MS));
   }
 
   async markFirst(marker: string, lifeMs: number): Promise<boolean> {
     const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
     const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
-    const run = this.#shared.run(MARK_SCRIPT, key, [this.#origin, Math.ceil(lifeMs)]);
+    const run = this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, Math.ceil(lifeMs)]);
     return (await withTimeout(run, ADMIN_LATE_MS)) === 1;
   }
 
   reconfigure(policy: StorePolicy): void {
-    this.#shared.historyMs = policy.historyMs;
+    this.#quotaClient.historyMs = policy.historyMs;
     this.#outage.reconfigure(policy);
   }
 
@@ -332,9 +345,12 @@ class RedisQuotaStore implements QuotaStore {
 
   health(): { readonly ok: boolean; readonly why?: string } {
     const way = this.#link.health();
-    const why = this.#failure;
+    const failure = this.#failure;
     // A fallback has a heartbeat that writes, so it knows more than the last call does.
-    const known = this.#outage.health() ?? { ok: why === undefined, why: why?.message ?? "" };
+    const known = this.#outage.health() ?? {
+      ok: failure === undefined,
+      why: failure?.message ?? "",
+    };
     // On a Cluster the fallback knows which part is unreachable. Otherwise the link knows why there
     // is no connection.
     if (!known.ok && (way.ok || this.#link.clustered)) return known;
@@ -354,16 +370,16 @@ class RedisQuotaStore implements QuotaStore {
     const { onLateUsage, onLateBan, report, address } = this.#options;
     return {
       onBanned: (ban) => {
-        if (ban.verdict.ban !== undefined) this.#changes.tellSoon(ban.name);
+        if (ban.decision.ban !== undefined) this.#changes.tellSoon(ban.accountRef);
         onLateBan?.(ban);
       },
       onCounted: (usage) => onLateUsage?.(usage),
-      onLowered: (name, totals, nowMs) => this.#changes.tellCounts(name, totals, nowMs),
-      onCountLost: (name, lost) => this.#tellLoss(name, lost),
+      onLowered: (accountRef, totals, nowMs) => this.#changes.tellCounts(accountRef, totals, nowMs),
+      onCountLost: (accountRef, lost) => this.#tellLoss(accountRef, lost),
       onDayClosed: ({ environment, account }, units) => {
         report("warn", "day_closed", { store: address.shown, environment, account, units });
       },
-      onSettlementLost: (name, lost) => reportLost(report, name, lost),
+      onSettlementLost: (accountRef, lost) => reportLost(report, accountRef, lost),
     };
   }
 
@@ -372,11 +388,11 @@ class RedisQuotaStore implements QuotaStore {
     this.#uncertainUnits += reportUncertain(report, address.shown, charges);
   }
 
-  #told(name: AccountRef, verdict: QuotaDecision, lost: LostCount | undefined): void {
-    const { environment, account } = name;
+  #told(accountRef: AccountRef, decision: QuotaDecision, lost: LostCount | undefined): void {
+    const { environment, account } = accountRef;
     const told = { environment, account, store: this.#options.address.shown };
-    if (verdict.repaired) this.#options.report("warn", "counter_repaired", told);
-    if (lost !== undefined) this.#tellLoss(name, lost);
-    if (verdict.ban && verdict.newBan) this.#changes.tellSoon(name);
+    if (decision.repaired) this.#options.report("warn", "counter_repaired", told);
+    if (lost !== undefined) this.#tellLoss(accountRef, lost);
+    if (decision.ban && decision.newBan) this.#changes.tellSoon(accountRef);
   }
 }

@@ -43,28 +43,28 @@ return 1`);
  * node that has its history, and its days close by the clock of that node.
  */
 export class RedisUsageMarks implements UsageMarks {
-  readonly #shared: QuotaClient;
+  readonly #quotaClient: QuotaClient;
   readonly #prefix: string;
   /** Names this gateway in its claim. */
   readonly #origin = randomUUID();
 
-  constructor(shared: QuotaClient, prefix: string) {
-    this.#shared = shared;
+  constructor(quotaClient: QuotaClient, prefix: string) {
+    this.#quotaClient = quotaClient;
     this.#prefix = prefix;
   }
 
-  async read(names: readonly AccountRef[]): Promise<readonly (UsageMark | undefined)[]> {
+  async read(accountRefs: readonly AccountRef[]): Promise<readonly (UsageMark | undefined)[]> {
     const found = new Map<AccountRef, UsageMark>();
     const failures: unknown[] = [];
-    const pages = [...this.#pages(names, (name) => name)];
+    const pages = [...this.#pages(accountRefs, (accountRef) => accountRef)];
     await Promise.all(
       pages.map(async ({ key, some }) => {
-        const run = this.#shared.runOn(READ, [key], some.map(accountId));
+        const run = this.#quotaClient.runOn(READ, [key], some.map(accountId));
         try {
           const [nowMs, ...days] = (await withTimeout(run, LATE_MS)) as (string | null)[];
           const closedDay = lastClosedDay(Number(nowMs));
-          for (const [i, name] of some.entries()) {
-            found.set(name, { day: parseDay(days[i]), closedDay });
+          for (const [i, accountRef] of some.entries()) {
+            found.set(accountRef, { day: parseDay(days[i]), closedDay });
           }
         } catch (failure) {
           failures.push(failure);
@@ -72,24 +72,24 @@ export class RedisUsageMarks implements UsageMarks {
       }),
     );
     if (pages.length > 0 && failures.length === pages.length) throw failures[0];
-    return names.map((name) => found.get(name));
+    return accountRefs.map((accountRef) => found.get(accountRef));
   }
 
   async raise(acknowledged: readonly AcknowledgedUsage[]): Promise<void> {
-    const lifeMs = Math.ceil((this.#shared.historyMs ?? 0) + SPARE_MS);
-    for (const { key, some } of this.#pages(acknowledged, ({ name }) => name)) {
-      const each = some.flatMap(({ name, day }) => [accountId(name), day]);
-      await withTimeout(this.#shared.run(RAISE, key, [lifeMs, ...each]), LATE_MS);
+    const lifeMs = Math.ceil((this.#quotaClient.historyMs ?? 0) + SPARE_MS);
+    for (const { key, some } of this.#pages(acknowledged, ({ accountRef }) => accountRef)) {
+      const each = some.flatMap(({ accountRef, day }) => [accountId(accountRef), day]);
+      await withTimeout(this.#quotaClient.run(RAISE, key, [lifeMs, ...each]), LATE_MS);
     }
   }
 
   async claim(lifeMs: number): Promise<boolean> {
-    const run = this.#shared.run(CLAIM, this.#claimKey, [this.#origin, Math.ceil(lifeMs)]);
+    const run = this.#quotaClient.run(CLAIM, this.#claimKey, [this.#origin, Math.ceil(lifeMs)]);
     return (await withTimeout(run, LATE_MS)) === 1;
   }
 
   async release(): Promise<void> {
-    const run = this.#shared.run(RELEASE, this.#claimKey, [this.#origin]);
+    const run = this.#quotaClient.run(RELEASE, this.#claimKey, [this.#origin]);
     await withTimeout(run, LATE_MS).catch(() => undefined);
   }
 

@@ -120,20 +120,20 @@ const RESET_HEARD_MS = 1_000;
 export function lostCountReporter(
   shown: string,
   report: Reporter,
-  answers: Pick<DecisionCache, "beginCall" | "endCall">,
+  decisionCache: Pick<DecisionCache, "beginCall" | "endCall">,
 ) {
   let toldMs = Number.NEGATIVE_INFINITY;
   let isWaiting = false;
-  return (name: AccountRef, lost: LostCount): void => {
+  return (accountRef: AccountRef, lost: LostCount): void => {
     if (isWaiting || performance.now() - toldMs < LOSSES_EACH_MS) return;
     isWaiting = true;
-    const invalidated = answers.beginCall();
+    const invalidated = decisionCache.beginCall();
     setTimeout(() => {
       isWaiting = false;
-      answers.endCall(invalidated);
-      if (isInvalidated(invalidated, accountId(name))) return;
+      decisionCache.endCall(invalidated);
+      if (isInvalidated(invalidated, accountId(accountRef))) return;
       toldMs = performance.now();
-      const { environment, account } = name;
+      const { environment, account } = accountRef;
       const why = "the store has lost charges of a window that is not over";
       report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
     }, RESET_HEARD_MS).unref();
@@ -171,11 +171,11 @@ export function reportLost(report: Reporter, charges: readonly UncertainCharge[]
  * `production:acme 3, production:acme#tokens 2000`. The sum is without those of meters.
  */
 function namedUnits(charges: readonly UncertainCharge[]) {
-  const texts = charges.flatMap(({ name, units, meters = [] }) => [
-    ...(units > 0 ? [`${accountId(name)} ${units}`] : []),
+  const texts = charges.flatMap(({ accountRef, units, meters = [] }) => [
+    ...(units > 0 ? [`${accountId(accountRef)} ${units}`] : []),
     ...meters
       .filter((each) => each.units > 0)
-      .map((each) => `${accountId(name)}#${each.name} ${each.units}`),
+      .map((each) => `${accountId(accountRef)}#${each.name} ${each.units}`),
   ]);
   const sum = charges.reduce((before, { units }) => before + units, 0);
   return { units: sum, accounts: texts.join(", ") };

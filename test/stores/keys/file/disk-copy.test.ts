@@ -52,17 +52,17 @@ describe("The copy of the keys on disk", () => {
 
   it("and the counters of the memory store are not taken for one another", async () => {
     const report = () => {};
-    const name = { environment: "production", account: "a" };
-    const ask = { limits: [{ window: "day", limit: 9 }], bans: undefined } as const;
+    const accountRef = { environment: "production", account: "a" };
+    const quotaRequest = { limits: [{ window: "day", limit: 9 }], bans: undefined } as const;
     const memory = await createMemoryQuotaStore({ stateFile: newFile(), now: Date.now, report });
-    void memory.charge(name, { ...ask, requests: 1 });
+    void memory.charge(accountRef, { ...quotaRequest, requests: 1 });
     await memory.close();
     const copy = await openDiskCopy(file, report);
     assert.equal(copy.found, undefined);
     copy.write(withAccounts(record("k_1")));
     await copy.close();
     const back = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
-    assert.equal((await back.peek(name, ask)).windows[0]?.used, 0);
+    assert.equal((await back.peek(accountRef, quotaRequest)).windows[0]?.used, 0);
     await back.close();
   });
 

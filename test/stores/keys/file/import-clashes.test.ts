@@ -41,7 +41,7 @@ function imported(records: Records, lines: readonly (AccountRecord | KeyRecord)[
     return { record: isKey ? "key" : "account", ...(JSON.parse(text) as object) };
   });
   const at = values.map((value, i) => ({ at: `line ${i + 1}`, value }));
-  return importNow(records, at, { plain: false, foreignKeys: [], ring: RING });
+  return importNow(records, at, { plain: false, foreignKeys: [], context: RING });
 }
 
 function mistakeOf(...lines: readonly (AccountRecord | KeyRecord)[]): string {

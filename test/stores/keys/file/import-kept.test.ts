@@ -23,7 +23,7 @@ const KEPT: Records = {
     { ...third, plan: "agreed", limits: [] },
   ],
 };
-const ring: KeyContext = {
+const context: KeyContext = {
   keyPrefix: "pets",
   environments: [{ name: first.environment, keyTag: "live" }],
   plans: new Map<string, readonly Limit[] | "custom">([
@@ -33,7 +33,7 @@ const ring: KeyContext = {
   random: () => 0,
   nowMs: 5_000,
 };
-const options = { plain: false, foreignKeys: [], ring };
+const options = { plain: false, foreignKeys: [], context };
 
 describe("an import of the records that were kept when Redis lost them", () => {
   it("brings all of them back, also those of a plan or an environment that is configured no more", async () => {

@@ -18,7 +18,7 @@ function mistakeOf(members: object, plain = true): string | undefined {
   const line = { key: OURS, account: "shop", plan: "free", environment: "production", ...members };
   const foreignKeys = [{ prefix: "sk_", min: 22 }];
   const lines = [{ at: "1", value: plain ? line : members }];
-  const done = importNow({ accounts: [], keys: [] }, lines, { plain, foreignKeys, ring: RING });
+  const done = importNow({ accounts: [], keys: [] }, lines, { plain, foreignKeys, context: RING });
   if (done.ok) return undefined;
   assert.ok(done.reason === "refused");
   return done.message;

@@ -57,14 +57,14 @@ describe("records that an edit has made", () => {
   });
 });
 
-const ring = {
+const context = {
   keyPrefix: "pets",
   environments: [{ name: "production", keyTag: "live" }],
   plans: new Map([["free", []]]),
   random: () => 0,
   nowMs: 5,
 };
-const options = { plain: false, foreignKeys: [], ring };
+const options = { plain: false, foreignKeys: [], context };
 
 const linesOf = (records: Records) => {
   return [...exportLines(records)].map((line, index) => {

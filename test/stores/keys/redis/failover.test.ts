@@ -28,20 +28,20 @@ it("a change of the records that met a failover counts only where the new master
     },
     master: async () => (current === old ? "old" : "new"),
   };
-  const remote = createRedisRecords(link, "tg", Date.now);
+  const redisRecords = createRedisRecords(link, "tg", Date.now);
   const none = { keys: [], accounts: [] };
-  const before = await remote.all(none, "small");
+  const before = await redisRecords.all(none, "small");
   const records = recordsFrom([{ id: "one" }]);
   const write = { records, changes: await compareRecords(none, records), to: "1.abc" };
 
   const putVersion = async () => {
-    const after = await remote.put(before, write);
+    const after = await redisRecords.put(before, write);
     return typeof after === "string" ? after : after.version;
   };
   assert.equal(await putVersion(), "failed over", "the new master has not heard of it");
   assert.equal(await putVersion(), "1.abc", "made again, it is there");
   current = old;
-  assert.equal((await remote.mark()).version, "1.abc");
+  assert.equal((await redisRecords.mark()).version, "1.abc");
   await (await servers[0].client()).del("tg:{0}:keys");
   assert.equal(await putVersion(), "1.abc", "replication had carried it over");
 });

@@ -16,9 +16,9 @@ import { account } from "../redis/redis-kit.ts";
 const NOON = Date.UTC(2026, 5, 15, 12);
 const DAY_END = Date.UTC(2026, 5, 16);
 const limits = [{ window: "day", limit: 1 }] as const;
-const ask: QuotaRequest = { limits, bans: DEFAULT_BANS, requests: 1 };
+const quotaRequest: QuotaRequest = { limits, bans: DEFAULT_BANS, requests: 1 };
 /** Each further strike could be the one that bans. */
-const banAtOnce: QuotaRequest = { ...ask, bans: { ...DEFAULT_BANS, strikes: 2 } };
+const banAtOnce: QuotaRequest = { ...quotaRequest, bans: { ...DEFAULT_BANS, strikes: 2 } };
 const BAN: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "day", offences: 1 };
 const EARNED = { ...BAN, strikesMs: [NOON] };
 const AWAY = new StoreFailure("unreachable", "away", "no");
@@ -40,7 +40,7 @@ function spent(): QuotaDecision {
 
 type Calling = {
   readonly names: readonly string[];
-  readonly asks: readonly AccountRequest[];
+  readonly requests: readonly AccountRequest[];
   answer(outcome?: CallOutcome): void;
 };
 
@@ -67,13 +67,13 @@ function openBatch() {
     prepare: () => undefined,
     reservedFor: () => undefined,
     settle: () => undefined,
-    decide: (name) => {
-      gate.decided.push(name.account);
+    decide: (accountRef) => {
+      gate.decided.push(accountRef.account);
       return { unavailable: true };
     },
     onCallEnd: () => undefined,
     onCallTimeout: () => undefined,
-    onLateDecision: ({ ask: { cost = 1 } }, { granted }) => {
+    onLateDecision: ({ quotaRequest: { cost = 1 } }, { granted }) => {
       gate.released.push(granted * cost);
     },
     reconfigure: () => undefined,
@@ -84,16 +84,20 @@ function openBatch() {
   };
   const batch = new Batcher({
     call: (groups) => {
-      return groups.map((asks) => {
+      return groups.map((requests) => {
         return new Promise((resolve) => {
-          const answer = (outcome: CallOutcome = spent()) => resolve(asks.map(() => outcome));
-          calls.push({ names: asks.map(({ name }) => name.account), asks, answer });
+          const answer = (outcome: CallOutcome = spent()) => resolve(requests.map(() => outcome));
+          calls.push({
+            names: requests.map(({ accountRef }) => accountRef.account),
+            requests,
+            answer,
+          });
         });
       });
     },
-    queueOf: (name) => Number(name.account.slice(1)),
+    queueOf: (accountRef) => Number(accountRef.account.slice(1)),
     nodeOf: (queue) => (nodes[queue] ??= {}),
-    answers: new DecisionCache(() => NOON),
+    decisionCache: new DecisionCache(() => NOON),
     outage,
     onVerdict: () => undefined,
     onCalled: () => undefined,
@@ -108,7 +112,7 @@ const called = (house: House, count: number) =>
   eventually(() => assert.equal(house.calls.length, count));
 
 /** Lets the batch know that the account's day is spent. */
-async function exhaust(house: House, name: string, asked = ask): Promise<void> {
+async function exhaust(house: House, name: string, asked = quotaRequest): Promise<void> {
   const before = house.calls.length;
   const first = house.batch.charge(account(name), asked);
   await called(house, before + 1);
@@ -121,7 +125,7 @@ describe("strikes of several lanes", () => {
     using house = openBatch();
     for (const name of ["a1", "a2", "a3"]) await exhaust(house, name);
     house.calls.length = 0;
-    const asked = ["a1", "a2", "a3"].map((name) => house.batch.charge(account(name), ask));
+    const asked = ["a1", "a2", "a3"].map((name) => house.batch.charge(account(name), quotaRequest));
     await called(house, 3);
     assert.deepEqual(
       house.calls.map(({ names }) => names),
@@ -136,11 +140,11 @@ describe("strikes of several lanes", () => {
     using house = openBatch();
     await exhaust(house, "a1");
     house.calls.length = 0;
-    const busy = [house.batch.charge({ environment: "x", account: "b1" }, ask)];
+    const busy = [house.batch.charge({ environment: "x", account: "b1" }, quotaRequest)];
     await called(house, 1);
-    busy.push(house.batch.charge({ environment: "x", account: "c1" }, ask));
+    busy.push(house.batch.charge({ environment: "x", account: "c1" }, quotaRequest));
     await called(house, 2);
-    const strike = house.batch.charge(account("a1"), ask);
+    const strike = house.batch.charge(account("a1"), quotaRequest);
     await new Promise((resolve) => setTimeout(resolve, 200));
     assert.equal(house.calls.length, 2, "the lane is full");
     house.calls[0]?.answer();
@@ -172,7 +176,7 @@ describe("strikes of several lanes", () => {
 
 it("a ban is told to one of the requests that a call refuses, the first of them", async () => {
   using house = openBatch();
-  const two: QuotaRequest = { ...ask, limits: [{ window: "day", limit: 2 }] };
+  const two: QuotaRequest = { ...quotaRequest, limits: [{ window: "day", limit: 2 }] };
   const answers = Array.from({ length: 5 }, () => house.batch.charge(account("a1"), two));
   await called(house, 1);
   house.calls[0]?.answer({ ...spent(), granted: 2, ban: BAN, newBan: EARNED });
@@ -187,11 +191,11 @@ describe("a strike that cannot be the one that bans", () => {
   it("is refused at once, and goes to the store as a strike that charges nothing", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    const answer = house.batch.charge(account("a1"), ask);
+    const answer = house.batch.charge(account("a1"), quotaRequest);
     assert.ok("admitted" in answer && !answer.admitted && answer.by === "memory");
     await called(house, 2);
-    const [sent] = house.calls[1]?.asks ?? [];
-    assert.deepEqual([sent?.ask.requests, sent?.ask.strikesOnly], [1, true]);
+    const [sent] = house.calls[1]?.requests ?? [];
+    assert.deepEqual([sent?.quotaRequest.requests, sent?.quotaRequest.strikesOnly], [1, true]);
     house.calls[1]?.answer();
   });
 
@@ -201,8 +205,8 @@ describe("a strike that cannot be the one that bans", () => {
     const answer = house.batch.charge(account("a1"), banAtOnce);
     assert.ok(answer instanceof Promise);
     await called(house, 2);
-    const [sent] = house.calls[1]?.asks ?? [];
-    assert.deepEqual([sent?.ask.requests, sent?.ask.strikesOnly], [1, false]);
+    const [sent] = house.calls[1]?.requests ?? [];
+    assert.deepEqual([sent?.quotaRequest.requests, sent?.quotaRequest.strikesOnly], [1, false]);
     house.calls[1]?.answer({ ...spent(), ban: BAN, newBan: EARNED });
     const told = await answer;
     assert.ok("earned" in told && told.earned === EARNED);
@@ -211,11 +215,11 @@ describe("a strike that cannot be the one that bans", () => {
   it("leaves a ban that it earned all the same to be told to the next refused, once", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    void house.batch.charge(account("a1"), ask);
+    void house.batch.charge(account("a1"), quotaRequest);
     await called(house, 2);
     house.calls[1]?.answer({ ...spent(), ban: BAN, newBan: EARNED });
     await new Promise(setImmediate);
-    const [next, last] = [1, 2].map(() => house.batch.charge(account("a1"), ask));
+    const [next, last] = [1, 2].map(() => house.batch.charge(account("a1"), quotaRequest));
     assert.ok(next && "earned" in next && next.earned === EARNED);
     assert.ok(last && !("earned" in last));
   });
@@ -223,12 +227,12 @@ describe("a strike that cannot be the one that bans", () => {
   it("that is lost admits nobody later, and the next one strikes again", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    void house.batch.charge(account("a1"), ask);
+    void house.batch.charge(account("a1"), quotaRequest);
     await called(house, 2);
     house.calls[1]?.answer({ failure: new StoreFailure("unreachable", "cut", "unknown") });
     await new Promise(setImmediate);
     assert.deepEqual([house.gate.decided, house.uncertain], [[], []]);
-    void house.batch.charge(account("a1"), ask);
+    void house.batch.charge(account("a1"), quotaRequest);
     await called(house, 3);
     house.calls[2]?.answer();
   });
@@ -237,12 +241,12 @@ describe("a strike that cannot be the one that bans", () => {
 describe("more accounts than a call carries", () => {
   it("are all decided without the store, once that is known to be away", async () => {
     using house = openBatch();
-    const first = ["b1", "c1"].map((name) => house.batch.charge(account(name), ask));
+    const first = ["b1", "c1"].map((name) => house.batch.charge(account(name), quotaRequest));
     await called(house, 1);
-    const second = house.batch.charge(account("d1"), ask);
+    const second = house.batch.charge(account("d1"), quotaRequest);
     await called(house, 2);
     const waiting = Array.from({ length: 300 }, (_, i) => {
-      return house.batch.charge({ environment: `e${i}`, account: "a1" }, ask);
+      return house.batch.charge({ environment: `e${i}`, account: "a1" }, quotaRequest);
     });
     house.gate.isShut = true;
     for (const call of house.calls) call.answer({ failure: AWAY });
@@ -253,9 +257,12 @@ describe("more accounts than a call carries", () => {
 
   it("under policies that differ in the length of a ban alone are two calls", async () => {
     using house = openBatch();
-    const longer = { ...ask, bans: { ...DEFAULT_BANS, durationMs: DEFAULT_BANS.durationMs + 1 } };
+    const longer = {
+      ...quotaRequest,
+      bans: { ...DEFAULT_BANS, durationMs: DEFAULT_BANS.durationMs + 1 },
+    };
     const asked = [
-      house.batch.charge({ environment: "x", account: "a1" }, ask),
+      house.batch.charge({ environment: "x", account: "a1" }, quotaRequest),
       house.batch.charge({ environment: "y", account: "a1" }, longer),
     ];
     await called(house, 2);
@@ -271,13 +278,16 @@ describe("more accounts than a call carries", () => {
 describe("more strikes than a call carries", () => {
   it("are refused from memory at once: nobody waits for the call after the next", async () => {
     using house = openBatch();
-    const names = Array.from({ length: 257 }, (_, i) => ({ environment: `e${i}`, account: "a1" }));
+    const accountRefs = Array.from({ length: 257 }, (_, i) => ({
+      environment: `e${i}`,
+      account: "a1",
+    }));
     const ask = banAtOnce;
-    const first = names.map((name) => house.batch.charge(name, ask));
+    const first = accountRefs.map((accountRef) => house.batch.charge(accountRef, ask));
     await called(house, 2);
     for (const call of house.calls) call.answer();
     await Promise.all(first);
-    const answers = names.map((name) => house.batch.charge(name, ask));
+    const answers = accountRefs.map((accountRef) => house.batch.charge(accountRef, ask));
     const waiting = answers.filter((answer) => answer instanceof Promise);
     assert.equal(waiting.length, 256);
     await called(house, 3);
@@ -298,7 +308,10 @@ describe("a call that nobody waits for any more", () => {
   it("leaves its requests to be decided without it, and what it charged is taken off", async () => {
     using house = openBatch();
     house.gate.timeoutMs = 20;
-    const asked = [house.batch.charge(account("a1"), ask), house.batch.charge(account("a1"), ask)];
+    const asked = [
+      house.batch.charge(account("a1"), quotaRequest),
+      house.batch.charge(account("a1"), quotaRequest),
+    ];
     await called(house, 1);
     const answers = await Promise.all(asked);
     assert.ok(each(answers).every((answer) => "unavailable" in answer));
@@ -311,7 +324,7 @@ describe("a call that nobody waits for any more", () => {
   it("and was lost with its connection is told as uncertain, once", async () => {
     using house = openBatch();
     house.gate.timeoutMs = 20;
-    const asked = house.batch.charge(account("a1"), { ...ask, cost: 7 });
+    const asked = house.batch.charge(account("a1"), { ...quotaRequest, cost: 7 });
     await called(house, 1);
     await asked;
     house.calls[0]?.answer({ failure: LOST });
@@ -323,9 +336,9 @@ describe("a call that nobody waits for any more", () => {
     it(`${shares ? "takes" : "leaves"} the other call of its queue ${shares ? "along" : "alone"} where requests are ${shares ? "" : "not "}admitted from shares`, async () => {
       using house = openBatch();
       house.gate.shares = shares;
-      const first = house.batch.charge(account("a1"), ask);
+      const first = house.batch.charge(account("a1"), quotaRequest);
       await called(house, 1);
-      const second = house.batch.charge({ environment: "x", account: "b1" }, ask);
+      const second = house.batch.charge({ environment: "x", account: "b1" }, quotaRequest);
       await called(house, 2);
       house.calls[0]?.answer({ failure: AWAY });
       assert.ok("unavailable" in (await first));

@@ -44,7 +44,7 @@ describe("requests that wait", () => {
     // The remaining units that each was told count down, as if they had come one by one.
     const remaining = answers
       .filter(({ admitted }) => admitted)
-      .map(({ verdict, unspent }) => 120 - (verdict.windows[0]?.used ?? 0) + unspent);
+      .map(({ decision, unspent }) => 120 - (decision.windows[0]?.used ?? 0) + unspent);
     assert.deepEqual(
       remaining,
       Array.from({ length: 120 }, (_, i) => 119 - i),
@@ -86,7 +86,7 @@ describe("requests that wait", () => {
       [true, true, false],
     );
     assert.deepEqual(
-      other[0]?.verdict.windows.map(({ limit }) => limit),
+      other[0]?.decision.windows.map(({ limit }) => limit),
       [4],
     );
     const off = await Promise.all([
@@ -107,8 +107,8 @@ describe("requests that wait", () => {
       let [sent, admitted] = [0, 0];
       const client = async () => {
         while (sent < requests) {
-          const name = account(`c${sent++ % accounts}`);
-          if ((await spend(store, name, perDay(1e9))).admitted) admitted++;
+          const accountRef = account(`c${sent++ % accounts}`);
+          if ((await spend(store, accountRef, perDay(1e9))).admitted) admitted++;
         }
       };
       await Promise.all(Array.from({ length: 64 }, client));
@@ -126,15 +126,20 @@ async function commands(): Promise<number> {
 
 describe("a flood", () => {
   /** Sends for `ms`, and gives the commands a second and the answers that were no refusals. */
-  async function flood(store: QuotaStore, ms: number, accounts: number, ask: QuotaRequest) {
+  async function flood(
+    store: QuotaStore,
+    ms: number,
+    accounts: number,
+    quotaRequest: QuotaRequest,
+  ) {
     const startMs = performance.now();
     const before = await commands();
     const endMs = performance.now() + ms;
     let [requests, passed] = [0, 0];
     const client = async () => {
       while (performance.now() < endMs) {
-        const name = account(`x${requests++ % accounts}`);
-        if ((await spend(store, name, ask)).admitted) passed++;
+        const accountRef = account(`x${requests++ % accounts}`);
+        if ((await spend(store, accountRef, quotaRequest)).admitted) passed++;
         if (requests % 16 === 0) await new Promise(setImmediate);
       }
     };
@@ -144,10 +149,14 @@ describe("a flood", () => {
     return { requests, passed, perSecond: (1_000 * sent) / (performance.now() - startMs) };
   }
 
-  async function exhaust(store: QuotaStore, accounts: number, ask: QuotaRequest): Promise<void> {
+  async function exhaust(
+    store: QuotaStore,
+    accounts: number,
+    quotaRequest: QuotaRequest,
+  ): Promise<void> {
     const spends: Promise<ChargeResult>[] = [];
     for (let i = 0; i < 3 * accounts; i++)
-      spends.push(spend(store, account(`x${i % accounts}`), ask));
+      spends.push(spend(store, account(`x${i % accounts}`), quotaRequest));
     await Promise.all(spends);
   }
 
@@ -164,41 +173,41 @@ describe("a flood", () => {
 
   it("without any grace, where each refusal may be a strike, costs no more, and is banned", async () => {
     const store = await openHere();
-    const ask = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 5 });
-    await exhaust(store, 1, ask);
-    const { perSecond } = await flood(store, 1_000, 1, ask);
+    const quotaRequest = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 5 });
+    await exhaust(store, 1, quotaRequest);
+    const { perSecond } = await flood(store, 1_000, 1, quotaRequest);
     assert.ok(perSecond <= 20, `${perSecond} calls a second`);
-    const { verdict, admitted } = await spend(store, account("x0"), ask);
-    assert.deepEqual([admitted, verdict.ban?.offences], [false, 1]);
+    const { decision, admitted } = await spend(store, account("x0"), quotaRequest);
+    assert.deepEqual([admitted, decision.ban?.offences], [false, 1]);
   });
 
   it("that earns a thousand bans costs no more, their telling included", async () => {
     const store = await openHere();
-    const ask = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 1 });
-    await exhaust(store, 1_000, ask);
-    const { perSecond, passed } = await flood(store, 2_000, 1_000, ask);
+    const quotaRequest = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 1 });
+    await exhaust(store, 1_000, quotaRequest);
+    const { perSecond, passed } = await flood(store, 2_000, 1_000, quotaRequest);
     assert.equal(passed, 0);
     assert.ok(perSecond <= 20, `${perSecond} commands a second`);
     // A busy machine may not have come to all of them in two seconds, nor in one round more.
     await eventually(async () => {
-      await exhaust(store, 1_000, ask);
+      await exhaust(store, 1_000, quotaRequest);
       assert.equal((await store.bans()).length, 1_000);
     });
   });
 
   it("goes on making strikes when what is known is forgotten meanwhile", async () => {
     const store = await openHere();
-    const ask = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 3 });
-    await exhaust(store, 1, ask);
+    const quotaRequest = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 3 });
+    await exhaust(store, 1, quotaRequest);
     for (let i = 0; i < 12; i++) {
-      const answer = spend(store, account("x0"), ask);
+      const answer = spend(store, account("x0"), quotaRequest);
       // A strike is under way: this is about others, and about itself.
       store.invalidate(account(i % 2 === 0 ? "other" : "x0"));
       await answer;
       // A strike comes more than the grace of 0 ms after the one before.
       await sleep(2);
     }
-    assert.equal((await spend(store, account("x0"), ask)).verdict.ban?.offences, 1);
+    assert.equal((await spend(store, account("x0"), quotaRequest)).decision.ban?.offences, 1);
   });
 
   it("of 200 at once earns no strike, however they are merged", async () => {
@@ -216,10 +225,10 @@ describe("a flood", () => {
     await exhaust(store, 1, perDay(1));
     const asks = [];
     for (let i = 0; i < 50; i++) {
-      const { verdict, admitted } = await spend(store, account("x0"), perDay(1));
+      const { decision, admitted } = await spend(store, account("x0"), perDay(1));
       const [seconds, micros] = await redis.time();
       const storeMs = Number(seconds) * 1000 + Number(micros) / 1000;
-      asks.push({ admitted, ahead: verdict.nowMs - storeMs });
+      asks.push({ admitted, ahead: decision.nowMs - storeMs });
     }
     assert.deepEqual(
       asks.filter(({ admitted, ahead }) => admitted || ahead > 0),
@@ -231,7 +240,7 @@ describe("a flood", () => {
 describe("a window that ends", () => {
   it("lets the first request pass that comes after it, and none before", async () => {
     const store = await openHere();
-    const ask: QuotaRequest = {
+    const quotaRequest: QuotaRequest = {
       limits: [{ window: "second", limit: 1 }],
       bans: undefined,
       requests: 1,
@@ -239,8 +248,8 @@ describe("a window that ends", () => {
     const admittedIn: number[] = [];
     const endMs = performance.now() + 2_200;
     while (performance.now() < endMs) {
-      const { admitted, verdict } = await spend(store, account("sec"), ask);
-      if (admitted) admittedIn.push(verdict.windows[0]?.resetMs ?? 0);
+      const { admitted, decision } = await spend(store, account("sec"), quotaRequest);
+      if (admitted) admittedIn.push(decision.windows[0]?.resetMs ?? 0);
       await new Promise(setImmediate);
     }
     assert.ok(admittedIn.length >= 3, `${admittedIn.length} windows`);

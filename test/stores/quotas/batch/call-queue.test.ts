@@ -11,28 +11,28 @@ import { account } from "../redis/redis-kit.ts";
 
 describe("the next call", () => {
   const asked = (id: string, bans: BanPolicy | undefined): MergedRequest => {
-    const ask = { limits: [{ window: "day", limit: 1 }], bans, requests: 1 } as const;
-    return { id, name: account(id), ask, known: undefined, waiting: [] };
+    const quotaRequest = { limits: [{ window: "day", limit: 1 }], bans, requests: 1 } as const;
+    return { id, accountRef: account(id), quotaRequest, cached: undefined, waiting: [] };
   };
 
   it("takes 256 asks; the accounts of those that are left go on gathering requests", () => {
     const queue = newQueue(0);
     for (let i = 0; i < 300; i++) {
       const merged = asked(`a${i}`, DEFAULT_BANS);
-      queue.asks.push(merged);
+      queue.requests.push(merged);
       queue.open.set(merged.id, merged);
     }
     assert.equal(takeBatch(queue).length, 256);
-    assert.deepEqual([...queue.open.values()], queue.asks);
-    assert.equal(queue.asks[0]?.id, "a256");
+    assert.deepEqual([...queue.open.values()], queue.requests);
+    assert.equal(queue.requests[0]?.id, "a256");
     assert.equal(takeBatch(queue).length, 44);
-    assert.deepEqual([queue.asks, queue.open.size], [[], 0]);
+    assert.deepEqual([queue.requests, queue.open.size], [[], 0]);
   });
 
   it("has one ban policy: asks with another wait, and strikes ride along behind the asks", () => {
     const queue = newQueue(0);
     const other = { ...DEFAULT_BANS, strikes: DEFAULT_BANS.strikes + 1 };
-    queue.asks.push(asked("a", DEFAULT_BANS), asked("b", other));
+    queue.requests.push(asked("a", DEFAULT_BANS), asked("b", other));
     queue.strikes.push(asked("s", { ...DEFAULT_BANS }), asked("t", other));
     const ids = () => takeBatch(queue).map(({ id }) => id);
     assert.deepEqual(ids(), ["a", "s"]);
@@ -42,15 +42,15 @@ describe("the next call", () => {
   it("takes no more than there is room for, and nothing under another policy than that of the round", () => {
     const queue = newQueue(0);
     const other = { ...DEFAULT_BANS, strikes: DEFAULT_BANS.strikes + 1 };
-    queue.asks.push(asked("a", other), asked("b", other));
-    const first = asked("z", DEFAULT_BANS).ask;
+    queue.requests.push(asked("a", other), asked("b", other));
+    const first = asked("z", DEFAULT_BANS).quotaRequest;
     assert.deepEqual(takeBatch(queue, 5, first), []);
     assert.deepEqual(
-      takeBatch(queue, 1, asked("z", { ...other }).ask).map(({ id }) => id),
+      takeBatch(queue, 1, asked("z", { ...other }).quotaRequest).map(({ id }) => id),
       ["a"],
     );
     assert.deepEqual(
-      queue.asks.map(({ id }) => id),
+      queue.requests.map(({ id }) => id),
       ["b"],
     );
   });

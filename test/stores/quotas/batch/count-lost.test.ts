@@ -37,8 +37,8 @@ function knownOf(more: Partial<QuotaDecision> = {}) {
   return cacheDecision(ask(), verdict(NOON, [7, 40], more), trip);
 }
 
-const lostOf = (later: QuotaDecision, known = knownOf(), asked = ask()) =>
-  findLostCount(known, asked, later);
+const lostOf = (later: QuotaDecision, cached = knownOf(), asked = ask()) =>
+  findLostCount(cached, asked, later);
 const copied = LIMITS.map((limit) => ({ ...limit }));
 /** With strikes it is known as a whole, not by its counts alone. */
 const whole = knownOf({ strikes: 1 });
@@ -49,10 +49,10 @@ const WAYS = [
 ] as const;
 
 describe("counts that the store has lost", () => {
-  for (const [way, known, asked] of WAYS) {
+  for (const [way, cached, asked] of WAYS) {
     it(`are those of a window that runs on and counts less, of an account known ${way}`, () => {
       const lost = (ms: number, used: readonly [number, number]) => {
-        return lostOf(verdict(NOON + ms, used), known, asked);
+        return lostOf(verdict(NOON + ms, used), cached, asked);
       };
       assert.deepEqual(lost(1, [6, 40]), { window: "minute", used: 6, was: 7 });
       assert.deepEqual(lost(1, [8, 1]), { window: "day", used: 1, was: 40 });
@@ -70,9 +70,9 @@ describe("counts that the store has lost", () => {
       const marked = windows.map((one, i) => (i === index ? { ...one, loweredFrom: 40 } : one));
       return { ...rest, windows: marked };
     };
-    for (const [, known, asked] of WAYS) {
-      assert.deepEqual(lostOf(lowered(0), known, asked), { window: "day", used: 39, was: 40 });
-      assert.deepEqual(lostOf(lowered(1), known, asked), { window: "minute", used: 6, was: 7 });
+    for (const [, cached, asked] of WAYS) {
+      assert.deepEqual(lostOf(lowered(0), cached, asked), { window: "day", used: 39, was: 40 });
+      assert.deepEqual(lostOf(lowered(1), cached, asked), { window: "minute", used: 6, was: 7 });
     }
   });
 

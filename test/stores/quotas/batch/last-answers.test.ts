@@ -50,13 +50,13 @@ function verdict(
 
 describe("what is known of an account", () => {
   it("is its verdict, as time goes by: a window that ended is empty, the other is kept", () => {
-    const known = cacheDecision(ASK, verdict([7, 40]), TRIP);
-    assert.deepEqual(decisionAfter(known, 0), verdict([7, 40], { granted: 0 }));
+    const cached = cacheDecision(ASK, verdict([7, 40]), TRIP);
+    assert.deepEqual(decisionAfter(cached, 0), verdict([7, 40], { granted: 0 }));
     assert.deepEqual(
-      decisionAfter(known, 59_999).windows.map(({ used }) => used),
+      decisionAfter(cached, 59_999).windows.map(({ used }) => used),
       [7, 40],
     );
-    const later = decisionAfter(known, 60_000);
+    const later = decisionAfter(cached, 60_000);
     assert.deepEqual(
       later.windows.map(({ used, resetMs }) => [used, resetMs - NOON]),
       [
@@ -68,19 +68,19 @@ describe("what is known of an account", () => {
   });
 
   it("tells a refused account the same list until a window of it ends, to each list of limits its own", () => {
-    const known = cacheDecision(ASK, verdict([60, 60]), TRIP);
+    const cached = cacheDecision(ASK, verdict([60, 60]), TRIP);
     const { limits } = ASK;
-    const first = decisionAfter(known, 1, limits);
-    assert.equal(decisionAfter(known, 59_999, limits).windows, first.windows);
-    assert.equal(decisionAfter(known, 59_999, limits).nowMs, NOON + 59_999);
+    const first = decisionAfter(cached, 1, limits);
+    assert.equal(decisionAfter(cached, 59_999, limits).windows, first.windows);
+    assert.equal(decisionAfter(cached, 59_999, limits).nowMs, NOON + 59_999);
     const [minute] = limits;
-    const alone = decisionAfter(known, 2, [minute as Limit]);
+    const alone = decisionAfter(cached, 2, [minute as Limit]);
     assert.deepEqual(
       alone.windows.map(({ used }) => used),
       [60],
     );
-    assert.deepEqual(decisionAfter(known, 59_999, limits).windows, first.windows);
-    const later = decisionAfter(known, 60_000, limits).windows;
+    assert.deepEqual(decisionAfter(cached, 59_999, limits).windows, first.windows);
+    const later = decisionAfter(cached, 60_000, limits).windows;
     assert.deepEqual(
       later.map(({ used, resetMs }) => [used, resetMs - NOON]),
       [
@@ -89,9 +89,9 @@ describe("what is known of an account", () => {
       ],
     );
     // A test clock may go back.
-    assert.deepEqual(decisionAfter(known, 0, limits).windows, first.windows);
+    assert.deepEqual(decisionAfter(cached, 0, limits).windows, first.windows);
     const counts = [{ counter: "day", startMs: NOON - 43_200_000, used: 7 }];
-    const lowered = withCounts(known, counts, NOON + 2);
+    const lowered = withCounts(cached, counts, NOON + 2);
     assert.deepEqual(
       decisionAfter(lowered, 0, limits).windows.map(({ used }) => used),
       [60, 7],
@@ -100,25 +100,25 @@ describe("what is known of an account", () => {
 
   it("foretells a refusal until the window ends, and not at its end", () => {
     const off = { ...ASK, bans: undefined };
-    const known = cacheDecision(off, verdict([60, 60]), TRIP);
-    assert.equal(refusalKind(known, off, NOON + 59_999), "surely");
-    assert.equal(refusalKind(known, off, NOON + 60_000), "no");
+    const cached = cacheDecision(off, verdict([60, 60]), TRIP);
+    assert.equal(refusalKind(cached, off, NOON + 59_999), "surely");
+    assert.equal(refusalKind(cached, off, NOON + 60_000), "no");
     assert.equal(refusalKind(cacheDecision(ASK, verdict([59, 60]), TRIP), ASK, NOON), "no");
   });
 
   it("leaves to the store what could be a strike, from the instant that it could be", () => {
-    const known = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
-    assert.equal(refusalKind(known, ASK, NOON + 1_000), "surely");
-    assert.equal(refusalKind(known, ASK, NOON + 1_001), "strike");
+    const cached = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    assert.equal(refusalKind(cached, ASK, NOON + 1_000), "surely");
+    assert.equal(refusalKind(cached, ASK, NOON + 1_001), "strike");
   });
 
   it("foretells nothing by a ban policy that was changed since, but for a ban in force", () => {
     const changed = { ...ASK, bans: { ...DEFAULT_BANS, graceMs: 5_000 } };
-    const known = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    const cached = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
     for (const atMs of [NOON + 1_000, NOON + 1_001])
-      assert.equal(refusalKind(known, changed, atMs), "no");
+      assert.equal(refusalKind(cached, changed, atMs), "no");
     assert.equal(
-      refusalKind(known, { ...ASK, bans: { ...DEFAULT_BANS } }, NOON),
+      refusalKind(cached, { ...ASK, bans: { ...DEFAULT_BANS } }, NOON),
       "surely",
       "the same",
     );
@@ -130,8 +130,8 @@ describe("what is known of an account", () => {
 
   it("knows which strike could ban: by its number, and by one a grace from other gateways", () => {
     const at = (strikes: number, laterMs: number, bans = DEFAULT_BANS) => {
-      const known = cacheDecision({ ...ASK, bans }, verdict([60, 60], { strikes }), TRIP);
-      return couldCauseBan(known, bans, NOON + laterMs);
+      const cached = cacheDecision({ ...ASK, bans }, verdict([60, 60], { strikes }), TRIP);
+      return couldCauseBan(cached, bans, NOON + laterMs);
     };
     assert.deepEqual([at(18, 999), at(19, 0)], [false, true], "the twentieth bans");
     assert.deepEqual([at(18, 1_000), at(17, 1_999), at(17, 2_000)], [true, false, true]);
@@ -149,13 +149,13 @@ describe("what is known of an account", () => {
   it("refuses the cost that was refused, and asks the store for one that fits", () => {
     const dear = { ...ASK, cost: 5 };
     const refused = verdict([57, 60], { granted: 0, strikeDueMs: NOON + 1_001 });
-    const known = cacheDecision(dear, refused, TRIP);
-    assert.equal(refusalKind(known, dear, NOON + 1_000), "surely");
-    assert.equal(refusalKind(known, { ...ASK, cost: 4 }, NOON), "surely", "more than is left");
-    assert.equal(refusalKind(known, { ...ASK, cost: 3 }, NOON), "no");
-    assert.equal(refusalKind(known, ASK, NOON), "no");
-    assert.equal(refusalKind(known, { ...ASK, cost: 0 }, NOON), "no");
-    const after = cacheDecision(ASK, verdict([58, 61]), { ...TRIP, nowMs: NOON + 1 }, known);
+    const cached = cacheDecision(dear, refused, TRIP);
+    assert.equal(refusalKind(cached, dear, NOON + 1_000), "surely");
+    assert.equal(refusalKind(cached, { ...ASK, cost: 4 }, NOON), "surely", "more than is left");
+    assert.equal(refusalKind(cached, { ...ASK, cost: 3 }, NOON), "no");
+    assert.equal(refusalKind(cached, ASK, NOON), "no");
+    assert.equal(refusalKind(cached, { ...ASK, cost: 0 }, NOON), "no");
+    const after = cacheDecision(ASK, verdict([58, 61]), { ...TRIP, nowMs: NOON + 1 }, cached);
     assert.equal(refusalKind(after, { ...ASK, cost: 3 }, NOON + 1_000), "surely", "still known");
   });
 
@@ -166,10 +166,10 @@ describe("what is known of an account", () => {
     const resetMs = NOON + 60_000;
     const windows = [{ ...own, used: 2, resetMs }, ...verdict([7, 40]).windows];
     const full = verdict([7, 40], { granted: 0, windows, strikeDueMs: NOON + 1_001 });
-    const known = cacheDecision(asked, full, TRIP, cacheDecision(ASK, verdict([6, 39]), TRIP));
-    assert.equal(refusalKind(known, asked, NOON + 1_000), "surely");
-    assert.equal(refusalKind(known, ASK, NOON + 1_000), "no");
-    const after = cacheDecision(ASK, verdict([8, 41]), { ...TRIP, nowMs: NOON + 1 }, known);
+    const cached = cacheDecision(asked, full, TRIP, cacheDecision(ASK, verdict([6, 39]), TRIP));
+    assert.equal(refusalKind(cached, asked, NOON + 1_000), "surely");
+    assert.equal(refusalKind(cached, ASK, NOON + 1_000), "no");
+    const after = cacheDecision(ASK, verdict([8, 41]), { ...TRIP, nowMs: NOON + 1 }, cached);
     assert.equal(
       refusalKind(after, asked, NOON + 1_000),
       "surely",
@@ -184,34 +184,34 @@ describe("what is known of an account", () => {
   it("refuses no operation whose own window, of which nothing is known, ends later", () => {
     const daily = { window: "day", limit: 2, part: { id: "a", name: "createPet" } } as const;
     const off = { ...ASK, bans: undefined };
-    const known = cacheDecision(off, verdict([60, 60]), TRIP);
-    assert.equal(refusalKind(known, { ...off, limits: [...ASK.limits, daily] }, NOON), "no");
+    const cached = cacheDecision(off, verdict([60, 60]), TRIP);
+    assert.equal(refusalKind(cached, { ...off, limits: [...ASK.limits, daily] }, NOON), "no");
   });
 
   it("of a key at its cap is no strike, and beside a window of the account not before that one's", () => {
     const cap = { window: "week", limit: 5, part: { id: "@1", name: "key" } } as const;
-    const ask = { ...ASK, limits: [...ASK.limits, cap] };
+    const quotaRequest = { ...ASK, limits: [...ASK.limits, cap] };
     const told = (used: number, strikeDueMs: number) => {
       const { windows, ...rest } = verdict([used, 0], { granted: 0, strikeDueMs });
       const full = { ...cap, used: 5, resetMs: NOON + 5 * 86_400_000 };
-      return cacheDecision(ask, { ...rest, windows: [...windows, full] }, TRIP);
+      return cacheDecision(quotaRequest, { ...rest, windows: [...windows, full] }, TRIP);
     };
     for (const laterMs of [0, 5_000, 59_999, 4 * 86_400_000]) {
-      assert.equal(refusalKind(told(0, NOON), ask, NOON + laterMs), "surely");
+      assert.equal(refusalKind(told(0, NOON), quotaRequest, NOON + laterMs), "surely");
     }
     const both = told(60, NOON + 1_001);
-    assert.equal(refusalKind(both, ask, NOON + 1_000), "surely");
-    assert.equal(refusalKind(both, ask, NOON + 1_001), "strike");
+    assert.equal(refusalKind(both, quotaRequest, NOON + 1_000), "surely");
+    assert.equal(refusalKind(both, quotaRequest, NOON + 1_001), "strike");
   });
 
   it("holds a ban to its end, and then the exhausted window", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
-    const known = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
-    assert.equal(refusalKind(known, ASK, NOON + 4_999), "surely");
-    assert.equal(refusalKind(known, ASK, NOON + 5_000), "strike");
-    assert.equal(refusalKind(known, ASK, NOON + 60_000), "no");
-    assert.deepEqual(decisionAfter(known, 4_999).ban, ban);
-    assert.equal(decisionAfter(known, 5_000).ban, undefined);
+    const cached = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
+    assert.equal(refusalKind(cached, ASK, NOON + 4_999), "surely");
+    assert.equal(refusalKind(cached, ASK, NOON + 5_000), "strike");
+    assert.equal(refusalKind(cached, ASK, NOON + 60_000), "no");
+    assert.deepEqual(decisionAfter(cached, 4_999).ban, ban);
+    assert.equal(decisionAfter(cached, 5_000).ban, undefined);
   });
 });
 

@@ -61,7 +61,7 @@ it("an account is kept for its strikes while they count, and let go of when they
   await store.charge(struck, minute);
   await store.charge(struck, minute);
   clock.ms = noonMs + 30_000;
-  assert.ok("verdict" in (await store.charge(struck, minute)));
+  assert.ok("decision" in (await store.charge(struck, minute)));
   assert.equal(store.lastKnown(struck)?.strikes, 1);
   // The minute is over, the strike counts for another half.
   clock.ms = noonMs + 60_001;

@@ -34,14 +34,14 @@ describe("chargeInPlace, at the end of a window,", () => {
   it("leaves it to decide(), at the very millisecond too", () => {
     const usage = { minute: { startMs: START, count: 1, refusedMs: 0 } };
     const account: AccountState = { ...NEW_ACCOUNT_STATE, usage };
-    const ask: QuotaRequest = {
+    const quotaRequest: QuotaRequest = {
       limits: [{ window: "minute", limit: 9 }],
       bans: undefined,
       requests: 1,
     };
-    assert.equal(chargeInPlace(account, ask, START + 60_000), undefined);
-    assert.equal(chargeInPlace(account, ask, START + 59_999)?.granted, 1);
-    assert.equal(chargeInPlace(account, ask, START - 1), undefined);
+    assert.equal(chargeInPlace(account, quotaRequest, START + 60_000), undefined);
+    assert.equal(chargeInPlace(account, quotaRequest, START + 59_999)?.granted, 1);
+    assert.equal(chargeInPlace(account, quotaRequest, START - 1), undefined);
   });
 });
 
@@ -55,22 +55,22 @@ describe("chargeInPlace", () => {
       for (const { byMs, units, limits: next, bans, cost } of steps) {
         nowMs += byMs;
         terms = next ?? terms;
-        const ask: QuotaRequest = {
+        const quotaRequest: QuotaRequest = {
           limits: terms,
           bans: bans ? BANS : undefined,
           requests: units,
           cost,
         };
-        const expected = decide(structuredClone(account), ask, nowMs);
+        const expected = decide(structuredClone(account), quotaRequest, nowMs);
         const before = structuredClone(account);
-        const verdict = chargeInPlace(account, ask, nowMs);
-        if (verdict === undefined) {
+        const decision = chargeInPlace(account, quotaRequest, nowMs);
+        if (decision === undefined) {
           assert.deepEqual(account, before);
           account = expected.account;
           continue;
         }
         charged += 1;
-        assert.deepEqual(verdict, expected.verdict);
+        assert.deepEqual(decision, expected.decision);
         // Windows that are over leave with the next decision that is not in place.
         assert.deepEqual(
           dropEndedWindows(account, nowMs),

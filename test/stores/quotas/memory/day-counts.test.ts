@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000;
 const KEPT_MS = 400 * DAY_MS;
 const MIDNIGHT = Date.UTC(2026, 9, 30);
 const TODAY = dayOf(MIDNIGHT);
-const name = { environment: "production", account: "a" };
+const accountRef = { environment: "production", account: "a" };
 
 let folder = "";
 beforeEach(async () => {
@@ -21,7 +21,7 @@ afterEach(() => rm(folder, { recursive: true }));
 
 /** The days of the account, with their units and refused requests. */
 async function rows(days: DayCounts): Promise<(readonly [number, number, number])[]> {
-  const [all = []] = await days.read([name], { from: TODAY - 500, to: TODAY + 500 });
+  const [all = []] = await days.read([accountRef], { from: TODAY - 500, to: TODAY + 500 });
   return all.map(({ day, units, refused }) => [day - TODAY, units, refused]);
 }
 
@@ -30,7 +30,7 @@ describe("counts by day that were saved", () => {
     const files = new DayFiles(join(folder, "state.json"));
     const days = new DayCounts(files);
     for (let i = 1; i <= 3; i++) {
-      days.admit(name, MIDNIGHT, 1, 5);
+      days.admit(accountRef, MIDNIGHT, 1, 5);
       assert.equal(days.isChanged, true);
       await days.save(MIDNIGHT, KEPT_MS);
       assert.equal(days.isChanged, false);
@@ -44,13 +44,13 @@ describe("counts by day that were saved", () => {
   it("are not replaced by those of a start after the clock went back a day", async () => {
     const files = new DayFiles(join(folder, "state.json"));
     const before = new DayCounts(files);
-    before.admit(name, MIDNIGHT, 1, 5);
-    before.admit({ ...name, account: "far" }, MIDNIGHT + 400 * DAY_MS, 1, 3);
+    before.admit(accountRef, MIDNIGHT, 1, 5);
+    before.admit({ ...accountRef, account: "far" }, MIDNIGHT + 400 * DAY_MS, 1, 3);
     await before.save(MIDNIGHT, KEPT_MS);
     const days = new DayCounts(files);
     await days.load(MIDNIGHT - 1);
-    days.admit(name, MIDNIGHT - 1, 1, 1);
-    days.admit(name, MIDNIGHT, 1, 1);
+    days.admit(accountRef, MIDNIGHT - 1, 1, 1);
+    days.admit(accountRef, MIDNIGHT, 1, 1);
     await days.save(MIDNIGHT, KEPT_MS);
     assert.deepEqual(await rows(days), [[0, 7, 0]], "the day does not go back either");
     const later = new DayCounts(files);
@@ -60,9 +60,9 @@ describe("counts by day that were saved", () => {
 
   it("take what is counted while they are written, though their day is over by then", async () => {
     const days = new DayCounts(new DayFiles(join(folder, "state.json")));
-    days.admit(name, MIDNIGHT, 1, 1);
+    days.admit(accountRef, MIDNIGHT, 1, 1);
     const saving = days.save(MIDNIGHT + DAY_MS, KEPT_MS);
-    days.refuse(name, TODAY, 7);
+    days.refuse(accountRef, TODAY, 7);
     await saving;
     assert.equal(days.isChanged, true);
     await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
@@ -71,10 +71,10 @@ describe("counts by day that were saved", () => {
 
   it("give what is refused on a day that was let go of to the running one", async () => {
     const days = new DayCounts(new DayFiles(join(folder, "state.json")));
-    days.admit(name, MIDNIGHT, 1, 1);
+    days.admit(accountRef, MIDNIGHT, 1, 1);
     await days.save(closesMs(TODAY), KEPT_MS);
-    days.admit(name, MIDNIGHT + DAY_MS, 1, 1);
-    days.refuse(name, TODAY, 7);
+    days.admit(accountRef, MIDNIGHT + DAY_MS, 1, 1);
+    days.refuse(accountRef, TODAY, 7);
     await days.save(closesMs(TODAY), KEPT_MS);
     assert.deepEqual(await rows(days), [
       [0, 1, 0],
@@ -84,9 +84,9 @@ describe("counts by day that were saved", () => {
 
   it("without files are kept for the time of the history, to the day", async () => {
     const days = new DayCounts(undefined);
-    days.admit(name, MIDNIGHT, 1, 1);
-    days.admit(name, MIDNIGHT + DAY_MS, 1, 2);
-    days.admit(name, MIDNIGHT + 3 * DAY_MS, 1, 3);
+    days.admit(accountRef, MIDNIGHT, 1, 1);
+    days.admit(accountRef, MIDNIGHT + DAY_MS, 1, 2);
+    days.admit(accountRef, MIDNIGHT + 3 * DAY_MS, 1, 3);
     await days.save(MIDNIGHT + 3 * DAY_MS, 2 * DAY_MS);
     assert.deepEqual(await rows(days), [
       [1, 2, 0],

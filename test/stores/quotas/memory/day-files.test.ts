@@ -10,8 +10,12 @@ import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
 const TODAY = dayOf(OCTOBER_30);
-const name = { environment: "production", account: "a" };
-const ask = { limits: [{ window: "day", limit: 100 } as const], bans: undefined, requests: 1 };
+const accountRef = { environment: "production", account: "a" };
+const quotaRequest = {
+  limits: [{ window: "day", limit: 100 } as const],
+  bans: undefined,
+  requests: 1,
+};
 
 let folder = "";
 let nowMs = OCTOBER_30;
@@ -30,7 +34,7 @@ function open(historyMs: number | "off" = 400 * DAY_MS) {
 }
 
 async function rows(store: QuotaStore): Promise<(readonly [string, number])[]> {
-  const [days = []] = await store.history([name], { from: TODAY - 500, to: TODAY + 10 });
+  const [days = []] = await store.history([accountRef], { from: TODAY - 500, to: TODAY + 10 });
   return days.map(({ day, units }) => [formatDay(day), units]);
 }
 
@@ -39,10 +43,10 @@ const files = () => readdir(join(folder, "state.history")).then((names) => names
 describe("days of the memory store", () => {
   it("are there after a restart, the running one going on, each in a file of its own", async () => {
     const store = await open();
-    await store.charge(name, ask);
+    await store.charge(accountRef, quotaRequest);
     nowMs += DAY_MS;
-    await store.charge(name, ask);
-    await store.charge({ ...name, account: "b" }, { ...ask, cost: 7 });
+    await store.charge(accountRef, quotaRequest);
+    await store.charge({ ...accountRef, account: "b" }, { ...quotaRequest, cost: 7 });
     await store.close();
     assert.deepEqual(await files(), ["2026-10-30.jsonl", "2026-10-31.jsonl"]);
     assert.equal(
@@ -52,7 +56,7 @@ describe("days of the memory store", () => {
 `,
     );
     const again = await open();
-    await again.charge(name, ask);
+    await again.charge(accountRef, quotaRequest);
     assert.deepEqual(await rows(again), [
       ["2026-10-30", 1],
       ["2026-10-31", 2],
@@ -69,9 +73,9 @@ describe("days of the memory store", () => {
   it("go on on the day that was reached when the clock goes back over midnight", async () => {
     const store = await open();
     nowMs = OCTOBER_30 + DAY_MS;
-    await store.charge(name, ask);
+    await store.charge(accountRef, quotaRequest);
     nowMs -= 1;
-    await store.charge(name, ask);
+    await store.charge(accountRef, quotaRequest);
     assert.deepEqual(await rows(store), [["2026-10-31", 2]]);
     await store.close();
   });
@@ -80,20 +84,20 @@ describe("days of the memory store", () => {
     for (const daysLater of [0, 1, 2, 3]) {
       nowMs = OCTOBER_30 + daysLater * DAY_MS;
       const store = await open(2 * DAY_MS);
-      await store.charge(name, ask);
+      await store.charge(accountRef, quotaRequest);
       await store.close();
     }
     assert.deepEqual(await files(), ["2026-10-31.jsonl", "2026-11-01.jsonl", "2026-11-02.jsonl"]);
     nowMs += 100 * DAY_MS;
     const off = await open("off");
-    await off.charge(name, ask);
+    await off.charge(accountRef, quotaRequest);
     await off.close();
     assert.equal((await files()).length, 3, "off removes nothing, and writes nothing");
   });
 
   it("stay whole and stop the start where their file is damaged, naming the line", async () => {
     const store = await open();
-    await store.charge(name, ask);
+    await store.charge(accountRef, quotaRequest);
     await store.close();
     const file = join(folder, "state.history", "2026-10-30.jsonl");
     const damage = `${await readFile(file, "utf8")}{"environment":"production"}\n`;

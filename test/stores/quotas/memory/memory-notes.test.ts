@@ -18,16 +18,16 @@ const open = () =>
 describe("the file of notes", () => {
   it("is written when they have changed, and else left alone", async () => {
     const file = join(folder, "state.notes.json");
-    const notes = open();
-    await notes.save();
+    const activity = open();
+    await activity.save();
     await assert.rejects(stat(file), /ENOENT/);
-    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
-    await notes.save();
+    await activity.addUsed([{ key: "k_1", day: 20_000 }]);
+    await activity.save();
     // Each write is a new file in place of the one before.
     const { ino, mtimeMs } = await stat(file);
-    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
-    await notes.addCalls([]);
-    await notes.save();
+    await activity.addUsed([{ key: "k_1", day: 20_000 }]);
+    await activity.addCalls([]);
+    await activity.save();
     const later = await stat(file);
     assert.deepEqual([later.ino, later.mtimeMs], [ino, mtimeMs]);
   });
@@ -35,11 +35,11 @@ describe("the file of notes", () => {
   it("is written later where it could not be", async () => {
     const file = join(folder, "state.notes.json");
     await mkdir(join(file, "in the way"), { recursive: true });
-    const notes = open();
-    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
-    await assert.rejects(notes.save());
+    const activity = open();
+    await activity.addUsed([{ key: "k_1", day: 20_000 }]);
+    await assert.rejects(activity.save());
     await rm(file, { recursive: true });
-    await notes.save();
+    await activity.save();
     const again = open();
     await again.load();
     assert.deepEqual([...(await again.lastUsed(["k_1"]))], [["k_1", 20_000]]);
@@ -67,11 +67,11 @@ describe("the file of notes", () => {
   });
 
   it("gives back what it had, to a store that opens later", async () => {
-    const notes = open();
+    const activity = open();
     const call = { environment: "production", method: "GET", route: "/v1", account: "a" };
-    await notes.addCalls([{ ...call, requests: 3, last: 70 }]);
-    await notes.addUsed([{ key: "k_1", day: 20_000 }]);
-    await notes.save();
+    await activity.addCalls([{ ...call, requests: 3, last: 70 }]);
+    await activity.addUsed([{ key: "k_1", day: 20_000 }]);
+    await activity.save();
     const again = open();
     await again.load();
     assert.deepEqual(await again.calls([call]), [{ ...call, requests: 3, last: 70 }]);

@@ -61,10 +61,10 @@ function name(account: string) {
 }
 
 /** This store answers at once. */
-function spend(store: QuotaStore, account: string, ask: QuotaRequest): QuotaDecision {
-  const answer = store.charge(name(account), ask);
-  assert.ok("verdict" in answer);
-  return answer.verdict;
+function spend(store: QuotaStore, account: string, quotaRequest: QuotaRequest): QuotaDecision {
+  const answer = store.charge(name(account), quotaRequest);
+  assert.ok("decision" in answer);
+  return answer.decision;
 }
 
 async function used(store: QuotaStore, account: string): Promise<number[]> {

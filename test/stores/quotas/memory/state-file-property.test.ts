@@ -92,7 +92,7 @@ describe("Whatever the memory store can hold", () => {
     let run = 0;
     const seen = { addresses: 0, bans: 0 };
     await fc.assert(
-      fc.asyncProperty(history, async ({ names, limits, bans, actions }) => {
+      fc.asyncProperty(history, async ({ names: accountRefs, limits, bans, actions }) => {
         run += 1;
         const stateFile = join(directory, `${run}.json`);
         let nowMs = START;
@@ -107,7 +107,7 @@ describe("Whatever the memory store can hold", () => {
         let restarted = await open(stateFile);
         const act = async (store: QuotaStore, each: Action) => {
           if (each.act === "wait" || each.act === "restart") return;
-          const at = names[each.who] as AccountRef;
+          const at = accountRefs[each.who] as AccountRef;
           if (each.act === "lift") return store.liftBan(at);
           if (each.act === "reset") return store.reset(at);
           if (each.act === "ban")
@@ -116,7 +116,7 @@ describe("Whatever the memory store can hold", () => {
           return store.charge(at, { limits: asked, bans, requests: 1, cost: each.cost });
         };
         const told = (store: QuotaStore) => {
-          const asks = names.flatMap((at) => limits.map((each) => ({ at, each })));
+          const asks = accountRefs.flatMap((at) => limits.map((each) => ({ at, each })));
           return Promise.all(asks.map(({ at, each }) => store.peek(at, { limits: each, bans })));
         };
         for (const each of [...actions, { act: "restart" as const }]) {
@@ -128,7 +128,7 @@ describe("Whatever the memory store can hold", () => {
             const expected = await act(whole, each);
             const given = await act(restarted, each);
             assert.deepEqual(given, expected, JSON.stringify(each));
-            if (each.act === "spend" && names[each.who]?.account.startsWith("addr:")) {
+            if (each.act === "spend" && accountRefs[each.who]?.account.startsWith("addr:")) {
               seen.addresses += 1;
             }
           }

@@ -29,8 +29,10 @@ async function open(): Promise<QuotaStore> {
 
 async function counted(store: QuotaStore): Promise<number[]> {
   const limits = [{ window: "day", limit: 5 }] as const;
-  const name = { environment: "production", account: "a" };
-  return (await store.peek(name, { limits, bans: undefined })).windows.map(({ used }) => used);
+  const accountRef = { environment: "production", account: "a" };
+  return (await store.peek(accountRef, { limits, bans: undefined })).windows.map(
+    ({ used }) => used,
+  );
 }
 
 describe("A damaged state file", () => {
@@ -85,14 +87,14 @@ describe("A state file with a month beyond the last instant of a calendar", () =
       const line = `{"environment":"production","account":"a","month":[${startMs},7,0]}`;
       await writeFile(stateFile, `{"version":1,"accounts":[\n${line}\n]}\n`);
       const store = await open();
-      const name = { environment: "production", account: "a" };
+      const accountRef = { environment: "production", account: "a" };
       const limits = [{ window: "month", limit: 9 }] as const;
-      const answer = await store.charge(name, { limits, bans: undefined, requests: 1 });
-      assert.ok("verdict" in answer);
-      const [standing] = answer.verdict.windows;
-      assert.deepEqual([answer.verdict.repaired, standing?.used], [true, 8]);
-      assert.ok((standing?.resetMs ?? 0) > Date.now());
-      assert.ok((standing?.resetMs ?? 0) <= Date.now() + 31 * 86_400_000);
+      const answer = await store.charge(accountRef, { limits, bans: undefined, requests: 1 });
+      assert.ok("decision" in answer);
+      const [usage] = answer.decision.windows;
+      assert.deepEqual([answer.decision.repaired, usage?.used], [true, 8]);
+      assert.ok((usage?.resetMs ?? 0) > Date.now());
+      assert.ok((usage?.resetMs ?? 0) <= Date.now() + 31 * 86_400_000);
       await closeAll();
       await rm(stateFile);
     });
@@ -107,15 +109,15 @@ describe("A state file with windows of operations", () => {
       ...{ strikes: 1, withinMs: 60_000, graceMs: 0, durationMs: 60_000, factor: 1 },
       ...{ maxMs: 60_000, forgetAfterMs: 60_000 },
     };
-    const name = { environment: "production", account: "a" };
+    const accountRef = { environment: "production", account: "a" };
     const first = await open();
     for (let i = 0; i < 3; i++) {
-      await first.charge(name, { limits, bans, requests: 1 });
+      await first.charge(accountRef, { limits, bans, requests: 1 });
       await new Promise((resolve) => setTimeout(resolve, 3));
     }
-    const before = await first.peek(name, { limits, bans });
+    const before = await first.peek(accountRef, { limits, bans });
     await closeAll();
-    const after = await (await open()).peek(name, { limits, bans });
+    const after = await (await open()).peek(accountRef, { limits, bans });
     assert.deepEqual(after.windows, before.windows);
     assert.deepEqual(after.ban, before.ban);
     assert.equal(after.ban?.operation, "1z141z3");

@@ -28,7 +28,7 @@ const asking = (limit: number): QuotaRequest => {
   const limits = mergeLimits([{ window: "month", limit }], { calendar: CALENDAR });
   return { limits, bans: undefined, requests: 1 };
 };
-const name = account("a");
+const accountRef = account("a");
 let open: { close(): unknown }[] = [];
 afterEach(async () => {
   for (const each of open) await each.close();
@@ -43,7 +43,10 @@ it("requests of one anchor are merged into one call, and of different ones are n
   assert.ok(canMerge(asking(6), { ...asking(6), limits: twin }));
   assert.ok(!canMerge(asking(6), { ...asking(6), limits: other }));
   assert.ok(!canMerge(asking(6), { ...asking(6), limits: [{ window: "month", limit: 6 }] }));
-  const asks = [asking(6), { ...asking(6), limits: twin }].map((ask, i) => ({ key: `k${i}`, ask }));
+  const asks = [asking(6), { ...asking(6), limits: twin }].map((quotaRequest, i) => ({
+    key: `k${i}`,
+    quotaRequest,
+  }));
   // Keys, clock, policy, lengths, tag, the number of plans.
   assert.equal(encodeDecide(asks, 0, 7)[1 + 2 + 4], 1, "both share the windows of one plan");
 });
@@ -54,22 +57,26 @@ describe("while the store is unreachable, a month from an anchor", () => {
     open.push(link);
     await link.tried;
     let nowMs = JUNE_15 - 2;
-    const shared = createQuotaClient(link, "anchored", { clock: () => nowMs });
-    const ask = { ...asking(6), requests: 2 };
-    const [decided] = await shared.decide([{ name, ask }]);
+    const quotaClient = createQuotaClient(link, "anchored", { clock: () => nowMs });
+    const quotaRequest = { ...asking(6), requests: 2 };
+    const [decided] = await quotaClient.decide([{ accountRef, quotaRequest }]);
     assert.ok(decided !== undefined && "windows" in decided);
-    const answers = new DecisionCache(() => nowMs);
+    const decisionCache = new DecisionCache(() => nowMs);
     const trip = { sentMs: 0, receivedMs: 1, nowMs };
-    answers.put("production:a", cacheDecision(ask, decided, trip), answers.beginCall());
+    decisionCache.put(
+      "production:a",
+      cacheDecision(quotaRequest, decided, trip),
+      decisionCache.beginCall(),
+    );
     const local = new LocalQuotas();
     const admit = (atMs: number) => {
       const knownCount = (counter: string, startMs: number) => {
-        return answers.countOf(name, counter, startMs);
+        return decisionCache.countOf(accountRef, counter, startMs);
       };
       const context = { nowMs: atMs, latestMs: atMs, gateways: 2, pending: 0, knownCount };
       let admitted = 0;
       for (let i = 0; i < 9; i++) {
-        admitted += local.decide(name, asking(6), context).verdict.granted;
+        admitted += local.decide(accountRef, asking(6), context).decision.granted;
       }
       return admitted;
     };
@@ -82,13 +89,15 @@ describe("while the store is unreachable, a month from an anchor", () => {
       [JUNE_15, at("2026-07-15"), 3],
     ]);
     nowMs = at("2026-07-10");
-    const charged = await chargeLate(shared, owed, performance.now() + 5_000);
+    const charged = await chargeLate(quotaClient, owed, performance.now() + 5_000);
     assert.deepEqual(
       charged.accounts[0]?.windows.map((window) => window?.used),
       [undefined, 3],
       "the month that is over is not charged, the running one is, though July has begun",
     );
-    const [after] = await shared.decide([{ name, ask: { ...asking(6), requests: 0 } }]);
+    const [after] = await quotaClient.decide([
+      { accountRef, quotaRequest: { ...asking(6), requests: 0 } },
+    ]);
     assert.ok(after !== undefined && "windows" in after);
     assert.deepEqual([after.windows[0]?.used, after.windows[0]?.resetMs], [3, at("2026-07-15")]);
   });
@@ -98,37 +107,37 @@ describe("while the store is unreachable, a month from an anchor", () => {
     open.push(link);
     await link.tried;
     const nowMs = at("2026-07-10");
-    const shared = createQuotaClient(link, "told", { clock: () => nowMs });
-    const answers = new DecisionCache(() => nowMs);
+    const quotaClient = createQuotaClient(link, "told", { clock: () => nowMs });
+    const decisionCache = new DecisionCache(() => nowMs);
     const start = (learn: Parameters<typeof createInvalidations>[0]["learn"]): Invalidations => {
       const nothing = () => undefined;
-      const more = { forget: nothing, pending: nothing, probed: nothing, tellDenied: nothing };
-      const events = createInvalidations({ shared, prefix: "told", learn, ...more });
-      open.push(events);
-      return events;
+      const more = { invalidate: nothing, pending: nothing, probed: nothing, tellDenied: nothing };
+      const invalidations = createInvalidations({ quotaClient, prefix: "told", learn, ...more });
+      open.push(invalidations);
+      return invalidations;
     };
     start((id, totals, toldMs) => {
       const [environment = "", named = ""] = id.split(":");
-      answers.learnCounts({ environment, account: named }, totals, toldMs);
+      decisionCache.learnCounts({ environment, account: named }, totals, toldMs);
     });
     const other = start(() => undefined);
-    const known = await eventually(
+    const cached = await eventually(
       () => {
         const total = { counter: "month", startMs: JUNE_15, endMs: at("2026-07-15"), used: 6 };
         other.tellCounts("production:a", [total], nowMs);
-        const told = answers.get("production:a");
+        const told = decisionCache.get("production:a");
         assert.ok(told !== undefined);
         return told;
       },
       { withinMs: 20_000 },
     );
-    assert.equal(answers.refuses(known, asking(6)), "surely");
-    assert.equal(answers.refuses(known, asking(7)), "no");
-    const { verdict } = answers.refused(known, asking(6));
+    assert.equal(decisionCache.refuses(cached, asking(6)), "surely");
+    assert.equal(decisionCache.refuses(cached, asking(7)), "no");
+    const { decision } = decisionCache.refused(cached, asking(6));
     assert.deepEqual(
-      [verdict.windows[0]?.used, verdict.windows[0]?.resetMs],
+      [decision.windows[0]?.used, decision.windows[0]?.resetMs],
       [6, at("2026-07-15")],
     );
-    assert.equal(answers.countOf(name, "month", JUNE_15), 6);
+    assert.equal(decisionCache.countOf(accountRef, "month", JUNE_15), 6);
   });
 });

@@ -29,15 +29,15 @@ describe("a bounded place for accounts", () => {
 describe("addresses in an outage", () => {
   it("take no debt and no share of an account", () => {
     const accounts = new LocalQuotas(10);
-    const ask = asking({ window: "minute", limit: 1 });
+    const quotaRequest = asking({ window: "minute", limit: 1 });
     const customer = { environment: "production", account: "customer" };
-    assert.equal(accounts.decide(customer, ask, terms()).outcome, "admitted");
+    assert.equal(accounts.decide(customer, quotaRequest, terms()).outcome, "admitted");
     for (let i = 0; i < 50; i++) {
       const address = { environment: "production", account: `addr:192.0.2.${i}` };
-      assert.equal(accounts.decide(address, ask, terms()).outcome, "admitted");
+      assert.equal(accounts.decide(address, quotaRequest, terms()).outcome, "admitted");
     }
-    assert.equal(accounts.decide(customer, ask, terms()).outcome, "exhausted");
-    const owed = accounts.debts.take().map(({ name }) => name.account);
+    assert.equal(accounts.decide(customer, quotaRequest, terms()).outcome, "exhausted");
+    const owed = accounts.debts.take().map(({ accountRef }) => accountRef.account);
     assert.ok(owed.includes("customer"));
     assert.equal(owed.length, 2, "all addresses share a tenth of the places");
   });

@@ -12,16 +12,16 @@ import { account, open, perDay, spend } from "../redis/redis-kit.ts";
 import { openFallback } from "./fallback-kit.ts";
 
 const LIMIT = 1_000;
-const ask = perDay(LIMIT, undefined);
+const quotaRequest = perDay(LIMIT, undefined);
 
 /** An account in each bucket. */
-const names = Array.from({ length: BUCKET_COUNT }, (_, bucket) => {
+const accountRefs = Array.from({ length: BUCKET_COUNT }, (_, bucket) => {
   for (let i = 0; ; i++) if (bucketOf(account(`part${i}`)) === bucket) return account(`part${i}`);
 });
 
 /** Asks once for each account. */
 function round(store: QuotaStore, accounts: readonly AccountRef[]) {
-  return Promise.all(accounts.map((name) => spend(store, name, ask)));
+  return Promise.all(accounts.map((accountRef) => spend(store, accountRef, quotaRequest)));
 }
 
 describe("a Cluster of which a master is away", () => {
@@ -33,12 +33,12 @@ describe("a Cluster of which a master is away", () => {
 
   const GONE = 1;
   const isGone = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % 16_384) === GONE;
-  const ofGone = () => names.filter((_, bucket) => isGone(bucket));
-  const ofOthers = () => names.filter((_, bucket) => !isGone(bucket));
+  const ofGone = () => accountRefs.filter((_, bucket) => isGone(bucket));
+  const ofOthers = () => accountRefs.filter((_, bucket) => !isGone(bucket));
 
-  async function counted(name: AccountRef): Promise<number> {
+  async function counted(accountRef: AccountRef): Promise<number> {
     for (const redis of cluster.clients) {
-      const text = await redis.hget(accountKey("tg", name), "d").catch(() => null);
+      const text = await redis.hget(accountKey("tg", accountRef), "d").catch(() => null);
       if (text !== null) return Number(text.split(" ")[1]);
     }
     return 0;
@@ -48,28 +48,28 @@ describe("a Cluster of which a master is away", () => {
     // The deadline of 50 ms is not what this is about: a busy machine may stall for longer.
     await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     const { store, gate, told } = house;
-    await round(store, names);
+    await round(store, accountRefs);
     await cluster.nodes[GONE]?.kill();
-    const gone = [...names.keys()].filter(isGone);
-    const open = [...names.keys()].filter((bucket) => !isGone(bucket));
+    const gone = [...accountRefs.keys()].filter(isGone);
+    const open = [...accountRefs.keys()].filter((bucket) => !isGone(bucket));
     assert.ok(gone.length > 1 && open.length > 1);
 
     const [first] = ofGone() as [AccountRef];
     await eventually(async () => {
-      await spend(store, first, ask);
+      await spend(store, first, quotaRequest);
       return gone.every((bucket) => gate.isAway(bucket));
     });
     assert.ok(each(open).every((bucket) => !gate.isAway(bucket)));
     let counts = 1;
     for (; counts <= 40; counts++) {
-      for (const name of ofGone()) {
-        const answer = store.charge(name, ask);
+      for (const accountRef of ofGone()) {
+        const answer = store.charge(accountRef, quotaRequest);
         assert.ok(!(answer instanceof Promise), "nobody waits for a part that is away");
         assert.ok("by" in answer && answer.by === "local" && answer.admitted);
       }
       const others = await round(store, ofOthers());
       assert.ok(each(others).every(({ by, admitted }) => by === "store" && admitted));
-      assert.ok(each(others).every(({ verdict }) => verdict.windows[0]?.used === counts + 1));
+      assert.ok(each(others).every(({ decision }) => decision.windows[0]?.used === counts + 1));
     }
     await eventually(() => {
       const away = told.filter(({ message }) => message === "store_away");
@@ -86,12 +86,12 @@ describe("a Cluster of which a master is away", () => {
 
     await cluster.nodes[GONE]?.restart();
     await eventually(() => store.health().ok, { withinMs: 60_000 });
-    assert.ok(each(await round(store, names)).every(({ by }) => by === "store"));
+    assert.ok(each(await round(store, accountRefs)).every(({ by }) => by === "store"));
     // It came back empty: what is there was charged late, and then once by the store.
-    for (const name of ofGone().slice(1)) {
-      await eventually(async () => assert.equal(await counted(name), 41));
+    for (const accountRef of ofGone().slice(1)) {
+      await eventually(async () => assert.equal(await counted(accountRef), 41));
     }
-    for (const name of ofOthers()) assert.equal(await counted(name), counts + 1);
+    for (const accountRef of ofOthers()) assert.equal(await counted(accountRef), counts + 1);
     const back = told.filter(({ message }) => message === "store_back");
     const returned = back.flatMap(({ details }) => String(details?.buckets).split(","));
     assert.deepEqual(
@@ -123,11 +123,11 @@ describe("a Cluster of which a master is away", () => {
   });
 
   it("when the gateway starts, is away in its part alone, and no bans are listed meanwhile", async () => {
-    const gone = [...names.keys()].filter(isGone);
+    const gone = [...accountRefs.keys()].filter(isGone);
     await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     await eventually(() => assert.ok(gone.every((bucket) => house.gate.isAway(bucket))));
-    for (const [bucket, name] of names.entries()) {
-      const { by } = await spend(house.store, name, ask);
+    for (const [bucket, accountRef] of accountRefs.entries()) {
+      const { by } = await spend(house.store, accountRef, quotaRequest);
       assert.equal(by, gone.includes(bucket) ? "local" : "store", `bucket ${bucket}`);
     }
     await assert.rejects(house.store.bans(), /Redis cannot be reached/);
@@ -137,16 +137,16 @@ describe("a Cluster of which a master is away", () => {
     await Promise.all(cluster.nodes.map((node) => node.kill()));
     const newcomer = account("newcomer");
     await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
-    assert.equal((await spend(house.store, newcomer, ask)).by, "local");
+    assert.equal((await spend(house.store, newcomer, quotaRequest)).by, "local");
     await assert.rejects(house.store.bans(), /Redis cannot be reached: ECONNREFUSED/);
     await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
     assert.match(`${house.store.health().why}`, /^buckets 0, 1, 2, .* 15 of 16 are away: /);
 
     await Promise.all(cluster.nodes.map((node) => node.restart()));
     await eventually(() => assert.ok(house.store.health().ok), { withinMs: 60_000 });
-    const { by, verdict } = await spend(house.store, newcomer, ask);
+    const { by, decision } = await spend(house.store, newcomer, quotaRequest);
     assert.equal(by, "store");
-    assert.equal(verdict.windows[0]?.used, 2, "what was admitted here was charged");
+    assert.equal(decision.windows[0]?.used, 2, "what was admitted here was charged");
     const listening = await eventually(
       async () => {
         const counts = await Promise.all(
@@ -173,15 +173,15 @@ describe("a Cluster whose nodes do not say at which host they are", () => {
     t.onTestFinished(() => store.close());
     const bucket = 3;
     const slot = crc16(String(bucket)) % 16_384;
-    const name = names[bucket] as AccountRef;
-    await spend(store, name, ask);
+    const accountRef = accountRefs[bucket] as AccountRef;
+    await spend(store, accountRef, quotaRequest);
     const to = 1 - cluster.ownerOf(slot);
     await cluster.move(slot, to, async () => {
-      assert.ok((await spend(store, name, ask)).admitted);
+      assert.ok((await spend(store, accountRef, quotaRequest)).admitted);
     });
-    const { verdict } = await spend(store, name, ask);
+    const { decision } = await spend(store, accountRef, quotaRequest);
     assert.deepEqual(failures, []);
-    const stored = await cluster.clients[to]?.hget(accountKey("tg", name), "d");
-    assert.equal(Number(stored?.split(" ")[1]), verdict.windows[0]?.used);
+    const stored = await cluster.clients[to]?.hget(accountKey("tg", accountRef), "d");
+    assert.equal(Number(stored?.split(" ")[1]), decision.windows[0]?.used);
   });
 });

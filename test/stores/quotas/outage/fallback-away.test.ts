@@ -13,7 +13,7 @@ afterEach(async () => {
 });
 const { redis, proxy } = await useProxiedRedis();
 
-const name = account("a");
+const accountRef = account("a");
 /** No minute of the real clock ends in the middle of a test. */
 const DAY = perDay(1_000, undefined);
 
@@ -155,7 +155,7 @@ describe("what a gateway does meanwhile", () => {
     await admit(house.store, 1, DAY);
     await leave(proxy, house.store);
     for (let i = 0; i < 10; i++) {
-      assert.deepEqual(await house.store.charge(name, DAY), { unavailable: true });
+      assert.deepEqual(await house.store.charge(accountRef, DAY), { unavailable: true });
     }
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
@@ -164,14 +164,14 @@ describe("what a gateway does meanwhile", () => {
 
   it("allow: admits all, counts it, and charges it later", async () => {
     await using house = await openFallback(proxy, { policy: { onStoreFailure: "allow" } });
-    const ask = perDay(5, undefined);
-    await admit(house.store, 2, ask);
+    const quotaRequest = perDay(5, undefined);
+    await admit(house.store, 2, quotaRequest);
     await leave(proxy, house.store);
-    assert.equal(await admit(house.store, 20, ask), 20);
+    assert.equal(await admit(house.store, 20, quotaRequest), 20);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
     await eventually(async () => assert.deepEqual(await counted(redis), { d: 22 }));
-    assert.equal(await admit(house.store, 1, ask), 0);
+    assert.equal(await admit(house.store, 1, quotaRequest), 0);
   });
 
   it("follows a reload of the mode", async () => {

@@ -30,7 +30,7 @@ export type FallbackSetup = {
   /** The store's clock, and ours. */
   readonly now?: () => number;
   /** Puts something between the gateway and the way to Redis. */
-  readonly through?: (shared: QuotaClient) => QuotaClient;
+  readonly through?: (quotaClient: QuotaClient) => QuotaClient;
   readonly prefix?: string;
   readonly accountsMax?: number;
 };
@@ -42,7 +42,13 @@ export function policyOf(policy: Partial<FailurePolicy> = {}): FailurePolicy {
 /** A gateway's store with what stands in for it, at an address or a port of loopback. */
 export async function openFallback(
   to: { readonly port: number } | { readonly address: RedisAddress },
-  { policy, now, through = (shared) => shared, prefix = "tg", accountsMax }: FallbackSetup = {},
+  {
+    policy,
+    now,
+    through = (quotaClient) => quotaClient,
+    prefix = "tg",
+    accountsMax,
+  }: FallbackSetup = {},
 ): Promise<FallbackHouse> {
   const url = "port" in to ? `redis://127.0.0.1:${to.port}` : "";
   const told: Told[] = [];
@@ -62,7 +68,7 @@ export async function openFallback(
     outage: (bridged) => {
       const bound = accountsMax === undefined ? {} : { accountsMax };
       const options = { prefix, report, ...clock, ...bound, policy: policyOf(policy) };
-      gate = createFallback({ ...bridged, shared: through(bridged.shared) }, options);
+      gate = createFallback({ ...bridged, quotaClient: through(bridged.quotaClient) }, options);
       return gate;
     },
   });
@@ -116,12 +122,12 @@ export async function remembered(redis: Redis, id = "a"): Promise<number> {
 export async function admit(
   store: QuotaStore,
   requests: number,
-  ask: QuotaRequest = BOTH,
+  quotaRequest: QuotaRequest = BOTH,
   id = "a",
 ) {
   let admitted = 0;
   for (let i = 0; i < requests; i++) {
-    const answer = await store.charge(account(id), ask);
+    const answer = await store.charge(account(id), quotaRequest);
     if (!("unavailable" in answer) && answer.admitted) admitted += 1;
   }
   return admitted;

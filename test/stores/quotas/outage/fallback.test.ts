@@ -15,7 +15,7 @@ afterEach(async () => {
 const { redis, proxy } = await useProxiedRedis();
 
 const NOON = Date.UTC(2026, 6, 15, 12);
-const name = account("a");
+const accountRef = account("a");
 /** No minute of the real clock ends in the middle of a test. */
 const DAY = perDay(1_000, undefined);
 
@@ -32,10 +32,10 @@ describe("what was admitted here", () => {
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
     await eventually(async () => assert.deepEqual(await counted(redis), { m: 7, d: 67 }));
-    const { by, verdict } = await spend(house.store, name, BOTH);
+    const { by, decision } = await spend(house.store, accountRef, BOTH);
     assert.equal(by, "store");
     assert.deepEqual(
-      verdict.windows.map(({ used, limit }) => [used, limit]),
+      decision.windows.map(({ used, limit }) => [used, limit]),
       [
         [8, 60],
         [68, 1000],
@@ -110,10 +110,10 @@ describe("what was admitted here", () => {
 
   it("is charged again when the charge itself got no answer, and told as uncertain", async () => {
     let lost = 0;
-    const losing = (shared: QuotaClient): QuotaClient => ({
-      ...shared,
+    const losing = (quotaClient: QuotaClient): QuotaClient => ({
+      ...quotaClient,
       runOn: async (script, keys, args, giveUpMs) => {
-        const reply = await shared.runOn(script, keys, args, giveUpMs);
+        const reply = await quotaClient.runOn(script, keys, args, giveUpMs);
         if (!/^\d+ \d+ \d+;;d /.test(String(args[1])) || lost++ > 0) return reply;
         throw new StoreFailure("unreachable", "the reply was lost", "unknown");
       },
@@ -134,20 +134,20 @@ describe("what was admitted here", () => {
 
   it("is exactly what was left, when one gateway that knew the count goes through an outage under load", async () => {
     await using house = await openFallback(proxy);
-    const ask = perDay(2_000, undefined);
-    let [admitted, running] = [await admit(house.store, 500, ask), true];
+    const quotaRequest = perDay(2_000, undefined);
+    let [admitted, running] = [await admit(house.store, 500, quotaRequest), true];
     await leave(proxy, house.store);
     const load = Array.from({ length: 16 }, async () => {
       while (running) {
-        const answer = await spend(house.store, name, ask);
-        if (answer.admitted) admitted += 1;
+        const result = await spend(house.store, accountRef, quotaRequest);
+        if (result.admitted) admitted += 1;
         await sleep(4);
       }
     });
     await eventually(() => admitted > 900);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
-    await eventually(() => house.store.lastKnown(name)?.windows[0]?.used === 2_000);
+    await eventually(() => house.store.lastKnown(accountRef)?.windows[0]?.used === 2_000);
     running = false;
     await Promise.all(load);
     assert.equal(admitted, 2_000);
@@ -156,14 +156,14 @@ describe("what was admitted here", () => {
 
   it("is known in a second absence, of which no answer told before it began", async () => {
     await using house = await openFallback(proxy);
-    const ask = perDay(60, undefined);
-    await admit(house.store, 10, ask);
+    const quotaRequest = perDay(60, undefined);
+    await admit(house.store, 10, quotaRequest);
     await leave(proxy, house.store);
-    assert.equal(await admit(house.store, 30, ask), 30);
+    assert.equal(await admit(house.store, 30, quotaRequest), 30);
     await proxy.listen();
     await eventually(() => house.gate.health().ok);
     await leave(proxy, house.store);
-    assert.equal(await admit(house.store, 60, ask), 20);
+    assert.equal(await admit(house.store, 60, quotaRequest), 20);
   });
 });
 
@@ -219,12 +219,12 @@ describe("a debt", () => {
   it("of more accounts than fit in a call is kept whole when the first call fails, and is owed until its own call is answered", async () => {
     let fails = true;
     const owed = new Set<number>();
-    const failing = (shared: QuotaClient): QuotaClient => ({
-      ...shared,
+    const failing = (quotaClient: QuotaClient): QuotaClient => ({
+      ...quotaClient,
       runOn: async (...call) => {
         if (fails) throw new StoreFailure("LOADING", "it is loading its data", "no");
         owed.add(house.store.charges().owedUnits);
-        return shared.runOn(...call);
+        return quotaClient.runOn(...call);
       },
     });
     await using house = await openFallback(proxy, { through: failing });
@@ -245,16 +245,16 @@ describe("a debt", () => {
 describe("a second absence in one window", () => {
   it("starts from what is known then: the first one's share is not admitted again", async () => {
     await using house = await openFallback(proxy);
-    const ask = perDay(60, undefined);
+    const quotaRequest = perDay(60, undefined);
     await redis.config("SET", "maxmemory", "1");
-    assert.equal(await admit(house.store, 1, ask), 1);
+    assert.equal(await admit(house.store, 1, quotaRequest), 1);
     await redis.config("SET", "maxmemory", "0");
-    assert.equal(await admit(house.store, 58, ask), 58);
+    assert.equal(await admit(house.store, 58, quotaRequest), 58);
     // Units that were admitted without the store are charged behind an answer; the look comes after
     // that.
     await eventually(async () => assert.deepEqual(await counted(redis), { d: 59 }));
-    await house.store.peek(name, ask);
+    await house.store.peek(accountRef, quotaRequest);
     await leave(proxy, house.store);
-    assert.equal(await admit(house.store, 60, ask), 1);
+    assert.equal(await admit(house.store, 60, quotaRequest), 1);
   });
 });

@@ -13,7 +13,7 @@ import { type FallbackHouse, openFallback } from "./fallback-kit.ts";
 const { server, redis } = await useRedis();
 
 const GATEWAYS = "tg:{0}:gateways";
-const ask = perDay(60, undefined);
+const quotaRequest = perDay(60, undefined);
 
 /**
  * Waits for so many gateways in the store, and until each has beaten more than a beat later: the one
@@ -33,9 +33,9 @@ async function beaten(gateways: number): Promise<void> {
 async function shareOf({ store }: { store: QuotaStore }, cut: () => Promise<void>, id: string) {
   await cut();
   await eventually(() => !store.health().ok);
-  const { verdict, by } = await spend(store, account(id), ask);
+  const { decision, by } = await spend(store, account(id), quotaRequest);
   assert.equal(by, "local");
-  return verdict.windows[0]?.limit;
+  return decision.windows[0]?.limit;
 }
 
 describe("the gateways that share a limit", () => {
@@ -104,12 +104,12 @@ describe("the store's now", () => {
       await beaten(1);
       await proxy.refuse();
       await eventually(() => !house.store.health().ok);
-      const { verdict } = await spend(house.store, account("clock"), ask);
+      const { decision } = await spend(house.store, account("clock"), quotaRequest);
       clock.mockRestore();
       const [seconds, micros] = await redis.time();
       const storeMs = Number(seconds) * 1000 + Number(micros) / 1000;
       // An answer may be read late on a busy machine; an hour it is not.
-      assert.ok(Math.abs(verdict.nowMs - storeMs) < 5_000, `${verdict.nowMs - storeMs} ms off`);
+      assert.ok(Math.abs(decision.nowMs - storeMs) < 5_000, `${decision.nowMs - storeMs} ms off`);
       await redis.flushall();
     }
   });
@@ -119,8 +119,11 @@ describe("a heartbeat that lay in the socket of a store that stood still", () =>
   it("says up to when its gateway owed nothing, not that it owes nothing now", async () => {
     const link = connectRedis({ address: server.address });
     await link.tried;
-    const shared = createQuotaClient(link, "late");
-    const [waiting, other] = [createHeartbeat(shared, "late"), createHeartbeat(shared, "late")];
+    const quotaClient = createQuotaClient(link, "late");
+    const [waiting, other] = [
+      createHeartbeat(quotaClient, "late"),
+      createHeartbeat(quotaClient, "late"),
+    ];
     const [seconds] = await redis.time();
     const settledMs = Number(seconds) * 1_000;
     await other.beat(1_000, 0, settledMs);

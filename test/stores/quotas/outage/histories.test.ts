@@ -14,7 +14,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const name = account("a");
+const accountRef = account("a");
 const GATEWAYS_MAX = 4;
 
 type WindowSum = { admitted: number; shareRefusals: number };
@@ -48,12 +48,12 @@ class Trial {
   send(gateway: number, requests: number, cost = 1): void {
     const { decider } = this.gateways[gateway % this.gateways.length] as SimulatedGateway;
     const limits = [{ window: "minute", limit: this.#limit }] as const;
-    const ask = { limits, bans: undefined, requests: 1, cost };
+    const quotaRequest = { limits, bans: undefined, requests: 1, cost };
     for (let i = 0; i < requests; i++) {
       this.#asked.push(
-        Promise.resolve(decider.charge(name, ask)).then((answer) => {
-          assert.ok("verdict" in answer, "under local there is always an answer");
-          const resetMs = answer.verdict.windows[0]?.resetMs as number;
+        Promise.resolve(decider.charge(accountRef, quotaRequest)).then((answer) => {
+          assert.ok("decision" in answer, "under local there is always an answer");
+          const resetMs = answer.decision.windows[0]?.resetMs as number;
           const window = this.windows.get(resetMs) ?? { admitted: 0, shareRefusals: 0 };
           this.windows.set(resetMs, window);
           if (answer.admitted) window.admitted += cost;

@@ -11,7 +11,7 @@ import { account, perDay } from "../redis/redis-kit.ts";
 import { counted, type FallbackHouse, openFallback } from "./fallback-kit.ts";
 
 const { server, redis } = await useRedis();
-const ask = perDay(1_000_000, undefined);
+const quotaRequest = perDay(1_000_000, undefined);
 
 /** Ten clients, one request after the other, until they are told to stop; gives the units admitted. */
 function load(store: QuotaDecider) {
@@ -19,7 +19,7 @@ function load(store: QuotaDecider) {
   const client = async () => {
     let admitted = 0;
     while (!isOver) {
-      const answer = await store.charge(account("a"), ask);
+      const answer = await store.charge(account("a"), quotaRequest);
       if ("admitted" in answer && answer.admitted) admitted += 1;
       await sleep(1);
     }
@@ -36,7 +36,7 @@ function load(store: QuotaDecider) {
 it("answers that come later than anybody waits for them charge no unit twice", async () => {
   await using proxy = await openTcpProxy(server);
   await using house = await openFallback(proxy);
-  await house.store.charge(account("a"), ask);
+  await house.store.charge(account("a"), quotaRequest);
   const { stop } = load(house.store);
   for (let i = 0; i < 8; i++) {
     proxy.behave({ answerLatencyMs: 70 });
@@ -60,9 +60,9 @@ it("answers that come later than anybody waits for them charge no unit twice", a
 it("takes back what a late answer charged for requests that were answered 503", async () => {
   await using proxy = await openTcpProxy(server);
   await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
-  const name = account("refused");
+  const accountRef = account("refused");
   const one = async () => {
-    const answer = await house.store.charge(name, ask);
+    const answer = await house.store.charge(accountRef, quotaRequest);
     return "admitted" in answer && answer.admitted ? 1 : 0;
   };
   let admitted: number = await one();
@@ -89,34 +89,34 @@ it("gives nothing back to a window that was reset since, and nothing below 0", a
   // Redis has to run the call in time, also on a busy machine: only the answer may be late.
   const policy = { onStoreFailure: "deny", storeTimeoutMs: 500 } as const;
   await using house = await openFallback(proxy, { policy });
-  const name = account("reset");
-  await house.store.charge(name, ask);
+  const accountRef = account("reset");
+  await house.store.charge(accountRef, quotaRequest);
   proxy.behave({ answerLatencyMs: 1_500 });
-  const late = house.store.charge(name, ask);
+  const late = house.store.charge(accountRef, quotaRequest);
   assert.deepEqual(await late, { unavailable: true });
   await using other = await openFallback(server);
-  const [window] = await other.store.reset(name);
+  const [window] = await other.store.reset(accountRef);
   assert.equal(window?.units, 2, "the late call ran before the reset");
-  for (let i = 0; i < 3; i++) await other.store.charge(name, ask);
+  for (let i = 0; i < 3; i++) await other.store.charge(accountRef, quotaRequest);
   proxy.behave({});
   await eventually(() => house.gate.health().ok);
   await eventually(async () => {
-    const answer = await house.store.charge(name, { ...ask, cost: 0 });
-    assert.ok("verdict" in answer);
+    const answer = await house.store.charge(accountRef, { ...quotaRequest, cost: 0 });
+    assert.ok("decision" in answer);
   });
-  const [used] = (await other.store.peek(name, ask)).windows;
+  const [used] = (await other.store.peek(accountRef, quotaRequest)).windows;
   assert.equal(used?.used, 3);
 });
 
 it("tells the counts that a late charge brought, once, and not those that it takes back", async () => {
   await using proxy = await openTcpProxy(server);
   await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 2_000 } });
-  const name = account("told");
-  const few = { ...ask, limits: [{ window: "day", limit: 10 } as const], plan: "free" };
-  await house.store.charge(name, few);
+  const accountRef = account("told");
+  const few = { ...quotaRequest, limits: [{ window: "day", limit: 10 } as const], plan: "free" };
+  await house.store.charge(accountRef, few);
   await proxy.refuse();
   await eventually(() => !house.store.health().ok);
-  for (let i = 0; i < 8; i++) await house.store.charge(name, few);
+  for (let i = 0; i < 8; i++) await house.store.charge(accountRef, few);
   await proxy.listen();
   await eventually(() => house.gate.health().ok);
   const told = house.late.map(({ plan, usage: { window, from, used, limit } }) => {
@@ -133,20 +133,20 @@ it("owes what it admitted until the store has answered that it charged it", asyn
   });
   await using house = await openFallback(proxy, {
     policy: { storeTimeoutMs: 2_000 },
-    through: (shared) => {
+    through: (quotaClient) => {
       const runOn: QuotaClient["runOn"] = async (...call) => {
-        const reply = await shared.runOn(...call);
+        const reply = await quotaClient.runOn(...call);
         await held;
         return reply;
       };
-      return { ...shared, runOn };
+      return { ...quotaClient, runOn };
     },
   });
-  const name = account("owing");
-  await house.store.charge(name, ask);
+  const accountRef = account("owing");
+  await house.store.charge(accountRef, quotaRequest);
   await proxy.refuse();
   await eventually(() => !house.store.health().ok);
-  for (let i = 0; i < 3; i++) await house.store.charge(name, ask);
+  for (let i = 0; i < 3; i++) await house.store.charge(accountRef, quotaRequest);
   assert.equal(house.store.charges().owedUnits, 3);
   await proxy.listen();
   await eventually(async () => assert.equal((await counted(redis, "owing")).d, 4));
@@ -164,9 +164,9 @@ const PATIENT = { onStoreFailure: "deny", storeTimeoutMs: 300 } as const;
 
 /** A request that was answered as unavailable, and that Redis has charged. */
 async function chargedForNothing(house: FallbackHouse, proxy: TcpProxy, id: string) {
-  await house.store.charge(account(id), ask);
+  await house.store.charge(account(id), quotaRequest);
   proxy.behave({ answerLatencyMs: 700 });
-  assert.deepEqual(await house.store.charge(account(id), ask), { unavailable: true });
+  assert.deepEqual(await house.store.charge(account(id), quotaRequest), { unavailable: true });
 }
 
 const uncertainOf = ({ told }: FallbackHouse) => {
@@ -180,14 +180,14 @@ it("tells the units that it does not take back, since the answer to that was los
   let losses = 0;
   await using house = await openFallback(proxy, {
     policy: PATIENT,
-    through: (shared) => {
+    through: (quotaClient) => {
       const runOn: QuotaClient["runOn"] = async (...call) => {
-        const reply = await shared.runOn(...call);
+        const reply = await quotaClient.runOn(...call);
         losses += 1;
         if (losses > 1) return reply;
         throw new StoreFailure("unreachable", "the connection was cut", "unknown");
       };
-      return { ...shared, runOn };
+      return { ...quotaClient, runOn };
     },
   });
   await chargedForNothing(house, proxy, "lost");
@@ -195,7 +195,7 @@ it("tells the units that it does not take back, since the answer to that was los
   await eventually(() => assert.match(String(uncertainOf(house)), /production:lost 1/));
   assert.equal((await counted(redis, "lost")).d, 1, "it gave them back");
   await eventually(async () => {
-    assert.ok("verdict" in (await house.store.charge(account("lost"), ask)));
+    assert.ok("decision" in (await house.store.charge(account("lost"), quotaRequest)));
   });
   await eventually(async () => assert.equal((await counted(redis, "lost")).d, 2, "once"));
 });
@@ -205,12 +205,12 @@ it("tells the units that it does not take back, since it ends", async () => {
   let refusals = 0;
   await using house = await openFallback(proxy, {
     policy: PATIENT,
-    through: (shared) => {
+    through: (quotaClient) => {
       const runOn: QuotaClient["runOn"] = async () => {
         refusals += 1;
         throw new StoreFailure("LATE", "it came too late", "no");
       };
-      return { ...shared, runOn };
+      return { ...quotaClient, runOn };
     },
   });
   await chargedForNothing(house, proxy, "ended");
@@ -222,16 +222,16 @@ it("tells the units that it does not take back, since it ends", async () => {
 it("charges what it owes when it ends, though the store is known to be slow", async () => {
   await using proxy = await openTcpProxy(server);
   await using house = await openFallback(proxy);
-  const name = account("slow");
-  await house.store.charge(name, ask);
+  const accountRef = account("slow");
+  await house.store.charge(accountRef, quotaRequest);
   proxy.behave({ answerLatencyMs: 120 });
   await eventually(async () => {
-    await house.store.charge(name, ask);
+    await house.store.charge(accountRef, quotaRequest);
     assert.ok(!house.gate.health().ok);
   });
   let admitted = 0;
   for (let i = 0; i < 5; i++) {
-    const answer = await house.store.charge(name, ask);
+    const answer = await house.store.charge(accountRef, quotaRequest);
     if ("admitted" in answer && answer.admitted) admitted += 1;
   }
   assert.equal(admitted, 5);

@@ -160,13 +160,16 @@ class Model {
 }
 
 async function checkDays(
-  shared: QuotaClient,
-  name: AccountRef,
+  quotaClient: QuotaClient,
+  accountRef: AccountRef,
   model: Model,
   startMs: number,
 ): Promise<void> {
   const day = Math.floor(startMs / DAY_MS);
-  const [days = []] = await readDayHistory(shared, [name], { from: day - 3, to: day + 45 });
+  const [days = []] = await readDayHistory(quotaClient, [accountRef], {
+    from: day - 3,
+    to: day + 45,
+  });
   const told = days.map((one) => [one.day, { admitted: one.admitted, units: one.units }] as const);
   const isCounted = ([, { admitted, units }]: (typeof told)[number]) =>
     admitted !== 0 || units !== 0;
@@ -179,14 +182,14 @@ it("gives the counts of a model in random sequences of charges, corrections, res
   await link.tried;
   let nowMs = 0;
   const historyMs = 400 * DAY_MS;
-  const shared = createQuotaClient(link, "model", { clock: () => nowMs, historyMs });
+  const quotaClient = createQuotaClient(link, "model", { clock: () => nowMs, historyMs });
   let number = 0;
   const play = async ({
     startMs,
     steps,
     calendar,
   }: typeof run extends fc.Arbitrary<infer T> ? T : never) => {
-    const name = account(`m${number++}`);
+    const accountRef = account(`m${number++}`);
     const model = new Model(startMs, calendar);
     const limits = mergeLimits(LIMITS, { calendar });
     nowMs = startMs;
@@ -195,14 +198,15 @@ it("gives the counts of a model in random sequences of charges, corrections, res
         nowMs += each.byMs;
         model.nowMs = nowMs;
       } else if (each.kind === "request") {
-        const ask = { limits, bans: undefined, requests: each.requests };
-        const [outcome] = await shared.decide([{ name, ask }]);
+        const quotaRequest = { limits, bans: undefined, requests: each.requests };
+        const [outcome] = await quotaClient.decide([{ accountRef, quotaRequest }]);
         const { granted, windows } = outcome as QuotaDecision;
         const told = windows.map(({ used, loweredFrom = 0 }) => [used, loweredFrom] as const);
         if (each.requests > 0) assert.deepEqual({ granted, told }, model.request(each.requests));
       } else if (each.kind === "reset") {
         const fields = each.windows?.map((window) => FIELD[window]) ?? [];
-        await shared.runOn(RESET_SCRIPT, [shared.keyOf(name)], [calendarText(calendar), ...fields]);
+        const key = quotaClient.keyOf(accountRef);
+        await quotaClient.runOn(RESET_SCRIPT, [key], [calendarText(calendar), ...fields]);
         model.reset(each.windows ?? NAMES);
       } else {
         const atMs = nowMs - each.agoMs;
@@ -215,8 +219,8 @@ it("gives the counts of a model in random sequences of charges, corrections, res
         });
         const { requests } = each;
         const day = { day: Math.floor(atMs / DAY_MS), requests, units: requests };
-        const debt: AccountDebt = { name, plan: undefined, windows, days: [day], meters: [] };
-        const reply = await chargeLate(shared, [debt], performance.now() + 5_000);
+        const debt: AccountDebt = { accountRef, plan: undefined, windows, days: [day], meters: [] };
+        const reply = await chargeLate(quotaClient, [debt], performance.now() + 5_000);
         const expected = windows.map(({ counter, startMs: from, units }) => {
           return model.late(counter as Name, from, units, chargedMs);
         });
@@ -224,7 +228,7 @@ it("gives the counts of a model in random sequences of charges, corrections, res
         assert.deepEqual(reply.accounts, [{ lostOfDay, windows: expected }]);
       }
     }
-    await checkDays(shared, name, model, startMs);
+    await checkDays(quotaClient, accountRef, model, startMs);
   };
   try {
     await fc.assert(fc.asyncProperty(run, play), { numRuns: 300 });

@@ -12,8 +12,8 @@ import { account } from "../redis/redis-kit.ts";
 const { server, redis } = await useRedis();
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const name = account("late");
-const key = accountKey("tg", name);
+const accountRef = account("late");
+const key = accountKey("tg", accountRef);
 const startMs = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
 async function charge(
@@ -24,13 +24,13 @@ async function charge(
 ) {
   const link = connectRedis({ address: server.address });
   await link.tried;
-  const shared = createQuotaClient(link, "tg", { historyMs, clock });
-  await shared.ensureClock(0, 2_000);
+  const quotaClient = createQuotaClient(link, "tg", { historyMs, clock });
+  await quotaClient.ensureClock(0, 2_000);
   try {
     const day = { day: Math.floor(Date.now() / 86_400_000), requests: Math.ceil(units / 2), units };
     const windows = [{ counter: "hour", startMs: startMs(), units }];
-    const owed = { name, plan: undefined, windows, days: [day], meters: [] };
-    const { accounts } = await chargeLate(shared, [owed], giveUpMs);
+    const owed = { accountRef, plan: undefined, windows, days: [day], meters: [] };
+    const { accounts } = await chargeLate(quotaClient, [owed], giveUpMs);
     return accounts.map((account) => account.windows.map((window) => window?.used));
   } finally {
     await link.close();
@@ -41,18 +41,20 @@ async function charge(
 async function chargeDay(debt: DayDebt, nowMs: number): Promise<void> {
   const link = connectRedis({ address: server.address });
   await link.tried;
-  const shared = createQuotaClient(link, "tg", { historyMs: 30 * DAY_MS, clock: () => nowMs });
-  const owed = { name, plan: debt.plan, windows: [], days: [debt], meters: [] };
-  await chargeLate(shared, [owed], performance.now() + 2_000).finally(() => link.close());
+  const quotaClient = createQuotaClient(link, "tg", { historyMs: 30 * DAY_MS, clock: () => nowMs });
+  const owed = { accountRef, plan: debt.plan, windows: [], days: [debt], meters: [] };
+  await chargeLate(quotaClient, [owed], performance.now() + 2_000).finally(() => link.close());
 }
 
 /** The plans of the days of history from this one on. */
 async function plansBy(from: number): Promise<(string | undefined)[]> {
   const link = connectRedis({ address: server.address });
   await link.tried;
-  const shared = createQuotaClient(link, "tg");
+  const quotaClient = createQuotaClient(link, "tg");
   const span = { from, to: from + 9 };
-  const [days = []] = await readDayHistory(shared, [name], span).finally(() => link.close());
+  const [days = []] = await readDayHistory(quotaClient, [accountRef], span).finally(() =>
+    link.close(),
+  );
   return days.map(({ plan }) => plan);
 }
 

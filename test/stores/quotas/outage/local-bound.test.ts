@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
-import { asking, NOON, name, terms, toldBy } from "./local-kit.ts";
+import { accountRef, asking, NOON, terms, toldBy } from "./local-kit.ts";
 
 describe("the bound while the store is away", () => {
   const absence = fc.record({
@@ -23,12 +23,12 @@ describe("the bound while the store is away", () => {
     knows: (gateway: number) => boolean,
   ) {
     const used = Math.min(known, limit);
-    const ask = asking({ window: "minute", limit });
+    const quotaRequest = asking({ window: "minute", limit });
     const all = Array.from({ length: gateways }, () => new LocalQuotas());
-    const last = toldBy(ask, used, NOON);
+    const last = toldBy(quotaRequest, used, NOON);
     const one = (gateway: number) => {
       const given = terms({ gateways, last: knows(gateway) ? last : undefined });
-      return (all[gateway] as LocalQuotas).decide(name, ask, given).verdict.granted;
+      return (all[gateway] as LocalQuotas).decide(accountRef, quotaRequest, given).decision.granted;
     };
     let sum = used;
     for (const turn of turns) sum += one(turn % gateways);
@@ -66,8 +66,8 @@ describe("the bound while the store is away", () => {
     fc.assert(
       fc.property(absence, costs, ({ limit, known, gateways }, cost) => {
         const used = Math.min(known, limit);
-        const ask = asking({ window: "minute", limit });
-        const given = terms({ gateways, last: toldBy(ask, used, NOON) });
+        const quotaRequest = asking({ window: "minute", limit });
+        const given = terms({ gateways, last: toldBy(quotaRequest, used, NOON) });
         const share = Math.ceil((limit - used) / gateways);
         let sum = used;
         for (let gateway = 0; gateway < gateways; gateway++) {
@@ -75,9 +75,13 @@ describe("the bound while the store is away", () => {
           let own = 0;
           // Dear ones first come, cheap ones after them: what is left is used up.
           for (const each of [...cost, ...Array<number>(limit).fill(1)]) {
-            const { verdict, outcome } = accounts.decide(name, { ...ask, cost: each }, given);
+            const { decision, outcome } = accounts.decide(
+              accountRef,
+              { ...quotaRequest, cost: each },
+              given,
+            );
             const fits = each === 0 || own + each <= share;
-            assert.equal(verdict.granted, fits ? 1 : 0);
+            assert.equal(decision.granted, fits ? 1 : 0);
             const isExhausted = used + own + each > limit;
             assert.equal(outcome, fits ? "admitted" : isExhausted ? "exhausted" : "share");
             if (fits) own += each;
@@ -97,12 +101,13 @@ describe("the bound while the store is away", () => {
   });
 
   it("is more by what was charged since the oldest answer where they differ: 131 of 100 are reached", () => {
-    const ask = asking({ window: "minute", limit: 100 });
+    const quotaRequest = asking({ window: "minute", limit: 100 });
     const admittedBy = (known: number) => {
-      const given = terms({ gateways: 2, last: toldBy(ask, known, NOON) });
+      const given = terms({ gateways: 2, last: toldBy(quotaRequest, known, NOON) });
       const accounts = new LocalQuotas();
       let sum = 0;
-      for (let i = 0; i < 200; i++) sum += accounts.decide(name, ask, given).verdict.granted;
+      for (let i = 0; i < 200; i++)
+        sum += accounts.decide(accountRef, quotaRequest, given).decision.granted;
       return sum;
     };
     const [oldest, count] = [0, 62];
@@ -116,14 +121,15 @@ describe("the bound while the store is away", () => {
     const known = fc.array(fc.nat(60), { minLength: 1, maxLength: 9 });
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 60 }), known, (limit, all) => {
-        const ask = asking({ window: "minute", limit });
+        const quotaRequest = asking({ window: "minute", limit });
         const counts = all.map((each) => Math.min(each, limit));
         const [count, oldest, gateways] = [Math.max(...counts), Math.min(...counts), all.length];
         let sum = count;
         for (const each of counts) {
-          const given = terms({ gateways, last: toldBy(ask, each, NOON) });
+          const given = terms({ gateways, last: toldBy(quotaRequest, each, NOON) });
           const accounts = new LocalQuotas();
-          for (let i = 0; i <= limit; i++) sum += accounts.decide(name, ask, given).verdict.granted;
+          for (let i = 0; i <= limit; i++)
+            sum += accounts.decide(accountRef, quotaRequest, given).decision.granted;
         }
         assert.ok(sum <= limit + gateways - 1 + (count - oldest), `${sum} of ${limit}`);
         assert.ok(sum <= limit + (limit + gateways - 1));

@@ -16,15 +16,15 @@ import { account } from "../redis/redis-kit.ts";
 export const NOON = Date.UTC(2026, 6, 15, 12);
 export const MINUTE = 60_000;
 export const DAY_START = Date.UTC(2026, 6, 15);
-export const name = account("a");
+export const accountRef = account("a");
 
 export function asking(...limits: Limit[]): QuotaRequest {
   return { limits, bans: undefined, requests: 1 };
 }
 
 /** The last answer of the store, when `used` units had been charged to all windows at `nowMs`. */
-export function toldBy(ask: QuotaRequest, used: number, nowMs: number): QuotaDecision {
-  return decide(NEW_ACCOUNT_STATE, { ...ask, requests: used }, nowMs).verdict;
+export function toldBy(quotaRequest: QuotaRequest, used: number, nowMs: number): QuotaDecision {
+  return decide(NEW_ACCOUNT_STATE, { ...quotaRequest, requests: used }, nowMs).decision;
 }
 
 type Terms = Partial<Omit<OutageContext, "knownCount">> & { last?: QuotaDecision | undefined };

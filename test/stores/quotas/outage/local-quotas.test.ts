@@ -9,19 +9,20 @@ import {
 } from "../../../../src/stores/quotas/outage/local-quotas.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { account } from "../redis/redis-kit.ts";
-import { asking, DAY_START, MINUTE, NOON, name, terms, toldBy } from "./local-kit.ts";
+import { accountRef, asking, DAY_START, MINUTE, NOON, terms, toldBy } from "./local-kit.ts";
 
 const TODAY = DAY_START / 86_400_000;
 
 /** How many of so many requests are admitted. */
 function admitted(
   accounts: LocalQuotas,
-  ask: QuotaRequest,
+  quotaRequest: QuotaRequest,
   given: OutageContext,
   requests = 1_000,
 ): number {
   let count = 0;
-  for (let i = 0; i < requests; i++) count += accounts.decide(name, ask, given).verdict.granted;
+  for (let i = 0; i < requests; i++)
+    count += accounts.decide(accountRef, quotaRequest, given).decision.granted;
   return count;
 }
 
@@ -46,50 +47,53 @@ describe("the share of a gateway", () => {
 
   it("is of what was left in the window that was running, and of all in later ones", () => {
     const accounts = new LocalQuotas();
-    const ask = asking({ window: "minute", limit: 60 });
-    const last = toldBy(ask, 41, NOON + 1_000);
+    const quotaRequest = asking({ window: "minute", limit: 60 });
+    const last = toldBy(quotaRequest, 41, NOON + 1_000);
     const went = { gateways: 2, last };
     const lastMs = NOON + MINUTE - 1;
-    assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: lastMs })), 10);
-    assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: lastMs + 1 })), 30);
-    assert.equal(admitted(accounts, ask, terms({ ...went, nowMs: NOON + 2 * MINUTE })), 30);
+    assert.equal(admitted(accounts, quotaRequest, terms({ ...went, nowMs: lastMs })), 10);
+    assert.equal(admitted(accounts, quotaRequest, terms({ ...went, nowMs: lastMs + 1 })), 30);
+    assert.equal(
+      admitted(accounts, quotaRequest, terms({ ...went, nowMs: NOON + 2 * MINUTE })),
+      30,
+    );
   });
 
   it("is what refuses while the clock leaves open whether the window is over, never the limit", () => {
-    const ask = asking({ window: "minute", limit: 60 });
+    const quotaRequest = asking({ window: "minute", limit: 60 });
     const endMs = NOON + MINUTE;
     const outcomeAt = (latestMs: number) => {
-      const given = terms({ last: toldBy(ask, 60, NOON), nowMs: endMs - 200, latestMs });
-      return new LocalQuotas().decide(name, ask, given).outcome;
+      const given = terms({ last: toldBy(quotaRequest, 60, NOON), nowMs: endMs - 200, latestMs });
+      return new LocalQuotas().decide(accountRef, quotaRequest, given).outcome;
     };
     assert.equal(outcomeAt(endMs - 1), "exhausted");
     assert.equal(outcomeAt(endMs), "share");
   });
 
   it("counts 0 as known of a window that the last answer does not tell of", () => {
-    const ask = asking({ window: "minute", limit: 60 });
-    const before = toldBy(ask, 41, NOON - 1);
-    assert.equal(admitted(new LocalQuotas(), ask, terms({ last: before })), 60);
+    const quotaRequest = asking({ window: "minute", limit: 60 });
+    const before = toldBy(quotaRequest, 41, NOON - 1);
+    assert.equal(admitted(new LocalQuotas(), quotaRequest, terms({ last: before })), 60);
     const other = toldBy(asking({ window: "day", limit: 60 }), 41, NOON);
-    assert.equal(admitted(new LocalQuotas(), ask, terms({ last: other })), 60);
+    assert.equal(admitted(new LocalQuotas(), quotaRequest, terms({ last: other })), 60);
   });
 
   it("holds in every window, and is the limit that is told", () => {
     const accounts = new LocalQuotas();
-    const ask = asking({ window: "minute", limit: 60 }, { window: "day", limit: 100 });
-    const last = toldBy(ask, 20, NOON);
+    const quotaRequest = asking({ window: "minute", limit: 60 }, { window: "day", limit: 100 });
+    const last = toldBy(quotaRequest, 20, NOON);
     const given = terms({ gateways: 4, last });
-    const { verdict } = accounts.decide(name, ask, given);
+    const { decision } = accounts.decide(accountRef, quotaRequest, given);
     assert.deepEqual(
-      verdict.windows.map(({ limit, used, resetMs }) => [limit, used, resetMs]),
+      decision.windows.map(({ limit, used, resetMs }) => [limit, used, resetMs]),
       [
         [10, 1, NOON + MINUTE],
         [20, 1, DAY_START + 86_400_000],
       ],
     );
-    assert.equal(admitted(accounts, ask, given), 9);
+    assert.equal(admitted(accounts, quotaRequest, given), 9);
     const later = { ...given, nowMs: NOON + MINUTE };
-    assert.equal(admitted(accounts, ask, later), 10, "the day ends it: 20 in all");
+    assert.equal(admitted(accounts, quotaRequest, later), 10, "the day ends it: 20 in all");
   });
 
   it("follows a limit that a reload changes, and keeps the count", () => {
@@ -102,71 +106,79 @@ describe("the share of a gateway", () => {
 
   it("is made anew from what is known then, when another absence begins", () => {
     const accounts = new LocalQuotas();
-    const ask = asking({ window: "day", limit: 60 });
-    assert.equal(admitted(accounts, ask, terms(), 5), 5);
+    const quotaRequest = asking({ window: "day", limit: 60 });
+    assert.equal(admitted(accounts, quotaRequest, terms(), 5), 5);
     accounts.debts.take();
     accounts.endOutage();
-    const last = toldBy(ask, 59, NOON);
-    assert.equal(admitted(accounts, ask, terms({ last })), 1);
+    const last = toldBy(quotaRequest, 59, NOON);
+    assert.equal(admitted(accounts, quotaRequest, terms({ last })), 1);
   });
 });
 
 describe("a second outage while other gateways may owe their shares of the first", () => {
-  const ask = asking({ window: "day", limit: 60 });
+  const quotaRequest = asking({ window: "day", limit: 60 });
 
   it("leaves their shares alone, as large as they were at first", () => {
     const accounts = new LocalQuotas();
-    assert.equal(admitted(accounts, ask, terms({ gateways: 3 })), 20);
+    assert.equal(admitted(accounts, quotaRequest, terms({ gateways: 3 })), 20);
     accounts.debts.take();
     accounts.beginOutage();
-    const last = toldBy(ask, 25, NOON);
+    const last = toldBy(quotaRequest, 25, NOON);
     const again = terms({ gateways: 3, last, pending: 1 });
     assert.equal(
-      admitted(accounts, ask, again),
+      admitted(accounts, quotaRequest, again),
       12,
       "a third of 35, which is less than 60 - 25 - 20",
     );
     accounts.debts.take();
     accounts.beginOutage();
     const both = terms({ gateways: 3, last, pending: 2 });
-    assert.equal(admitted(accounts, ask, both), 0, "two shares of 20 leave nothing of 35");
-    assert.equal(accounts.decide(name, ask, both).outcome, "share", "and that is no rate limit");
+    assert.equal(admitted(accounts, quotaRequest, both), 0, "two shares of 20 leave nothing of 35");
+    assert.equal(
+      accounts.decide(accountRef, quotaRequest, both).outcome,
+      "share",
+      "and that is no rate limit",
+    );
   });
 
   it("keeps for them in the store what they may owe, and nothing of an observed limit", () => {
     const accounts = new LocalQuotas();
     const observed = { window: "month", limit: 1e12, observed: true } as const;
-    const limits = [...ask.limits, observed];
-    const last = toldBy(ask, 30, NOON);
+    const limits = [...quotaRequest.limits, observed];
+    const last = toldBy(quotaRequest, 30, NOON);
     const given = terms({ gateways: 3, last });
-    assert.deepEqual(accounts.reservedFor(name, limits, 2, given), [20, 0]);
-    assert.deepEqual(accounts.reservedFor(name, limits, 9, given), [60, 0], "never more than all");
+    assert.deepEqual(accounts.reservedFor(accountRef, limits, 2, given), [20, 0]);
+    assert.deepEqual(
+      accounts.reservedFor(accountRef, limits, 9, given),
+      [60, 0],
+      "never more than all",
+    );
   });
 });
 
 describe("a refusal without the store", () => {
-  const ask = { ...asking({ window: "day", limit: 10 }), bans: DEFAULT_BANS };
+  const quotaRequest = { ...asking({ window: "day", limit: 10 }), bans: DEFAULT_BANS };
 
   it("is for the sake of the share while the limit has room, and is no strike", () => {
     const accounts = new LocalQuotas();
-    const given = terms({ gateways: 2, last: toldBy(ask, 4, NOON) });
-    assert.equal(admitted(accounts, ask, given, 3), 3);
+    const given = terms({ gateways: 2, last: toldBy(quotaRequest, 4, NOON) });
+    assert.equal(admitted(accounts, quotaRequest, given, 3), 3);
     for (let i = 0; i < 50; i++) {
-      const { verdict, outcome } = accounts.decide(name, ask, {
+      const { decision, outcome } = accounts.decide(accountRef, quotaRequest, {
         ...given,
         nowMs: NOON + i * 2_000,
       });
-      const [day] = verdict.windows;
-      assert.deepEqual([outcome, day?.limit, day?.used, verdict.strikes], ["share", 3, 3, 0]);
+      const [day] = decision.windows;
+      assert.deepEqual([outcome, day?.limit, day?.used, decision.strikes], ["share", 3, 3, 0]);
     }
   });
 
   it("is a rate limit, told by the plan's own, once what was counted and is owed leaves no room", () => {
     const accounts = new LocalQuotas();
-    const given = terms({ gateways: 1, last: toldBy(ask, 4, NOON) });
-    assert.equal(admitted(accounts, ask, given, 6), 6);
-    const { verdict, outcome } = accounts.decide(name, ask, given);
-    const [day] = verdict.windows;
+    const given = terms({ gateways: 1, last: toldBy(quotaRequest, 4, NOON) });
+    assert.equal(admitted(accounts, quotaRequest, given, 6), 6);
+    const { decision, outcome } = accounts.decide(accountRef, quotaRequest, given);
+    const [day] = decision.windows;
     assert.deepEqual([outcome, day?.limit, day?.used], ["exhausted", 10, 10]);
   });
 });
@@ -174,22 +186,22 @@ describe("a refusal without the store", () => {
 describe("what is owed still when another absence begins", () => {
   it("counts as used, as no answer tells of it", () => {
     const accounts = new LocalQuotas();
-    const ask = asking({ window: "day", limit: 60 });
-    const given = terms({ last: toldBy(ask, 10, NOON) });
-    assert.equal(admitted(accounts, ask, given, 30), 30);
+    const quotaRequest = asking({ window: "day", limit: 60 });
+    const given = terms({ last: toldBy(quotaRequest, 10, NOON) });
+    assert.equal(admitted(accounts, quotaRequest, given, 30), 30);
     accounts.endOutage();
-    assert.equal(admitted(accounts, ask, given), 20);
+    assert.equal(admitted(accounts, quotaRequest, given), 20);
   });
 
   it("counts as used too where the store charged it and the answer came too late", () => {
     const accounts = new LocalQuotas();
-    const ask = asking({ window: "day", limit: 60 });
-    const given = terms({ last: toldBy(ask, 10, NOON) });
-    assert.equal(admitted(accounts, ask, given, 30), 30);
-    const last = toldBy(ask, 35, NOON);
+    const quotaRequest = asking({ window: "day", limit: 60 });
+    const given = terms({ last: toldBy(quotaRequest, 10, NOON) });
+    assert.equal(admitted(accounts, quotaRequest, given, 30), 30);
+    const last = toldBy(quotaRequest, 35, NOON);
     const charge = (units: number) => {
-      accounts.debts.subtract(name, ask, { ...last, granted: units });
-      return accounts.debts.unitsIn(name, "day", DAY_START);
+      accounts.debts.subtract(accountRef, quotaRequest, { ...last, granted: units });
+      return accounts.debts.unitsIn(accountRef, "day", DAY_START);
     };
     assert.equal(charge(25), 5, "of 30 owed, 25 are charged");
     const [left] = accounts.debts.take();
@@ -197,31 +209,34 @@ describe("what is owed still when another absence begins", () => {
     const kept = { day: TODAY, requests: 5, units: 5 };
     assert.deepEqual(left?.days, [kept], "for the history too");
     accounts.endOutage();
-    assert.equal(admitted(accounts, ask, terms({ last })), 25);
+    assert.equal(admitted(accounts, quotaRequest, terms({ last })), 25);
     assert.equal(charge(40), -15, "nothing was owed for these: they are taken back");
   });
 
   it("is refused where the cost of one request is more than a whole share", () => {
     const accounts = new LocalQuotas();
-    const ask = { ...asking({ window: "day", limit: 60 }), cost: 31 };
-    assert.equal(accounts.decide(name, ask, terms({ gateways: 2 })).outcome, "share");
-    const fits = accounts.decide(name, { ...ask, cost: 30 }, terms({ gateways: 2 }));
+    const quotaRequest = { ...asking({ window: "day", limit: 60 }), cost: 31 };
+    assert.equal(
+      accounts.decide(accountRef, quotaRequest, terms({ gateways: 2 })).outcome,
+      "share",
+    );
+    const fits = accounts.decide(accountRef, { ...quotaRequest, cost: 30 }, terms({ gateways: 2 }));
     assert.equal(fits.outcome, "admitted");
     assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 30);
   });
 });
 
 describe("what is owed", () => {
-  const ask = asking({ window: "minute", limit: 9 }, { window: "day", limit: 100 });
+  const quotaRequest = asking({ window: "minute", limit: 9 }, { window: "day", limit: 100 });
 
   it("is each unit in its own windows", () => {
     const accounts = new LocalQuotas();
-    admitted(accounts, ask, terms({ nowMs: NOON + MINUTE - 1 }), 3);
-    admitted(accounts, ask, terms({ nowMs: NOON + MINUTE }), 2);
-    const [minute, day] = ask.limits;
+    admitted(accounts, quotaRequest, terms({ nowMs: NOON + MINUTE - 1 }), 3);
+    admitted(accounts, quotaRequest, terms({ nowMs: NOON + MINUTE }), 2);
+    const [minute, day] = quotaRequest.limits;
     assert.deepEqual(accounts.debts.take(), [
       {
-        ...{ name, plan: undefined },
+        ...{ accountRef, plan: undefined },
         windows: [
           { counter: "minute", startMs: NOON, units: 3, limit: minute },
           { counter: "day", startMs: DAY_START, units: 5, limit: day },
@@ -236,41 +251,41 @@ describe("what is owed", () => {
 
   it("is nothing for what was refused", () => {
     const accounts = new LocalQuotas();
-    admitted(accounts, ask, terms(), 50);
+    admitted(accounts, quotaRequest, terms(), 50);
     assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 9);
   });
 
   it("is put back beside what was admitted since", () => {
     const accounts = new LocalQuotas();
-    admitted(accounts, ask, terms(), 3);
+    admitted(accounts, quotaRequest, terms(), 3);
     const taken = accounts.debts.take();
-    admitted(accounts, ask, terms(), 2);
+    admitted(accounts, quotaRequest, terms(), 2);
     accounts.debts.restore(taken);
-    const [owed] = accounts.debts.take();
-    assert.ok(owed);
+    const [debt] = accounts.debts.take();
+    assert.ok(debt);
     assert.deepEqual(
-      owed.windows.map(({ units }) => units),
+      debt.windows.map(({ units }) => units),
       [5, 5],
     );
-    const last = toldBy(ask, 8, NOON);
+    const last = toldBy(quotaRequest, 8, NOON);
     accounts.endOutage();
-    assert.equal(admitted(accounts, ask, terms({ last })), 1);
+    assert.equal(admitted(accounts, quotaRequest, terms({ last })), 1);
     const next = terms({ nowMs: NOON + MINUTE, last });
     accounts.endOutage();
-    assert.equal(admitted(accounts, ask, next), 9, "of a later minute nothing is known");
+    assert.equal(admitted(accounts, quotaRequest, next), 9, "of a later minute nothing is known");
   });
 
   it("keeps its limit, by which events are told, when a part of it turns out to be charged", () => {
     const accounts = new LocalQuotas();
-    admitted(accounts, ask, terms(), 3);
+    admitted(accounts, quotaRequest, terms(), 3);
     const taken = accounts.debts.take();
     accounts.debts.restore(taken);
-    admitted(accounts, ask, terms(), 2);
+    admitted(accounts, quotaRequest, terms(), 2);
     accounts.debts.restore(negated(taken));
-    const [owed] = accounts.debts.take();
+    const [debt] = accounts.debts.take();
     assert.deepEqual(
-      owed?.windows.map(({ units, limit }) => [units, limit]),
-      ask.limits.map((limit) => [2, limit]),
+      debt?.windows.map(({ units, limit }) => [units, limit]),
+      quotaRequest.limits.map((limit) => [2, limit]),
     );
   });
 
@@ -278,11 +293,11 @@ describe("what is owed", () => {
     const accounts = new LocalQuotas();
     const perSecond = asking({ window: "second", limit: 5 }, { window: "month", limit: 1e6 });
     for (let i = 0; i < 10_000; i++) {
-      accounts.decide(name, perSecond, terms({ nowMs: NOON + i * 1_000 }));
+      accounts.decide(accountRef, perSecond, terms({ nowMs: NOON + i * 1_000 }));
     }
-    const [owed] = accounts.debts.take();
+    const [debt] = accounts.debts.take();
     assert.deepEqual(
-      owed?.windows.map(({ counter, startMs, units }) => [counter, startMs - NOON, units]),
+      debt?.windows.map(({ counter, startMs, units }) => [counter, startMs - NOON, units]),
       [
         ["month", Date.UTC(2026, 6, 1) - NOON, 10_000],
         ["second", 9_998_000, 1],
@@ -295,9 +310,9 @@ describe("what is owed", () => {
 describe("admitting whatever the windows say", () => {
   it("counts on from what is known, owes every unit, and never tells more than the limit", () => {
     const accounts = new LocalQuotas();
-    const ask = asking({ window: "day", limit: 5 });
-    const given = terms({ last: toldBy(ask, 3, NOON) });
-    const used = Array.from({ length: 4 }, () => accounts.admit(name, ask, given));
+    const quotaRequest = asking({ window: "day", limit: 5 });
+    const given = terms({ last: toldBy(quotaRequest, 3, NOON) });
+    const used = Array.from({ length: 4 }, () => accounts.admit(accountRef, quotaRequest, given));
     assert.deepEqual(
       used.map(({ granted, windows }) => [granted, windows[0]?.limit, windows[0]?.used]),
       [
@@ -314,11 +329,11 @@ describe("admitting whatever the windows say", () => {
 describe("memory", () => {
   it("holds at most so many accounts; the oldest go, with what they owe", () => {
     const accounts = new LocalQuotas(3);
-    const ask = asking({ window: "day", limit: 1 });
-    for (let i = 0; i < 5; i++) accounts.decide(account(`n${i}`), ask, terms());
-    assert.equal(accounts.decide(account("n4"), ask, terms()).verdict.granted, 0);
-    assert.equal(accounts.decide(account("n0"), ask, terms()).verdict.granted, 1);
-    const owing = accounts.debts.take().map(({ name: { account: id } }) => id);
+    const quotaRequest = asking({ window: "day", limit: 1 });
+    for (let i = 0; i < 5; i++) accounts.decide(account(`n${i}`), quotaRequest, terms());
+    assert.equal(accounts.decide(account("n4"), quotaRequest, terms()).decision.granted, 0);
+    assert.equal(accounts.decide(account("n0"), quotaRequest, terms()).decision.granted, 1);
+    const owing = accounts.debts.take().map(({ accountRef: { account: id } }) => id);
     assert.deepEqual(owing, ["n3", "n4", "n0"]);
     assert.equal(accounts.debts.lostUnits, 3, "of n0, n1 and n2");
   });

@@ -13,7 +13,7 @@ import { account, spend } from "../redis/redis-kit.ts";
 import { type FallbackHouse, leave, openFallback } from "./fallback-kit.ts";
 
 const { redis, proxy } = await useProxiedRedis();
-const name = account("metered");
+const accountRef = account("metered");
 /** A busy machine stalls for longer than 50 ms. */
 const PATIENT = { storeTimeoutMs: 1_000 };
 const part = meterPart("tokens");
@@ -36,13 +36,13 @@ beforeEach(() => redis.flushall());
 let number = 0;
 const idsOf = new WeakMap<Holds, string>();
 
-async function hold(store: QuotaStore): Promise<{ holds: Holds; answer: ChargeResult }> {
-  const answer = await spend(store, name, ASK);
-  assert.equal(answer.admitted, true);
-  return { holds: holdsOf(answer), answer };
+async function hold(store: QuotaStore): Promise<{ holds: Holds; result: ChargeResult }> {
+  const result = await spend(store, accountRef, ASK);
+  assert.equal(result.admitted, true);
+  return { holds: holdsOf(result), result };
 }
 
-function holdsOf({ verdict: { windows, nowMs: decidedMs } }: ChargeResult): Holds {
+function holdsOf({ decision: { windows, nowMs: decidedMs } }: ChargeResult): Holds {
   number += 1;
   const id = `request-${number}`;
   const holds = { id, plan: "pro", meters: [METER], windows: windows.filter(isMeter), decidedMs };
@@ -54,9 +54,9 @@ const use = (units: number) => [{ name: "tokens", units }];
 
 /** The counts of the year and of its tokens, and the tokens of the day by history. */
 async function counts(store: QuotaStore): Promise<unknown> {
-  const { windows } = await store.peek(name, { ...ASK });
+  const { windows } = await store.peek(accountRef, { ...ASK });
   const today = dayOf(Date.now());
-  const [rows = []] = await store.history([name], { from: today - 1, to: today });
+  const [rows = []] = await store.history([accountRef], { from: today - 1, to: today });
   const tokens = rows.reduce((sum, { meters }) => sum + (meters?.tokens ?? 0), 0);
   return [...windows.map(({ used }) => used), tokens];
 }
@@ -64,10 +64,10 @@ async function counts(store: QuotaStore): Promise<unknown> {
 /** Puts a fault between the gateway and its settlements: `strike` says which of them lose their answer. */
 function losing(strike: (call: number) => boolean) {
   const sent: string[] = [];
-  const through = (shared: QuotaClient): QuotaClient => ({
-    ...shared,
+  const through = (quotaClient: QuotaClient): QuotaClient => ({
+    ...quotaClient,
     runOn: async (script, keys, args, giveUpMs) => {
-      const reply = await shared.runOn(script, keys, args, giveUpMs);
+      const reply = await quotaClient.runOn(script, keys, args, giveUpMs);
       const text = String(args[1]);
       if (!text.includes("#tokens")) return reply;
       sent.push(text);
@@ -85,12 +85,13 @@ describe("a settlement", () => {
     const failed = new Promise<void>((resolve) => {
       fail = resolve;
     });
-    const through = (shared: QuotaClient): QuotaClient => ({
-      ...shared,
+    const through = (quotaClient: QuotaClient): QuotaClient => ({
+      ...quotaClient,
       runOn: async (script, keys, args, giveUpMs) => {
-        if (!String(args[1]).includes("#tokens")) return shared.runOn(script, keys, args, giveUpMs);
+        if (!String(args[1]).includes("#tokens"))
+          return quotaClient.runOn(script, keys, args, giveUpMs);
         calls += 1;
-        if (calls > 1) return shared.runOn(script, keys, args, giveUpMs);
+        if (calls > 1) return quotaClient.runOn(script, keys, args, giveUpMs);
         await failed;
         throw new StoreFailure("LATE", "it came too late", "no");
       },
@@ -99,11 +100,11 @@ describe("a settlement", () => {
     const { store } = house;
     await spend(store, account("another"), ASK);
     await leave(proxy, store);
-    const { holds, answer } = await hold(store);
-    assert.equal(answer.by, "local");
+    const { holds, result } = await hold(store);
+    assert.equal(result.by, "local");
     await proxy.listen();
     await eventually(() => assert.equal(calls, 1));
-    store.settle(name, holds, use(1));
+    store.settle(accountRef, holds, use(1));
     // A call of its own would be sent in this time.
     await sleep(200);
     fail();
@@ -118,17 +119,17 @@ describe("a settlement", () => {
     const [before, same] = [await hold(store), await hold(store)];
     await leave(proxy, store);
     const here = await hold(store);
-    assert.equal(here.answer.by, "local");
-    store.settle(name, before.holds, use(1));
-    store.settle(name, here.holds, use(9));
-    store.settle(name, same.holds, use(4));
+    assert.equal(here.result.by, "local");
+    store.settle(accountRef, before.holds, use(1));
+    store.settle(accountRef, here.holds, use(9));
+    store.settle(accountRef, same.holds, use(4));
     const open = await hold(store);
     await proxy.listen();
     await eventually(() => store.health().ok);
     await eventually(async () => assert.deepEqual(await counts(store), [4, 18, 18]), {
       withinMs: 10_000,
     });
-    store.settle(name, open.holds, use(0));
+    store.settle(accountRef, open.holds, use(0));
     await eventually(async () => assert.deepEqual(await counts(store), [4, 14, 14]));
     const isLoss = /^(?:settlement_lost|charges_|counter_)/;
     assert.deepEqual(
@@ -143,9 +144,9 @@ describe("a settlement", () => {
     const { store, gate } = house;
     await hold(store);
     // As after one call without an answer: the store is not away, and the hold is owed to it.
-    const here = gate.decide(name, ASK);
+    const here = gate.decide(accountRef, ASK);
     assert.ok(!("unavailable" in here) && here.admitted);
-    store.settle(name, holdsOf(here), use(0));
+    store.settle(accountRef, holdsOf(here), use(0));
     await hold(store);
     await eventually(async () => assert.deepEqual(await counts(store), [3, 8, 8]));
   });
@@ -155,7 +156,7 @@ describe("a settlement", () => {
     await using house = await openFallback(proxy, { through, policy: PATIENT });
     const { store } = house;
     const { holds } = await hold(store);
-    store.settle(name, holds, use(1));
+    store.settle(accountRef, holds, use(1));
     await eventually(() => assert.equal(house.told.length, 1));
     const [{ message, details } = { message: "", details: undefined }] = house.told;
     assert.deepEqual(
@@ -163,7 +164,7 @@ describe("a settlement", () => {
       ["settlement_lost", idsOf.get(holds), "metered", "tokens", -3],
     );
     const { holds: next } = await hold(store);
-    store.settle(name, next, use(5));
+    store.settle(accountRef, next, use(5));
     await eventually(async () => assert.deepEqual(await counts(store), [2, 6, 6]));
     assert.equal(sent.filter((text) => text.includes(" -3")).length, 1, "it is sent once");
   });
@@ -173,7 +174,7 @@ describe("a settlement", () => {
     await using house = await openFallback(proxy, { through, policy: PATIENT });
     const { store } = house;
     const { holds } = await hold(store);
-    store.settle(name, holds, use(10));
+    store.settle(accountRef, holds, use(10));
     await hold(store);
     await eventually(async () => assert.deepEqual(await counts(store), [2, 20, 20]));
     const uncertain = house.told.filter(({ message }) => message === "charges_uncertain");
@@ -189,8 +190,8 @@ describe("a settlement", () => {
     const before = await hold(store);
     await leave(proxy, store);
     const here = await hold(store);
-    store.settle(name, before.holds, use(1));
-    store.settle(name, here.holds, use(9));
+    store.settle(accountRef, before.holds, use(1));
+    store.settle(accountRef, here.holds, use(9));
     await house[Symbol.asyncDispose]();
     await proxy.listen();
     const lost = house.told.filter(({ message }) => message === "settlement_lost");
@@ -206,7 +207,7 @@ describe("a settlement", () => {
     const { store } = house;
     const held = await Promise.all(Array.from({ length: 25 }, () => hold(store)));
     const calls = store.commandCount();
-    for (const { holds } of held) store.settle(name, holds, use(3));
+    for (const { holds } of held) store.settle(accountRef, holds, use(3));
     await eventually(async () => assert.deepEqual(await counts(store), [25, 75, 75]));
     assert.equal(sent.length, 1, "one call carries all");
     assert.ok(store.commandCount() - calls < 25);
@@ -217,11 +218,12 @@ describe("a settlement", () => {
     await using other = await openFallback(proxy, { policy: PATIENT });
     const held = [];
     for (let i = 0; i < 25; i++) held.push(await hold(one.store));
-    for (let i = 0; i < 2; i++) assert.equal((await spend(other.store, name, ASK)).admitted, false);
-    assert.equal((await spend(other.store, name, ASK)).by, "memory");
-    one.store.settle(name, held[0]?.holds as Holds, use(0));
+    for (let i = 0; i < 2; i++)
+      assert.equal((await spend(other.store, accountRef, ASK)).admitted, false);
+    assert.equal((await spend(other.store, accountRef, ASK)).by, "memory");
+    one.store.settle(accountRef, held[0]?.holds as Holds, use(0));
     await eventually(async () =>
-      assert.equal((await spend(other.store, name, ASK)).admitted, true),
+      assert.equal((await spend(other.store, accountRef, ASK)).admitted, true),
     );
     assert.deepEqual([...one.told, ...other.told], [], "no lost count");
   });
@@ -236,9 +238,9 @@ describe("a settlement that raises a count tells", () => {
     await using house = await openFallback(proxy, { policy: PATIENT });
     const { store } = house;
     const { holds } = await hold(store);
-    await store.reset(name);
+    await store.reset(accountRef);
     await hold(store);
-    store.settle(name, holds, use(10));
+    store.settle(accountRef, holds, use(10));
     await eventually(async () => assert.deepEqual(await counts(store), [1, 4, 14]));
     await sleep(RESET_HEARD_MS + 200);
     assert.deepEqual(lostOf(house), []);
@@ -252,7 +254,7 @@ describe("a settlement that raises a count tells", () => {
     await redis.flushall();
     // Answers of one millisecond of the store's clock tell no loss.
     await sleep(5);
-    store.settle(name, holds, use(10));
+    store.settle(accountRef, holds, use(10));
     await eventually(() => assert.equal(lostOf(house).length, 1));
     const [{ details } = { details: undefined }] = lostOf(house);
     assert.deepEqual([details?.window, details?.used, details?.was], ["year", 6, 20]);

@@ -11,8 +11,8 @@ import { account, perDay } from "../redis/redis-kit.ts";
 import { type FallbackHouse, openFallback } from "./fallback-kit.ts";
 
 const LIMIT = 300;
-const ask = perDay(LIMIT, undefined);
-const name = account("over");
+const quotaRequest = perDay(LIMIT, undefined);
+const accountRef = account("over");
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -31,10 +31,10 @@ async function gateway(to: Opening, policy: Partial<FailurePolicy> = {}): Promis
 async function burst(
   { store }: FallbackHouse,
   requests: number,
-  by: QuotaRequest = ask,
+  by: QuotaRequest = quotaRequest,
 ): Promise<number> {
   const answers = await Promise.all(
-    Array.from({ length: requests }, async () => store.charge(name, by)),
+    Array.from({ length: requests }, async () => store.charge(accountRef, by)),
   );
   return answers.filter((answer) => "admitted" in answer && answer.admitted).length;
 }
@@ -45,7 +45,7 @@ async function known(houses: readonly FallbackHouse[]): Promise<void> {
     for (const house of houses) {
       await eventually(() => house.gate.health().ok, { withinMs: 60_000 });
       await eventually(async () => {
-        const answer = await house.store.charge(name, { ...ask, cost: 0 });
+        const answer = await house.store.charge(accountRef, { ...quotaRequest, cost: 0 });
         return "by" in answer && answer.by === "store";
       });
     }
@@ -119,7 +119,7 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
     assert.ok(admitted <= LIMIT);
     // The store gives back what late answers charged a moment after it answers again.
     await eventually(async () => {
-      const used = (await house.store.peek(name, ask)).windows[0]?.used ?? 0;
+      const used = (await house.store.peek(accountRef, quotaRequest)).windows[0]?.used ?? 0;
       const uncertain = house.store.charges().uncertainUnits ?? 0;
       assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);
     });
@@ -141,7 +141,7 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
       redis.cont();
       await known([house]);
       await eventually(async () => {
-        assert.equal((await house.store.peek(name, ask)).windows[0]?.used, admitted);
+        assert.equal((await house.store.peek(accountRef, quotaRequest)).windows[0]?.used, admitted);
       });
       assert.equal(admitted, mode === "deny" ? 1 : 21);
       const { uncertainUnits, lostUnits } = house.store.charges();
@@ -166,7 +166,7 @@ describe("a store that stands still for 300 ms, three times over, with 300 reque
       await known([house]);
     }
     await eventually(async () => {
-      const used = (await house.store.peek(name, wide)).windows[0]?.used ?? 0;
+      const used = (await house.store.peek(accountRef, wide)).windows[0]?.used ?? 0;
       const uncertain = house.store.charges().uncertainUnits ?? 0;
       assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);
     });
@@ -224,7 +224,7 @@ describe("a connection that is cut with calls under way, again and again", () =>
       assert.ok(admitted <= LIMIT, `${admitted} admitted`);
       const uncertain = house.store.charges().uncertainUnits ?? 0;
       assert.ok(admitted + uncertain >= LIMIT, `${admitted}, and ${uncertain} told as uncertain`);
-      const used = (await house.store.peek(name, ask)).windows[0]?.used ?? 0;
+      const used = (await house.store.peek(accountRef, quotaRequest)).windows[0]?.used ?? 0;
       assert.ok(used >= admitted && used <= admitted + uncertain, `${used} of ${admitted}`);
     });
   }

@@ -100,11 +100,11 @@ class Model {
   account: AccountState = NEW_ACCOUNT_STATE;
   readonly days = new Map<string, number>();
 
-  request(ask: QuotaRequest, meters: Holds["meters"], nowMs: number): QuotaDecision {
-    const { account: after, verdict } = decide(this.account, ask, nowMs);
+  request(quotaRequest: QuotaRequest, meters: Holds["meters"], nowMs: number): QuotaDecision {
+    const { account: after, decision } = decide(this.account, quotaRequest, nowMs);
     this.account = after;
-    for (const { name, hold } of meters) this.#toDay(dayOf(nowMs), name, verdict.granted * hold);
-    return verdict;
+    for (const { name, hold } of meters) this.#toDay(dayOf(nowMs), name, decision.granted * hold);
+    return decision;
   }
 
   /** The counts and marks after it; undefined for a window that is over. */
@@ -113,11 +113,11 @@ class Model {
       const day = dayOf(holds.decidedMs);
       if (nowMs < closesMs(day)) this.#toDay(day, meter, units);
       else if (units > 0) this.#toDay(dayOf(nowMs), meter, units);
-      return windows.map((standing) => {
-        const counter = counterName(standing);
+      return windows.map((usage) => {
+        const counter = counterName(usage);
         const stored = this.account.usage[counter];
-        const startMs = this.#startOf(standing.resetMs, counter);
-        if (nowMs >= standing.resetMs || stored === undefined) return undefined;
+        const startMs = this.#startOf(usage.resetMs, counter);
+        if (nowMs >= usage.resetMs || stored === undefined) return undefined;
         const change = { startMs, units, chargedMs: holds.decidedMs };
         const settled = settleWindow(stored, change) ?? stored;
         this.account = { ...this.account, usage: { ...this.account.usage, [counter]: settled } };
@@ -148,9 +148,9 @@ class Model {
   }
 }
 
-async function daysOf(shared: QuotaClient, name: AccountRef, fromMs: number) {
+async function daysOf(quotaClient: QuotaClient, accountRef: AccountRef, fromMs: number) {
   const span = { from: dayOf(fromMs), to: dayOf(fromMs) + 60 };
-  const [rows = []] = await readDayHistory(shared, [name], span);
+  const [rows = []] = await readDayHistory(quotaClient, [accountRef], span);
   return new Map(
     rows.flatMap(({ day, meters = {} }) => {
       return Object.entries(meters).map(([meter, units]) => [`${day} ${meter}`, units] as const);
@@ -163,13 +163,13 @@ it("leaves the counts, marks and days of the model in random holds, settlements,
   await link.tried;
   let [nowMs, number] = [0, 0];
   const clock = () => nowMs;
-  const shared = createQuotaClient(link, "settled", { historyMs: 400 * 86_400_000, clock });
+  const quotaClient = createQuotaClient(link, "settled", { historyMs: 400 * 86_400_000, clock });
   const seen = { lowered: 0, raised: 0, over: 0, refused: 0 };
   const play = async ({
     startMs,
     steps,
   }: (typeof run extends fc.Arbitrary<infer T> ? [T] : never)[0]) => {
-    const name = account(`model-${number++}`);
+    const accountRef = account(`model-${number++}`);
     const model = new Model();
     const open: Holds[] = [];
     nowMs = startMs;
@@ -177,13 +177,13 @@ it("leaves the counts, marks and days of the model in random holds, settlements,
       if (each.kind === "clock") nowMs += each.byMs;
       else if (each.kind === "reset") {
         const fields = each.counters?.map(counterField) ?? [];
-        await shared.runOn(RESET_SCRIPT, [shared.keyOf(name)], ["", ...fields]);
+        await quotaClient.runOn(RESET_SCRIPT, [quotaClient.keyOf(accountRef)], ["", ...fields]);
         model.reset(each.counters, nowMs);
       } else if (each.kind === "request") {
         const { cost, limits, meters } = OPERATIONS[each.operation] as (typeof OPERATIONS)[number];
-        const ask = { limits, bans: undefined, requests: each.requests, cost };
-        const [verdict] = await shared.decide([{ name, ask }]);
-        const expected = model.request(ask, meters, nowMs);
+        const quotaRequest = { limits, bans: undefined, requests: each.requests, cost };
+        const [verdict] = await quotaClient.decide([{ accountRef, quotaRequest }]);
+        const expected = model.request(quotaRequest, meters, nowMs);
         assert.deepEqual(verdict, expected);
         if (expected.granted < each.requests) seen.refused += 1;
         for (let i = 0; i < expected.granted; i++) {
@@ -196,8 +196,8 @@ it("leaves the counts, marks and days of the model in random holds, settlements,
           name: of,
           units: each.used[i] ?? 0,
         }));
-        const debt = settlementDebt(name, holds, meterChanges(holds, used));
-        const { accounts } = await chargeLate(shared, [debt], performance.now() + 5_000);
+        const debt = settlementDebt(accountRef, holds, meterChanges(holds, used));
+        const { accounts } = await chargeLate(quotaClient, [debt], performance.now() + 5_000);
         assert.deepEqual(accounts, [{ lostOfDay: 0, windows: model.settle(holds, used, nowMs) }]);
         for (const [i, window] of (accounts[0]?.windows ?? []).entries()) {
           if (window === undefined) seen.over += 1;
@@ -205,7 +205,7 @@ it("leaves the counts, marks and days of the model in random holds, settlements,
         }
       }
     }
-    assert.deepEqual(await daysOf(shared, name, startMs), model.days);
+    assert.deepEqual(await daysOf(quotaClient, accountRef, startMs), model.days);
   };
   try {
     await fc.assert(fc.asyncProperty(run, play), { numRuns: 300 });

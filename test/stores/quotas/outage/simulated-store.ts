@@ -55,11 +55,11 @@ export class SimulatedStore {
     return settled.value;
   }
 
-  decideAll(asks: readonly AccountRequest[]): CallOutcome[] {
-    return asks.map(({ ask }) => {
-      const { account, verdict } = decide(this.account, ask, this.now());
+  decideAll(requests: readonly AccountRequest[]): CallOutcome[] {
+    return requests.map(({ quotaRequest }) => {
+      const { account, decision } = decide(this.account, quotaRequest, this.now());
       this.account = account;
-      return verdict;
+      return decision;
     });
   }
 
@@ -142,12 +142,12 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
     },
   };
   return {
-    decide: async (asks: readonly AccountRequest[], giveUpMs?: number) => {
+    decide: async (requests: readonly AccountRequest[], giveUpMs?: number) => {
       const sentMs = performance.now();
       unanswered.add(sentMs);
       let units = 0;
       const decide = () => {
-        const outcomes = store.decideAll(asks);
+        const outcomes = store.decideAll(requests);
         units = outcomes.reduce((sum, one) => sum + ("granted" in one ? mostUnits(one) : 0), 0);
         store.lateUnits += units;
         return outcomes;
@@ -155,7 +155,7 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
       try {
         return await timed(decide, giveUpMs);
       } catch (error) {
-        return asks.map(() => ({ failure: error as StoreFailure }));
+        return requests.map(() => ({ failure: error as StoreFailure }));
       } finally {
         unanswered.delete(sentMs);
         // The gateway has made of the answer what it makes of it by then.
@@ -181,8 +181,8 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
 export function openGateway(store: SimulatedStore, expectedGateways = 1): SimulatedGateway {
   const ready = Promise.resolve();
   const way: Way = { latencyMs: 1, replyLatencyMs: 1, there: ready, back: ready };
-  const shared = clientOf(store, way);
-  const answers = new DecisionCache();
+  const quotaClient = clientOf(store, way);
+  const decisionCache = new DecisionCache();
   const nothing = () => {};
   const corrections = {
     onBanned: nothing,
@@ -192,19 +192,19 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
     onDayClosed: nothing,
     onSettlementLost: nothing,
   };
-  const inputs = { shared, answers, onUncertain: () => {}, corrections };
+  const inputs = { quotaClient, decisionCache, onUncertain: () => {}, corrections };
   const policy = policyOf({ expectedGateways, storeTimeoutMs: TIMEOUT_MS });
   const gate = createFallback(inputs, { policy, prefix: "sim", report: () => {} });
   const believe = gate.onLateDecision.bind(gate);
-  gate.onLateDecision = (request, verdict) => {
-    store.lateUnits += mostUnits(verdict);
-    believe(request, verdict);
+  gate.onLateDecision = (request, decision) => {
+    store.lateUnits += mostUnits(decision);
+    believe(request, decision);
   };
   const batch = new Batcher({
-    call: (groups, giveUpMs) => groups.map((asks) => shared.decide(asks, giveUpMs)),
+    call: (groups, giveUpMs) => groups.map((requests) => quotaClient.decide(requests, giveUpMs)),
     queueOf: () => 0,
     nodeOf: () => store,
-    answers,
+    decisionCache,
     outage: gate,
     onVerdict: () => {},
     onCalled: () => {},

@@ -59,8 +59,8 @@ describe("accounts of several buckets of one node", () => {
     const names = namesOf(ALL, 3, "gone");
     await wave(store, names);
     await cluster.move(bucketSlot(bucket), (ownerOf(bucket) + 1) % 3, async () => {});
-    for (const answer of each(await wave(store, names))) {
-      assert.deepEqual([answer.by, answer.admitted], ["store", true]);
+    for (const result of each(await wave(store, names))) {
+      assert.deepEqual([result.by, result.admitted], ["store", true]);
     }
     for (const name of names) assert.equal(await counted(name), 2, name);
     assert.deepEqual(failures, []);

@@ -47,12 +47,12 @@ function nextEdge(window: WindowName, nowMs: number): number {
 /** The account as the script should find it: what was damaged is lost, and worth telling once. */
 type Modelled = { account: AccountState; readonly damaged: Set<string> };
 
-function expect(held: Modelled, ask: QuotaRequest, nowMs: number): QuotaDecision {
+function expect(held: Modelled, quotaRequest: QuotaRequest, nowMs: number): QuotaDecision {
   const usage = { ...held.account.usage };
   let { strikesMs, ban } = held.account;
   const damaged = held.damaged.has("key");
   let repaired = damaged;
-  for (const limit of ask.limits) {
+  for (const limit of quotaRequest.limits) {
     const window = counterName(limit);
     if (!held.damaged.has(window)) continue;
     delete usage[window];
@@ -60,13 +60,16 @@ function expect(held: Modelled, ask: QuotaRequest, nowMs: number): QuotaDecision
   }
   if (held.damaged.has("strikes")) [strikesMs, repaired] = [[], true];
   if (held.damaged.has("ban")) [ban, repaired] = [undefined, true];
-  const decision = decide({ usage, strikesMs, ban }, ask, nowMs);
-  const verdict = { ...decision.verdict, repaired: repaired || decision.verdict.repaired };
+  const decision = decide({ usage, strikesMs, ban }, quotaRequest, nowMs);
+  const verdict = { ...decision.decision, repaired: repaired || decision.decision.repaired };
   // A look changes nothing that is not damaged.
-  if (ask.requests > 0 || verdict.repaired) {
+  if (quotaRequest.requests > 0 || verdict.repaired) {
     const after = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
-    held.account = { ...after, usage: { ...capsThatStay(usage, ask, nowMs), ...after.usage } };
-    for (const limit of ask.limits) held.damaged.delete(counterName(limit));
+    held.account = {
+      ...after,
+      usage: { ...capsThatStay(usage, quotaRequest, nowMs), ...after.usage },
+    };
+    for (const limit of quotaRequest.limits) held.damaged.delete(counterName(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);
   }
   return verdict;
@@ -206,7 +209,7 @@ export async function play(
   const plans = [...run.plans];
   const calendars: (Calendar | undefined)[] = keys.map(() => undefined);
   const pipeline = redis.pipeline();
-  const expected: { at: number; asks: KeyedRequest[]; verdicts: QuotaDecision[] }[] = [];
+  const expected: { at: number; requests: KeyedRequest[]; verdicts: QuotaDecision[] }[] = [];
   const historyMs = number % 2 === 0 ? undefined : 400 * DAY;
   const days = new Days();
   let { startMs: nowMs, bans } = run;
@@ -229,14 +232,15 @@ export async function play(
     if (each.kind !== "ask") continue;
     const asks = each.asks.map(({ account: of, units: requests, ...ask }) => {
       const limits = mergeLimits(plans[of] as readonly Limit[], { calendar: calendars[of] });
-      return { key: keys[of] as string, ask: { ...ask, limits, bans, requests }, historyMs };
+      const quotaRequest = { ...ask, limits, bans, requests };
+      return { key: keys[of] as string, quotaRequest, historyMs };
     });
-    const verdicts = asks.map(({ ask }, i) => {
-      const verdict = expect(held[each.asks[i]?.account ?? 0] as Modelled, ask, nowMs);
-      if (historyMs !== undefined) days.add(asks[i]?.key as string, verdict, ask, nowMs);
-      return verdict;
+    const verdicts = asks.map(({ quotaRequest }, i) => {
+      const decision = expect(held[each.asks[i]?.account ?? 0] as Modelled, quotaRequest, nowMs);
+      if (historyMs !== undefined) days.add(asks[i]?.key as string, decision, quotaRequest, nowMs);
+      return decision;
     });
-    expected.push({ at: pipeline.length, asks, verdicts });
+    expected.push({ at: pipeline.length, requests: asks, verdicts });
     // Now as keys of the command, now as the accounts of a node of a Cluster.
     const areApart = expected.length % 2 === 0;
     pipeline.call("evalsha", sha, ...encodeDecide(asks, nowMs, 7, areApart));
@@ -246,10 +250,10 @@ export async function play(
   );
   pipeline.del(...keys, ...capHashes);
   const replies = (await pipeline.exec()) ?? [];
-  for (const { at, asks, verdicts } of expected) {
+  for (const { at, requests, verdicts } of expected) {
     const [error, reply] = replies[at] ?? [];
     assert.ifError(error ?? null);
-    assert.deepEqual(decodeDecisions(asks, reply, 7), verdicts);
+    assert.deepEqual(decodeDecisions(requests, reply, 7), verdicts);
   }
   await days.verify(redis);
 }

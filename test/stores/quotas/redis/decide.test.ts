@@ -34,7 +34,9 @@ describe("decide.lua", () => {
   it("knows the month of each day as the calendar does, around leap years and a century without one", async () => {
     const limits = [{ window: "month", limit: 1 }] as const;
     // The second one is refused, and so the script tells when the month ends.
-    const asks = [{ key: "t:{0}:e:month", ask: { limits, bans: DEFAULT_BANS, requests: 2 } }];
+    const asks = [
+      { key: "t:{0}:e:month", quotaRequest: { limits, bans: DEFAULT_BANS, requests: 2 } },
+    ];
     const days: Date[] = [];
     for (const [from, to] of [
       [2027, 2029],

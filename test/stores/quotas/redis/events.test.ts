@@ -16,7 +16,7 @@ const { server, redis } = await useRedis();
 
 const CHANNEL = "tg:events";
 const VERSION = "tg:{0}:version";
-const name = account("a");
+const accountRef = account("a");
 
 /** A store that listens, and has polled the version, and knows of the account. */
 async function knowing(address: RedisAddress = server.address): Promise<QuotaStore> {
@@ -26,12 +26,12 @@ async function knowing(address: RedisAddress = server.address): Promise<QuotaSto
   await eventually(async () => assert.equal((await redis.pubsub("NUMSUB", CHANNEL))[1], 1));
   // At the start, and once it listens.
   await eventually(async () => assert.ok((await server.calls("get")) >= polls + 2));
-  await spend(store, name, perDay(9));
-  assert.ok(store.lastKnown(name));
+  await spend(store, accountRef, perDay(9));
+  assert.ok(store.lastKnown(accountRef));
   return store;
 }
 
-const knows = (store: QuotaStore) => store.lastKnown(name) !== undefined;
+const knows = (store: QuotaStore) => store.lastKnown(accountRef) !== undefined;
 
 describe("what is known of an account", () => {
   it("survives messages that are none, and is forgotten by one that names it", async () => {

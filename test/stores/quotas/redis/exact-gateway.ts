@@ -39,17 +39,21 @@ async function serve(address: RedisAddress): Promise<void> {
     historyMs: HISTORY_MS,
   });
   process.on("message", async ({ round, requests, accounts, limit }: Round) => {
-    const ask = { limits: [{ window: "month", limit }], bans: undefined, requests: 1 } as const;
+    const quotaRequest = {
+      limits: [{ window: "month", limit }],
+      bans: undefined,
+      requests: 1,
+    } as const;
     const admitted: Admitted[] = [];
     let unanswered = 0;
     const request = async (i: number) => {
       const account = i % accounts;
       const sentMs = clockMs();
-      const name = { environment: "production", account: accountOf(round, account) };
-      const answer = await store.charge(name, ask);
-      if (!("verdict" in answer)) unanswered += 1;
+      const accountRef = { environment: "production", account: accountOf(round, account) };
+      const answer = await store.charge(accountRef, quotaRequest);
+      if (!("decision" in answer)) unanswered += 1;
       else if (answer.admitted) {
-        const used = answer.verdict.windows[0]?.used ?? 0;
+        const used = answer.decision.windows[0]?.used ?? 0;
         admitted.push([account, used - answer.unspent, sentMs, clockMs()]);
       }
     };

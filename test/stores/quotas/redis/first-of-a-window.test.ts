@@ -22,8 +22,12 @@ async function chargeAt(name: string, limits: readonly Limit[], ...instants: rea
   const { store, told } = await open(server.address, { now: () => nowMs });
   const counts: number[][] = [];
   for (nowMs of instants) {
-    const { verdict } = await spend(store, account(name), { limits, bans: undefined, requests: 1 });
-    counts.push(verdict.windows.map(({ used }) => used));
+    const { decision } = await spend(store, account(name), {
+      limits,
+      bans: undefined,
+      requests: 1,
+    });
+    counts.push(decision.windows.map(({ used }) => used));
   }
   await store.close();
   return { counts, told: told.map(({ message }) => message) };
@@ -93,9 +97,9 @@ describe("the first request of a window", () => {
 
   it("keeps the odd text of one account from those that are decided with it", async () => {
     const { store } = await open(server.address, { now: () => NOON });
-    const ask = { limits: [MINUTE], bans: undefined, requests: 1 };
+    const quotaRequest = { limits: [MINUTE], bans: undefined, requests: 1 };
     await redis.hset(keyOf("odd"), "m", `00${NOON} 1 0`);
-    await Promise.all(["odd", "sound"].map((name) => spend(store, account(name), ask)));
+    await Promise.all(["odd", "sound"].map((name) => spend(store, account(name), quotaRequest)));
     await store.close();
     const texts = await Promise.all(["odd", "sound"].map((name) => redis.hget(keyOf(name), "m")));
     assert.deepEqual(texts, [`${NOON} 2 0`, `${NOON} 1 0`]);

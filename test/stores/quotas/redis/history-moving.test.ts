@@ -11,8 +11,8 @@ const TODAY = NOVEMBER_1 / DAY_MS;
 /** So many accounts whose keys are in one slot: it moves them in an order of its own. */
 function accountsOfOneSlot(count: number) {
   const bucket = bucketOf(account("first"));
-  const names = Array.from({ length: 1_000 }, (_, i) => account(`a${i}`));
-  return names.filter((name) => bucketOf(name) === bucket).slice(0, count);
+  const accountRefs = Array.from({ length: 1_000 }, (_, i) => account(`a${i}`));
+  return accountRefs.filter((accountRef) => bucketOf(accountRef) === bucket).slice(0, count);
 }
 
 it("usage by day misses nothing, and counts nothing twice, while its slot moves at the end of a month", async (t) => {
@@ -21,19 +21,19 @@ it("usage by day misses nothing, and counts nothing twice, while its slot moves 
   let nowMs = NOVEMBER_1 - 1_000;
   const options = { historyMs: 400 * DAY_MS, now: () => nowMs };
   const { store } = await open(cluster.address, options);
-  const names = accountsOfOneSlot(8);
-  assert.equal(names.length, 8);
+  const accountRefs = accountsOfOneSlot(8);
+  assert.equal(accountRefs.length, 8);
   const spent = [0, 0];
   const spendAll = async () => {
     const month = nowMs < NOVEMBER_1 ? 0 : 1;
     spent[month] = (spent[month] ?? 0) + 1;
-    for (const name of names) {
-      const { by, verdict } = await spend(store, name, { ...perDay(1_000), cost: 3 });
-      assert.deepEqual([by, verdict.granted], ["store", 1]);
+    for (const accountRef of accountRefs) {
+      const { by, decision } = await spend(store, accountRef, { ...perDay(1_000), cost: 3 });
+      assert.deepEqual([by, decision.granted], ["store", 1]);
     }
   };
   await spendAll();
-  const keys = names.map((name) => accountKey("tg", name));
+  const keys = accountRefs.map((accountRef) => accountKey("tg", accountRef));
   const slot = Number(await cluster.clients[0]?.call("CLUSTER", "KEYSLOT", String(keys[0])));
   const source = cluster.clients[cluster.ownerOf(slot)];
   // A slot gives its newest key first: of each second account the days, of the others the account.
@@ -54,10 +54,10 @@ it("usage by day misses nothing, and counts nothing twice, while its slot moves 
     { day: TODAY - 1, admitted: spent[0], units: 3 * (spent[0] ?? 0), refused: 0 },
     { day: TODAY, admitted: spent[1], units: 3 * (spent[1] ?? 0), refused: 0 },
   ];
-  const days = await store.history(names, { from: TODAY - 1, to: TODAY });
+  const days = await store.history(accountRefs, { from: TODAY - 1, to: TODAY });
   assert.deepEqual(
     days,
-    names.map(() => told),
+    accountRefs.map(() => told),
   );
   const target = cluster.clients[(cluster.ownerOf(slot) + 1) % 3];
   for (const key of keys) {

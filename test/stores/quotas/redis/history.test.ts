@@ -8,9 +8,9 @@ const { server, redis } = await useRedis();
 const DAY_MS = 86_400_000;
 const OCTOBER_30 = Date.UTC(2026, 9, 30);
 const TODAY = OCTOBER_30 / DAY_MS;
-const name = account("kept");
+const accountRef = account("kept");
 const LONGEST_PLAN = "p".repeat(64);
-const october = `${accountKey("tg", name).replace(":{", ":h{")}:${Date.UTC(2026, 9) / DAY_MS}`;
+const october = `${accountKey("tg", accountRef).replace(":{", ":h{")}:${Date.UTC(2026, 9) / DAY_MS}`;
 
 async function openAt(nowMs: () => number, historyMs: number | "off" = 400 * DAY_MS) {
   const kept = historyMs === "off" ? {} : { historyMs };
@@ -25,16 +25,16 @@ async function calls(): Promise<number> {
 describe("usage by day in Redis", () => {
   it("writes nothing where it is off", async () => {
     const store = await openAt(() => OCTOBER_30, "off");
-    await spend(store, name, perDay(10));
+    await spend(store, accountRef, perDay(10));
     await store.close();
-    assert.deepEqual(await redis.keys("*"), [accountKey("tg", name)]);
+    assert.deepEqual(await redis.keys("*"), [accountKey("tg", accountRef)]);
   });
 
   it("costs no command of its own", async () => {
     const store = await openAt(() => OCTOBER_30);
-    await spend(store, name, perDay(1_000));
+    await spend(store, accountRef, perDay(1_000));
     const before = await calls();
-    for (let i = 0; i < 50; i++) await spend(store, name, perDay(1_000));
+    for (let i = 0; i < 50; i++) await spend(store, accountRef, perDay(1_000));
     assert.equal((await calls()) - before, 50);
     await store.close();
     assert.deepEqual(await redis.hgetall(october), { 87: "51" });
@@ -42,14 +42,14 @@ describe("usage by day in Redis", () => {
 
   it("gives back refused requests that the store would not take, for another time", async () => {
     const store = await openAt(() => OCTOBER_30);
-    const refused = [{ name, day: TODAY, requests: 3 }];
+    const refused = [{ accountRef, day: TODAY, requests: 3 }];
     await redis.script("FLUSH");
     await redis.call("ACL", "SETUSER", "default", "-eval");
     const left = await store.activity.addRefused(refused);
     await redis.call("ACL", "SETUSER", "default", "allcommands");
     assert.deepEqual(left, refused);
     assert.deepEqual(await store.activity.addRefused(left), []);
-    assert.deepEqual(await store.history([name], { from: TODAY, to: TODAY }), [
+    assert.deepEqual(await store.history([accountRef], { from: TODAY, to: TODAY }), [
       [{ day: TODAY, admitted: 0, units: 0, refused: 3 }],
     ]);
     await store.close();
@@ -59,12 +59,12 @@ describe("usage by day in Redis", () => {
     let nowMs = OCTOBER_30;
     const store = await openAt(() => nowMs);
     for (const plan of ["free", "free", "max", "pro"]) {
-      await spend(store, name, { ...perDay(1_000), plan });
+      await spend(store, accountRef, { ...perDay(1_000), plan });
     }
     assert.deepEqual(await redis.hgetall(october), { 87: "4", p: "pro", p29: "free" });
     nowMs += DAY_MS;
-    await spend(store, name, { ...perDay(1_000), plan: "pro" });
-    await spend(store, name, { ...perDay(1_000), plan: "1.max" });
+    await spend(store, accountRef, { ...perDay(1_000), plan: "pro" });
+    await spend(store, accountRef, { ...perDay(1_000), plan: "1.max" });
     const kept = { 87: "4", 90: "2", p: "1.max", p29: "free", p30: "pro" };
     assert.deepEqual(await redis.hgetall(october), kept);
     await store.close();
@@ -72,26 +72,26 @@ describe("usage by day in Redis", () => {
 
   it("charges and counts the day of an account whose plan is damaged", async () => {
     const store = await openAt(() => OCTOBER_30);
-    await spend(store, name, { ...perDay(1_000), plan: "free" });
+    await spend(store, accountRef, { ...perDay(1_000), plan: "free" });
     await redis.hset(october, "p", "\u0007 {}", "p99", "x", "pz", "y", "px3", "z");
-    const days = await store.history([name], { from: TODAY, to: TODAY });
+    const days = await store.history([accountRef], { from: TODAY, to: TODAY });
     assert.deepEqual(days, [[{ day: TODAY, admitted: 1, units: 1, refused: 0 }]]);
-    const answer = await spend(store, name, { ...perDay(1_000), plan: "free" });
-    assert.equal(answer.verdict.windows[0]?.used, 2);
+    const result = await spend(store, accountRef, { ...perDay(1_000), plan: "free" });
+    assert.equal(result.decision.windows[0]?.used, 2);
     assert.equal(await redis.hget(october, "p"), "free");
     await store.close();
   });
 
   it("leaves with the time of the history after the end of its month", async () => {
     const store = await openAt(() => OCTOBER_30);
-    await spend(store, name, perDay(10));
+    await spend(store, accountRef, perDay(10));
     const life = 400 * DAY_MS + Date.UTC(2026, 10) - OCTOBER_30;
     const left = await redis.pttl(october);
     assert.ok(left <= life && left > life - 60_000, `${left} of ${life}`);
     await store.close();
 
     const shorter = await openAt(() => OCTOBER_30 + DAY_MS, DAY_MS);
-    await spend(shorter, name, perDay(10));
+    await spend(shorter, accountRef, perDay(10));
     assert.ok((await redis.pttl(october)) > life - 120_000, "a new time shortens nothing");
     await shorter.close();
   });
@@ -99,12 +99,12 @@ describe("usage by day in Redis", () => {
   it("takes at most 24 bytes a day, and nothing of the 300 of the account", async () => {
     let nowMs = Date.UTC(2026, 9, 1);
     const store = await openAt(() => nowMs);
-    await spend(store, name, { ...perDay(1_000_000), plan: LONGEST_PLAN });
+    await spend(store, accountRef, { ...perDay(1_000_000), plan: LONGEST_PLAN });
     const first = Number(await redis.memory("USAGE", october));
     for (let day = 1; day < 31; day++) {
       nowMs += DAY_MS;
       for (let i = 0; i < 3; i++)
-        await spend(store, name, { ...perDay(1_000_000), plan: LONGEST_PLAN, cost: 9_000 });
+        await spend(store, accountRef, { ...perDay(1_000_000), plan: LONGEST_PLAN, cost: 9_000 });
       const field = 3 * day;
       await redis.hincrby(october, `${field}`, 29_000);
       await redis.hincrby(october, `${field + 2}`, 30_000);
@@ -112,24 +112,24 @@ describe("usage by day in Redis", () => {
     await store.close();
     const grown = Number(await redis.memory("USAGE", october)) - first;
     assert.ok(grown / 30 <= 24, `${grown / 30} bytes a day`);
-    assert.deepEqual(Object.keys(await redis.hgetall(accountKey("tg", name))), ["d"]);
+    assert.deepEqual(Object.keys(await redis.hgetall(accountKey("tg", accountRef))), ["d"]);
   });
 
   it("waits in the account where it cannot be added, is told all the same, and added later once", async () => {
     let nowMs = OCTOBER_30;
     const store = await openAt(() => nowMs);
-    const key = accountKey("tg", name);
+    const key = accountKey("tg", accountRef);
     const month = { ...perDay(100), limits: [{ window: "month", limit: 100 } as const] };
     const days = async () => {
-      const [all = []] = await store.history([name], { from: TODAY, to: TODAY + 1 });
+      const [all = []] = await store.history([accountRef], { from: TODAY, to: TODAY + 1 });
       return all.map(({ day, admitted, units }) => [day - TODAY, admitted, units]);
     };
-    await spend(store, name, month);
+    await spend(store, accountRef, month);
     await redis.call("ACL", "SETUSER", "default", "-hincrby");
-    await spend(store, name, month);
-    await spend(store, name, { ...month, cost: 5 });
+    await spend(store, accountRef, month);
+    await spend(store, accountRef, { ...month, cost: 5 });
     nowMs += DAY_MS;
-    await spend(store, name, { ...month, cost: 0 });
+    await spend(store, accountRef, { ...month, cost: 0 });
     assert.equal(await redis.hget(key, "y"), `${TODAY} 2 4 ${TODAY + 1} 1 -1`);
     assert.ok((await redis.pttl(key)) > 399 * DAY_MS, "as long as the days are kept");
     const told = [
@@ -137,9 +137,9 @@ describe("usage by day in Redis", () => {
       [1, 1, 0],
     ];
     assert.deepEqual(await days(), told);
-    assert.equal((await store.peek(name, month)).windows[0]?.used, 7);
+    assert.equal((await store.peek(accountRef, month)).windows[0]?.used, 7);
     await redis.call("ACL", "SETUSER", "default", "allcommands");
-    await spend(store, name, { ...month, cost: 0 });
+    await spend(store, accountRef, { ...month, cost: 0 });
     assert.deepEqual(await redis.hget(key, "y"), null);
     assert.deepEqual(await days(), [
       [0, 3, 7],
@@ -157,8 +157,8 @@ describe("usage by day in Redis", () => {
     ]) {
       await redis.flushall();
       await harm();
-      const answer = await spend(store, name, perDay(10));
-      assert.equal(answer.verdict.windows[0]?.used, 1);
+      const result = await spend(store, accountRef, perDay(10));
+      assert.equal(result.decision.windows[0]?.used, 1);
       assert.deepEqual(await redis.hgetall(october), { 87: "1" });
     }
     await store.close();
@@ -166,7 +166,7 @@ describe("usage by day in Redis", () => {
 
   it("does so with each request of a day after the first, and never tells less than nothing", async () => {
     const store = await openAt(() => OCTOBER_30);
-    const first = () => spend(store, name, perDay(10));
+    const first = () => spend(store, accountRef, perDay(10));
     for (const [harm, told] of [
       [() => redis.set(october, "no hash"), "1"],
       [() => redis.hset(october, 87, "no number"), "1"],
@@ -176,8 +176,8 @@ describe("usage by day in Redis", () => {
       await redis.flushall();
       await first();
       await harm();
-      const answer = await spend(store, name, perDay(10));
-      assert.equal(answer.verdict.windows[0]?.used, 2);
+      const result = await spend(store, accountRef, perDay(10));
+      assert.equal(result.decision.windows[0]?.used, 2);
       assert.deepEqual(await redis.hgetall(october), { 87: told });
     }
     await store.close();
@@ -187,7 +187,7 @@ describe("usage by day in Redis", () => {
     const store = await openAt(() => OCTOBER_30);
     await redis.flushall();
     for (const cost of [3, 5, 1, 0, 2]) {
-      await spend(store, name, { ...perDay(100), cost, plan: "pro" });
+      await spend(store, accountRef, { ...perDay(100), cost, plan: "pro" });
     }
     assert.deepEqual(await redis.hgetall(october), { 87: "5", 88: "6", p: "pro" });
     await store.close();

@@ -41,16 +41,16 @@ function open(prefix: string, how: Behind = {}) {
     seen.isSubscribed = true;
   };
   const link = behind(connectRedis({ address: server.address }), how, onUp);
-  const shared = createQuotaClient(link, prefix, {});
-  const events = createInvalidations({
-    ...{ shared, prefix, learn: () => {}, pending: () => {}, tellDenied: () => {} },
-    forget: (id) => seen.dropped.push(id),
+  const quotaClient = createQuotaClient(link, prefix, {});
+  const invalidations = createInvalidations({
+    ...{ quotaClient, prefix, learn: () => {}, pending: () => {}, tellDenied: () => {} },
+    invalidate: (id) => seen.dropped.push(id),
     probed: () => (seen.read += 1),
   });
   return Object.assign(seen, {
-    events,
+    invalidations,
     [Symbol.asyncDispose]: async () => {
-      events.close();
+      invalidations.close();
       await link.close();
     },
   });
@@ -69,7 +69,7 @@ async function tellWhileRead(teller: Gateway, reader: Gateway): Promise<number> 
   const enough = reader.read + 5;
   let told = 0;
   for (; reader.read < enough; told++) {
-    await teller.events.publish(`production:a${told}`);
+    await teller.invalidations.publish(`production:a${told}`);
     await sleep(5);
   }
   return told;
@@ -110,7 +110,7 @@ describe.concurrent("a message and its number, which come by two connections", (
     await using teller = open("never");
     await using reader = open("never", { messagesMs: 1e6 });
     await hears(reader);
-    await teller.events.publish("production:a");
+    await teller.invalidations.publish("production:a");
     await eventually(() => assert.deepEqual(reader.dropped, [undefined]));
   });
 });

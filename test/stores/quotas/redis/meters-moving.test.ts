@@ -22,8 +22,8 @@ const APART = {
 
 /** Twelve accounts whose keys are in one slot. */
 function namesIn(bucket: number, tag: string) {
-  const names = Array.from({ length: 1_000 }, (_, i) => account(`${tag}${i}`));
-  return names.filter((name) => bucketOf(name) === bucket).slice(0, 12);
+  const accountRefs = Array.from({ length: 1_000 }, (_, i) => account(`${tag}${i}`));
+  return accountRefs.filter((accountRef) => bucketOf(accountRef) === bucket).slice(0, 12);
 }
 
 describe("while a slot moves, an account whose hashes are on both nodes", () => {
@@ -37,17 +37,17 @@ describe("while a slot moves, an account whose hashes are on both nodes", () => 
   const targetOf = (slot: number) => (cluster.ownerOf(slot) + 1) % 3;
 
   /** A slot gives its newest key first: in half of the accounts that is the account's own. */
-  async function mixAges(slot: number, names: readonly AccountRef[]): Promise<void> {
-    for (const [i, name] of names.entries()) {
-      const key = accountKey("tg", name);
+  async function mixAges(slot: number, accountRefs: readonly AccountRef[]): Promise<void> {
+    for (const [i, accountRef] of accountRefs.entries()) {
+      const key = accountKey("tg", accountRef);
       if (i % 2 === 0) continue;
       await sourceOf(slot)?.rename(key, `${key}!`);
       await sourceOf(slot)?.rename(`${key}!`, key);
     }
   }
 
-  const seen = async (store: QuotaStore, name: AccountRef, ask: QuotaRequest) => {
-    return (await store.peek(name, ask)).windows.map(({ used }) => used);
+  const seen = async (store: QuotaStore, accountRef: AccountRef, quotaRequest: QuotaRequest) => {
+    return (await store.peek(accountRef, quotaRequest)).windows.map(({ used }) => used);
   };
 
   for (const [i, [how, apart]] of each(Object.entries(APART)).entries()) {
@@ -55,18 +55,18 @@ describe("while a slot moves, an account whose hashes are on both nodes", () => 
       const { store, failures } = await open(cluster.address);
       const bucket = 3 + i;
       const slot = bucketSlot(bucket);
-      const names = namesIn(bucket, how);
-      assert.equal(names.length, 12);
-      const ask: QuotaRequest = { limits: [apart, PLAN], bans: undefined, requests: 1 };
-      const admitted = names.map(() => 0);
+      const accountRefs = namesIn(bucket, how);
+      assert.equal(accountRefs.length, 12);
+      const quotaRequest: QuotaRequest = { limits: [apart, PLAN], bans: undefined, requests: 1 };
+      const admitted = accountRefs.map(() => 0);
       const charge = async (at: number) => {
-        const answer = await store.charge(names[at] as AccountRef, ask);
-        if ("verdict" in answer && answer.admitted) admitted[at] = (admitted[at] ?? 0) + 1;
-        return "verdict" in answer;
+        const answer = await store.charge(accountRefs[at] as AccountRef, quotaRequest);
+        if ("decision" in answer && answer.admitted) admitted[at] = (admitted[at] ?? 0) + 1;
+        return "decision" in answer;
       };
-      const chargeAll = () => Promise.all(names.map((_, at) => charge(at)));
+      const chargeAll = () => Promise.all(accountRefs.map((_, at) => charge(at)));
       await chargeAll();
-      await mixAges(slot, names);
+      await mixAges(slot, accountRefs);
       let answered = 0;
       let unanswered = 0;
       await cluster.move(slot, targetOf(slot), async () => {
@@ -76,11 +76,15 @@ describe("while a slot moves, an account whose hashes are on both nodes", () => 
       for (const { code, executed } of each(failures)) {
         assert.deepEqual([code, executed], ["TRYAGAIN", "no"]);
       }
-      for (const [at, name] of names.entries()) {
+      for (const [at, accountRef] of accountRefs.entries()) {
         const count = admitted[at] ?? 0;
-        assert.deepEqual(await seen(store, name, ask), [count, count], name.account);
+        assert.deepEqual(
+          await seen(store, accountRef, quotaRequest),
+          [count, count],
+          accountRef.account,
+        );
         for (let k = count; k < LIMIT; k++) await charge(at);
-        const refused = await spend(store, name, ask);
+        const refused = await spend(store, accountRef, quotaRequest);
         assert.deepEqual([refused.admitted, admitted[at]], [false, LIMIT]);
       }
       await store.close();
@@ -90,16 +94,20 @@ describe("while a slot moves, an account whose hashes are on both nodes", () => 
   it("is not reset by half: a reset is refused, and nothing of it is done", async () => {
     const { store } = await open(cluster.address);
     const slot = bucketSlot(6);
-    const [name] = namesIn(6, "reset") as [AccountRef];
-    const ask: QuotaRequest = { limits: [APART.meter, PLAN], bans: undefined, requests: 1 };
-    await spend(store, name, ask);
+    const [accountRef] = namesIn(6, "reset") as [AccountRef];
+    const quotaRequest: QuotaRequest = {
+      limits: [APART.meter, PLAN],
+      bans: undefined,
+      requests: 1,
+    };
+    await spend(store, accountRef, quotaRequest);
     const target = String(await cluster.clients[targetOf(slot)]?.call("CLUSTER", "MYID"));
     await sourceOf(slot)?.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target);
-    await assert.rejects(store.reset(name), /in motion between two nodes/);
+    await assert.rejects(store.reset(accountRef), /in motion between two nodes/);
     await sourceOf(slot)?.call("CLUSTER", "SETSLOT", slot, "STABLE");
-    assert.deepEqual(await seen(store, name, ask), [1, 1]);
-    await store.reset(name);
-    assert.deepEqual(await seen(store, name, ask), [0, 0]);
+    assert.deepEqual(await seen(store, accountRef, quotaRequest), [1, 1]);
+    await store.reset(accountRef);
+    assert.deepEqual(await seen(store, accountRef, quotaRequest), [0, 0]);
     await store.close();
   });
 });
@@ -109,10 +117,10 @@ it("a store that refuses to write is told as that, not as a slot that moves, of 
   t.onTestFinished(() => server.close());
   const { store, failures } = await open(server.address);
   t.onTestFinished(() => store.close());
-  const ask: QuotaRequest = { limits: [APART.meter, PLAN], bans: undefined, requests: 1 };
-  await spend(store, account("before"), ask);
+  const quotaRequest: QuotaRequest = { limits: [APART.meter, PLAN], bans: undefined, requests: 1 };
+  await spend(store, account("before"), quotaRequest);
   await (await server.client()).config("SET", "min-replicas-to-write", "1");
-  assert.deepEqual(await store.charge(account("new"), ask), { unavailable: true });
+  assert.deepEqual(await store.charge(account("new"), quotaRequest), { unavailable: true });
   await assert.rejects(store.reset(account("before")), /too few replicas/);
   assert.deepEqual(
     failures.map(({ code }) => code),

@@ -35,8 +35,9 @@ describe("a Redis whose clock begins in 1970", () => {
     let nowMs = 2 * 86_400_000;
     const { store } = await open(server.address, { now: () => nowMs });
     t.onTestFinished(() => store.close());
-    const ask = { ...perDay(9), limits: [{ window: "week", limit: 9 }] as const };
-    const used = async () => (await spend(store, account("week"), ask)).verdict.windows[0]?.used;
+    const quotaRequest = { ...perDay(9), limits: [{ window: "week", limit: 9 }] as const };
+    const used = async () =>
+      (await spend(store, account("week"), quotaRequest)).decision.windows[0]?.used;
     assert.deepEqual([await used(), await used()], [1, 2]);
     nowMs = 4 * 86_400_000;
     assert.equal(await used(), 1, "the next week");
@@ -52,7 +53,7 @@ describe("an answer whose numbers add up to more than a number holds exactly", (
   }
 
   it("is believed where one account has the largest count that is read, and a larger one is damage", async (t) => {
-    const shared = await clientFor(t);
+    const quotaClient = await clientFor(t);
     const dayMs = Math.floor(Date.now() / 86_400_000) * 86_400_000;
     const most = 2 ** 52;
     for (const counts of [
@@ -63,15 +64,18 @@ describe("an answer whose numbers add up to more than a number holds exactly", (
       [most + 1],
     ]) {
       for (const observed of [undefined, true] as const) {
-        const names = counts.map((count, i) => account(`${observed}-${count}-${i}`));
-        for (const [i, name] of names.entries()) {
-          await redis.hset(accountKey("tg", name), "d", `${dayMs} ${counts[i]} 0`);
+        const accountRefs = counts.map((count, i) => account(`${observed}-${count}-${i}`));
+        for (const [i, accountRef] of accountRefs.entries()) {
+          await redis.hset(accountKey("tg", accountRef), "d", `${dayMs} ${counts[i]} 0`);
         }
         const limits = observed
           ? [{ window: "day", limit: Number.MAX_SAFE_INTEGER, observed } as const]
           : perDay(1e12).limits;
-        const asks = names.map((name) => ({ name, ask: { limits, bans: undefined, requests: 3 } }));
-        const outcomes = await shared.decide(asks);
+        const asks = accountRefs.map((accountRef) => ({
+          accountRef,
+          quotaRequest: { limits, bans: undefined, requests: 3 },
+        }));
+        const outcomes = await quotaClient.decide(asks);
         const used = outcomes.map((one) => ("failure" in one ? one.failure : one.windows[0]?.used));
         const room = (count: number) => Math.max(0, (observed ? most : 1e12) - count);
         const expected = counts.map((count) => {
@@ -83,7 +87,7 @@ describe("an answer whose numbers add up to more than a number holds exactly", (
   });
 
   it("is believed of as many accounts, limits and strikes as go in a call", async (t) => {
-    const shared = await clientFor(t);
+    const quotaClient = await clientFor(t);
     const lengths = WINDOW_ROWS.map(({ name }) => name);
     const ofOperations = Array.from({ length: 70 }, (_, i): Limit => {
       const part = { id: String(1 + Math.floor(i / 7)), name: "one" };
@@ -92,12 +96,15 @@ describe("an answer whose numbers add up to more than a number holds exactly", (
     const limits: Limit[] = [{ window: "hour", limit: 1 }, ...ofOperations];
     const bans = { ...DEFAULT_BANS, graceMs: 1, strikes: 1_000 };
     for (const each of [42, 48, 49, 50, 63, 70]) {
-      const ask = { limits: limits.slice(0, each), bans, requests: 3 };
-      const asks = Array.from({ length: 256 }, (_, i) => ({ name: account(`${each}-${i}`), ask }));
+      const quotaRequest = { limits: limits.slice(0, each), bans, requests: 3 };
+      const asks = Array.from({ length: 256 }, (_, i) => ({
+        accountRef: account(`${each}-${i}`),
+        quotaRequest,
+      }));
       for (let calls = 0; calls < 3; calls++) {
         // A connection that a busy machine loses says nothing of an answer: it is asked again.
         const failed = await eventually(async () => {
-          const outcomes = await shared.decide(asks);
+          const outcomes = await quotaClient.decide(asks);
           const failures = outcomes.flatMap((one) => ("failure" in one ? [one.failure] : []));
           return !failures.some(({ code }) => code === "unreachable") && failures;
         });
@@ -109,15 +116,15 @@ describe("an answer whose numbers add up to more than a number holds exactly", (
 });
 
 describe("an answer that is none of the script's", () => {
-  const ask = perDay(1);
+  const quotaRequest = perDay(1);
 
   it("is a failure of which it is not known whether it was executed", async (t) => {
     const link = connectRedis({ address: server.address });
     t.onTestFinished(() => link.close());
     for (const reply of ["OK", [], [1, "x"], null]) {
       const send: typeof link.send = async (_key, _name, _args, read) => read?.(reply);
-      const shared = createQuotaClient({ ...link, send }, "tg");
-      const [outcome] = await shared.decide([{ name: account("a"), ask }]);
+      const quotaClient = createQuotaClient({ ...link, send }, "tg");
+      const [outcome] = await quotaClient.decide([{ accountRef: account("a"), quotaRequest }]);
       assert.ok(outcome !== undefined && "failure" in outcome);
       assert.deepEqual([outcome.failure.code, outcome.failure.executed], ["unreadable", "unknown"]);
       assert.match(outcome.failure.message, /^Cannot read the store's answer: /);
@@ -128,16 +135,16 @@ describe("an answer that is none of the script's", () => {
     const link = connectRedis({ address: server.address });
     t.onTestFinished(() => link.close());
     for (const reply of ["OK", [], ["1", "x"], null]) {
-      const shared = createQuotaClient({ ...link, send: async () => reply }, "tg");
-      await assert.rejects(async () => shared.ensureClock(0, 1_000), { code: "unreadable" });
-      const { beat } = createHeartbeat(shared, "tg");
+      const quotaClient = createQuotaClient({ ...link, send: async () => reply }, "tg");
+      await assert.rejects(async () => quotaClient.ensureClock(0, 1_000), { code: "unreadable" });
+      const { beat } = createHeartbeat(quotaClient, "tg");
       await assert.rejects(beat(1_000), reply === null ? TypeError : { code: "unreadable" });
-      assert.equal(shared.knowsClock(0), false);
+      assert.equal(quotaClient.knowsClock(0), false);
     }
   });
 
   it("is named by the place where it stops making sense", () => {
-    const asks = [{ key: "k", ask }];
+    const asks = [{ key: "k", quotaRequest }];
     assert.throws(() => decodeDecisions(asks, "OK", 7), /it is no list/);
     assert.throws(() => decodeDecisions(asks, [1, 8, 1], 7), /no number at position 4/);
   });

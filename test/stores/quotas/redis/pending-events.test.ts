@@ -37,16 +37,16 @@ describe("a reset that a command made", () => {
     assert.deepEqual(await command.reset(account("a:b")), [{ counter: "day", units: 3 }]);
     await eventually(() => told.length > 0);
     const [reset] = told;
-    assert.deepEqual(reset?.name, account("a:b"));
+    assert.deepEqual(reset?.accountRef, account("a:b"));
     assert.deepEqual(reset?.windows, [{ counter: "day", units: 3 }]);
     assert.ok(reset.atMs >= beforeMs && reset.atMs <= (await clockOfRedis()));
     assert.equal(await redis.exists(RESETS), 0, "nothing waits for another gateway");
     // A second one comes after it: what came twice would have come by then.
     await spend(command, account("c"), perDay(9));
     await command.reset(account("c"));
-    await eventually(() => told.some(({ name }) => name.account === "c"));
+    await eventually(() => told.some(({ accountRef }) => accountRef.account === "c"));
     assert.deepEqual(
-      told.map(({ name }) => name.account),
+      told.map(({ accountRef }) => accountRef.account),
       ["a:b", "c"],
     );
   });
@@ -66,7 +66,7 @@ describe("a reset that a command made", () => {
     };
     await redis.hset(RESETS, records);
     const told: string[] = [];
-    await openHere(({ name }) => told.push(name.account));
+    await openHere(({ accountRef }) => told.push(accountRef.account));
     await eventually(() => told.length > 0);
     assert.deepEqual(told, ["a"]);
     assert.equal(await redis.exists(RESETS), 0);
@@ -82,7 +82,7 @@ describe("a reset that a command made", () => {
     await spend(command, account("b"), perDay(9));
     await command.reset(account("b"));
     const told: string[] = [];
-    await openHere(({ name }) => told.push(name.account));
+    await openHere(({ accountRef }) => told.push(accountRef.account));
     await eventually(() => told.length > 0);
     assert.deepEqual(told, ["b"]);
   });
@@ -103,11 +103,11 @@ describe("a ban that a command made", () => {
     const { untilMs } = await command.ban(account("a:b"), { ...wanted, reason: "abuse" });
     await eventually(() => told.length > 0);
     const imposed = { untilMs, offences: 0, window: "day", plan: "free", reason: "abuse" };
-    assert.deepEqual(told, [{ name: account("a:b"), atMs: untilMs - 60_000, imposed }]);
+    assert.deepEqual(told, [{ accountRef: account("a:b"), atMs: untilMs - 60_000, imposed }]);
     assert.equal(await command.liftBan(account("a:b")), true);
     assert.equal(await command.liftBan(account("a:b")), false);
     await eventually(() => told.length > 1);
-    assert.deepEqual([told[1]?.name, "imposed" in (told[1] ?? {})], [account("a:b"), true]);
+    assert.deepEqual([told[1]?.accountRef, "imposed" in (told[1] ?? {})], [account("a:b"), true]);
     assert.equal(told.length, 2);
     assert.equal(await redis.exists(RESETS), 0);
   });
@@ -120,7 +120,7 @@ describe("a ban that a command made", () => {
     await redis.hset(RESETS, Object.fromEntries(records));
     await redis.hset(RESETS, "good", JSON.stringify(["production:y", 1, good]));
     const told: string[] = [];
-    await openTelling(({ name }) => told.push(name.account));
+    await openTelling(({ accountRef }) => told.push(accountRef.account));
     await eventually(() => told.length > 0);
     assert.deepEqual(told, ["y"]);
   });
@@ -137,17 +137,17 @@ describe("changes that a command makes while Redis is out of memory", () => {
     const told: AdminEvent[] = [];
     await openTelling((event) => told.push(event));
     const command = await openHere();
-    const name = account("full");
-    await spend(command, name, { ...perDay(9), cost: 3 });
+    const accountRef = account("full");
+    await spend(command, accountRef, { ...perDay(9), cost: 3 });
     const length = { lengthMs: 60_000, keptMs: 60_000 };
     const imposed = { ...length, window: "day", plan: "free", reason: "" } as const;
-    await command.ban(name, imposed);
+    await command.ban(accountRef, imposed);
     await eventually(() => told.length === 1);
     await redis.config("SET", "maxmemory", "1");
-    assert.deepEqual(await command.reset(name), [{ counter: "day", units: 3 }]);
-    assert.equal(await command.liftBan(name), true);
+    assert.deepEqual(await command.reset(accountRef), [{ counter: "day", units: 3 }]);
+    assert.equal(await command.liftBan(accountRef), true);
     await eventually(() => told.length === 3);
-    await assert.rejects(command.ban(name, imposed), /out of memory/);
+    await assert.rejects(command.ban(accountRef, imposed), /out of memory/);
     assert.deepEqual(await command.bans(), []);
   });
 });

@@ -56,8 +56,8 @@ export async function open(
     address,
     prefix: "tg",
     report: (level, message, details) => told.push({ level, message, details }),
-    outage: ({ shared }) => {
-      watched = new Watched(shared.ensureClock, more.timeoutMs ?? TIMEOUT_MS);
+    outage: ({ quotaClient }) => {
+      watched = new Watched(quotaClient.ensureClock, more.timeoutMs ?? TIMEOUT_MS);
       return watched;
     },
     ...more,
@@ -67,11 +67,11 @@ export async function open(
 
 export async function spend(
   store: QuotaStore,
-  name: AccountRef,
-  ask: QuotaRequest,
+  accountRef: AccountRef,
+  quotaRequest: QuotaRequest,
 ): Promise<ChargeResult> {
-  const answer: ChargeResult | StoreUnavailable = await store.charge(name, ask);
-  assert.ok("verdict" in answer, "the store gave no answer");
+  const answer: ChargeResult | StoreUnavailable = await store.charge(accountRef, quotaRequest);
+  assert.ok("decision" in answer, "the store gave no answer");
   return answer;
 }
 

@@ -43,13 +43,13 @@ const NOON = Date.UTC(2026, 6, 15, 12);
 describe("an account in Redis", () => {
   it("takes at most 300 bytes with two windows, its key included", async () => {
     const { store } = await openHere();
-    const name = account("acct_0123456789abcdefghij");
+    const accountRef = account("acct_0123456789abcdefghij");
     const limits = [
       { window: "minute", limit: 1000 },
       { window: "day", limit: 100_000 },
     ] as const;
-    await spend(store, name, { limits, bans: DEFAULT_BANS, requests: 1 });
-    const key = accountKey("tg", name);
+    await spend(store, accountRef, { limits, bans: DEFAULT_BANS, requests: 1 });
+    const key = accountKey("tg", accountRef);
     assert.deepEqual(await redis.keys("*"), [key]);
     const bytes = Number(await redis.memory("USAGE", key));
     assert.ok(bytes > 0 && bytes <= 300, `${bytes} bytes`);
@@ -61,10 +61,10 @@ describe("an account in Redis", () => {
       { window: "minute", limit: 1000 },
       { window: "day", limit: 100_000 },
     ] as const;
-    const name = account("acct_0123456789abcdefghij");
-    const key = accountKey("tg", name);
+    const accountRef = account("acct_0123456789abcdefghij");
+    const key = accountKey("tg", accountRef);
     const operations = Array.from({ length: 10 }, (_, i) => ({ id: `zzzz${i}`, name: `o${i}` }));
-    await spend(store, name, { limits: plan, bans: DEFAULT_BANS, requests: 1 });
+    await spend(store, accountRef, { limits: plan, bans: DEFAULT_BANS, requests: 1 });
     const plain = Number(await redis.memory("USAGE", key));
     let windows = 0;
     for (const operation of operations) {
@@ -72,7 +72,7 @@ describe("an account in Redis", () => {
         ...{ window, limit: 1e6, part: operation },
       }));
       const limits = mergeLimits(plan, { operation: own });
-      await spend(store, name, { limits, bans: DEFAULT_BANS, requests: 1, cost: 9 });
+      await spend(store, accountRef, { limits, bans: DEFAULT_BANS, requests: 1, cost: 9 });
       windows += 2;
     }
     const bytes = Number(await redis.memory("USAGE", key)) - plain;
@@ -110,16 +110,16 @@ describe("an account in Redis", () => {
   it("loses the windows of operations that are over with the next write", async () => {
     const clock = clockAt(NOON);
     const { store } = await openHere({ now: clock.now });
-    const name = account("leaving");
-    const key = accountKey("tg", name);
+    const accountRef = account("leaving");
+    const key = accountKey("tg", accountRef);
     const plan = [{ window: "day", limit: 100 }] as const;
     const operation = { id: "a", name: "createPet" };
     const own = [{ window: "minute", limit: 5, part: operation }] as const;
     const limits = mergeLimits(plan, { operation: own });
-    await spend(store, name, { limits, bans: undefined, requests: 1 });
+    await spend(store, accountRef, { limits, bans: undefined, requests: 1 });
     assert.deepEqual((await redis.hkeys(key)).sort(), ["am", "d"]);
     clock.by(60_000);
-    await spend(store, name, { limits: plan, bans: undefined, requests: 1 });
+    await spend(store, accountRef, { limits: plan, bans: undefined, requests: 1 });
     assert.deepEqual(await redis.hkeys(key), ["d"]);
   });
 
@@ -137,24 +137,24 @@ describe("an account in Redis", () => {
 
   it("keeps the day's count when a plan drops the day for a while", async () => {
     const { store } = await openHere();
-    const name = account("plan");
-    await spend(store, name, perDay(10));
-    await spend(store, name, {
+    const accountRef = account("plan");
+    await spend(store, accountRef, perDay(10));
+    await spend(store, accountRef, {
       limits: [{ window: "second", limit: 9 }],
       bans: DEFAULT_BANS,
       requests: 1,
     });
     const toMidnightMs = 86_400_000 - (Date.now() % 86_400_000);
-    assert.ok((await redis.pttl(accountKey("tg", name))) >= toMidnightMs);
-    assert.equal((await spend(store, name, perDay(10))).verdict.windows[0]?.used, 2);
+    assert.ok((await redis.pttl(accountKey("tg", accountRef))) >= toMidnightMs);
+    assert.equal((await spend(store, accountRef, perDay(10))).decision.windows[0]?.used, 2);
   });
 
   it("that has the wrong type is made anew, counted on and reported", async () => {
     const { store, told } = await openHere();
     await redis.lpush(accountKey("tg", account("list")), "not a hash");
-    assert.equal((await spend(store, account("list"), perDay(5))).verdict.repaired, true);
-    const { verdict } = await spend(store, account("list"), perDay(5));
-    assert.deepEqual([verdict.repaired, verdict.windows[0]?.used], [false, 2]);
+    assert.equal((await spend(store, account("list"), perDay(5))).decision.repaired, true);
+    const { decision } = await spend(store, account("list"), perDay(5));
+    assert.deepEqual([decision.repaired, decision.windows[0]?.used], [false, 2]);
     assert.deepEqual(
       told.map(({ level, message }) => [level, message]),
       [["warn", "counter_repaired"]],
@@ -168,7 +168,7 @@ describe("an account in Redis", () => {
     const stored = await redis.hgetall(key);
     await redis.call("ACL", "SETUSER", "blind", "on", ">secret", "allkeys", "+@all", "-hgetall");
     const blind = await server.client({ username: "blind", password: "secret" });
-    const ask = encodeDecide([{ key, ask: perDay(1) }], -1, 7);
+    const ask = encodeDecide([{ key, quotaRequest: perDay(1) }], -1, 7);
     await assert.rejects(
       blind.call("eval", DECIDE_SCRIPT.text, ...ask),
       /permission|can't run|NOPERM/,
@@ -183,14 +183,18 @@ describe("an account in Redis", () => {
       return seconds * 1_000 + Math.floor(micros / 1_000);
     };
     const beforeMs = await timeMs();
-    const { nowMs } = (await spend(store, account("now"), perDay(5))).verdict;
+    const { nowMs } = (await spend(store, account("now"), perDay(5))).decision;
     assert.ok(beforeMs <= nowMs && nowMs <= (await timeMs()), `${beforeMs}, decided at ${nowMs}`);
   });
 
   it("is not spent twice when the clock of the store goes back", async () => {
     const clock = clockAt(NOON + 60_000);
     const { store } = await openHere({ now: clock.now });
-    const ask = { limits: [{ window: "minute", limit: 2 }], bans: undefined, requests: 1 } as const;
+    const quotaRequest = {
+      limits: [{ window: "minute", limit: 2 }],
+      bans: undefined,
+      requests: 1,
+    } as const;
     const admitted = [];
     for (const atMs of [
       NOON + 60_000,
@@ -201,25 +205,25 @@ describe("an account in Redis", () => {
     ]) {
       clock.to(atMs);
       store.invalidate();
-      admitted.push((await spend(store, account("back"), ask)).admitted);
+      admitted.push((await spend(store, account("back"), quotaRequest)).admitted);
     }
     assert.deepEqual(admitted, [true, true, false, false, true]);
   });
 
   it("counts to 10^12 exactly", async () => {
     const { store } = await openHere();
-    const name = account("huge");
+    const accountRef = account("huge");
     const startMs = Math.floor(Date.now() / 86_400_000) * 86_400_000;
-    await redis.hset(accountKey("tg", name), "d", `${startMs} 999999999998 0`);
+    await redis.hset(accountKey("tg", accountRef), "d", `${startMs} 999999999998 0`);
     const answers = [];
-    for (let i = 0; i < 3; i++) answers.push(await spend(store, name, perDay(1e12)));
+    for (let i = 0; i < 3; i++) answers.push(await spend(store, accountRef, perDay(1e12)));
     assert.deepEqual(
       answers.map(({ admitted }) => admitted),
       [true, true, false],
     );
     // The store hears of the refusal a moment after it was answered.
     await eventually(async () => {
-      const kept = await redis.hget(accountKey("tg", name), "d");
+      const kept = await redis.hget(accountKey("tg", accountRef), "d");
       assert.match(kept ?? "", new RegExp(`^${startMs} 1000000000000 [1-9]\\d{12}$`));
     });
   });
@@ -239,24 +243,24 @@ describe("bans in Redis", () => {
   const strict = { ...DEFAULT_BANS, strikes: 1, graceMs: 0 };
 
   async function earn(store: QuotaStore, name: string): Promise<void> {
-    const ask = perDay(1, strict);
+    const quotaRequest = perDay(1, strict);
     await eventually(
-      async () => (await spend(store, account(name), ask)).verdict.ban !== undefined,
+      async () => (await spend(store, account(name), quotaRequest)).decision.ban !== undefined,
     );
   }
 
   it("are in force at every gateway within 200 ms, and lifted at every one within a second", async () => {
     const [one, other] = [(await openHere()).store, (await openHere()).store];
-    const name = account("shared");
+    const accountRef = account("shared");
     const isBannedThere = async () => {
-      return (await spend(other, name, perDay(1, strict))).verdict.ban !== undefined;
+      return (await spend(other, accountRef, perDay(1, strict))).decision.ban !== undefined;
     };
     // Twice, so that the other one knows the window to be exhausted: it would answer from memory.
     assert.deepEqual([await isBannedThere(), await isBannedThere()], [false, false]);
     const hearing = await server.client();
     await hearing.subscribe("control");
     const heard = once(hearing, "message");
-    await earn(one, name.account);
+    await earn(one, accountRef.account);
     const bannedAtMs = performance.now();
     const since = () => performance.now() - bannedAtMs;
     // The news comes by Redis: a message of the test tells how late any news is on this machine.
@@ -270,15 +274,15 @@ describe("bans in Redis", () => {
     const waits = `${tookMs} ms, ${controlMs} for a message, ${standsMs} stalled`;
     assert.ok(tookMs < 200 + controlMs + standsMs, waits);
 
-    assert.equal(await one.liftBan(name), true);
+    assert.equal(await one.liftBan(accountRef), true);
     const liftedAtMs = performance.now();
     const roomy = perDay(100, strict);
     const { stalledMs } = await watchStalls(() => {
-      return eventually(async () => (await spend(other, name, roomy)).admitted);
+      return eventually(async () => (await spend(other, accountRef, roomy)).admitted);
     });
     const liftMs = performance.now() - liftedAtMs;
     assert.ok(liftMs < 1_000 + stalledMs, `${liftMs} ms, ${stalledMs} stalled`);
-    assert.equal(await one.liftBan(name), false);
+    assert.equal(await one.liftBan(accountRef), false);
   });
 
   it("are listed while in force, and no others", async () => {

@@ -15,19 +15,24 @@ const LOST = { window: "minute", used: 3, was: 387 } as const;
 const HEARD_MS = 1_200;
 
 function openReporter() {
-  const answers = new DecisionCache();
+  const decisionCache = new DecisionCache();
   const told: Told[] = [];
   const report = (level: string, message: string, details?: Record<string, unknown>) => {
     told.push({ level, message, details });
   };
-  return { answers, told, report, tell: lostCountReporter("redis://host", report, answers) };
+  return {
+    decisionCache,
+    told,
+    report,
+    tell: lostCountReporter("redis://host", report, decisionCache),
+  };
 }
 
 describe("a count that is lower than it was", () => {
   it("is no lost charge where the message of a reset comes after the count, and hides none that follows", async () => {
-    const { answers, told, tell } = openReporter();
+    const { decisionCache, told, tell } = openReporter();
     tell(account("reset"), LOST);
-    answers.invalidate(account("reset"));
+    decisionCache.invalidate(account("reset"));
     await sleep(HEARD_MS);
     assert.equal(told.length, 0);
     tell(account("lost"), LOST);
@@ -37,9 +42,9 @@ describe("a count that is lower than it was", () => {
   });
 
   it("is a lost charge where another account was reset, and told once", async () => {
-    const { answers, told, tell } = openReporter();
+    const { decisionCache, told, tell } = openReporter();
     for (const id of ["lost", "lost too"]) tell(account(id), LOST);
-    answers.invalidate(account("reset"));
+    decisionCache.invalidate(account("reset"));
     await eventually(() => assert.equal(told.length, 1));
     tell(account("lost"), LOST);
     await sleep(HEARD_MS);
@@ -54,13 +59,13 @@ describe("uncertain charges", () => {
       told.push({ level, message, details });
     };
     const tokens = (units: number) => ({ name: "tokens", units });
-    const free = { name: account("free"), units: 0, meters: [tokens(0)] };
+    const free = { accountRef: account("free"), units: 0, meters: [tokens(0)] };
     assert.equal(reportUncertain(report, "redis://host", [free]), 0);
     assert.deepEqual(told, []);
     const some = [
       free,
-      { name: account("ada"), units: 3, meters: [tokens(0)] },
-      { name: account("bob"), units: 0, meters: [tokens(2_000)] },
+      { accountRef: account("ada"), units: 3, meters: [tokens(0)] },
+      { accountRef: account("bob"), units: 0, meters: [tokens(2_000)] },
     ];
     assert.equal(reportUncertain(report, "redis://host", some), 3);
     const accounts = "production:ada 3, production:bob#tokens 2000";
@@ -72,12 +77,12 @@ describe("uncertain charges", () => {
 describe("charges that are lost", () => {
   it("are told by account, of a thousand accounts in a line, and not of accounts that lost none", () => {
     const { told, report } = openReporter();
-    reportLost(report, [{ name: account("none"), units: 0 }]);
+    reportLost(report, [{ accountRef: account("none"), units: 0 }]);
     assert.equal(told.length, 0);
-    const names = Array.from({ length: 1_001 }, (_, i) => account(`a${i}`));
+    const accountRefs = Array.from({ length: 1_001 }, (_, i) => account(`a${i}`));
     reportLost(report, [
-      { name: account("none"), units: 0 },
-      ...names.map((name) => ({ name, units: 2 })),
+      { accountRef: account("none"), units: 0 },
+      ...accountRefs.map((accountRef) => ({ accountRef, units: 2 })),
     ]);
     const lines = told.map(({ level, message, details }) => {
       const accounts = String(details?.accounts).split(", ");
