@@ -196,7 +196,7 @@ export class WorkerPool {
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
     const { onStatus, lines, variables } = this.#options;
-    const lost = (member: WorkerProcess, why: string) => this.#lose(member, why);
+    const lost = (worker: WorkerProcess, why: string) => this.#lose(worker, why);
     const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), this.#config, {
       onStatus,
       onStore: (worker, change) => this.#store.note(worker, change),
@@ -209,21 +209,22 @@ export class WorkerPool {
   }
 
   /** Keeps the last counts of a worker that has ended. */
-  #forget(member: WorkerProcess): void {
-    this.#leaving.delete(member);
+  #forget(worker: WorkerProcess): void {
+    this.#leaving.delete(worker);
     // It may have lost the store while it drained.
-    this.#noteEnd(member);
-    const last = member.status?.gauges;
+    this.#noteEnd(worker);
+    const last = worker.status?.gauges;
     const grow = (name: GrowingName, by = 0) => {
       this.#past.set(name, (this.#past.get(name) ?? 0) + by);
     };
     for (const name of GROWING) grow(name, last?.[name]);
-    grow("logDropped", member.lost);
+    grow("logDropped", worker.lost);
     // The units that it owed to a store that is away go with it.
     grow("chargesLost", last?.chargesOwed);
-    const { number: worker, pid, killedBy } = member;
+    const { number, pid, killedBy } = worker;
     if (killedBy) {
-      this.#options.log.error("worker_lost", { worker, pid, why: `it ended with ${killedBy}` });
+      const why = `it ended with ${killedBy}`;
+      this.#options.log.error("worker_lost", { worker: number, pid, why });
     }
   }
 

@@ -57,9 +57,9 @@ export function importNow(
   lines: readonly ImportLine[],
   options: ImportOptions,
 ): EditResult<ImportCounts> {
-  const taking = new RecordImport(records, options);
-  for (const _ of taking.take(lines));
-  return taking.end();
+  const recordImport = new RecordImport(records, options);
+  for (const _ of recordImport.take(lines));
+  return recordImport.end();
 }
 
 /**
@@ -71,10 +71,10 @@ export async function prepareImport(
   lines: readonly ImportLine[],
   options: ImportOptions,
 ): Promise<(newest: Records) => EditResult<ImportCounts>> {
-  const taking = new RecordImport(records, options);
-  await inSlices(taking.take(lines), () => undefined);
+  const recordImport = new RecordImport(records, options);
+  await inSlices(recordImport.take(lines), () => undefined);
   return (newest) => {
-    return newest === records ? taking.end() : importNow(newest, lines, options);
+    return newest === records ? recordImport.end() : importNow(newest, lines, options);
   };
 }
 
