@@ -19,7 +19,7 @@ describe("a client's connection", () => {
         framing: 5,
         body: "hello",
         complete: true,
-        wrong: undefined,
+        error: undefined,
       },
     ]);
     expect(server.line.sent).toMatch(OK);
@@ -250,7 +250,7 @@ describe("a body", () => {
       "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n+",
     );
     server.line.receive(GET);
-    expect(server.seen).toMatchObject([{ body: "abc", complete: false, wrong: "chunk" }]);
+    expect(server.seen).toMatchObject([{ body: "abc", complete: false, error: "chunk" }]);
     expect(server.line.sent).toMatch(/^HTTP\/1\.1 400 .*Connection: close\r\n/s);
     expect(server.line.writableEnded).toBe(true);
   });

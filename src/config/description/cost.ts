@@ -35,12 +35,12 @@ export function readOperationCost(
   operation: YamlMap,
   path: ConfigPath,
   findings: Findings,
-  context: CostContext,
+  costContext: CostContext,
 ): OperationCost {
   const units = readCost(operation["x-cost"], [...path, "x-cost"], findings);
   const windows = readWindows(operation["x-limits"], [...path, "x-limits"], findings);
-  const id = claimName(operation, path, findings, context);
-  warnOfCost(units, windows, { path, findings, context });
+  const id = claimName(operation, path, findings, costContext);
+  warnOfCost(units, windows, { path, findings, costContext });
   const of = { id: id ?? "", name: String(operation.operationId) };
   const owned = windows.map((limit) => ({ ...limit, part: of }));
   return {
@@ -128,7 +128,7 @@ export function countsId(environment: string, operationId: string): string {
 type CostCheck = {
   readonly path: ConfigPath;
   readonly findings: Findings;
-  readonly context: CostContext;
+  readonly costContext: CostContext;
 };
 
 /** A cost that no account of a plan can ever pay is allowed, but probably unintended. */
@@ -151,10 +151,10 @@ export function warnOfPlans(
 function warnOfCost(
   units: number,
   windows: readonly Limit[],
-  { path, findings, context }: CostCheck,
+  { path, findings, costContext }: CostCheck,
 ): void {
   const at = [...path, "x-cost"];
-  warnOfPlans(units, at, findings, context.leastLimits);
+  warnOfPlans(units, at, findings, costContext.leastLimits);
   const own = windows.find(({ limit }) => units > limit);
   if (own === undefined) return;
   findings.warning(

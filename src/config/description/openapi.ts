@@ -30,7 +30,7 @@ type DescriptionContext = {
    * The path of the backend that the description belongs to. Its operations must not lie elsewhere.
    */
   readonly under?: string;
-  readonly context?: CostContext;
+  readonly costContext?: CostContext;
   readonly rules?: AccessRules;
   readonly paths?: PathMatching;
   /** For references into other files of the folder. */
@@ -55,9 +55,9 @@ export async function readDescription(
 async function readPaths(
   findings: Findings,
   files: DescriptionFiles,
-  around: DescriptionContext,
+  context: DescriptionContext,
 ): Promise<Operation[]> {
-  const { context: charging = alone(), rules = KEYS_ONLY, paths = "exact" } = around;
+  const { costContext = alone(), rules = KEYS_ONLY, paths = "exact" } = context;
   const root = findings.tree.value;
   if (!isYamlMap(root)) {
     findings.wrongValue([], "an OpenAPI 3 description");
@@ -77,16 +77,16 @@ async function readPaths(
     findings.wrongValue(["paths"], "a map of paths");
     return [];
   }
-  checkServers(root.servers, around.basePath, findings);
+  checkServers(root.servers, context.basePath, findings);
 
   const unmet = new Set<string>();
   const access =
     root.security === undefined
       ? ANY_KEY
       : readAccess(root.security, ["security"], { findings, main: findings, rules, unmet });
-  const of: DescriptionDefaults = { context: charging, rules, access, main: findings, unmet };
+  const of: DescriptionDefaults = { costContext, rules, access, main: findings, unmet };
   const placed: PlacedOperation[] = [];
-  for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, around)) {
+  for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, context)) {
     placed.push(...(await readPathItem({ findings, path }, matched, of, files)));
   }
   const operations = placed.map(({ operation }) => operation);

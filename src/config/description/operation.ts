@@ -11,7 +11,7 @@ import { readOperationMeters } from "./meters.ts";
 /** The path that an operation belongs to, and the settings of all operations of its description. */
 export type PathTemplate = Pick<Operation, "template" | "segments">;
 export type DescriptionDefaults = {
-  readonly context: CostContext;
+  readonly costContext: CostContext;
   readonly rules: AccessRules;
   /** The description's own `security`. */
   readonly access: OperationAccess;
@@ -27,7 +27,7 @@ export type PlacedOperation = DescriptionPlace & { readonly operation: Operation
 export function readOperation(
   { item: operation, findings, path }: DescriptionPlace & { readonly item: YamlMap },
   matched: PathTemplate & Pick<Operation, "method">,
-  { context, rules, access: inherited, main, unmet }: DescriptionDefaults,
+  { costContext, rules, access: inherited, main, unmet }: DescriptionDefaults,
 ): PlacedOperation {
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
@@ -38,7 +38,7 @@ export function readOperation(
       ? inherited
       : readAccess(security, [...path, "security"], { findings, main, rules, unmet });
   const lifecycle = readLifecycle(operation, path, findings);
-  const meters = readOperationMeters(operation, path, findings, context);
+  const meters = readOperationMeters(operation, path, findings, costContext);
   warnOfMisspeltExtensions(operation, path, findings);
   const read: Operation = {
     ...matched,
@@ -47,7 +47,7 @@ export function readOperation(
     hasRequestBody: operation.requestBody !== undefined,
     requiresScope: readRequiresScope(operation, path, findings, { access, lifecycle }),
     ...access,
-    ...readOperationCost(operation, path, findings, context),
+    ...readOperationCost(operation, path, findings, costContext),
     ...(meters.length === 0 ? {} : { meters }),
     lifecycle,
   };

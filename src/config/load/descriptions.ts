@@ -48,7 +48,7 @@ export async function readDescriptions(
       ...(service.backend === undefined || start === undefined
         ? {}
         : { under: service.backend.path }),
-      context: { environment, names: ofEnvironment, ...planCosts },
+      costContext: { environment, names: ofEnvironment, ...planCosts },
       rules: {
         hasPublicPlan: draft.environments.get(environment)?.public !== undefined,
         keyHeaders: draft.keyHeaders ?? ["authorization"],

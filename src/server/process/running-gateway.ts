@@ -203,8 +203,8 @@ export class RunningGateway implements GatewayHandle {
     const { supervised = false, worker } = this.#options;
     const { collectCounts: gather } = this.#dataPlane;
     // A worker's counts are moved to the supervisor, which exports the sums of all.
-    const readings = supervised ? undefined : metricReaders(this.#watched(), metrics);
-    const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readings, gather };
+    const readers = supervised ? undefined : metricReaders(this.#watched(), metrics);
+    const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readers, gather };
     await telemetry.configure(this.#config.telemetry, teller);
   }
 
