@@ -96,10 +96,10 @@ function exchangeOf(i: number): Exchange {
     { ...arrival, upgrade: undefined, closesConnection: false },
     () => {},
   );
-  const served = { name: "production", foreignKeys: [], logMeta: [], config: "0a1b2c3d" };
+  const environment = { name: "production", foreignKeys: [], logMeta: [], config: "0a1b2c3d" };
   const match = { template: "/v1/pets", cost: 1 };
   const key = { id: `key-${i}` };
-  Object.assign(exchange, { served, route: { path: "/v1/pets", match, backend: undefined } });
+  Object.assign(exchange, { environment, route: { path: "/v1/pets", match, service: undefined } });
   const caller = { id: `production:${id}`, owner: undefined, account: id, plan: "big" };
   exchange.identify({ ...caller, key: key as KeyRecord });
   const rateLimitInfo = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };

@@ -145,10 +145,10 @@ describe("data of the store and of other processes", () => {
       return [];
     };
     const quotas = { bans: count("bans"), gateways: { list: count("gateways") } };
-    const recall = { refused: count("refused") };
+    const diagnostics = { refused: count("refused") };
     const metrics = createMetricsRecorder();
     metrics.banned("production");
-    const { dashboard } = dashboardOf(house, { quotas, diagnostics: recall, metrics });
+    const { dashboard } = dashboardOf(house, { quotas, diagnostics, metrics });
     const seenAfter = async (ms: number) => {
       vi.advanceTimersByTime(ms);
       await dashboard.read();
@@ -263,8 +263,8 @@ describe("what the store and other processes tell", () => {
     const news = [{ status: JSON.stringify({ ...status, ...more }), ageMs: 0 }];
     const { promise, resolve } = Promise.withResolvers<AccountBan[]>();
     const quotas = { bans: () => promise, gateways: { list: async () => news } };
-    const recall = { refused: async () => refused };
-    const { dashboard } = dashboardOf(house, { quotas, diagnostics: recall, name: "me" });
+    const diagnostics = { refused: async () => refused };
+    const { dashboard } = dashboardOf(house, { quotas, diagnostics, name: "me" });
     // Timers of one turn end in the order of their lengths, however late.
     const before = sleep(190, "before");
     const read = dashboard.read();

@@ -16,12 +16,12 @@ const ownName = (name: string) => `tollgate.${name.replace(/_total$|_seconds$/, 
 it("a collector is told each counter and gauge that /metrics has a value of", async () => {
   await using collector = await openCollector();
   const workers = () => ({ serving: 2, restarts: 0 });
-  const readings = metricReaders({ ...UNWATCHED, workers }, createMetricsRecorder());
+  const readers = metricReaders({ ...UNWATCHED, workers }, createMetricsRecorder());
   const settings = { otlp: collector.origin, sample: 1, serviceName: "" };
-  const source = { version: "1", instance: "one", readings };
+  const source = { version: "1", instance: "one", readers };
   const exporter = openOtlpExporter(settings, source, () => {});
   await exporter.close(60_000);
-  const wanted = Object.entries(readings).filter(([, read]) => [...(read?.() ?? [])].length > 0);
+  const wanted = Object.entries(readers).filter(([, read]) => [...(read?.() ?? [])].length > 0);
   assert.ok(wanted.length > 25, `${wanted.length} metrics`);
   assert.deepEqual(
     [...new Set(collector.points.map(({ metric }) => metric))].toSorted(),
@@ -44,10 +44,10 @@ it("a collector is told metrics every ten seconds while the gateway serves", asy
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   onTestFinished(() => void vi.useRealTimers());
   await using collector = await openCollector();
-  const readings = metricReaders(UNWATCHED, createMetricsRecorder());
+  const readers = metricReaders(UNWATCHED, createMetricsRecorder());
   const settings = { otlp: collector.origin, sample: 1, serviceName: "" };
   const gathered = vi.fn(async () => {});
-  const source = { version: "1", instance: "one", readings, gather: gathered };
+  const source = { version: "1", instance: "one", readers, gather: gathered };
   const exporter = openOtlpExporter(settings, source, () => {});
   vi.advanceTimersByTime(9_999);
   assert.equal(gathered.mock.calls.length, 0);

@@ -48,11 +48,11 @@ it("metrics are gathered before they are read, with the unit of seconds where th
     await new Promise((resolve) => setImmediate(resolve));
     value = 7;
   };
-  const readings = {
+  const readers = {
     keys: () => [[{ kind: "a" }, value]],
     config_last_reload_success_timestamp_seconds: () => [[{}, value]],
   };
-  const source = { ...SOURCE, readings: readings as never, gather };
+  const source = { ...SOURCE, readers: readers as never, gather };
   const exporter = openOtlpExporter(settingsOf(collector), source, () => {});
   await exporter.close(60_000);
   const told = collector.points.map(({ metric, unit, value: one, attributes }) => {

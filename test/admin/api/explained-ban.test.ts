@@ -17,7 +17,7 @@ it("a refusal by a ban of which the gateway has no event is explained by the sto
     const line = { id: "r", env: NAME.environment, account: NAME.account, ban: until };
     const refused = { method: "GET", path: "/", status: 429, code: "key_banned", charged: 0 };
     const refusal = async () => ({ ...line, ...refused, decision: "refused" });
-    const deps = { quotas, recent: new RecentEvents(), recall: { refusal } };
+    const deps = { quotas, recent: new RecentEvents(), diagnostics: { refusal } };
     const response = await explainRequest({ deps, id: "r" } as never);
     const { ban: known } = JSON.parse(String(response.body)) as Explanation;
     return [known?.imposed, known?.reason];
@@ -30,7 +30,7 @@ it("a refusal by a ban of which the gateway has no event is explained by the sto
 it("a refusal by a ban is explained by the event of that ban, and without a cause while the store is away", async () => {
   const line = { id: "r", env: NAME.environment, account: NAME.account, ban: 1_000 };
   const refused = { method: "GET", path: "/", status: 429, code: "key_banned", charged: 0 };
-  const recall = { refusal: async () => ({ ...line, ...refused, decision: "refused" }) };
+  const diagnostics = { refusal: async () => ({ ...line, ...refused, decision: "refused" }) };
   const quotas = { banCause: () => Promise.reject(new Error("away")) };
   const [hand, earned] = [{ until: 1_000, imposed: true, reason: "scrapes" }, { until: 2_000 }];
   for (const [bans, expected] of [
@@ -44,7 +44,7 @@ it("a refusal by a ban is explained by the event of that ban, and without a caus
     ],
     [[earned], [null, null]],
   ] as const) {
-    const deps = { quotas, recent: { bansOf: () => bans }, recall };
+    const deps = { quotas, recent: { bansOf: () => bans }, diagnostics };
     const response = await explainRequest({ deps, id: "r" } as never);
     const { ban } = JSON.parse(String(response.body)) as Explanation;
     assert.deepEqual([response.status, ban?.imposed, ban?.reason], [200, ...expected]);
@@ -56,8 +56,8 @@ it("a refusal by a limit is explained without a look for bans in the store", asy
   const line = { id: "r", env: NAME.environment, account: NAME.account, decision: "refused" };
   const asked: unknown[] = [];
   const quotas = { banCause: async (name: unknown) => void asked.push(name) };
-  const recall = { refusal: async () => ({ ...line, ...refused }) };
-  const deps = { quotas, recent: new RecentEvents(), recall };
+  const diagnostics = { refusal: async () => ({ ...line, ...refused }) };
+  const deps = { quotas, recent: new RecentEvents(), diagnostics };
   assert.equal((await explainRequest({ deps, id: "r" } as never)).status, 200);
   assert.deepEqual(asked, []);
 });
@@ -75,7 +75,7 @@ it("deprecated operations are told page by page, from the memory of the gateway 
   const deps = {
     config: () => ({ environments }),
     now: () => 2 * 86_400_000,
-    recall: { flushToStore: async () => {}, deprecated: async () => calls },
+    diagnostics: { flushToStore: async () => {}, deprecated: async () => calls },
     quotas: { activity: { calls: () => Promise.reject(new Error("away")) } },
   };
   const found: unknown[] = [];

@@ -105,7 +105,7 @@ it("a page of the history is read from the store no further than it goes", async
     config: () => ({ historyMs: 30 * 86_400_000, planBounds: new Map() }),
     keys: { records: () => ({ accounts, keys: [] }) },
     quotas: { history },
-    recall: { flushToStore: async () => {} },
+    diagnostics: { flushToStore: async () => {} },
     now: () => Date.UTC(2026, 5, 10),
   };
   for (const [limit, expected] of [

@@ -86,7 +86,7 @@ describe("the admin listener of a gateway", () => {
     const rest = { config: () => ({ admin }), now: () => 0, recent: new RecentEvents() };
     const checks = () => ALL_WELL;
     const house = { ...rest, metrics, gather, checks, quotas, metricSources: UNWATCHED, name: "a" };
-    const opened = await openAdmin(admin, { ...house, recall: {}, log: {} } as never);
+    const opened = await openAdmin(admin, { ...house, diagnostics: {}, log: {} } as never);
     const text = await (await fetch(`${opened.url}/metrics`)).text();
     assert.match(text, /^tollgate_bans_total\{env="late"\} 1$/m);
     await eventually(() => {

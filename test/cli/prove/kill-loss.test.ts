@@ -35,9 +35,9 @@ describe("the most that a killed gateway loses", () => {
     const others = [
       { endedMs, origin: "http://127.0.0.1:1" },
       { endedMs, account: "b" },
-      { endedMs, answer: { status: 429 } },
-      { endedMs, answer: { status: 503 } },
-      { endedMs, answer: undefined },
+      { endedMs, response: { status: 429 } },
+      { endedMs, response: { status: 503 } },
+      { endedMs, response: undefined },
     ];
     assert.deepEqual(lossOf(others), [0, 0]);
   });

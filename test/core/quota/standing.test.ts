@@ -132,7 +132,7 @@ describe("A refused request is told", () => {
     ]) {
       assert.deepEqual(rateLimitRefusal(verdict(windows), NOON), {
         code: "rate_limited",
-        standing: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
+        rateLimitInfo: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
       });
     }
   });
@@ -146,7 +146,7 @@ describe("A refused request is told", () => {
     const refusal = rateLimitRefusal(verdict([full, roomy], banned(MINUTE_END + 1)), NOON);
     assert.deepEqual(refusal, {
       code: "key_banned",
-      standing: { window: "ban", limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
+      rateLimitInfo: { window: "ban", limit: 60, remaining: 0, resetMs: MINUTE_END + 1 },
     });
     const byDay = rateLimitRefusal(verdict([full, roomy], banned(MINUTE_END + 1, "day")), NOON);
     assert.equal(byDay?.rateLimitInfo.limit, 1_000);
@@ -156,7 +156,7 @@ describe("A refused request is told", () => {
     for (const untilMs of [DAY_END, DAY_END - 1]) {
       assert.deepEqual(rateLimitRefusal(verdict([full, fullDay], banned(untilMs)), NOON), {
         code: "key_banned",
-        standing: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
+        rateLimitInfo: { window: "day", limit: 1_000, remaining: 0, resetMs: DAY_END },
       });
     }
   });
