@@ -41,28 +41,34 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   };
   const place = ({ items, next, total, missing }, { turned = 0 }) => {
     onTotal(total);
-    const text = JSON.stringify([at, items, total, missing]);
+    const text = JSON.stringify([trail[at], items, next, total, missing]);
     if (text === shown) return;
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
-    const pages = (next !== undefined || at > 0) && pager(items, total);
+    const pages = (next !== undefined || at > 0) && pager({ items, next, total });
     fill(element, draw(items, total), pages, missing !== null && without(missing));
     if (turned !== 0) focusPager(element, turned);
   };
-  const pager = (items, total) => {
+  const pager = ({ items, next, total }) => {
+    const here = at;
+    /** Two clicks before the answer turn by one page, because the way to the second is unknown. */
     const turn = (by) => () => {
-      at += by;
+      at = here + by;
       return load({ turned: by });
     };
-    const step = (kind, name, by, disabled) =>
-      el("button", { type: "button", class: kind, disabled, onclick: turn(by) }, name);
-    const from = at * rows;
+    // An account may be called "next", and its link keeps the focus by its name.
+    const step = (kind, name, by, disabled) => {
+      const focus = `${kind} page`;
+      const attributes = { type: "button", class: kind, disabled, "data-focus": focus };
+      return el("button", { ...attributes, onclick: turn(by) }, name);
+    };
+    const from = here * rows;
     return el(
       "div",
       { class: "pager" },
-      step("previous", "Previous", -1, at === 0),
+      step("previous", "Previous", -1, here === 0),
       el("span", {}, `${count(from + 1)} to ${count(from + items.length)} of ${count(total)}`),
-      step("next", "Next", 1, from + items.length >= total),
+      step("next", "Next", 1, next === undefined),
     );
   };
   const show = (wanted) => {

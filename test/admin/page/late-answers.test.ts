@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { openBrowser } from "./browser.ts";
+
+let browser: Browser;
+let house: TestGateway;
+let page: Page;
+beforeAll(async () => {
+  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  page = await browser.newPage();
+  await page.goto(`${house.adminUrl}/#/backends`);
+});
+afterAll(async () => {
+  await browser.close();
+  await house[Symbol.asyncDispose]();
+});
+
+/** Runs in the page before each script: requests that the script answers, and stand-ins of a view. */
+const BY_HAND = `
+  const moment = () => new Promise((resolve) => setTimeout(resolve));
+  const asked = [];
+  const hold = (path) => new Promise((resolve, reject) => asked.push({ path, resolve, reject }));
+  const answer = async (path, value, nth = 0) => {
+    const open = asked.filter((one) => one.path === path && !one.done)[nth];
+    open.done = true;
+    if (value instanceof Error) open.reject(value);
+    else open.resolve(value);
+    await moment();
+  };
+  const paths = () => asked.map(({ path }) => path);
+  const mount = ({ element }) => document.getElementById("main").replaceChildren(element);
+  const live = { listeners: {} };
+  const listen = (kind) => (listener) => ((live.listeners[kind] = listener), () => {});
+  Object.assign(live, { onChange: listen("figures"), onRoutes: listen("routes") });
+`;
+
+function runs<T>(script: string): Promise<T> {
+  return page.evaluate<T>(`(async () => {${BY_HAND}${script}})()`);
+}
+
+/** A list of one entry a page. What the last answers to its first two paths were is known to each act. */
+const LIST = `
+  const { pagedList } = await import("/page/lists.js");
+  let told = "";
+  const draw = (items) => document.createTextNode(items.join() + told);
+  const list = pagedList({ api: { page: hold }, path: "/a", draw, rows: 1 });
+  mount(list);
+  const one = (item, next, total = 3) => ({ items: [item], total, missing: null, next });
+  const press = (step) => list.element.querySelector("." + step).click();
+  const state = () => [list.element.textContent, list.element.querySelector(".next")?.disabled];
+`;
+
+describe("a list", () => {
+  it("is turned by one page however often its button is pressed before the answer", async () => {
+    const turned = await runs(`${LIST}
+      await answer("/a?limit=1", one("x", "/a?1"));
+      press("next");
+      press("next");
+      await answer("/a?1", one("y", "/a?2"), 1);
+      press("previous");
+      press("previous");
+      return paths();
+    `);
+    assert.deepEqual(turned, ["/a?limit=1", "/a?1", "/a?1", "/a?limit=1", "/a?limit=1"]);
+  });
+
+  it("of another search is turned by its own way and has its own words, though it has the same entries", async () => {
+    const searched = await runs(`${LIST}
+      await answer("/a?limit=1", one("x", "/a?1"));
+      void list.show("/b");
+      told = " of b";
+      await answer("/b?limit=1", one("x", "/b?1"));
+      press("next");
+      return [list.element.firstChild.textContent, paths().at(-1)];
+    `);
+    assert.deepEqual(searched, ["x of b", "/b?1"]);
+  });
+
+  it("has a next page if its last answer says so, however many entries came and went before this page", async () => {
+    const known = await runs(`${LIST}
+      await answer("/a?limit=1", one("x", "/a?1"));
+      press("next");
+      await answer("/a?1", one("y", undefined, 5));
+      const more = state();
+      void list.reload();
+      await answer("/a?1", one("y", "/a?2", 2));
+      const fewer = state();
+      void list.reload();
+      await answer("/a?1", one("y", undefined, 2));
+      return [more, fewer, state()];
+    `);
+    assert.deepEqual(known, [
+      ["yPrevious2 to 2 of 5Next", true],
+      ["yPrevious2 to 2 of 2Next", false],
+      ["yPrevious2 to 2 of 2Next", true],
+    ]);
+  });
+
+  it("that is read again leaves the keyboard at the button that turns it", async () => {
+    const at = await runs(`${LIST}
+      await answer("/a?limit=1", one("x", "/a?1"));
+      list.element.querySelector(".next").focus();
+      void list.reload();
+      await answer("/a?limit=1", one("z", "/a?1"));
+      return document.activeElement.textContent;
+    `);
+    assert.equal(at, "Next");
+  });
+});
