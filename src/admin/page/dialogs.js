@@ -75,22 +75,30 @@ function tell(title, why) {
   return open({ title, build });
 }
 
+/** How often `ask` was called. */
+let asked = 0;
+
 /**
  * Asks for confirmation of an operation, with fields for its details; a function that reads them may
  * stand for them. `run(values)` performs it. If that fails, the dialog stays open and shows the
- * error. Resolves with the result of `run`, or undefined if it was not performed.
+ * error. Resolves with the result of `run`, or undefined if it was not performed. A dialog whose
+ * fields arrive after another one was asked for, or after its view was left, does not open.
  */
 export async function ask({ fields = [], ...rest }) {
+  asked += 1;
   if (typeof fields !== "function") return askWith({ fields, ...rest });
+  const [mine, { hash }] = [asked, location];
+  const isWanted = () => mine === asked && location.hash === hash;
   try {
     fields = await fields();
   } catch (refused) {
-    return void (await tell(rest.title, refused.message));
+    return isWanted() ? void (await tell(rest.title, refused.message)) : undefined;
   }
-  return askWith({ fields, ...rest });
+  return isWanted() ? askWith({ fields, ...rest }) : undefined;
 }
 
-function askWith({ title, text, fields, verb, danger = false, run, closable = true }) {
+async function askWith({ title, text, fields, verb, danger = false, run, closable = true }) {
+  let running;
   const build = (close) => {
     const error = el("p", { class: "error", role: "alert" });
     const go = el("button", { type: "submit", class: danger ? "danger" : "primary" }, verb);
@@ -102,8 +110,10 @@ function askWith({ title, text, fields, verb, danger = false, run, closable = tr
         [...new FormData(event.target)].map(([name, value]) => [name, String(value).trim()]),
       );
       try {
-        close({ value: await run(values) });
+        running = run(values);
+        close({ value: await running });
       } catch (refused) {
+        running = undefined;
         error.textContent = refused.message;
         go.disabled = false;
         go.focus();
@@ -118,7 +128,9 @@ function askWith({ title, text, fields, verb, danger = false, run, closable = tr
       el("div", { class: "buttons" }, closable && button("Cancel", () => close()), go),
     );
   };
-  return open({ title, build, closable }).then((done) => done?.value);
+  const done = await open({ title, build, closable });
+  if (done !== undefined || running === undefined) return done?.value;
+  return running.catch(({ message }) => note(`${title}: ${message}`));
 }
 
 /**
@@ -160,7 +172,7 @@ export function showKey({ id, key, account }) {
 
 /** Asks for the admin token until one is given. `why` says why the last one was refused. */
 export async function askToken(why) {
-  const token = await ask({
+  const token = await askWith({
     title: "Admin token",
     text:
       why ??

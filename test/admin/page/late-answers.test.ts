@@ -109,3 +109,60 @@ describe("a list", () => {
     assert.equal(at, "Next");
   });
 });
+
+const DIALOGS = `
+  const { createKey } = await import("/page/accounts.js");
+  const api = { get: hold, send: (method, path) => hold(method + " " + path) };
+  const config = { environments: { e: {} }, plans: { free: {} } };
+  const titles = () => [...document.querySelectorAll("dialog h2")].map((one) => one.textContent);
+  const press = async (text) => {
+    [...document.querySelectorAll("dialog button")].find((one) => one.textContent === text).click();
+    await moment();
+    while (document.querySelector("dialog:not([open])") !== null) await moment();
+  };
+`;
+
+describe("a dialog", () => {
+  it("that was left while it was sent still shows the key that was made, or tells why there is none", async () => {
+    const left = await runs(`${DIALOGS}
+      const ends = [];
+      for (const result of [{ id: "k_1", key: "secret", account: "a" }, new Error("not so")]) {
+        const done = createKey(api);
+        await answer("/api/config", config);
+        await press("Create");
+        await press("Cancel");
+        await answer("POST /api/keys", result);
+        const notes = [...document.querySelectorAll(".note")].map((one) => one.textContent);
+        ends.push([titles(), document.querySelector("dialog input")?.value, notes]);
+        if (titles().length > 0) await press("I have stored it");
+        ends.push((await done)?.id);
+      }
+      return ends;
+    `);
+    const failed = [[], undefined, ["Create a key: not so"]];
+    assert.deepEqual(left, [[["The new key"], "secret", []], "k_1", failed, undefined]);
+  });
+
+  it("opens once, that which was asked for last, and not over the view after it", async () => {
+    const opened = await runs(`${DIALOGS}
+      void createKey(api);
+      void createKey(api, "b");
+      await answer("/api/config", config, 1);
+      await answer("/api/config", config);
+      const both = titles();
+      await press("Cancel");
+      void createKey(api);
+      void createKey(api, "b");
+      await answer("/api/config", new Error("no"));
+      await answer("/api/config", config);
+      const afterError = titles();
+      await press("Cancel");
+      void createKey(api);
+      location.hash = "#/plans";
+      await answer("/api/config", config);
+      return { both, afterError, elsewhere: titles() };
+    `);
+    const one = ["Add a key for b"];
+    assert.deepEqual(opened, { both: one, afterError: one, elsewhere: [] });
+  });
+});
