@@ -1,4 +1,5 @@
 import { createKey } from "./accounts.js";
+import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
@@ -15,10 +16,11 @@ export function accountView({ api, live, id }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
   let keys;
-  const showUsage = () => drawUsage({ api, id, usage, reload: load });
+  const get = inOrder((path) => api.get(path));
+  const showUsage = () => drawUsage({ api, get, id, usage, reload: load });
   const load = async () => {
     try {
-      const account = await api.get(`/api/accounts/${encodeURIComponent(id)}`);
+      const account = await get(`/api/accounts/${encodeURIComponent(id)}`);
       drawHead({ api, account, head, reload: load });
       if (keys === undefined) {
         keys = keysOf(api, account, () => load());
@@ -26,8 +28,8 @@ export function accountView({ api, live, id }) {
         fill(content, head, ...parts, section("Usage by day", days));
       } else void keys.reload();
       await showUsage();
-      await drawDays({ api, id, days });
-      await drawWhy({ api, id, why });
+      await drawDays({ api: { get }, id, days });
+      await drawWhy({ get, id, why });
     } catch (error) {
       keys = undefined;
       fill(content, ...absent(id, error, load));

@@ -90,6 +90,25 @@ export class Api {
   }
 }
 
+/**
+ * Reads whose responses are used in the order of their requests. Responses may arrive out of order:
+ * one that arrives after that of a later request for the same path is dropped, and never settles.
+ */
+export function inOrder(read) {
+  let asked = 0;
+  const answered = new Map();
+  return async (path) => {
+    asked += 1;
+    const mine = asked;
+    try {
+      return await read(path);
+    } finally {
+      if (mine < answered.get(path)) await new Promise(() => {});
+      answered.set(path, mine);
+    }
+  };
+}
+
 async function refusalOf(response) {
   const told = await response.json().catch(() => ({}));
   const { code = "unknown", message = `The gateway answered ${response.status}` } = told;

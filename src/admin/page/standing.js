@@ -5,10 +5,10 @@ import { aWindow, count, counted, time } from "./format.js";
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed.
  */
-export async function drawUsage({ api, id, usage, reload }) {
+export async function drawUsage({ api, get, id, usage, reload }) {
   let report;
   try {
-    report = await api.get(`/api/usage/${encodeURIComponent(id)}`);
+    report = await get(`/api/usage/${encodeURIComponent(id)}`);
   } catch (error) {
     delete usage.dataset.shown;
     fill(usage, failure(error));
@@ -85,8 +85,16 @@ function watchedOf({ window, limit, used, reset }) {
  * The bans of an account that the gateway remembers, with the refusals or the reason that caused
  * each. Also says what it does not remember: it keeps the last 1,000 bans since its start.
  */
-export async function drawWhy({ api, id, why }) {
-  const { bans, ban } = await api.get(`/api/bans/${encodeURIComponent(id)}`);
+export async function drawWhy({ get, id, why }) {
+  let report;
+  try {
+    report = await get(`/api/bans/${encodeURIComponent(id)}`);
+  } catch (error) {
+    delete why.dataset.shown;
+    fill(why, section("Recent bans", failure(error)));
+    return;
+  }
+  const { bans, ban } = report;
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
   const remembered = bans.toReversed();
   const all = isKnown ? remembered : [fromStore(ban), ...remembered];

@@ -166,3 +166,71 @@ describe("a dialog", () => {
     assert.deepEqual(opened, { both: one, afterError: one, elsewhere: [] });
   });
 });
+
+/** The view of an account: the values of each of its requests in turn, and what is shown of them. */
+const ACCOUNT = `
+  const { accountView } = await import("/page/account.js");
+  const view = accountView({ api: { get: hold, page: () => hold("keys"), has: () => true }, live, id: "a" });
+  mount(view);
+  const dates = { anchor: 1, anchorFrom: null, state: "active", suspended: null };
+  const account = { account: "a", environment: "e", limits: {}, meta: {}, ...dates };
+  const day = { day: "2026-11-01", units: 0, admitted: 0, refused: 0 };
+  const values = {
+    "/api/accounts/a": (plan) => ({ ...account, plan }),
+    "/api/usage/a": (plan) => ({ windows: [{ window: plan, reset: 0 }], strikes: 0, ban: null }),
+    "/api/history?account=a": (plan) => [{ ...day, plan }],
+    "/api/bans/a": (reason) => ({ bans: [{ at: 1, until: 2, imposed: true, reason }], ban: null }),
+    keys: () => ({ items: [], total: 0, missing: null }),
+  };
+  const all = async (word, under = Object.keys(values)) => {
+    const open = () => asked.find(({ path, done }) => !done && under.includes(path));
+    while (open() !== undefined) await answer(open().path, values[open().path](word));
+  };
+  const shown = () => view.element.textContent.match(/first|old|new|away/g);
+`;
+
+describe("an account", () => {
+  it("shows the answers to its last requests, though those to earlier ones come later", async () => {
+    const told = await runs<Record<string, string[]>>(`${ACCOUNT}
+      await all("first");
+      const told = {};
+      for (const [i, path] of Object.keys(values).slice(0, 4).entries()) {
+        live.listeners.routes();
+        live.listeners.routes();
+        await all("new", Object.keys(values).slice(0, i));
+        await answer(path, values[path]("new"), 1);
+        await answer(path, i % 2 === 0 ? values[path]("old") : new Error("away"));
+        told[path] = shown();
+        await all("new");
+      }
+      view.close();
+      return told;
+    `);
+    // The account, its windows, its days and its bans.
+    assert.deepEqual(told, {
+      "/api/accounts/a": ["new", "first", "first", "first"],
+      "/api/usage/a": Array(4).fill("new"),
+      "/api/history?account=a": Array(4).fill("new"),
+      "/api/bans/a": Array(4).fill("new"),
+    });
+  });
+
+  it("is shown though its bans cannot be read, which come back as they were", async () => {
+    const told = await runs(`${ACCOUNT}
+      await all("first");
+      const path = "/api/bans/a";
+      live.listeners.routes();
+      await all("first", Object.keys(values).slice(0, 3));
+      await answer(path, new Error("away"));
+      const away = [...shown(), view.element.querySelectorAll("h2").length];
+      live.listeners.routes();
+      await all("first");
+      view.close();
+      return [away, shown()];
+    `);
+    assert.deepEqual(told, [
+      ["first", "first", "away", "first", 4],
+      ["first", "first", "first", "first"],
+    ]);
+  });
+});
