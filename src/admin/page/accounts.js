@@ -7,14 +7,17 @@ import { pagedList } from "./lists.js";
 const TYPING_MS = 200;
 
 /** Every account with its keys. The gateway searches and pages them. Keys are made here too. */
-export function accountsView({ api }) {
+export function accountsView({ api, live }) {
   const found = el("p", { class: "hint", role: "status" });
   let words = "";
   let all;
   const onTotal = (total) => {
     if (words === "") all = total;
-    const of = counted(all, "account");
-    found.textContent = words === "" ? of : `${count(total)} of ${of}`;
+    // The number of all is that of the last answer without a search.
+    const isPart = words !== "" && all >= total;
+    found.textContent = isPart
+      ? `${count(total)} of ${counted(all, "account")}`
+      : counted(total, "account");
   };
   const path = () => {
     const search = words === "" ? {} : { q: words };
@@ -22,6 +25,7 @@ export function accountsView({ api }) {
   };
   const draw = (accounts) => accountsTable(accounts, words);
   const list = pagedList({ api, path: path(), draw, onTotal });
+  const end = live.onRoutes(list.reload);
   let timer;
   const search = el("input", {
     type: "search",
@@ -51,7 +55,10 @@ export function accountsView({ api }) {
       el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search, found),
       list.element,
     ),
-    close: () => clearTimeout(timer),
+    close: () => {
+      clearTimeout(timer);
+      end();
+    },
   };
 }
 

@@ -6,7 +6,10 @@ import { pagedList } from "./lists.js";
 /** If many bans come in a row, they are read again at most once in this time. */
 const RELOAD_MS = 2_000;
 
-/** The bans in force. They are read again when the live figures say that they changed. */
+/**
+ * The bans in force. They are read again when the live figures say that they changed, and when the
+ * gateway is another one, which counts its editions from 1 again.
+ */
 export function bansView({ api, live }) {
   const list = pagedList({ api, path: "/api/bans", draw: (bans) => bansTable(rowsOf(bans)) });
   const rowsOf = (bans) =>
@@ -20,15 +23,19 @@ export function bansView({ api, live }) {
   const stateOf = ({ figures }) => JSON.stringify([figures?.bans.inForce, figures?.bans.edition]);
   let seen = stateOf(live);
   let timer;
-  const end = live.onChange(() => {
-    const now = stateOf(live);
-    if (now === seen) return;
-    seen = now;
+  const reloadSoon = () => {
     timer ??= setTimeout(() => {
       timer = undefined;
       void list.reload();
     }, RELOAD_MS);
-  });
+  };
+  const follow = () => {
+    const now = stateOf(live);
+    if (now === seen) return;
+    seen = now;
+    reloadSoon();
+  };
+  const ends = [live.onChange(follow), live.onRoutes(reloadSoon)];
   return {
     element: el(
       "div",
@@ -42,7 +49,7 @@ export function bansView({ api, live }) {
     ),
     close: () => {
       clearTimeout(timer);
-      end();
+      for (const end of ends) end();
     },
   };
 }

@@ -1,3 +1,4 @@
+import { inOrder } from "./api.js";
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
 import { counted, time } from "./format.js";
@@ -6,12 +7,17 @@ import { counted, time } from "./format.js";
 export function configurationView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const force = el("p", { class: "force" });
+  const get = inOrder((path) => api.get(path));
   const load = async () => {
     try {
-      const { hash: _, ...config } = await api.get("/api/config");
+      const { hash: _, ...config } = await get("/api/config");
+      const text = JSON.stringify(config);
+      if (content.dataset.shown === text) return;
+      content.dataset.shown = text;
       const parts = Object.entries(config).map(([name, value]) => setting(name, value));
       fill(content, el("dl", { class: "settings" }, ...parts.flat()));
     } catch (error) {
+      delete content.dataset.shown;
       fill(content, failure(error, load));
     }
   };
@@ -20,7 +26,6 @@ export function configurationView({ api, live }) {
     const { config, checks } = live.figures ?? {};
     const text = JSON.stringify([config, checks?.config]);
     if (config === undefined || text === shown) return;
-    const changed = shown !== "";
     shown = text;
     const { why } = checks.config;
     fill(
@@ -31,9 +36,8 @@ export function configurationView({ api, live }) {
       time(config.configuredMs / 1_000),
       why && el("span", {}, " ", badge("last reload refused", "bad"), ` ${why}`),
     );
-    if (changed) void load();
   };
-  const end = live.onChange(draw);
+  const ends = [live.onChange(draw), live.onRoutes(load)];
   draw();
   void load();
   return {
@@ -47,7 +51,7 @@ export function configurationView({ api, live }) {
       ),
       section("In force", content),
     ),
-    close: end,
+    close: () => ends.forEach((end) => void end()),
   };
 }
 

@@ -1,3 +1,4 @@
+import { inOrder } from "./api.js";
 import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
 import { count, now, time } from "./format.js";
 
@@ -8,10 +9,11 @@ export function deprecationsView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   let going;
   const draw = () => going && drawOperations(content, going, live.figures);
+  const get = inOrder((path) => api.get(path));
   const load = async () => {
     try {
-      const { environments } = await api.get("/api/config");
-      going = { operations: operationsIn(environments), callers: [] };
+      const { environments } = await get("/api/config");
+      going = { operations: operationsIn(environments), callers: going?.callers ?? [] };
       if (api.has("GET /api/deprecations"))
         going.callers = (await api.page("/api/deprecations")).items;
       draw();

@@ -10,6 +10,22 @@ function focusPager(element, turned) {
   (same ?? element.querySelector(".pager :enabled"))?.focus();
 }
 
+function pager({ items, next, total, from, turn }) {
+  // An account may be called "next", and its link keeps the focus by its name.
+  const step = (kind, name, by, disabled) => {
+    const focus = `${kind} page`;
+    const attributes = { type: "button", class: kind, disabled, "data-focus": focus };
+    return el("button", { ...attributes, onclick: () => turn(by) }, name);
+  };
+  return el(
+    "div",
+    { class: "pager" },
+    step("previous", "Previous", -1, from === 0),
+    el("span", {}, `${count(from + 1)} to ${count(from + items.length)} of ${count(total)}`),
+    step("next", "Next", 1, next === undefined),
+  );
+}
+
 /**
  * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
  * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
@@ -45,31 +61,18 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     if (text === shown) return;
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
-    const pages = (next !== undefined || at > 0) && pager({ items, next, total });
+    const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
     fill(element, draw(items, total), pages, missing !== null && without(missing));
     if (turned !== 0) focusPager(element, turned);
   };
-  const pager = ({ items, next, total }) => {
+  const pagerHere = (page) => {
     const here = at;
     /** Two clicks before the answer turn by one page, because the way to the second is unknown. */
-    const turn = (by) => () => {
+    const turn = (by) => {
       at = here + by;
       return load({ turned: by });
     };
-    // An account may be called "next", and its link keeps the focus by its name.
-    const step = (kind, name, by, disabled) => {
-      const focus = `${kind} page`;
-      const attributes = { type: "button", class: kind, disabled, "data-focus": focus };
-      return el("button", { ...attributes, onclick: turn(by) }, name);
-    };
-    const from = here * rows;
-    return el(
-      "div",
-      { class: "pager" },
-      step("previous", "Previous", -1, here === 0),
-      el("span", {}, `${count(from + 1)} to ${count(from + items.length)} of ${count(total)}`),
-      step("next", "Next", 1, next === undefined),
-    );
+    return pager({ ...page, from: here * rows, turn });
   };
   const show = (wanted) => {
     const url = new URL(wanted, location.origin);

@@ -1,3 +1,4 @@
+import { inOrder } from "./api.js";
 import { accountLink, button, el, failure, fill, heading, section, table } from "./elements.js";
 import { aWindow, count, limits } from "./format.js";
 
@@ -17,11 +18,12 @@ export function plansView({ api, live }) {
       fill(nearest, failure(error, look));
     }
   };
+  const get = inOrder((path) => api.get(path));
   const load = async () => {
     try {
       const [{ plans, environments }, reports] = await Promise.all([
-        api.get("/api/config"),
-        api.get("/api/plans"),
+        get("/api/config"),
+        get("/api/plans"),
       ]);
       known = { plans, environments: Object.keys(environments), reports };
       draw();

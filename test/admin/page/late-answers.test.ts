@@ -234,3 +234,128 @@ describe("an account", () => {
     ]);
   });
 });
+
+const VIEWS = `
+  const viewOf = async (name, more = {}) => {
+    const { [name + "View"]: view } = await import("/page/" + name + ".js");
+    const made = view({ api: { get: hold, page: hold, has: () => true }, live: { ...live, ...more } });
+    mount(made);
+    return made;
+  };
+  const text = () => document.getElementById("main").textContent;
+`;
+
+describe("a view of the configuration", () => {
+  it("shows the answer to its last request, though one to an earlier request comes later", async () => {
+    const told = await runs(`${VIEWS}
+      const told = [];
+      const operation = (template) => {
+        return { environments: { e: { operations: [{ template, lifecycle: { deprecated: true } }] } } };
+      };
+      for (const [name, path, value] of [
+        ["configuration", "/api/config", (word) => ({ word })],
+        ["plans", "/api/plans", (plan) => [{ plan, accounts: 1, environments: {} }]],
+        ["deprecations", "/api/config", operation],
+      ]) {
+        await viewOf(name);
+        live.listeners.routes();
+        if (name === "plans") {
+          await answer("/api/config", { environments: { e: {} }, plans: {} });
+          await answer("/api/config", { environments: { e: {} }, plans: {} });
+        }
+        await answer(path, value("latest"), 1);
+        if (name === "deprecations") await answer("/api/deprecations", { items: [] });
+        const before = text();
+        await answer(path, name === "plans" ? new Error("away") : value("earlier"));
+        told.push([/latest/.test(before), text() === before]);
+      }
+      return told;
+    `);
+    assert.deepEqual(told, Array(3).fill([true, true]));
+  });
+
+  it("keeps the callers of what is deprecated until others are known", async () => {
+    const told = await runs(`${VIEWS}
+      await viewOf("deprecations");
+      const config = { environments: {} };
+      const caller = { account: "somebody", last: 0, requests: 1 };
+      const operation = { environment: "e", method: "GET", route: "/r", accounts: [caller] };
+      await answer("/api/config", config);
+      await answer("/api/deprecations", { items: [operation] });
+      live.listeners.routes();
+      await answer("/api/config", config);
+      live.listeners.figures();
+      const told = [text().includes("somebody")];
+      await answer("/api/deprecations", { items: [] });
+      return [...told, text().includes("somebody")];
+    `);
+    assert.deepEqual(told, [true, false]);
+  });
+
+  it("keeps what was opened in it while it is as it was, and comes back after a failure", async () => {
+    const told = await runs(`${VIEWS}
+      const { element } = await viewOf("configuration");
+      const opened = () => element.querySelector("details")?.open;
+      const read = async (value) => {
+        await answer("/api/config", value);
+        const before = opened();
+        if (before === false) element.querySelector("summary").click();
+        live.listeners.routes();
+        return before;
+      };
+      const config = { hash: "1", plans: { free: {} } };
+      return [await read(config), await read(config), await read({ ...config, hash: "2" }),
+        await read({ ...config, more: 1 }), await read(new Error("away")), await read(config)];
+    `);
+    assert.deepEqual(told, [false, true, true, false, undefined, false]);
+  });
+});
+
+describe("the accounts", () => {
+  it("are read again when the gateway is another one, and say how many there are only if that is known", async () => {
+    const told = await runs(`${VIEWS}
+      const view = await viewOf("accounts");
+      const entry = (account) => {
+        const key = { keys: [], names: [], state: "active" };
+        return { account, environment: "e", plan: "p", created: 0, ...key };
+      };
+      const page = (total) => ({ items: [entry("a")], total, missing: null });
+      const found = () => view.element.querySelector("[role=status]").textContent;
+      const search = async (words) => {
+        const input = view.element.querySelector("input");
+        input.value = words;
+        input.dispatchEvent(new Event("input"));
+        while (!asked.some(({ path, done }) => !done && path.includes("q=" + words))) await moment();
+      };
+      const [whole, some] = ["", "q=x&"].map((q) => "/api/accounts?order=newest&" + q + "limit=50");
+      await answer(whole, new Error("away"));
+      await search("x");
+      await answer(some, page(1));
+      const told = [found()];
+      live.listeners.routes();
+      await answer(some, page(2));
+      told.push(found());
+      view.close();
+      return told;
+    `);
+    assert.deepEqual(told, ["1 account", "2 accounts"]);
+  });
+});
+
+describe("the bans", () => {
+  it("are read again once the gateway is another one, though it tells as many of them and of their changes", async () => {
+    await page.clock.install();
+    await runs(`${VIEWS}
+      const figures = { bans: { inForce: 0, edition: 1 } };
+      globalThis.bansView = await viewOf("bans", { figures });
+      globalThis.bansAsked = asked;
+      live.listeners.routes();
+      live.listeners.figures();
+    `);
+    const reads = () => page.evaluate<number>("bansAsked.length");
+    assert.equal(await reads(), 1);
+    await page.clock.runFor(2_500);
+    assert.equal(await reads(), 2);
+    await page.evaluate("bansView.close()");
+  });
+});
