@@ -24,11 +24,17 @@ export function samplesOf(readings, bounds) {
   return readings.slice(1).flatMap((now, i) => sampleOf(readings[i], now, bounds) ?? []);
 }
 
+/** Whether the gateway restarted between two readings: a counter is lower than it was. */
+function restarted(before, now) {
+  const counters = ({ answered, bans }) => ({ ...answered, imposed: bans.imposed });
+  const later = counters(now);
+  return Object.entries(counters(before)).some(([name, value]) => !(later[name] >= value));
+}
+
 /** The rates between two readings; undefined if the gateway restarted in between. */
 function sampleOf(before, now, bounds) {
   const seconds = (now.atMs - before.atMs) / 1_000;
-  const total = (numbers) => Object.values(numbers).reduce((sum, value) => sum + value, 0);
-  if (seconds < 0.2 || total(now.answered) < total(before.answered)) return undefined;
+  if (seconds < 0.2 || restarted(before, now)) return undefined;
   const rate = (part, chosen) =>
     Object.entries(now[part])
       .filter(([status]) => chosen(Number(status)))

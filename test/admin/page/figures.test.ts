@@ -144,6 +144,16 @@ describe("a sample of the plots", () => {
     assert.deepEqual(latencies([0, 0, 0, 0], 0.1), [null, null, null], "nothing was answered");
   });
 
+  it("is left out where a gateway that restarted has answered more requests than the one before", () => {
+    for (const other of [
+      { answered: { 503: 999 } },
+      { answered: { 200: 9, 503: 999 } },
+      { answered: { 200: 999 }, bans: { imposed: 0, inForce: 9 } },
+    ]) {
+      assert.deepEqual(samplesOf([START, { ...START, atMs: AT_MS + 1_000, ...other }], BOUNDS), []);
+    }
+  });
+
   it("is left out where the gateway restarted, or where two readings are of one moment", () => {
     const less = { ...START, atMs: AT_MS + 1_000, answered: { 200: 9 } };
     assert.deepEqual(samplesOf([START, less], BOUNDS), []);
