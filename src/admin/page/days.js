@@ -1,4 +1,4 @@
-import { el, failure, fill, table } from "./elements.js";
+import { el, failure, fill, fillOnce, table } from "./elements.js";
 import { count, counted } from "./format.js";
 
 /** Draws the usage of an account by UTC day, the newest first: the last 30 days. */
@@ -9,9 +9,8 @@ export async function drawDays({ api, id, days }) {
   } catch (error) {
     // A history that is switched off is not a failure. An account without a key has no history.
     const isOff = error.status === 409 || error.status === 404;
-    fill(days, isOff ? el("p", { class: "empty words" }, error.message) : failure(error));
-    delete days.dataset.shown;
-    return;
+    const off = isOff && el("p", { class: "empty words" }, error.message);
+    return fillOnce(days, error, off || failure(error));
   }
   const text = JSON.stringify(rows);
   if (days.dataset.shown === text) return;

@@ -90,6 +90,16 @@ export function accountLink(account, focus = account) {
   return el("a", { class: "id", href, "data-focus": focus }, account);
 }
 
+/**
+ * Shows an error in a part of a view that is read again and again. The same one is not drawn twice,
+ * because a screen reader would say it each time.
+ */
+export function fillOnce(part, { message }, ...children) {
+  if (part.dataset.shown === message) return;
+  part.dataset.shown = message;
+  fill(part, ...children);
+}
+
 /** An error, shown instead of the content that failed, with a button to try again. */
 export function failure(error, again) {
   return el(

@@ -11,14 +11,14 @@ export function plansView({ api, live }) {
   const nearest = el("div", {});
   let known;
   const draw = () => known && drawPlans(content, known, live.figures);
+  const get = inOrder((path) => api.get(path));
   const look = async () => {
     try {
-      fill(nearest, nearestTable(await api.get("/api/usage?top=10")));
+      fill(nearest, nearestTable(await get("/api/usage?top=10")));
     } catch (error) {
       fill(nearest, failure(error, look));
     }
   };
-  const get = inOrder((path) => api.get(path));
   const load = async () => {
     try {
       const [{ plans, environments }, reports] = await Promise.all([

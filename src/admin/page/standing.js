@@ -1,5 +1,5 @@
 import { liftBan } from "./bans.js";
-import { badge, button, el, failure, fill, section, table } from "./elements.js";
+import { badge, button, el, failure, fill, fillOnce, section, table } from "./elements.js";
 import { aWindow, count, counted, time } from "./format.js";
 
 /**
@@ -10,9 +10,7 @@ export async function drawUsage({ api, get, id, usage, reload }) {
   try {
     report = await get(`/api/usage/${encodeURIComponent(id)}`);
   } catch (error) {
-    delete usage.dataset.shown;
-    fill(usage, failure(error));
-    return;
+    return fillOnce(usage, error, failure(error));
   }
   const { windows, observed = [], strikes, ban } = report;
   const text = JSON.stringify(report);
@@ -90,9 +88,7 @@ export async function drawWhy({ get, id, why }) {
   try {
     report = await get(`/api/bans/${encodeURIComponent(id)}`);
   } catch (error) {
-    delete why.dataset.shown;
-    fill(why, section("Recent bans", failure(error)));
-    return;
+    return fillOnce(why, error, section("Recent bans", failure(error)));
   }
   const { bans, ban } = report;
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);

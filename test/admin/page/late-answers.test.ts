@@ -215,6 +215,25 @@ describe("an account", () => {
     });
   });
 
+  it("tells once what cannot be read, for as long as it is the same", async () => {
+    const told = await runs(`${ACCOUNT}
+      await all("first");
+      const failing = Object.keys(values).slice(1, 4);
+      const alerts = [];
+      for (const why of ["away", "away", "gone"]) {
+        live.listeners.routes();
+        await all("first", ["/api/accounts/a"]);
+        for (const path of failing) await answer(path, new Error(why));
+        alerts.push([...view.element.querySelectorAll(".failure")]);
+      }
+      await all("first");
+      view.close();
+      const [first, second, third] = alerts;
+      return [first.length, first.map((one, i) => one === second[i]), third.map((one) => one.textContent)];
+    `);
+    assert.deepEqual(told, [3, Array(3).fill(true), Array(3).fill("gone")]);
+  });
+
   it("is shown though its bans cannot be read, which come back as they were", async () => {
     const told = await runs(`${ACCOUNT}
       await all("first");
@@ -246,6 +265,22 @@ const VIEWS = `
 `;
 
 describe("a view of the configuration", () => {
+  it("has the accounts nearest to a limit of its last request", async () => {
+    const told = await runs(`${VIEWS}
+      await viewOf("plans");
+      live.listeners.routes();
+      const path = "/api/usage?top=10";
+      for (const one of ["/api/config", "/api/plans"]) {
+        for (let i = 0; i < 2; i++) await answer(one, one === "/api/plans" ? [] : { environments: {}, plans: {} });
+      }
+      const use = (account) => ({ account, plan: "p", windows: [{ window: "day", used: 1, limit: 2 }] });
+      await answer(path, [use("latest")], 1);
+      await answer(path, [use("earlier")]);
+      return text().match(/latest|earlier/g);
+    `);
+    assert.deepEqual(told, ["latest"]);
+  });
+
   it("shows the answer to its last request, though one to an earlier request comes later", async () => {
     const told = await runs(`${VIEWS}
       const told = [];
