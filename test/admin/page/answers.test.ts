@@ -164,6 +164,28 @@ describe("an explanation", () => {
   });
 });
 
+/** Runs in the page: the colour of an event of each kind, and how its account keeps the keyboard. */
+const COLOURED = `(async () => {
+  const { eventsView } = await import("/page/events.js");
+  const kinds = ["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused", "keys_lost",
+    "keys_unreadable", "keys_older", "state_file_unwritten", "ban_lifted", "upstream_up", "store_back",
+    "config_reloaded", "sunset"];
+  const events = kinds.map((kind, number) => ({ kind, number, time: 0, window: "day", account: "a" }));
+  const { element } = eventsView({ live: { events, figures: {}, onChange: () => {} } });
+  const told = { bad: [], good: [], plain: [] };
+  for (const badge of element.querySelectorAll("td .badge")) told[badge.classList[1]].push(badge.textContent);
+  const links = new Set([...element.querySelectorAll("td a")].map((one) => one.dataset.focus));
+  return [told.bad.length, told.good, told.plain, links.size];
+})()`;
+
+describe("events", () => {
+  it("are marked by what they mean, and each has a link of its own to its account", async () => {
+    const page = await openView("explain");
+    const good = ["ban lifted", "upstream up", "store back", "config reloaded"];
+    assert.deepEqual(await page.evaluate(COLOURED), [9, good, ["sunset"], 14]);
+  });
+});
+
 describe("the search for accounts", () => {
   it("is sent once for what is typed without a pause, and tells how many of all it has found", async () => {
     await using own = await startTestGateway();

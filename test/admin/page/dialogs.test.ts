@@ -59,6 +59,8 @@ describe("A dialog", () => {
     );
     assert.ok(hints.length > 0);
     for (const [hint, described] of hints) assert.equal(described, hint);
+    const offered = "dialog :is(input, select):not([autocomplete=off])";
+    assert.equal(await page.locator(offered).count(), 0, "nothing typed elsewhere is offered");
   });
 
   it("that asks the gateway what to offer says so if it does not answer, and opens when it does", async () => {
@@ -92,6 +94,7 @@ describe("A dialog", () => {
     const token = page.locator("#field-token");
     await token.fill(TOKEN);
     assert.equal(await token.getAttribute("type"), "password", "nobody reads it over a shoulder");
+    assert.equal(await token.getAttribute("required"), "");
     const buttons = dialog("Admin token").getByRole("button");
     assert.deepEqual(await buttons.allInnerTexts(), ["Continue"]);
     await dialog("Admin token").getByRole("button", { name: "Continue" }).click();

@@ -137,10 +137,13 @@ describe("a dialog", () => {
         if (titles().length > 0) await press("I have stored it");
         ends.push((await done)?.id);
       }
-      return ends;
+      void createKey(api);
+      await answer("/api/config", config).then(() => press("Create"));
+      await answer("POST /api/keys", new Error("told in the dialog")).then(() => press("Cancel"));
+      return [...ends, document.querySelectorAll(".note").length];
     `);
     const failed = [[], undefined, ["Create a key: not so"]];
-    assert.deepEqual(left, [[["The new key"], "secret", []], "k_1", failed, undefined]);
+    assert.deepEqual(left, [[["The new key"], "secret", []], "k_1", failed, undefined, 1]);
   });
 
   it("opens once, that which was asked for last, and not over the view after it", async () => {

@@ -230,8 +230,10 @@ describe("a gateway that goes away", () => {
     await page.getByText("Ready").waitFor();
     await house[Symbol.asyncDispose]();
     await page.getByText("The gateway does not answer: is it running?").waitFor();
+    await page.locator("body.stale").waitFor();
     const listen = new URL(house.adminUrl).host;
     await using _again = await startTestGateway({ config: { admin: { listen } } });
     await page.getByText("Ready").waitFor();
+    await page.locator("body:not(.stale)").waitFor();
   });
 });
