@@ -30,8 +30,9 @@ describe("a question to the admin listener", () => {
     const [one, two] = admin.questions;
     assert.deepEqual([one?.asked, one?.body], ["POST /api/x", '{"ä":1}']);
     assert.deepEqual([two?.asked, two?.body], ["GET /api/x", ""]);
-    const { authorization, connection } = one?.headers ?? {};
-    assert.deepEqual([authorization, connection], [`Bearer ${"t".repeat(32)}`, "close"]);
+    const { authorization, connection, "content-type": type } = one?.headers ?? {};
+    const sent = [`Bearer ${"t".repeat(32)}`, "close", "application/json"];
+    assert.deepEqual([authorization, connection, type], sent);
     assert.equal(two?.headers.authorization, undefined);
   });
 
@@ -60,10 +61,25 @@ describe("a question to the admin listener", () => {
       const message = `Refused (admin.listen, ${origin})`;
       assert.deepEqual(answer, { ok: false, message, status });
     }
-    await using admin = await openAdmin((response) => send(response, 500, 7));
-    const answer = await fetchAdmin({ admin: undefined }, { ...PATH, origin: admin.origin });
-    const message = `The gateway at ${admin.origin} (--admin) answers 500`;
-    assert.deepEqual(answer, { ok: false, message, status: 500 });
+    for (const body of [7, null, {}, { message: 7 }]) {
+      await using admin = await openAdmin((response) => send(response, 500, body));
+      const answer = await fetchAdmin({ admin: undefined }, { ...PATH, origin: admin.origin });
+      const message = `The gateway at ${admin.origin} (--admin) answers 500`;
+      assert.deepEqual(answer, { ok: false, message, status: 500 });
+      assert.equal(admin.questions[0]?.headers.authorization, undefined);
+    }
+  });
+
+  it("goes to the gateway that is named also where that of the file has any free port", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, { known: 1 }));
+    const anyPort = { ...admin.config.admin, listen: { host: "127.0.0.1", port: 0 } };
+    const answer = await fetchAdmin({ admin: anyPort }, { ...PATH, origin: admin.origin });
+    assert.ok(answer.ok, JSON.stringify(answer));
+  });
+
+  it("is not answered by a value that lacks one of its members", async () => {
+    const { answer } = await answerOf(200, { known: 1 }, { members: ["known", "other"] });
+    assert.match(answer.ok ? "" : answer.message, /: what answered is no admin listener of Tollga/);
   });
 
   it("says why nothing else can answer it", async () => {
@@ -145,10 +161,13 @@ describe("a gateway that is silent", () => {
     assert.equal(await refreshGateway(admin.config), false, "it reads the change by itself");
     assert.equal(await gatewayRecordsIdentity(admin.config), undefined);
     assert.deepEqual(waits, [10_000, 10_000, 2_000, 10_000, 5_000]);
-    const [refresh, records] = admin.questions.slice(-2);
+    const token = `Bearer ${"t".repeat(32)}`;
     assert.deepEqual(
-      [refresh?.asked, records?.asked],
-      ["POST /api/keys/refresh", "GET /api/records"],
+      admin.questions.slice(-2).map(({ asked, headers }) => [asked, headers.authorization]),
+      [
+        ["POST /api/keys/refresh", token],
+        ["GET /api/records", token],
+      ],
     );
   });
 });
