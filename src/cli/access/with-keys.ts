@@ -128,9 +128,9 @@ export function listExitStatus(keys: CommandKeys): number {
 /** The key, shown once, with a command that tries it. */
 export function issuedText(issued: IssuedKey, config: Config): string {
   const { id, key, plan, environment, account } = issuedReport(issued);
-  const where = config.environments.find(({ name }: EnvironmentConfig) => name === environment);
-  const line = where === undefined ? "" : `  ${curlLine(where, key)}\n`;
-  return `Key ${id}: ${environment}, plan ${plan}, account ${account}. It is shown this once:\n  ${key}\n${line}`;
+  // A key is issued only for an environment that is configured.
+  const where = config.environments.find(({ name }) => name === environment) as EnvironmentConfig;
+  return `Key ${id}: ${environment}, plan ${plan}, account ${account}. It is shown this once:\n  ${key}\n  ${curlLine(where, key)}\n`;
 }
 
 /**

@@ -100,9 +100,9 @@ async function trialOf(invocation: Invocation, terminal: Terminal) {
   if (!loaded.ok) {
     return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
-  const isNamed = invocation.text("config") !== undefined || loaded.config === undefined;
-  const config = isNamed ? await readConfig(invocation, terminal) : loaded.config;
-  if (config === undefined || typeof config === "number") return config ?? EXIT_CONFIG;
+  const whole = invocation.text("config") === undefined ? loaded.config : undefined;
+  const config = whole ?? (await readConfig(invocation, terminal));
+  if (typeof config === "number") return config;
   if (holdsKey(invocation, config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   const accounts = await readAccounts(config, terminal);
   if (loaded.config !== undefined) {
