@@ -1,17 +1,26 @@
 import assert from "node:assert/strict";
+import { syncBuiltinESMExports } from "node:module";
+import timers from "node:timers/promises";
 import { it, vi } from "vitest";
 import { openGatewayRecords } from "../../../src/cli/access/gateway-records.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { Records } from "../../../src/core/keys/records.ts";
+import { recordLines } from "../../../src/stores/keys/file/export-records.ts";
 import { openAdmin, send } from "./admin-server.ts";
 
-/** A gateway without records, and what answers changes of them. It tells them `reads` times. */
+const ADDED = { id: "acme", environment: "production", plan: "free", limits: [], meta: {} };
+/** What another writer has left after the first look. */
+const OTHERS = [...recordLines({ keys: [], accounts: [{ ...ADDED, id: "other", createdMs: 0 }] })]
+  .map((line) => `${line}\n`)
+  .join("");
+
+/** A gateway without records at first, and what answers changes of them. It tells them `reads` times. */
 async function openRecords(statuses: readonly number[], { reads = Number.POSITIVE_INFINITY } = {}) {
   let read = 0;
   const left = [...statuses];
   const admin = await openAdmin((response, { asked }) => {
     if (asked.startsWith("GET") && ++read > reads) return send(response, 503, { message: "Away" });
-    if (asked === "GET /api/keys/export") return void response.end("");
+    if (asked === "GET /api/keys/export") return void response.end(read === 1 ? "" : OTHERS);
     if (asked === "GET /api/records") return send(response, 200, { id: null, place: "there" });
     const status = left.shift() ?? 500;
     send(response, status, status === 200 ? { changed: 1 } : { message: `Told ${status}` });
@@ -24,9 +33,8 @@ async function openRecords(statuses: readonly number[], { reads = Number.POSITIV
   return { admin, records };
 }
 
-const ADDED = { id: "acme", environment: "production", plan: "free", limits: [], meta: {} };
 const add = (before: Records) => ({
-  records: { ...before, accounts: [{ ...ADDED, createdMs: 0 }] },
+  records: { ...before, accounts: [...before.accounts, { ...ADDED, createdMs: 0 }] },
   result: "done",
 });
 
@@ -38,7 +46,8 @@ it("a change of records at a gateway is made again with what another writer left
     told += 1;
   });
   assert.equal(await records.change(add), "done");
-  assert.deepEqual([told, records.records().accounts.length], [1, 1]);
+  const left = records.records().accounts.map(({ id }) => id);
+  assert.deepEqual([told, left], [1, ["other", "acme"]]);
   const asked = admin.questions.map((one) => one.asked);
   const again = ["PATCH /api/records", "GET /api/keys/export"];
   assert.deepEqual(asked, ["GET /api/keys/export", ...again, ...again, "PATCH /api/records"]);
@@ -57,12 +66,20 @@ it("a change of records at a gateway that has another reason is not made again, 
 it("a change of records at a gateway is tried 100 times, and no more", async (t) => {
   const { admin, records } = await openRecords([...Array(100).fill(409), 200]);
   await using _ = admin;
-  // Without a pause, as that before each try is drawn at random.
-  const random = vi.spyOn(Math, "random").mockReturnValue(0);
-  t.onTestFinished(() => random.mockRestore());
+  // The longest pauses that can be drawn, none of which is waited for.
+  vi.spyOn(Math, "random").mockReturnValue(1);
+  const pause = vi.spyOn(timers, "setTimeout").mockImplementation(async () => undefined as never);
+  syncBuiltinESMExports();
+  t.onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
   await assert.rejects(records.change(add), { message: "Told 409" });
   const changes = admin.questions.filter(({ asked }) => asked.startsWith("PATCH"));
   assert.equal(changes.length, 100);
+  const pauses = pause.mock.calls.map(([ms]) => ms);
+  assert.deepEqual([pauses.length, pauses.slice(0, 3)], [99, [10, 20, 30]]);
+  assert.deepEqual([pauses[18], pauses[19], pauses[20], pauses.at(-1)], [190, 200, 200, 200]);
 });
 
 it("records of a gateway that cannot be read are told with its reason", async () => {

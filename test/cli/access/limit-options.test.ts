@@ -86,7 +86,7 @@ describe("a name that is not configured", () => {
   });
 
   it("of a plan is told with those that are, unless an account is still on it", () => {
-    const accounts = [{ plan: "old" }];
+    const accounts = [{ plan: "old" }, { plan: "free" }];
     for (const plan of [undefined, "pro", "old"]) {
       assert.equal(unknownPlanError(plan, { plans }, { accounts }), undefined);
     }

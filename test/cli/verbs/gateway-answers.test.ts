@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, it, vi } from "vitest";
 import type { Explanation } from "../../../src/core/quota/explain.ts";
 import type { GatewayReport } from "../../../src/telemetry/gateway-status.ts";
@@ -12,6 +13,7 @@ import {
   openFolder,
   type RunVerbOptions,
   runVerb,
+  type Settings,
 } from "../kit.ts";
 
 const NOON_S = Date.UTC(2026, 6, 15, 12) / 1_000;
@@ -23,7 +25,7 @@ const RUNNING = {
   hash: HASH,
 };
 
-/** The answers of a gateway by path, without its query: a body, or a status and a body. */
+/** The answers of a gateway by path, without its query: a body, or a status and a body, or either later. */
 type Answers = Readonly<Record<string, unknown>>;
 
 let folder: Folder;
@@ -35,9 +37,12 @@ beforeEach(async () => {
 afterEach(() => folder[Symbol.asyncDispose]());
 
 function openGateway(answers: Answers) {
-  return openAdmin((response, { asked }) => {
+  return openAdmin(async (response, { asked }) => {
     const path = new URL(asked.split(" ")[1] ?? "", "http://x").pathname;
-    const answer = answers[path] ?? [404, { code: "not_found", message: "There is nothing here" }];
+    const answer = (await answers[path]) ?? [
+      404,
+      { code: "not_found", message: "There is nothing here" },
+    ];
     if (Array.isArray(answer) && typeof answer[0] === "number")
       send(response, answer[0], answer[1]);
     else send(response, 200, answer);
@@ -48,10 +53,10 @@ function openGateway(answers: Answers) {
 async function says(
   args: readonly string[],
   answers: Answers,
-  { more = "", ...options }: RunVerbOptions & { readonly more?: string } = {},
+  { more = "", store, ...options }: RunVerbOptions & Pick<Settings, "more" | "store"> = {},
 ) {
   await using gateway = await openGateway({ "/api/config": RUNNING, ...answers });
-  await writeFile(file, configText({ admin: gateway.port, more }));
+  await writeFile(file, configText({ admin: gateway.port, more, ...(store && { store }) }));
   const said = await runVerb([...args, "--config", file], options);
   return { ...said, err: said.err.replaceAll(gateway.origin, "AT") };
 }
@@ -74,6 +79,12 @@ describe("status tells", () => {
     const { notReloaded, ...told } = jsonOf<{ notReloaded: string[] }>(broken);
     assert.deepEqual([broken.status, told], [1, { status: "not ready", checks, config: HASH }]);
     assert.match(notReloaded.join(), /^[^,]*tollgate\.yaml:\d+:1: Cannot use bogus/);
+    const { out } = await says(["status"], notReady, { more: "bogus: 1\n" });
+    const [place] = notReloaded.join().split(": ");
+    assert.ok(out.endsWith(`\n  in force   01234567  not reloaded: ${place}\n`), out);
+    await using gateway = await openGateway({ "/api/config": RUNNING, ...notReady });
+    const named = await runVerb(["status", "--admin", gateway.origin]);
+    assert.match(named.out, /\n {2}in force {3}01234567 *\n$/, "of the file it says nothing");
   });
 
   it("why the gateway answers a part of it with an error, with 1", async () => {
@@ -119,6 +130,7 @@ vm-3     silent     1.1.0 !  01234567  2026-07-15 12:00:00Z           0         
     const odd = await all(one, { ...other, config: "f".repeat(64), differs: ["config"] });
     assert.match(odd.out, /^vm-2 +ready +1\.2\.0 +f{8} ! /m);
     assert.equal(odd.status, 0);
+    assert.equal((await all()).status, 1, "no gateway at all");
     const same = await all(one, other);
     assert.match(same.out, /\n2 gateways, 3\.3 requests\/s, 1\.0 refusals\/s; \* answers here\n$/);
     for (const gateway of [late, { ...late, state: "draining" } as const, old]) {
@@ -147,6 +159,34 @@ describe("reload tells", () => {
     assert.deepEqual([again.status, again.err], [0, ""]);
     assert.match(again.out, /: 01234567 is in force, which is not that of .*tollgate\.yaml\n$/);
   });
+});
+
+it("reload tells the mistakes of the file once, also where the gateway tells them", async () => {
+  const more = { more: "bogus: 1\n" };
+  const [old] = (
+    await says(["reload"], { "/api/reload": [409, { message: "No" }] }, more)
+  ).err.split("\n");
+  assert.match(old ?? "", /tollgate\.yaml:\d+:1: Cannot use bogus/);
+  const mistakes = [{ file: "a.yaml", line: 3, column: 5, message: "Wrong" }];
+  const told = [422, { message: "It has mistakes", mistakes }];
+  const { err } = await says(["reload"], { "/api/reload": told }, more);
+  assert.equal(err, "It has mistakes\na.yaml:3:5: Wrong\n");
+});
+
+it("reload tells at a terminal for how long it has waited", async () => {
+  const seen = Promise.withResolvers<object>();
+  const late = sleep(10_000, { hash: HASH }, { ref: false });
+  const answers = { "/api/reload": Promise.race([seen.promise, late]) };
+  const onErr = () => seen.resolve({ hash: HASH });
+  const { status, err } = await says(["reload"], answers, { isErrTty: true, onErr });
+  const clear = `${String.fromCharCode(27)}[K`;
+  assert.deepEqual([status, err], [0, `\rWaiting for the gateway: 1 s${clear}\r${clear}`]);
+});
+
+it("a gateway whose file has mistakes is asked about accounts in place of its store", async () => {
+  const settings = { store: "redis://127.0.0.1:1", more: "bogus: 1\n" };
+  const said = await says(["bans", "list"], { "/api/bans": [] }, settings);
+  assert.deepEqual([said.status, said.out], [0, "No account is banned\n"], said.err);
 });
 
 const API = `openapi: 3.1.0

@@ -250,6 +250,18 @@ describe("keys", () => {
     assert.match(twice.err, new RegExp(`rotated before: rotate ${told.id}`));
   });
 
+  it("are shown with a command at the listener of their environment, and not rotated where that is gone", async () => {
+    await writeConfig(folder, { production: 8001, staging: 8002 });
+    const made = await keys("create", "--env", "staging", "--plan", "free");
+    assert.match(made.out, /^ {2}curl -i .* "http:\/\/127\.0\.0\.1:8002\/v1\/pets"$/m);
+    const text = await readFile(file, "utf8");
+    await writeFile(file, text.replace(/ {2}staging:\n(?: {4}.*\n)+/, ""));
+    const [, id = ""] = /^Key (k_\w+): staging, /.exec(made.out) ?? [];
+    const rotated = await keys("rotate", id);
+    const why = `Cannot rotate key ${id}: its environment "staging" is no longer configured\n`;
+    assert.deepEqual([rotated.status, rotated.out, rotated.err], [1, "", why]);
+  });
+
   it("revoke ends a key, and says so again when asked again", async () => {
     const { id } = await create();
     const { revoked } = jsonOf<Told>(await keys("revoke", id, "--json"));

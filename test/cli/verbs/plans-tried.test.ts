@@ -35,8 +35,8 @@ async function openTrial(lines: readonly object[], plans: string, api = "") {
 describe("plans try tells", () => {
   it("from when on an account is limited and banned by the bans in force, and whom the plans ease", async () => {
     const lines = [
-      ...[0, 1, 2, 3, 4, 5].map((atS) => line("acme", atS)),
-      line("eased", 7, { ...REFUSED, charged: 0, forwards: 0 }),
+      ...[0.9, 1.9, 2.9, 3.9, 4.9, 5.9].map((atS) => line("acme", atS)),
+      line("eased", 7.9, { ...REFUSED, charged: 0, forwards: 0 }),
     ];
     await using trial = await openTrial(lines, "plans: { free: { minute: 1 } }\n");
     assert.equal(
