@@ -85,6 +85,8 @@ describe("status tells", () => {
     await using gateway = await openGateway({ "/api/config": RUNNING, ...notReady });
     const named = await runVerb(["status", "--admin", gateway.origin]);
     assert.match(named.out, /\n {2}in force {3}01234567 *\n$/, "of the file it says nothing");
+    const tokens = gateway.questions.map(({ headers }) => headers.authorization);
+    assert.deepEqual(tokens, [undefined, undefined, undefined]);
   });
 
   it("why the gateway answers a part of it with an error, with 1", async () => {
@@ -265,10 +267,12 @@ describe("explain tells", () => {
   });
 
   it("once at which place a gateway was asked that does not answer", async () => {
+    await using other = await openGateway({});
     const admins = ["--admin", "http://127.0.0.1:1", "--admin", "http://127.0.0.1:1"];
-    const said = await says(["explain", "r-1", ...admins], {});
+    const said = await says(["explain", "r-1", "--admin", other.origin, ...admins], {});
     const lines = [
       "There is nothing here",
+      `${other.origin}: There is nothing here`,
       "Cannot ask the gateway at http://127.0.0.1:1 (--admin): nothing listens there. Is it running?",
     ];
     assert.deepEqual([said.status, said.err], [1, `${lines.join("\n")}\n`]);

@@ -45,6 +45,11 @@ describe("what only logs tell", () => {
     const { status, out } = await says("explain r-1", ...lines);
     assert.equal(status, 0);
     assert.match(out, /^401 key_invalid {2}GET \/v1\/pets\n[^\n]+\n$/);
+    const json = JSON.parse((await says("explain r-1 --json", ...lines)).out);
+    assert.deepEqual([json.id, json.account, json.windows], ["r-1", null, []]);
+    const none = await says("explain r-3", ...lines);
+    const where = join(folder.path, "gateway.log");
+    assert.deepEqual([none.status, none.err], [1, `No line of ${where} is of the request r-3\n`]);
   });
 
   it("of a request that was admitted says that the store decided it", async () => {
@@ -94,8 +99,12 @@ describe("what only logs tell", () => {
   it("is known of an account by its requests alone, and what a gateway tells that is no ban is none", async () => {
     await using admin = await openAdmin((response) => send(response, 200, { account: "acme" }));
     const line = bannedRequest("r-1", AT_S);
-    const { status, out } = await says(`bans why acme --admin ${admin.origin}`, line);
+    const other = { ...bannedRequest("r-2", AT_S), account: "other", key: "o" };
+    const why = `bans why k --admin ${admin.origin}`;
+    const { status, out } = await says(why, REFUSED, line, other);
     assert.equal(status, 0);
+    const unknown = "Account acme (production): whether it is banned now is not known\n";
+    assert.ok(out.startsWith(unknown), out);
     assert.match(out, /^No event of a ban of it is remembered$/m);
     assert.match(out, /^Missing: earlier bans .* no admin listener of Tollgate/m);
   });
