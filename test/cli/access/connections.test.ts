@@ -38,12 +38,14 @@ it("a verb that asks the store says what it does not find there: an account, or 
   const file = await writeConfig(folder, { store: redis.url, keys: "redis" });
   const run = (verb: string) => runVerb([...verb.split(" "), "--config", file]);
   await run("keys create --env production --plan pro --account acme");
+  assert.equal((await run("bans add acme --for 1h")).status, 0);
   const text = await readFile(file, "utf8");
   await writeFile(file, text.replace(/^ {2}pro: .*\n/m, ""));
   const gone = "Account acme is on plan pro, which is not configured\n";
   for (const [verb, says] of [
     ["usage acme", gone],
     ["bans why acme", gone],
+    ["bans lift nobody", 'Cannot find "nobody": no key or account has this ID\n'],
     ["bans why nobody", 'Cannot find "nobody": no key or account has this ID\n'],
   ] as const) {
     const { status, out, err } = await run(verb);

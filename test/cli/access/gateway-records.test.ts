@@ -9,7 +9,7 @@ import { recordLines } from "../../../src/stores/keys/file/export-records.ts";
 import { openAdmin, send } from "./admin-server.ts";
 
 const ADDED = { id: "acme", environment: "production", plan: "free", limits: [], meta: {} };
-/** What another writer has left after the first look. */
+/** The records that another writer has left after the first look. */
 const OTHERS = [...recordLines({ keys: [], accounts: [{ ...ADDED, id: "other", createdMs: 0 }] })]
   .map((line) => `${line}\n`)
   .join("");
