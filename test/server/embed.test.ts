@@ -43,9 +43,15 @@ function watchLooks(): ReadonlySet<unknown> {
 
 describe("an embedded gateway", () => {
   it.each([
-    [undefined, /^Cannot start without options: give the configuration/],
+    [
+      undefined,
+      /^Cannot start without options: give the configuration, as in start\(\{ configFile: /,
+    ],
     ["config.yaml", /^Cannot start without options/],
-    [{}, /^Cannot start without configFile/],
+    [
+      {},
+      /^Cannot start without configFile, the path of the configuration, as in start\(\{ configFile: /,
+    ],
     [{ configFile: 7 }, /^Cannot start without configFile/],
     [
       { configFile: "a.yaml", config: "b.yaml" },

@@ -99,7 +99,7 @@ it("a limit of one key is told with the key, one of the plan without", () => {
   const { log, events } = openLog();
   const owner = { environment: "production", account: "a", plan: "free", key: { id: "k_1" } };
   for (const part of [{ id: "@1", name: "key", key: "k_1" }, undefined]) {
-    const usage = { window: "day", limit: 10, used: 8, resetMs: 1, part } as WindowUsage;
+    const usage = { window: "day", limit: 10, used: 8, resetMs: 5_001, part } as WindowUsage;
     const decision = { ...NOTHING, ban: undefined, windows: [usage] };
     const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
     logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
@@ -108,7 +108,7 @@ it("a limit of one key is told with the key, one of the plan without", () => {
     events.map(({ level: _, time: __, msg: ___, ...told }) => told),
     [{ key: "k_1", window: "key.day" }, { window: "day" }].map((told) => ({
       ...{ kind: "quota", account: "a", env: "production", plan: "free", ...told },
-      ...{ percent: 80, used: 8, limit: 10, reset: 1 },
+      ...{ percent: 80, used: 8, limit: 10, reset: 6 },
     })),
   );
 });
@@ -116,7 +116,7 @@ it("a limit of one key is told with the key, one of the plan without", () => {
 it("overage is told by the unit after those that are included, of windows of the plan alone", () => {
   const overageOf = (used: number, more: Partial<WindowUsage> = {}) => {
     const { log, events } = openLog();
-    const standing = { window: "month", limit: 100, used, resetMs: 1_500, ...more } as const;
+    const standing = { window: "month", limit: 100, used, resetMs: 5_001, ...more } as const;
     const decision = { ...NOTHING, ban: undefined, windows: [standing] };
     const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
     const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
@@ -126,7 +126,7 @@ it("overage is told by the unit after those that are included, of windows of the
   };
   assert.deepEqual([overageOf(5), overageOf(7)], [[], []]);
   const named = { kind: "overage", account: "a", env: "production", plan: "free" };
-  const counts = { window: "month", included: 5, used: 6, limit: 100, reset: 2 };
+  const counts = { window: "month", included: 5, used: 6, limit: 100, reset: 6 };
   assert.deepEqual(overageOf(6), [{ ...named, ...counts }]);
   assert.deepEqual(overageOf(6, { observed: true }), []);
   assert.deepEqual(overageOf(6, { part: { id: "1", name: "createPet" } }), []);
@@ -210,6 +210,33 @@ it("a ban that an operation's window earned is told by the name that people know
   const [told, late] = events.map(({ time: _, ...event }) => event);
   assert.equal(told?.window, "createPet.minute");
   assert.deepEqual(late, told, "as one whose decision came in time");
+});
+
+it("a ban that a command imposes or lifts is told", () => {
+  const { log, events } = openLog();
+  const onAdminEvent = adminEventLogger(log, () => ({ environments: [] }));
+  const accountRef = { environment: "production", account: "acme" };
+  const ban = {
+    untilMs: 60_001,
+    offences: 1,
+    window: "day",
+    plan: "free",
+    reason: "spam",
+  } as const;
+  onAdminEvent({ accountRef, atMs: 5, imposed: ban });
+  onAdminEvent({ accountRef, atMs: 6, imposed: undefined });
+  const named = { msg: "event", account: "acme", env: "production" };
+  const imposed = { imposed: true, reason: "spam", decidedAt: 5, until: 61 };
+  assert.deepEqual(
+    events.map(({ time: _, ...told }) => told),
+    [
+      {
+        ...{ ...named, level: "warn", kind: "ban", plan: "free" },
+        ...{ window: "day", offences: 1, ...imposed },
+      },
+      { ...named, level: "info", kind: "ban_lifted" },
+    ],
+  );
 });
 
 it("a reset by a command is told with the windows as people name them", () => {

@@ -145,6 +145,15 @@ test("a method that is none of ours, and what is not known of a request, have a 
   assert.deepEqual(labels, {
     ...{ env: "none", route: "none", method: "OTHER", code: 405, source: "gateway" },
   });
+  const [[decided, decisions] = []] = [...tallies.decisions.entries()];
+  assert.deepEqual(
+    [decided, decisions?.value],
+    [{ env: "none", plan: "none", decision: "none" }, 1],
+  );
+  const [[refused, refusals] = []] = [...tallies.refusals.entries()];
+  assert.deepEqual([refused, refusals?.value], [{ env: "none", code: "key_missing" }, 1]);
+  const [[answered, durations] = []] = [...tallies.durations.entries()];
+  assert.deepEqual([answered, durations?.sum], [{ env: "none", source: "gateway" }, 0.001]);
   assert.equal(tallies.failures.cell("none", "key_missing").value, 1);
   request({ ...told, code: "not_found" } as never, { storeMs: 0, upstreamMs: undefined });
   const failures = [...tallies.failures.entries()].map(([{ reason }]) => reason);

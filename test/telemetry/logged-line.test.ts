@@ -37,6 +37,14 @@ describe("the line of a request", () => {
     assert.ok(parseLoggedLine(JSON.stringify({ msg: "request", ...least })));
   });
 
+  it("is taken with the first and the last instant of a calendar", () => {
+    for (const ms of [LAST_MS, -LAST_MS]) {
+      const seconds = ms / 1_000;
+      const instants = { time: ms, decidedAt: ms, monthFrom: seconds, ban: seconds };
+      assert.ok(isTaken({ ...instants, windows: [["minute", 1, 60, seconds]] }), String(ms));
+    }
+  });
+
   it.for(ALWAYS)("is damaged without %s", (name) => {
     assert.ok(!isTaken({ [name]: undefined }));
   });
@@ -73,6 +81,7 @@ describe("the line of a request", () => {
     ],
     ["a charge of a meter below 0", { meters: { tokens: { hold: 1, charged: -1 } } }],
     ["holds that are text", { holds: { tokens: "10" } }],
+    ["one good hold and one that is text", { holds: { tokens: 10, rows: "10" } }],
     ["an observed window that is no text", { observed: ["day", 1] }],
     ["a window of three parts", { windows: [WINDOW.slice(1)] }],
     ["a window of five parts", { windows: [[...WINDOW, 1]] }],

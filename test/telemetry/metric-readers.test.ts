@@ -93,11 +93,15 @@ describe("a metric", () => {
   it("of an upstream is told for each environment that has it, as the worst of its backends there", () => {
     const origin = "http://127.0.0.1:9001";
     const of = (environment: string, up: boolean) => ({ environment, origin, up });
-    const upstreams = () => [of("production", false), of("staging", true), of("production", true)];
+    const other = { ...of("production", true), origin: "http://127.0.0.1:9002" };
+    const upstreams = () => {
+      return [of("production", false), of("staging", true), of("production", true), other];
+    };
     const rows = told({ ...UNWATCHED, upstreams });
     assert.deepEqual(rows.upstream_up, [
       [{ env: "production", upstream: origin }, 0],
       [{ env: "staging", upstream: origin }, 1],
+      [{ env: "production", upstream: other.origin }, 1],
     ]);
   });
 

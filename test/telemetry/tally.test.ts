@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { MetricVec, newCounterCell } from "../../src/telemetry/metrics/metric-vec.ts";
+import {
+  MetricVec,
+  newCounterCell,
+  newHistogramCell,
+  observeDuration,
+} from "../../src/telemetry/metrics/metric-vec.ts";
 
 describe("a tally", () => {
   it("keeps apart what differs in one label only, numbers and texts too", () => {
@@ -38,5 +43,11 @@ describe("a tally", () => {
       told((tally) => tally.overflow()),
       all,
     );
+  });
+
+  it("counts a duration in the bucket whose boundary it does not exceed, or in the last one", () => {
+    const cell = newHistogramCell([0.1, 1]);
+    for (const seconds of [0, 0.1, 0.5, 1, 1.5, 9]) observeDuration(cell, seconds);
+    assert.deepEqual([cell.counts, cell.sum], [[2, 2, 2], 12.1]);
   });
 });

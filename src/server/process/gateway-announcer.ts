@@ -60,7 +60,6 @@ export class GatewayAnnouncer {
   /** Removes this gateway from the list. Never rejects. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    this.#timer = undefined;
     await this.#telling;
     await this.#options.gateways.withdraw(this.name);
   }

@@ -100,7 +100,6 @@ export class Webhook {
     this.#waiting = [];
     this.#message = undefined;
     this.#isFailing = false;
-    this.#endPause();
   }
 
   #endPause(): void {

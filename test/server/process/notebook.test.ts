@@ -149,6 +149,19 @@ describe("a notebook", () => {
     await store.close();
   });
 
+  it("keeps refused requests apart by account and day while the store is away", async () => {
+    let isAway = true;
+    const { activityRecorder, line, refused, store } = await opened({ isAway: () => isAway });
+    for (const account of ["a", "b", "b"]) line({ account });
+    line({ decidedAt: NOW + DAY_MS });
+    await activityRecorder.flush();
+    isAway = false;
+    await activityRecorder.close();
+    const today = [0, 1];
+    assert.deepEqual([await refused("a"), await refused("b")], [[today, [1, 1]], [[0, 2]]]);
+    await store.close();
+  });
+
   it("knows of an account that calls here what it called elsewhere", async () => {
     const { activityRecorder, store } = await opened();
     await store.activity.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);

@@ -64,8 +64,12 @@ describe("several processes as one gateway", () => {
     }
   });
 
-  it("an upstream that two backends of an environment have is one for each", () => {
-    const own = [upstream(false, { backend: "/a" }), upstream(true, { backend: "/b" })];
+  it("an upstream is told for each environment, backend and origin", () => {
+    const own = [
+      ...[upstream(false, { backend: "/a" }), upstream(true, { backend: "/b" })],
+      upstream(true, { backend: "/a", environment: "staging" }),
+      upstream(true, { backend: "/a", origin: "http://a:2" }),
+    ];
     const joined = joinGauges([gaugesOf(1, own), gaugesOf(1, own)]);
     assert.deepEqual(joined.upstreams, own);
   });

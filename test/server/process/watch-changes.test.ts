@@ -115,6 +115,7 @@ test("an upstream is told by its service when it goes out and when it is back, a
   const service = { ...own, backend: "/v1/orders", up: true, why: "it refuses connections" };
   const other = { ...own, backend: "/v1/items" };
   const elsewhere = { ...service, environment: "staging" };
+  const twin = { ...service, origin: "http://127.0.0.1:9002/" };
   const told: unknown[] = [];
   const write = (line: string) => {
     const { level, kind, env, backend, upstream, why } = JSON.parse(line);
@@ -122,7 +123,7 @@ test("an upstream is told by its service when it goes out and when it is back, a
   };
   const stop = watchUpstreamsAndSunsets({
     config: () => ({ environments: [] }) as unknown as Config,
-    upstreams: () => [own, service, other, elsewhere],
+    upstreams: () => [own, service, other, elsewhere, twin],
     log: createLog({ write }, "info"),
     quotas: { markFirst: async () => true },
     now: () => 0,
