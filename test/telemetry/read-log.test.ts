@@ -180,9 +180,10 @@ describe("a log read again", () => {
     await write("b.log", "b2", 2_500);
     await write("b.log-20261124", "b1", 500);
     const started = JSON.stringify({ time: 1_500, msg: "serving" });
-    // Its first line is older than that of a.log.1, and its first request is not.
+    const reloading = JSON.stringify({ time: 2_600, msg: "reloading" });
+    // Its first line is older than that of a.log.1; its second line and its request are not.
     const late = JSON.stringify({ ...REQUEST, id: "late", time: 2_800 });
-    await writeFile(join(folder.path, "a.log-20261125"), `${started}\n${late}\n`);
+    await writeFile(join(folder.path, "a.log-20261125"), `${started}\n${reloading}\n${late}\n`);
     const told = async (names: readonly string[]) => {
       const told: unknown[] = [];
       await readLogs(
@@ -212,6 +213,7 @@ describe("a log read again", () => {
       /none\.log: there is no such file/,
     );
     await assert.rejects(reading(folder.path), /it is a folder; name its files/);
+    await assert.rejects(reading(join(file, "x")), /x: the system says ENOTDIR; check the path$/);
     assert.equal(requests, 0);
   });
 
