@@ -60,6 +60,9 @@ describe("usage and bans", () => {
       assert.equal(ban?.until, Math.ceil((house.clock.nowMs + 60_000) / 1000));
       const usage = (await house.ask("GET", `/api/usage/${name}`)).json<UsageReport>();
       assert.equal(usage.ban?.until, ban?.until);
+      const longer = await house.ask("POST", "/api/bans", { body: { id: name, for: "1h" } });
+      const until = Math.ceil((house.clock.nowMs + 3_600_000) / 1_000);
+      assert.deepEqual(longer.json(), { account, environment: "production", until, offences: 1 });
       const lifted = await house.ask("DELETE", `/api/bans/${name}`);
       assert.deepEqual(lifted.json(), { account, environment: "production", lifted: true });
       assert.deepEqual((await house.ask("GET", "/api/bans")).json(), []);

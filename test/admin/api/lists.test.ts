@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, onTestFinished, vi } from "vitest";
 import { listAccounts, showAccount } from "../../../src/admin/api/accounts.ts";
 import type { ApiRequest } from "../../../src/admin/api/api-request.ts";
+import { listDeprecations } from "../../../src/admin/api/diagnostics.ts";
 import { pageResponse, rankedId } from "../../../src/admin/api/pagination.ts";
 import { exportKeys } from "../../../src/admin/api/transfer.ts";
 import { recordsFrom } from "../../support/records.ts";
@@ -191,11 +192,16 @@ describe("pages of a list", () => {
     const onFree = (id: string) => house.ask("PATCH", `/api/accounts/${id}`, free);
     const lift = (id: string) => house.ask("DELETE", `/api/bans/${id}`, { body: {} });
     const longer = (id: string) => house.ask("POST", "/api/bans", { body: { id, for: "12h" } });
+    const dropPro = async (id: string) => {
+      await onPro(id);
+      (house.config.plans as Map<string, unknown>).delete("pro");
+    };
     for (const [path, change, expected] of [
       ["/api/accounts?limit=2&plan=free", onPro, made],
       ["/api/accounts?limit=2&plan=pro&order=newest", onFree, ["a-6", "a-4", "a-2"]],
       ["/api/bans?limit=2", longer, made],
       ["/api/bans?limit=2", lift, ["a-2", "a-4", "a-6", "a-1", "a-3", "a-5"]],
+      ["/api/counts?limit=2", dropPro, made.slice(0, 5)],
     ] as const) {
       const { found } = await followed(house, path, change);
       assert.deepEqual(found, expected, path);
@@ -210,6 +216,28 @@ describe("pages of a list", () => {
     }
     const { found, totals } = await followed(house, "/api/bans?limit=1");
     assert.deepEqual([found.length, totals], [2, ["2"]]);
+  });
+
+  it("have each deprecated method of a path once", async () => {
+    const methods = ["GET", "PUT", "DELETE"];
+    const operations = methods.map((method) => {
+      return { method, template: "/old", lifecycle: { deprecated: true } };
+    });
+    const environments = [{ name: "production", routes: { operations }, services: [] }];
+    const deps = {
+      config: () => ({ environments }),
+      diagnostics: { flushToStore: async () => {}, deprecated: () => [] },
+      quotas: { activity: { calls: () => Promise.reject(new Error("away")) } },
+      now: () => 0,
+    };
+    const found: string[] = [];
+    for (let next = "limit=1"; next !== "" && found.length <= methods.length; ) {
+      const call = { deps, query: new URLSearchParams(next) };
+      const { body, fields } = await listDeprecations(call as unknown as ApiRequest);
+      found.push(...JSON.parse(String(body)).map(({ method }: { method: string }) => method));
+      next = /<[^?]*\?(.*)>; rel="next"/.exec(fields.join())?.[1] ?? "";
+    }
+    assert.deepEqual(found, methods);
   });
 
   it("have as many gateways as were asked for, each once and in order", async () => {

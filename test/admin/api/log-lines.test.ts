@@ -29,7 +29,7 @@ describe("what an operator does over the API", () => {
     assert.deepEqual(linesOf(house, "account_suspended"), [{ ...named, until }]);
     await write(house, "POST", `${path}/resume`);
     assert.deepEqual(linesOf(house, "account_resumed"), [named]);
-    await write(house, "PATCH", `/api/keys/${id}`, { name: "a shop" });
+    await write(house, "PATCH", `/api/keys/${account}`, { name: "a shop" });
     assert.deepEqual(linesOf(house, "key_changed"), [{ key: id }]);
   });
 

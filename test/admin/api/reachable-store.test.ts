@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import type { ApiDeps, ApiRequest } from "../../../src/admin/api/api-request.ts";
+import { type ApiDeps, type ApiRequest, applyEdit } from "../../../src/admin/api/api-request.ts";
 import { listGateways } from "../../../src/admin/api/gateway-state.ts";
 import { fromReachableStore } from "../../../src/admin/api/reachable-store.ts";
 import { showRecordsIdentity } from "../../../src/admin/api/records.ts";
@@ -71,17 +71,31 @@ it("records that may not be written tell that they have no id", async () => {
   assert.deepEqual(JSON.parse(String(body)), { id: null, place: "./keys.json" });
 });
 
+it("a change of records that fails is an error in the log, and its reason stands there alone", async () => {
+  const logged: unknown[] = [];
+  const keys = { change: () => Promise.reject(new Error("the disk is full")) };
+  const deps = { keys, log: { error: (...line: unknown[]) => logged.push(line) } };
+  const edited = await applyEdit(deps as unknown as ApiDeps, () => assert.fail("no records"));
+  assert.ok(!edited.ok);
+  assert.doesNotMatch(String(edited.response.body), /disk/);
+  assert.deepEqual(logged, [["keys_unchanged", { why: "the disk is full" }]]);
+});
+
 it("the gateways of a store are told page by page, in the order of their names", async () => {
   const list = async () => ["b", "c", "a"].map((name) => ({ status: statusOf(name), ageMs: 0 }));
   const deps = { quotas: { gateways: { list } }, name: "a" };
-  const found: string[] = [];
+  const found: [name: string, self: boolean][] = [];
   for (let query: string | undefined = "limit=1"; query !== undefined; ) {
     const call = { deps, query: new URLSearchParams(query) };
     const { body, fields } = await listGateways(call as unknown as ApiRequest);
-    found.push(...JSON.parse(String(body)).map(({ name }: { name: string }) => name));
+    for (const { name, self } of JSON.parse(String(body))) found.push([name, self]);
     query = /<\/api\/gateways\?(.*)>; rel="next"/.exec(fields.join())?.[1];
   }
-  assert.deepEqual(found, ["a", "b", "c"]);
+  assert.deepEqual(found, [
+    ["a", true],
+    ["b", false],
+    ["c", false],
+  ]);
 });
 
 function statusOf(name: string): string {

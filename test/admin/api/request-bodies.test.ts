@@ -3,6 +3,8 @@ import { it } from "vitest";
 import {
   parseAccountChange,
   parseBanRequest,
+  parseEmptyBody,
+  parseImport,
   parseKeyChange,
   parseSuspension,
 } from "../../../src/admin/api/request-bodies.ts";
@@ -26,4 +28,18 @@ it("every member of a body is part of what is asked", () => {
     ok: true,
     value: { id: "a", lengthMs: 7_200_000, reason: "scrapes" },
   });
+});
+
+it("an import is whole and of exported records unless told, and a body of many mistakes tells twenty", () => {
+  const records = [{ record: "key" }];
+  assert.deepEqual(parseImport({ records }), {
+    ok: true,
+    value: { records, plain: false, dryRun: false },
+  });
+  const members = Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`m${i}`, 1]));
+  const told = parseEmptyBody(members);
+  assert.ok(!told.ok);
+  const { message } = JSON.parse(String(told.response.body));
+  const named = Array.from({ length: 20 }, (_, i) => `"m${i}" is unknown (there is none to send)`);
+  assert.equal(message, `Cannot use the body: ${named.join("; ")}`);
 });
