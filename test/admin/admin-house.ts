@@ -60,6 +60,8 @@ export type AdminHouse = AsyncDisposable & {
   readonly metrics: PrometheusMetrics;
   /** Everything that was logged, one JSON text each. */
   readonly logged: string[];
+  /** The names of those lines that are errors. */
+  readonly errors: string[];
   /** Moves the clock of the listener and of the store. */
   clock: { nowMs: number };
   /** The token and the names of the configuration in force. */
@@ -88,8 +90,13 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   const clock = { nowMs: NOON_MS };
   const now = () => clock.nowMs;
   const logged: string[] = [];
+  const errors: string[] = [];
   const note = (message: string, details: unknown) =>
     void logged.push(JSON.stringify([message, details]));
+  const fail = (message: string, details: unknown) => {
+    errors.push(message);
+    note(message, details);
+  };
   const report = (_level: string, message: string, details?: unknown) => note(message, details);
   const keys = await openKeyStore(config, { now, report, watch: true });
   const quotas = await openQuotaStore(config, { now, report });
@@ -124,7 +131,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     readings: () => [],
     name: "a-gateway",
     recent: new RecentEvents(),
-    log: { info: note, warn: note, error: note },
+    log: { info: note, warn: note, error: fail },
     now,
     ...counting(state.made),
   }).catch(async (error: unknown) => {
@@ -133,7 +140,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   });
   const port = Number(new URL(admin.url).port);
   return Object.assign(state, {
-    ...{ url: admin.url, port, config, keys, quotas, metrics, logged },
+    ...{ url: admin.url, port, config, keys, quotas, metrics, logged, errors },
     ask: (method: string, path: string, asked: Asked = {}) =>
       ask({ ...listen, port }, method, path, { token, ...asked }),
     [Symbol.asyncDispose]: async () => {

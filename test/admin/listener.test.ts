@@ -171,7 +171,7 @@ describe("opening and closing", () => {
     await using house = await openAdminHouse();
     (await serverOf(house)).emit("error", new Error("accept EMFILE"));
     const told = JSON.stringify(["admin_listener_failed", { why: "accept EMFILE" }]);
-    assert.deepEqual(house.logged, [told]);
+    assert.deepEqual([house.logged, house.errors], [[told], ["admin_listener_failed"]]);
     assert.equal((await house.ask("GET", "/livez")).status, 200);
   });
 

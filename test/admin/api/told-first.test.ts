@@ -110,6 +110,7 @@ it("a request that fails here is told in the log with the reason, and to its cli
     assert.equal(got.status, 500);
     const told = JSON.stringify(["admin_request_failed", { why: "out of order" }]);
     assert.equal(house.logged.splice(0).join(), told, path);
+    assert.deepEqual(house.errors.splice(0), ["admin_request_failed"]);
   }
 });
 

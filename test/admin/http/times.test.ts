@@ -83,11 +83,12 @@ describe("the admin listener of a gateway", () => {
     };
     const admin = { listen: { host: "127.0.0.1", port: 0 }, hosts: [], token: "" };
     const quotas = { bans: async () => [], gateways: { list: async () => [] } };
-    const rest = { config: () => ({ admin }), now: () => 0, recent: new RecentEvents() };
+    const rest = { config: () => ({ admin: undefined }), now: () => 0, recent: new RecentEvents() };
     const checks = () => ALL_WELL;
     const house = { ...rest, metrics, gather, checks, quotas, metricSources: UNWATCHED, name: "a" };
     const opened = await openAdmin(admin, { ...house, diagnostics: {}, log: {} } as never);
     const text = await (await fetch(`${opened.url}/metrics`)).text();
+    assert.equal((await fetch(`${opened.url}/api/gateways`)).status, 200, "asked as it was opened");
     assert.match(text, /^tollgate_bans_total\{env="late"\} 1$/m);
     await eventually(() => {
       assert.ok(!process.getActiveResourcesInfo().includes("Immediate"), "it reads nothing");
