@@ -89,14 +89,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   const { config, directory } = await readConfig({ ADMIN_TOKEN: token, STORE: options.store });
   const clock = { nowMs: NOON_MS };
   const now = () => clock.nowMs;
-  const logged: string[] = [];
-  const errors: string[] = [];
-  const note = (message: string, details: unknown) =>
-    void logged.push(JSON.stringify([message, details]));
-  const fail = (message: string, details: unknown) => {
-    errors.push(message);
-    note(message, details);
-  };
+  const { logged, errors, note, log } = recordingLog();
   const report = (_level: string, message: string, details?: unknown) => note(message, details);
   const keys = await openKeyStore(config, { now, report, watch: true });
   const quotas = await openQuotaStore(config, { now, report });
@@ -131,7 +124,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     readings: () => [],
     name: "a-gateway",
     recent: new RecentEvents(),
-    log: { info: note, warn: note, error: fail },
+    log,
     now,
     ...counting(state.made),
   }).catch(async (error: unknown) => {
@@ -148,6 +141,19 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
       await closeStores();
     },
   });
+}
+
+/** A log that keeps its lines, and the names of those that are errors. */
+function recordingLog() {
+  const logged: string[] = [];
+  const errors: string[] = [];
+  const note = (message: string, details: unknown) =>
+    void logged.push(JSON.stringify([message, details]));
+  const error = (message: string, details: unknown) => {
+    errors.push(message);
+    note(message, details);
+  };
+  return { logged, errors, note, log: { info: note, warn: note, error } };
 }
 
 function counting(made: AdminHouse["made"]) {
