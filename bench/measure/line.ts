@@ -104,7 +104,7 @@ function exchangeOf(i: number): Exchange {
   exchange.identify({ ...caller, key: key as KeyRecord });
   const rateLimitInfo = { limit: LIMITS.minute, remaining: LIMITS.minute - i, resetMs: Date.now() };
   const charged = { charged: 1, rateLimitInfo, decidedMs: Date.now(), strikes: 0 };
-  exchange.decide({ outcome: "admitted", ...charged });
+  exchange.setDecision({ outcome: "admitted", ...charged });
   exchange.tryAt("http://127.0.0.1:9000");
   exchange.countForward();
   exchange.startResponse(0, startedMs);

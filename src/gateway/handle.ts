@@ -70,7 +70,8 @@ function answerDecided(
   const route = checkRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
-  if (exchange.broken !== undefined) return sendRefusal(gateway, exchange, exchange.broken);
+  if (exchange.requestError !== undefined)
+    return sendRefusal(gateway, exchange, exchange.requestError);
   if (forwardsLeft(head) === 0) return sendOptions(gateway, exchange, found.allowedMethods);
   // A route was found, so a service has it.
   const service = request.service as Service;

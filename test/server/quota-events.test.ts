@@ -41,7 +41,7 @@ function toldOf(
   const standing = { window: "day", limit: 10, used, resetMs: 86_400_000, ...more } as const;
   const decision = { ...NOTHING, ban: undefined, windows: [standing] };
   const owner = { environment: "production", account: "a", plan: "free", key: key ?? undefined };
-  const answer = { decision, unspent: 0, admitted: true, by: "store", ...how } as const;
+  const answer = { decision, requestsAfter: 0, admitted: true, by: "store", ...how } as const;
   logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   return told;
 }
@@ -87,7 +87,7 @@ it("an observed limit is told by no event, and units that merged requests took l
   const decision = { ...NOTHING, ban: undefined, windows: [standing] };
   const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
   // Two of the same call follow: after this one 8 units were used.
-  const answer = { decision, unspent: 2, admitted: true, by: "store" } as const;
+  const answer = { decision, requestsAfter: 2, admitted: true, by: "store" } as const;
   logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   assert.deepEqual(
     events.map(({ percent, used }) => [percent, used]),
@@ -101,7 +101,7 @@ it("a limit of one key is told with the key, one of the plan without", () => {
   for (const part of [{ id: "@1", name: "key", key: "k_1" }, undefined]) {
     const usage = { window: "day", limit: 10, used: 8, resetMs: 5_001, part } as WindowUsage;
     const decision = { ...NOTHING, ban: undefined, windows: [usage] };
-    const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
+    const answer = { decision, requestsAfter: 0, admitted: true, by: "store" } as const;
     logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
   }
   assert.deepEqual(
@@ -119,7 +119,7 @@ it("overage is told by the unit after those that are included, of windows of the
     const standing = { window: "month", limit: 100, used, resetMs: 5_001, ...more } as const;
     const decision = { ...NOTHING, ban: undefined, windows: [standing] };
     const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
-    const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
+    const answer = { decision, requestsAfter: 0, admitted: true, by: "store" } as const;
     const included = [{ window: "month", limit: 5 }] as const;
     logQuotaEvents({ log, windows: ["month"], included }, owner, answer, 1);
     return events.map(({ level: _, time: __, msg: ___, ...told }) => told);

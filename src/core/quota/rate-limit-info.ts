@@ -15,16 +15,19 @@ export type DecidedRequest = {
   /** Its cost in units; default 1. */
   readonly cost?: number;
   /** The requests of the same decision that were admitted after it. */
-  readonly unspent?: number;
+  readonly requestsAfter?: number;
 };
 
 /**
  * The units that were left of a window for the requests that came after this one. Those that were
  * admitted together with it had not used theirs yet.
  */
-export function remainingIn(usage: WindowUsage, { cost = 1, unspent = 0 }: DecidedRequest): number {
+export function remainingIn(
+  usage: WindowUsage,
+  { cost = 1, requestsAfter = 0 }: DecidedRequest,
+): number {
   const { limit, used } = usage;
-  return Math.max(0, limit - used + unspent * costIn(usage, cost));
+  return Math.max(0, limit - used + requestsAfter * costIn(usage, cost));
 }
 
 /** The content of the rate limit fields: one window, or the end of the refusal. */
@@ -141,11 +144,11 @@ export function knownRateLimit(
 export function crossedLimits(
   { windows }: Pick<QuotaDecision, "windows">,
   observe: readonly Limit[],
-  { cost = 1, unspent = 0 }: DecidedRequest,
+  { cost = 1, requestsAfter = 0 }: DecidedRequest,
 ): readonly WindowName[] {
   return observe.flatMap(({ window, limit }) => {
     const counted = windows.find((one) => one.window === window && one.part === undefined);
-    return counted !== undefined && counted.used - unspent * cost > limit ? [window] : [];
+    return counted !== undefined && counted.used - requestsAfter * cost > limit ? [window] : [];
   });
 }
 

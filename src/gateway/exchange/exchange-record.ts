@@ -76,7 +76,7 @@ export class ExchangeRecord {
   /** The reason for the log. */
   why: string | undefined;
   /** Set if the rest of the client's request is malformed and no forward was in progress. */
-  broken: Refusal | undefined;
+  requestError: Refusal | undefined;
   #rateLimitInfo: RateLimitInfo | undefined;
   #isSettled = false;
 
@@ -137,12 +137,12 @@ export class ExchangeRecord {
     this.head = head;
   }
 
-  serve(environment: Environment): void {
+  setEnvironment(environment: Environment): void {
     this.environment = environment;
   }
 
   /** The route was found. It is judged later. */
-  find(route: RouteFacts): void {
+  setRoute(route: RouteFacts): void {
     this.route = route;
   }
 
@@ -152,12 +152,12 @@ export class ExchangeRecord {
   }
 
   /** The standing of the account, or of the address's failure allowance, without a decision. */
-  stand(rateLimitInfo: RateLimitInfo): void {
+  setRateLimit(rateLimitInfo: RateLimitInfo): void {
     this.#rateLimitInfo = rateLimitInfo;
   }
 
   /** The same for the standard fields. */
-  announce(rateLimit: StandardRateLimit): void {
+  setRateLimitPolicy(rateLimit: StandardRateLimit): void {
     this.rateLimit = rateLimit;
   }
 
@@ -166,7 +166,7 @@ export class ExchangeRecord {
     this.answerReader = answerReader;
   }
 
-  decide(decision: DecisionFacts): void {
+  setDecision(decision: DecisionFacts): void {
     this.decision = decision;
   }
 
@@ -184,7 +184,7 @@ export class ExchangeRecord {
   }
 
   /** The reason for the log; the first one stays. */
-  explain(why: string | undefined): void {
+  setReason(why: string | undefined): void {
     this.why ??= why;
   }
 }

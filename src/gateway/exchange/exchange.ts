@@ -207,7 +207,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 
   /** The rest of the request is malformed. Notifies the forward in progress. */
   onRequestError(refusal: Refusal): void {
-    this.broken ??= refusal;
+    this.requestError ??= refusal;
     this.forwarding?.onRequestError?.(refusal);
   }
 
@@ -247,7 +247,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 
   /** Ends the connection so that a client that has a part of the response does not take it for whole. */
   cut(why: string): void {
-    this.explain(why);
+    this.setReason(why);
     if (this.response.headWritten) this.response.cut();
     else this.socket.destroy();
   }
@@ -261,7 +261,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.#occupied?.concurrency.release(this.#occupied.account);
     if (!this.response.finished) {
       this.forwarding?.onClientGone();
-      if (this.isAnswerWhole) this.explain("the client went away");
+      if (this.isAnswerWhole) this.setReason("the client went away");
     }
     if (this.#deciding === undefined) tell();
     else this.#deciding.then(tell, tell);

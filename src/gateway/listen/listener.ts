@@ -155,17 +155,17 @@ export class Listener implements ServerHandler {
   async close(deadlineMs: number): Promise<void> {
     if (this.#server.listening) this.#server.close();
     this.#connections.keepAhead();
-    await this.#timeouts.idle(deadlineMs);
+    await this.#timeouts.waitUntilIdle(deadlineMs);
     if (this.#tunnels.size > 0) {
       this.#timeouts.cut(({ arrival }) => arrival.upgrade === undefined);
       this.#tunnels.closeAll(1001, "the gateway is going away");
-      await this.#timeouts.idle(FAREWELL_MS);
+      await this.#timeouts.waitUntilIdle(FAREWELL_MS);
     }
     this.#timeouts.cut();
     this.#connections.endAll();
     // Every exchange writes its log entry before anything else ends: a charge without an entry
     // breaks the law (docs/reference/http.md#law).
-    await this.#timeouts.idle(CUT_MS);
+    await this.#timeouts.waitUntilIdle(CUT_MS);
     this.#timeouts.stop();
   }
 

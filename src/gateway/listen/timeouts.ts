@@ -78,7 +78,7 @@ export class Timeouts {
    * Resolves when no exchange is in progress, or after `deadlineMs`. The end of one may begin the
    * next one, which the client had sent ahead.
    */
-  async idle(deadlineMs: number): Promise<void> {
+  async waitUntilIdle(deadlineMs: number): Promise<void> {
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;

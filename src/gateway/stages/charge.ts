@@ -57,7 +57,7 @@ export function chargeQuota(
       const { cost } = exchange;
       announceRateLimit(gateway.style, exchange, answer.decision, {
         cost,
-        unspent: answer.unspent,
+        requestsAfter: answer.requestsAfter,
       });
       return judgeAnswer(gateway, answer, exchange, { options, caller, limits });
     }
@@ -136,7 +136,7 @@ function standAsKnown(
 ): void {
   const last = quotas.lastKnown(caller, limits);
   const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
-  exchange.stand(knownRateLimit(known));
+  exchange.setRateLimit(knownRateLimit(known));
   announceRateLimit(style, exchange, known);
 }
 
@@ -150,17 +150,17 @@ function judgeAnswer(
     limits,
   }: Pick<ChargeInputs, "options" | "caller"> & { readonly limits: readonly Limit[] },
 ): Result<RateLimitInfo> {
-  const { decision, admitted, unspent } = result;
+  const { decision, admitted, requestsAfter } = result;
   if (admitted) {
     const { strikes, nowMs: decidedMs } = decision;
     const { cost } = exchange;
-    const request = { cost, unspent };
+    const request = { cost, requestsAfter };
     const rateLimitInfo = admittedRateLimit(decision, request);
     const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(decision, observe, request);
     const holds = holdsOf(exchange, caller, decision, limits);
     if (holds !== undefined) open.add(caller, holds, 1);
     const observed = crossed.length > 0 ? crossed : undefined;
-    exchange.decide({
+    exchange.setDecision({
       outcome: "admitted",
       charged: cost,
       rateLimitInfo,
@@ -206,5 +206,5 @@ export function announceRateLimit(
   request: DecidedRequest = {},
 ): void {
   if (rateLimitFields === "off") return;
-  exchange.announce(standardRateLimit(decision, decision.nowMs, request));
+  exchange.setRateLimitPolicy(standardRateLimit(decision, decision.nowMs, request));
 }

@@ -30,7 +30,7 @@ export function refuseByQuota(
   const { nowMs: decidedMs, strikes } = decision;
   const facts = by === "memory" ? knownFacts(decision, cost) : refusalFacts(decision, cost, by);
   const { rateLimitInfo, logged, refusal } = facts;
-  exchange.decide({
+  exchange.setDecision({
     outcome: "refused",
     charged: 0,
     rateLimitInfo,

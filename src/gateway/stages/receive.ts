@@ -66,7 +66,7 @@ function judge(
   if (isLoop(head)) return refuse("loop_detected");
   const environment = servedAt(environments, head.host);
   if (environment === undefined) return refuse("misdirected", "a host that is not configured");
-  exchange.serve(environment);
+  exchange.setEnvironment(environment);
   // The limits of the request's environment are known only now, because its host is.
   const sized = environments.length > 1 ? validateHeadSize(request, environment.limits) : judged;
   if (!sized.ok) return sized;
@@ -75,7 +75,7 @@ function judge(
   if (!target.ok) return target;
   const route = routeOf(environment, head.method, target.value.path);
   const { match: found, service } = route;
-  exchange.find(route);
+  exchange.setRoute(route);
   if (isReadAsAnother(environment, head.method, route))
     return refuse("bad_request", "ambiguous path");
 
@@ -129,8 +129,8 @@ function findAnyway(environments: readonly Environment[], exchange: Exchange): v
   if (environment === undefined) return;
   const target = validateTarget({ method, target: named, host }, schemeOf(environment));
   if (!target.ok) return;
-  exchange.serve(environment);
-  exchange.find(routeOf(environment, method, target.value.path));
+  exchange.setEnvironment(environment);
+  exchange.setRoute(routeOf(environment, method, target.value.path));
 }
 
 /**

@@ -98,12 +98,12 @@ function responseParts(
 export function failExchange(gateway: GatewayContext, exchange: Exchange, refusal: Refusal): void {
   exchange.settle(gateway.elapsed());
   if (exchange.response.headWritten) {
-    exchange.explain(refusal.why);
+    exchange.setReason(refusal.why);
     exchange.response.cut();
   } else if (!exchange.socket.destroyed) {
     void sendRefusal(gateway, exchange, refusal);
   } else {
-    exchange.explain(refusal.why);
+    exchange.setReason(refusal.why);
   }
 }
 
@@ -157,8 +157,9 @@ function standByAllowance(
   rateLimitInfo: RateLimitInfo,
   nowMs: number,
 ): void {
-  exchange.stand(rateLimitInfo);
-  if (style.rateLimitFields === "ietf") exchange.announce(allowanceRateLimit(rateLimitInfo, nowMs));
+  exchange.setRateLimit(rateLimitInfo);
+  if (style.rateLimitFields === "ietf")
+    exchange.setRateLimitPolicy(allowanceRateLimit(rateLimitInfo, nowMs));
 }
 
 type RefusedResponse = { readonly refusal: Refusal; readonly over: boolean };
@@ -203,7 +204,7 @@ function challenge({ code, scope }: Refusal): string | undefined {
  * (docs/reference/edge.md#unread-bodies).
  */
 function mustClose(gateway: GatewayContext, exchange: Exchange, code: RefusalCode): boolean {
-  if (exchange.broken !== undefined || closesAfter(code)) return true;
+  if (exchange.requestError !== undefined || closesAfter(code)) return true;
   if (gateway.draining !== "no" && exchange.isLast) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;

@@ -62,7 +62,7 @@ export async function sendStandingReport(
     return !isCap(one) || one.part?.id === caps[0]?.part?.id;
   });
   const own = windows.filter((one) => one.part === undefined || isCap(one));
-  exchange.stand(knownRateLimit({ ...answer.decision, windows: own }));
+  exchange.setRateLimit(knownRateLimit({ ...answer.decision, windows: own }));
   announceRateLimit(gateway.style, exchange, { ...answer.decision, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });

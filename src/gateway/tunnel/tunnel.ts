@@ -221,7 +221,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     const failure = lossOf(error, exchange.forwards > 0, this.#answering);
     const refusal = answered.failureRefusal(failure);
     if (exchange.state === "tunnelling") {
-      exchange.explain(`the backend's connection: ${refusal.why}`);
+      exchange.setReason(`the backend's connection: ${refusal.why}`);
       return;
     }
     const upstream = this.#upstream;
@@ -284,7 +284,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       if (status === 1001) this.#fail({ code: "draining", why });
       return;
     }
-    exchange.explain(why);
+    exchange.setReason(why);
     // In the middle of a frame a close frame cannot be sent: only the end of the connection can.
     const farewell = this.#client?.mayClose ? closeFrame(status) : [];
     this.#settle();

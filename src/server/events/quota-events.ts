@@ -80,13 +80,13 @@ export function logQuotaEvents(
   cost: number,
 ): void {
   const { environment: env, account, plan } = owner;
-  const { decision, admitted, unspent, by } = result;
+  const { decision, admitted, requestsAfter, by } = result;
   // During an outage a share is not a limit of the account. Addresses are too many to log.
   if (owner.key === undefined || !admitted || by !== "store") return;
   for (const counted of decision.windows) {
     const { observed, limit, used: usedByAll, resetMs, loweredFrom = 0 } = counted;
     const units = costIn(counted, cost);
-    const used = usedByAll - unspent * units;
+    const used = usedByAll - requestsAfter * units;
     // Units that were taken back were logged already.
     const was = Math.max(used - units, loweredFrom);
     if (included.length > 0 && !observed && counted.part === undefined) {
@@ -118,7 +118,7 @@ export function lateQuotaLogger(
     // The units were counted already: a hold would be taken for them.
     const { from, hold: _, ...standing } = usage;
     const decision = { ...NOTHING_DECIDED, windows: [standing] };
-    const answer = { decision, unspent: 0, admitted: true, by: "store" } as const;
+    const answer = { decision, requestsAfter: 0, admitted: true, by: "store" } as const;
     const { environment, account } = accountRef;
     const key = isAddressAccount(accountRef) ? undefined : { id: "" };
     const owner = { environment, account, plan, key };

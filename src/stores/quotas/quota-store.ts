@@ -23,7 +23,7 @@ export type ChargeResult = {
    */
   readonly earned?: NewBan;
   /** Requests of the same decision that were admitted after this one: it was merged with others. */
-  readonly unspent: number;
+  readonly requestsAfter: number;
   readonly admitted: boolean;
   readonly by: "store" | "memory" | "local" | "share";
 };

@@ -139,7 +139,7 @@ describe("RateLimit and RateLimit-Policy", () => {
       { ...usage("hour", 4, 4), observed: true as const },
     ];
     const ban = { untilMs: second + 1_001, lengthMs: 60_000, window: "day", offences: 1 } as const;
-    assert.deepEqual(standardRateLimit({ windows, ban }, second, { unspent: 2 }), {
+    assert.deepEqual(standardRateLimit({ windows, ban }, second, { requestsAfter: 2 }), {
       policy: '"key.day";q=9;w=86400, "ban";q=0;w=60',
       state: '"key.day";r=8;t=43200, "ban";r=0;t=2',
     });

@@ -85,8 +85,10 @@ describe("An admitted request is told", () => {
       { window: "day", limit: 10, remaining: 0, resetMs: DAY_END },
     ],
   ];
-  for (const [claim, windows, unspent, expected] of cases) {
-    it(claim, () => assert.deepEqual(admittedRateLimit(verdict(windows), { unspent }), expected));
+  for (const [claim, windows, requestsAfter, expected] of cases) {
+    it(claim, () =>
+      assert.deepEqual(admittedRateLimit(verdict(windows), { requestsAfter }), expected),
+    );
   }
 
   it("nothing where there is no window: that is no plan", () => {
@@ -275,9 +277,9 @@ describe("A request that is admitted over limits that only observe", () => {
   });
 
   it("is judged by what was used up to it, without the requests of its call that come after", () => {
-    assert.deepEqual(crossedBy(12, 0, { unspent: 2 }), []);
-    assert.deepEqual(crossedBy(13, 0, { unspent: 2 }), ["minute"]);
-    assert.deepEqual(crossedBy(16, 0, { cost: 3, unspent: 2 }), []);
+    assert.deepEqual(crossedBy(12, 0, { requestsAfter: 2 }), []);
+    assert.deepEqual(crossedBy(13, 0, { requestsAfter: 2 }), ["minute"]);
+    assert.deepEqual(crossedBy(16, 0, { cost: 3, requestsAfter: 2 }), []);
   });
 
   it("names no window that is not counted, nor one of an operation in place of it", () => {

@@ -20,10 +20,10 @@ type Asked = { readonly cost?: number; readonly ban?: Ban; readonly by?: ChargeR
 function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new OpenHolds()) {
   const { cost = 1, ban, by = "memory" } = asked;
   const told: DecisionFacts[] = [];
-  const exchange = { cost, decide: (facts: DecisionFacts) => told.push(facts) };
+  const exchange = { cost, setDecision: (facts: DecisionFacts) => told.push(facts) };
   const decided = { granted: 0, strikes: 2, strikeDueMs: NOON, repaired: false };
   const decision = { nowMs: NOON, windows, ban, ...decided };
-  const answer = { decision, admitted: false, unspent: 0, by };
+  const answer = { decision, admitted: false, requestsAfter: 0, by };
   const result = refuseByQuota(open, answer, exchange as unknown as Exchange, CALLER);
   assert.ok(!result.ok);
   const [facts] = told;

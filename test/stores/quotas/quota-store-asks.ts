@@ -85,8 +85,8 @@ export function describeAsks(engine: string, bench: Bench): void {
               answers.map(({ admitted }) => admitted),
               expected,
             );
-            const left = answers.map(({ admitted, decision, unspent }, i) => {
-              const after = unspent * (costs[i] ?? 0);
+            const left = answers.map(({ admitted, decision, requestsAfter }, i) => {
+              const after = requestsAfter * (costs[i] ?? 0);
               return admitted ? 10 - (decision.windows[0]?.used ?? 0) + after : undefined;
             });
             let spent = 0;
@@ -170,9 +170,9 @@ export function describeAsks(engine: string, bench: Bench): void {
       const limits = mergeLimits(plan, { observe });
       const crossed = [];
       for (let i = 0; i < 3; i++) {
-        const { admitted, decision, unspent } = await ask(store, accountRef, { limits });
+        const { admitted, decision, requestsAfter } = await ask(store, accountRef, { limits });
         assert.equal(admitted, true);
-        crossed.push(crossedLimits(decision, observe, { unspent }));
+        crossed.push(crossedLimits(decision, observe, { requestsAfter }));
       }
       assert.deepEqual(crossed, [[], ["minute"], ["minute", "day"]]);
       const inPlan = [{ window: "minute", limit: 3 }, ...plan] as const;

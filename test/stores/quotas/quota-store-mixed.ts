@@ -106,7 +106,7 @@ export function describeMixed(engine: string, bench: Bench, runs: number): void 
               if (result.by === "memory") seen.memory += 1;
               if (result.admitted) {
                 seen.admitted += 1;
-                const after = result.unspent * (quotaRequest.cost ?? 1);
+                const after = result.requestsAfter * (quotaRequest.cost ?? 1);
                 const used = result.decision.windows.map((each) => each.used - after);
                 assert.deepEqual(
                   used,

@@ -148,8 +148,8 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
     it("an admitted request the window that refuses soonest, each its own remaining", async () => {
       const { store, accountRef } = await bench.start();
       const asks = [1, 2].map(() => spend(store, accountRef, MINUTE_2_DAY_5));
-      const told = (await Promise.all(asks)).map(({ decision, unspent }) => {
-        return admittedRateLimit(decision, { unspent });
+      const told = (await Promise.all(asks)).map(({ decision, requestsAfter }) => {
+        return admittedRateLimit(decision, { requestsAfter });
       });
       const resetMs = Date.UTC(2026, 6, 15, 12, 31);
       assert.deepEqual(told, [

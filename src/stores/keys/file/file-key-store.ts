@@ -55,7 +55,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   readonly ready = true;
   readonly #options: FileKeyStoreOptions;
   #seen: FileIdentity = { identity: "", exists: false };
-  #reading: Pick<ReadRecords, "damaged" | "older"> = { damaged: [], older: false };
+  #reading: Pick<ReadRecords, "damaged" | "needsUpgrade"> = { damaged: [], needsUpgrade: false };
   #id: string | undefined;
   /** The content that was refused last. It is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;

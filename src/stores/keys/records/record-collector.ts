@@ -27,7 +27,7 @@ export type ReadRecords = {
   readonly records: Records;
   readonly damaged: readonly DamagedRecord[];
   /** Whether some records are of an older version. If so, the next change rewrites all of them. */
-  readonly older: boolean;
+  readonly needsUpgrade: boolean;
 };
 
 /** Collects records one by one. A record that cannot be used is set aside; the others are used. */
@@ -86,7 +86,7 @@ export class RecordCollector {
    * one. An account that version 1 did not write is made from its newest working key, at `nowMs`.
    */
   async end(known: Records, nowMs: number): Promise<ReadRecords> {
-    const older = this.#legacy.size > 0;
+    const needsUpgrade = this.#legacy.size > 0;
     this.#keepKnown(known);
     for (const [id, keys] of this.#legacy) {
       if (!this.#accounts.has(id)) this.#accounts.set(id, accountFrom(id, keys, nowMs));
@@ -100,7 +100,7 @@ export class RecordCollector {
       this.#damaged.push({ kind: "key", id, value, mistakes });
     });
     const records = { keys: [...this.#keys.values()], accounts: [...this.#accounts.values()] };
-    return { records, damaged: this.#damaged, older };
+    return { records, damaged: this.#damaged, needsUpgrade };
   }
 
   #hasAccount({ account }: KeyRecord): boolean {

@@ -128,7 +128,7 @@ export function createRedisRecords(link: Link, prefix: string, now: () => number
       const { records, to } = next;
       const { fields: written, gone, log } = writeOf(before, next);
       const args = [before.version, to, channel, log, gone.length, ...gone, ...written];
-      const made = { ...before, records, version: to, changes: log, older: false };
+      const made = { ...before, records, version: to, changes: log, needsUpgrade: false };
       const after = { ...made, fields: countFields(made) };
       const master = await link.master();
       const isWritten = await write(args, to);
@@ -150,12 +150,12 @@ function writeOf(before: Snapshot, { records, changes, to }: RecordsWrite) {
     ...keys.gone.map(({ id }) => id),
     ...accounts.gone.map(({ id }) => `${ACCOUNT_START}${id}`),
   ];
-  const written = before.older ? records : { keys: keys.made, accounts: accounts.made };
+  const written = before.needsUpgrade ? records : { keys: keys.made, accounts: accounts.made };
   const changed = [
     ...written.keys.map((key) => [key.id, encodeKey(key)] as const),
     ...written.accounts.map((one) => [`${ACCOUNT_START}${one.id}`, encodeAccount(one)] as const),
   ];
-  const names = before.older ? undefined : [...gone, ...changed.map(([name]) => name)];
+  const names = before.needsUpgrade ? undefined : [...gone, ...changed.map(([name]) => name)];
   const log = appendChange(before.changes, { from: before.version, to, names });
   return { gone, log, fields: changed.flat() };
 }
@@ -166,7 +166,7 @@ async function readSince(
   hash: RecordHash,
   now: () => number,
 ): Promise<Snapshot | undefined> {
-  if (before.damaged.length > 0 || before.older) return undefined;
+  if (before.damaged.length > 0 || before.needsUpgrade) return undefined;
   let names: readonly string[] = [];
   let seen: string | undefined;
   for (let tried = 0; tried <= TRIES_MAX; tried++) {
@@ -179,7 +179,7 @@ async function readSince(
       const found = names.map((name, i) => [name, values[i] ?? null] as const);
       const records = await applyPatch(before.records, found, now());
       if (records === undefined) return undefined;
-      const after = { records, damaged: [], older: false, version: current, changes };
+      const after = { records, damaged: [], needsUpgrade: false, version: current, changes };
       return { ...after, fields: countFields(after) };
     }
     const changed = changedSince(before.version, changes);

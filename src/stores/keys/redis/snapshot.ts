@@ -68,7 +68,7 @@ export async function applyPatch(
   // If an account is gone its keys must be gone too. Only reading all records shows that.
   if ([...gone].some((field) => field.startsWith(ACCOUNT_START))) return undefined;
   const reading = await collector.end({ keys: [], accounts: [] }, nowMs);
-  if (reading.damaged.length > 0 || reading.older) return undefined;
+  if (reading.damaged.length > 0 || reading.needsUpgrade) return undefined;
   return {
     keys: await merged(keys, reading.records.keys, gone),
     accounts: await merged(accounts, reading.records.accounts, new Set()),

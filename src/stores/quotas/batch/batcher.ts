@@ -346,10 +346,10 @@ export class Batcher {
         waiting[i]?.(share);
         continue;
       }
-      const unspent = admitted ? granted - 1 - i : 0;
+      const requestsAfter = admitted ? granted - 1 - i : 0;
       // Reported to only one of the refused requests: a ban is earned once.
       const first = i === granted && decision.newBan !== undefined;
-      const answer = { decision, unspent, admitted, by: "store" } as const;
+      const answer = { decision, requestsAfter, admitted, by: "store" } as const;
       waiting[i]?.(first ? { ...answer, earned: decision.newBan as NewBan } : answer);
     }
   }

@@ -169,7 +169,7 @@ export class DecisionCache {
 
   refused(cached: CachedDecision, quotaRequest: QuotaRequest): ChargeResult {
     const decision = decisionAfter(cached, this.#sinceReceived(cached), quotaRequest.limits);
-    const answer = { decision, unspent: 0, admitted: false, by: "memory" } as const;
+    const answer = { decision, requestsAfter: 0, admitted: false, by: "memory" } as const;
     const earned = cached.refusal?.unreportedBan;
     if (cached.refusal === undefined || earned === undefined) return answer;
     cached.refusal.unreportedBan = undefined;

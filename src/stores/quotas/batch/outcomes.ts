@@ -47,5 +47,5 @@ export function shareRefusal(
   const windows = decision.windows.map((usage, i) => {
     return { ...usage, limit: Math.max(0, usage.limit - (reserved[i] ?? 0)) };
   });
-  return { decision: { ...decision, windows }, unspent: 0, admitted: false, by: "share" };
+  return { decision: { ...decision, windows }, requestsAfter: 0, admitted: false, by: "share" };
 }

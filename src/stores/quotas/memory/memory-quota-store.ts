@@ -175,7 +175,12 @@ class MemoryStore implements QuotaStore {
         this.#days.addMetered(accountRef, dayOf(nowMs), meter, requests * units, nowMs);
       }
     }
-    const answer = { decision, unspent: 0, admitted: decision.granted > 0, by: "store" } as const;
+    const answer = {
+      decision,
+      requestsAfter: 0,
+      admitted: decision.granted > 0,
+      by: "store",
+    } as const;
     return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
   }
 

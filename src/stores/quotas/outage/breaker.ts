@@ -21,7 +21,7 @@ import { DebtSettlement } from "./settlement.ts";
 export type BreakerContext = {
   readonly quotaClient: QuotaClient;
   readonly decisionCache: DecisionCache;
-  readonly heart: Pick<Heartbeat, "gateways" | "peers">;
+  readonly heartbeat: Pick<Heartbeat, "gateways" | "peers">;
   policy: FailurePolicy;
   /** The store's test clock. */
   readonly clock: (() => number) | undefined;
@@ -102,7 +102,7 @@ export class CircuitBreaker {
           quotaRequest,
           this.#outageContext(accountRef),
         );
-        return { decision, unspent: 0, admitted: true, by: "local" };
+        return { decision, requestsAfter: 0, admitted: true, by: "local" };
       }
       case "local": {
         const { decision, outcome } = this.#accounts.decide(
@@ -111,7 +111,12 @@ export class CircuitBreaker {
           this.#outageContext(accountRef),
         );
         const by = outcome === "share" ? "share" : "local";
-        const answer = { decision, unspent: 0, admitted: outcome === "admitted", by } as const;
+        const answer = {
+          decision,
+          requestsAfter: 0,
+          admitted: outcome === "admitted",
+          by,
+        } as const;
         return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
       }
     }
@@ -306,17 +311,17 @@ export class CircuitBreaker {
 
   /** Called on the first failure after an answer: an outage begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
-    const { heart, policy } = this.#context;
+    const { heartbeat, policy } = this.#context;
     this.#first = failure;
     this.#isAbsent = true;
     this.#pendingBefore = this.#pending;
     const before = this.#pendingBefore > 0 ? this.#peers : undefined;
     if (before === undefined) this.#accounts.endOutage();
     else this.#accounts.beginOutage();
-    const gateways = Math.max(policy.expectedGateways, heart.gateways());
+    const gateways = Math.max(policy.expectedGateways, heartbeat.gateways());
     const isShared = policy.onStoreFailure === "local" && (gateways > 1 || before !== undefined);
     this.#gatewaysAtOutage = gateways;
-    this.#peers = isShared ? new PendingPeers(gateways, heart.peers(), before) : undefined;
+    this.#peers = isShared ? new PendingPeers(gateways, heartbeat.peers(), before) : undefined;
   }
 
   #outageContext(accountRef: AccountRef): OutageContext {

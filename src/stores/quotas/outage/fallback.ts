@@ -60,7 +60,7 @@ export function createFallback(inputs: FallbackInputs, options: FallbackOptions)
 class StoreFallback implements Fallback {
   readonly #quotaClient: QuotaClient;
   readonly #options: FallbackOptions;
-  readonly #heart: Heartbeat;
+  readonly #heartbeat: Heartbeat;
   readonly #context: BreakerContext;
   /** By bucket. Without a Cluster there is only the one of bucket 0. */
   readonly #breakers: readonly CircuitBreaker[];
@@ -88,9 +88,17 @@ class StoreFallback implements Fallback {
     const { now: clock, policy, prefix, accountsMax = ACCOUNTS_MAX } = options;
     this.#quotaClient = quotaClient;
     this.#options = options;
-    const heart = createHeartbeat(quotaClient, prefix);
-    this.#heart = heart;
-    this.#context = { quotaClient, decisionCache, heart, policy, clock, onUncertain, corrections };
+    const heartbeat = createHeartbeat(quotaClient, prefix);
+    this.#heartbeat = heartbeat;
+    this.#context = {
+      quotaClient,
+      decisionCache,
+      heartbeat,
+      policy,
+      clock,
+      onUncertain,
+      corrections,
+    };
     const count = quotaClient.link.clustered ? BUCKET_COUNT : 1;
     this.#breakers = Array.from({ length: count }, (_, bucket) => {
       return new CircuitBreaker(this.#context, bucket, accountsMax / count);
@@ -177,7 +185,7 @@ class StoreFallback implements Fallback {
       this.#options.report,
       this.#breakers.flatMap((breaker) => breaker.drop()),
     );
-    await this.#heart.leave();
+    await this.#heartbeat.leave();
   }
 
   /**
@@ -185,7 +193,7 @@ class StoreFallback implements Fallback {
    * charged.
    */
   #settleSoon(): void {
-    if (this.#hastened || this.#heart.gateways() === 1 || !this.admitsShares) return;
+    if (this.#hastened || this.#heartbeat.gateways() === 1 || !this.admitsShares) return;
     this.#hastened = true;
     this.#scheduleHeartbeat(SETTLE_MS);
   }
@@ -244,7 +252,7 @@ class StoreFallback implements Fallback {
   async #probeAllBuckets(): Promise<void> {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     const look = (bucket: number) => {
-      return this.#heart.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
+      return this.#heartbeat.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
         if (!this.isAway(bucket)) this.#trip(bucket, toStoreFailure(error));
       });
     };
@@ -312,7 +320,7 @@ class StoreFallback implements Fallback {
       // Debts of the last outage are charged without waiting for a request.
       const open = this.#breakers.filter(({ isTripped }) => !isTripped);
       await Promise.allSettled(open.map((breaker) => breaker.prepare()));
-      const peers = await this.#heart.beat(this.#beatLateMs, 0, this.#settledMs());
+      const peers = await this.#heartbeat.beat(this.#beatLateMs, 0, this.#settledMs());
       this.#beatsMissed = 0;
       for (const breaker of open) breaker.onHeartbeat(peers);
     } catch (error) {
@@ -335,7 +343,7 @@ class StoreFallback implements Fallback {
   async #probe(bucket: number): Promise<number | undefined> {
     const breaker = this.#breaker(bucket);
     try {
-      await this.#heart.beat(this.timeoutMs, bucket);
+      await this.#heartbeat.beat(this.timeoutMs, bucket);
       this.#beatsMissed = 0;
       return await breaker.recover();
     } catch (error) {

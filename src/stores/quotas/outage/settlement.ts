@@ -263,13 +263,17 @@ const LATE_CHARGE = accountScript("lowered", "history", "late-charge");
  * if the call reaches the store after `giveUpMs` on performance.now(). Rejects with StoreFailure.
  */
 export async function chargeLate(
-  { runOn, keyOf, historyMs = 0 }: Pick<QuotaClient, "runOn" | "keyOf" | "historyMs">,
+  {
+    runOnAccounts,
+    keyOf,
+    historyMs = 0,
+  }: Pick<QuotaClient, "runOnAccounts" | "keyOf" | "historyMs">,
   owed: readonly AccountDebt[],
   giveUpMs: number,
 ): Promise<LateChargeReply> {
   const keys = owed.map(({ accountRef }) => keyOf(accountRef));
   const args = [historyMs, ...owed.map(debtText)];
-  const reply = replyList(await runOn(LATE_CHARGE, keys, args, giveUpMs));
+  const reply = replyList(await runOnAccounts(LATE_CHARGE, keys, args, giveUpMs));
   let at = 0;
   const next = () => replyNumber(reply[at++]);
   const nowMs = next();

@@ -46,7 +46,7 @@ export type QuotaClient = {
    * Runs a script on accounts of one bucket, with the clock as its first argument. The store does
    * nothing if the call reaches it after `giveUpMs`. Rejects with StoreFailure.
    */
-  runOn(
+  runOnAccounts(
     script: Script,
     keys: readonly string[],
     args: readonly RedisArgument[],
@@ -98,7 +98,7 @@ export function createQuotaClient(
         return outcomes.catch(failed(groups[i]?.length ?? 0));
       });
     },
-    runOn: (...call) => client.runOn(...call),
+    runOnAccounts: (...call) => client.runOnAccounts(...call),
     answeredUntilMs: () => Math.min(performance.now(), ...client.unansweredMs),
     run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
     keyOf: (accountRef) => accountKey(prefix, accountRef),
@@ -235,7 +235,7 @@ class RedisQuotaClient {
     }
   }
 
-  runOn(
+  runOnAccounts(
     script: Script,
     keys: readonly string[],
     args: readonly RedisArgument[],

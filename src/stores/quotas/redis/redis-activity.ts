@@ -141,7 +141,7 @@ export class RedisActivity implements ActivityStore {
     const keys = some.map(({ accountRef }) => this.#quotaClient.keyOf(accountRef));
     const texts = some.map(({ day, requests }) => `${day} ${requests}`);
     const giveUpMs = performance.now() + LATE_MS;
-    const run = this.#quotaClient.runOn(REFUSED, keys, [historyMs, ...texts], giveUpMs);
+    const run = this.#quotaClient.runOnAccounts(REFUSED, keys, [historyMs, ...texts], giveUpMs);
     await withTimeout(run, LATE_MS);
   }
 

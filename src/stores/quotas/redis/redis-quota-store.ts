@@ -238,7 +238,11 @@ class RedisQuotaStore implements QuotaStore {
   async ban(accountRef: AccountRef, imposed: ImposedBan): Promise<Ban> {
     const { lengthMs, window, keptMs, plan, reason } = imposed;
     const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
-    const run = this.#quotaClient.runOn(BAN_SCRIPT, [this.#quotaClient.keyOf(accountRef)], args);
+    const run = this.#quotaClient.runOnAccounts(
+      BAN_SCRIPT,
+      [this.#quotaClient.keyOf(accountRef)],
+      args,
+    );
     const reply = replyList(await withTimeout(run, ADMIN_LATE_MS));
     const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
     const told = { untilMs, offences, window, plan, reason };
@@ -253,7 +257,11 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   async liftBan(accountRef: AccountRef): Promise<boolean> {
-    const run = this.#quotaClient.runOn(LIFT_BAN_SCRIPT, [this.#quotaClient.keyOf(accountRef)], []);
+    const run = this.#quotaClient.runOnAccounts(
+      LIFT_BAN_SCRIPT,
+      [this.#quotaClient.keyOf(accountRef)],
+      [],
+    );
     const atMs = replyNumber(await withTimeout(run, ADMIN_LATE_MS));
     if (atMs === 0) return false;
     await this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
@@ -268,7 +276,7 @@ class RedisQuotaStore implements QuotaStore {
     const fields = [calendarText(calendar), ...(counters?.map(counterField) ?? [])];
     if (counters?.length === 0) return [];
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    const run = this.#quotaClient.runOn(
+    const run = this.#quotaClient.runOnAccounts(
       RESET_SCRIPT,
       [this.#quotaClient.keyOf(accountRef)],
       fields,

@@ -59,7 +59,7 @@ export class RedisUsageMarks implements UsageMarks {
     const pages = [...this.#pages(accountRefs, (accountRef) => accountRef)];
     await Promise.all(
       pages.map(async ({ key, some }) => {
-        const run = this.#quotaClient.runOn(READ, [key], some.map(accountId));
+        const run = this.#quotaClient.runOnAccounts(READ, [key], some.map(accountId));
         try {
           const [nowMs, ...days] = (await withTimeout(run, LATE_MS)) as (string | null)[];
           const closedDay = lastClosedDay(Number(nowMs));

@@ -44,13 +44,13 @@ describe("requests that wait", () => {
     // The remaining units that each was told count down, as if they had come one by one.
     const remaining = answers
       .filter(({ admitted }) => admitted)
-      .map(({ decision, unspent }) => 120 - (decision.windows[0]?.used ?? 0) + unspent);
+      .map(({ decision, requestsAfter }) => 120 - (decision.windows[0]?.used ?? 0) + requestsAfter);
     assert.deepEqual(
       remaining,
       Array.from({ length: 120 }, (_, i) => 119 - i),
     );
     assert.deepEqual(
-      answers.slice(120).map(({ unspent }) => unspent),
+      answers.slice(120).map(({ requestsAfter }) => requestsAfter),
       Array(80).fill(0),
     );
   });

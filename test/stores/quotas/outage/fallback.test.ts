@@ -112,8 +112,8 @@ describe("what was admitted here", () => {
     let lost = 0;
     const losing = (quotaClient: QuotaClient): QuotaClient => ({
       ...quotaClient,
-      runOn: async (script, keys, args, giveUpMs) => {
-        const reply = await quotaClient.runOn(script, keys, args, giveUpMs);
+      runOnAccounts: async (script, keys, args, giveUpMs) => {
+        const reply = await quotaClient.runOnAccounts(script, keys, args, giveUpMs);
         if (!/^\d+ \d+ \d+;;d /.test(String(args[1])) || lost++ > 0) return reply;
         throw new StoreFailure("unreachable", "the reply was lost", "unknown");
       },
@@ -221,10 +221,10 @@ describe("a debt", () => {
     const owed = new Set<number>();
     const failing = (quotaClient: QuotaClient): QuotaClient => ({
       ...quotaClient,
-      runOn: async (...call) => {
+      runOnAccounts: async (...call) => {
         if (fails) throw new StoreFailure("LOADING", "it is loading its data", "no");
         owed.add(house.store.charges().owedUnits);
-        return quotaClient.runOn(...call);
+        return quotaClient.runOnAccounts(...call);
       },
     });
     await using house = await openFallback(proxy, { through: failing });

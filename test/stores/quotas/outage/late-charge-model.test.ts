@@ -206,7 +206,7 @@ it("gives the counts of a model in random sequences of charges, corrections, res
       } else if (each.kind === "reset") {
         const fields = each.windows?.map((window) => FIELD[window]) ?? [];
         const key = quotaClient.keyOf(accountRef);
-        await quotaClient.runOn(RESET_SCRIPT, [key], [calendarText(calendar), ...fields]);
+        await quotaClient.runOnAccounts(RESET_SCRIPT, [key], [calendarText(calendar), ...fields]);
         model.reset(each.windows ?? NAMES);
       } else {
         const atMs = nowMs - each.agoMs;

@@ -66,8 +66,8 @@ function losing(strike: (call: number) => boolean) {
   const sent: string[] = [];
   const through = (quotaClient: QuotaClient): QuotaClient => ({
     ...quotaClient,
-    runOn: async (script, keys, args, giveUpMs) => {
-      const reply = await quotaClient.runOn(script, keys, args, giveUpMs);
+    runOnAccounts: async (script, keys, args, giveUpMs) => {
+      const reply = await quotaClient.runOnAccounts(script, keys, args, giveUpMs);
       const text = String(args[1]);
       if (!text.includes("#tokens")) return reply;
       sent.push(text);
@@ -87,11 +87,11 @@ describe("a settlement", () => {
     });
     const through = (quotaClient: QuotaClient): QuotaClient => ({
       ...quotaClient,
-      runOn: async (script, keys, args, giveUpMs) => {
+      runOnAccounts: async (script, keys, args, giveUpMs) => {
         if (!String(args[1]).includes("#tokens"))
-          return quotaClient.runOn(script, keys, args, giveUpMs);
+          return quotaClient.runOnAccounts(script, keys, args, giveUpMs);
         calls += 1;
-        if (calls > 1) return quotaClient.runOn(script, keys, args, giveUpMs);
+        if (calls > 1) return quotaClient.runOnAccounts(script, keys, args, giveUpMs);
         await failed;
         throw new StoreFailure("LATE", "it came too late", "no");
       },

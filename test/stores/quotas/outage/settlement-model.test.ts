@@ -177,7 +177,11 @@ it("leaves the counts, marks and days of the model in random holds, settlements,
       if (each.kind === "clock") nowMs += each.byMs;
       else if (each.kind === "reset") {
         const fields = each.counters?.map(counterField) ?? [];
-        await quotaClient.runOn(RESET_SCRIPT, [quotaClient.keyOf(accountRef)], ["", ...fields]);
+        await quotaClient.runOnAccounts(
+          RESET_SCRIPT,
+          [quotaClient.keyOf(accountRef)],
+          ["", ...fields],
+        );
         model.reset(each.counters, nowMs);
       } else if (each.kind === "request") {
         const { cost, limits, meters } = OPERATIONS[each.operation] as (typeof OPERATIONS)[number];

@@ -54,7 +54,7 @@ async function serve(address: RedisAddress): Promise<void> {
       if (!("decision" in answer)) unanswered += 1;
       else if (answer.admitted) {
         const used = answer.decision.windows[0]?.used ?? 0;
-        admitted.push([account, used - answer.unspent, sentMs, clockMs()]);
+        admitted.push([account, used - answer.requestsAfter, sentMs, clockMs()]);
       }
     };
     // Some at once, some on the heels of their answers: history needs both.
