@@ -13,7 +13,7 @@ import type {
 } from "../quota-store.ts";
 import { bucketOf } from "../redis/account-key.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
-import type { FallbackInputs } from "../redis/redis-quota-store.ts";
+import type { FallbackInputs } from "../redis/quota-store-options.ts";
 import { reportLost } from "../redis/store-warnings.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";

@@ -1,5 +1,4 @@
 import { hash, randomUUID } from "node:crypto";
-import type { ConnectionOptions } from "node:tls";
 import { errorMessage } from "../../../base/messages.ts";
 import type { Ban } from "../../../core/quota/bans.ts";
 import { calendarText } from "../../../core/quota/calendar.ts";
@@ -7,11 +6,10 @@ import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
-import type { Reporter } from "../../../telemetry/log/log.ts";
 import { deniedReporter } from "../../redis/denied-rights.ts";
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
-import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
+import { connectRedis } from "../../redis/single-link.ts";
 import {
   replyList,
   replyNumber,
@@ -30,11 +28,8 @@ import {
 } from "../outage-handler.ts";
 import type {
   AccountBan,
-  AdminEvent,
   BanCause,
   ImposedBan,
-  LateBan,
-  LateUsage,
   OddCharges,
   OnMissing,
   QuotaStore,
@@ -57,6 +52,7 @@ import { banCauseKey, parseBanCause } from "./ban-cause.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
+import type { RedisQuotaStoreOptions } from "./quota-store-options.ts";
 import { RedisActivity } from "./redis-activity.ts";
 import { RedisGateways } from "./redis-gateways.ts";
 import { RedisUsageMarks } from "./redis-usage-marks.ts";
@@ -68,50 +64,6 @@ import {
   watchSplit,
 } from "./store-warnings.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
-
-/** The parts of the store that an outage handler needs: the calls to it, and its last answers. */
-export type FallbackInputs = {
-  readonly quotaClient: QuotaClient;
-  readonly decisionCache: DecisionCache;
-  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
-  readonly corrections: CountCorrections;
-};
-
-export type RedisQuotaStoreOptions = {
-  readonly address: RedisAddress;
-  /** `storePrefix`: every key that Tollgate writes starts with it. */
-  readonly prefix: string;
-  readonly report: Reporter;
-  /**
-   * Creates the handler that decides while the store is unreachable (docs/reference/store.md#away).
-   * By default no request is decided then, as under `onStoreFailure: deny`.
-   */
-  readonly outage?: (inputs: FallbackInputs) => OutageHandler;
-  /** Called when a call that decides requests has ended, with or without an answer. */
-  readonly onCall?: ((tookMs: number) => void) | undefined;
-  /** Called when counts rose by late charges. */
-  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
-  /** Called with a ban that no request was told. */
-  readonly onLateBan?: ((ban: LateBan) => void) | undefined;
-  /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
-  readonly now?: () => number;
-  /** How long the usage of each account is kept by day; by default it is not kept. */
-  readonly historyMs?: number | undefined;
-  /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
-  readonly timeoutMs?: number | undefined;
-  /**
-   * Called with the resets and bans that commands made in the store. Each is passed to one gateway
-   * only.
-   */
-  readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
-  /**
-   * Whether its opener logs the changes that it makes itself, as `onAdminEvent` implies. A command
-   * leaves its own changes to the gateways.
-   */
-  readonly logsOwnChanges?: boolean | undefined;
-  /** For `rediss://`: additions to the certificates that Node trusts by default. */
-  readonly tls?: ConnectionOptions;
-};
 
 const ADMIN_LATE_MS = 2_000;
 /** This many digits of a digest are 80 bits, so no two markers collide. */

@@ -9,10 +9,8 @@ import type {
   QuotaStore,
   StoreUnavailable,
 } from "../../../../src/stores/quotas/quota-store.ts";
-import {
-  createRedisQuotaStore,
-  type RedisQuotaStoreOptions,
-} from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
+import type { RedisQuotaStoreOptions } from "../../../../src/stores/quotas/redis/quota-store-options.ts";
+import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
 import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
 import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";

@@ -1,0 +1,51 @@
+import type { ConnectionOptions } from "node:tls";
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import type { RedisAddress } from "../../redis/single-link.ts";
+import type { DecisionCache } from "../batch/decision-cache.ts";
+import type { CountCorrections, OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import type { AdminEvent, LateBan, LateUsage } from "../quota-store.ts";
+import type { QuotaClient } from "./quota-client.ts";
+
+/** The parts of the store that an outage handler needs: the calls to it, and its last answers. */
+export type FallbackInputs = {
+  readonly quotaClient: QuotaClient;
+  readonly decisionCache: DecisionCache;
+  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
+  readonly corrections: CountCorrections;
+};
+
+export type RedisQuotaStoreOptions = {
+  readonly address: RedisAddress;
+  /** `storePrefix`: every key that Tollgate writes starts with it. */
+  readonly prefix: string;
+  readonly report: Reporter;
+  /**
+   * Creates the handler that decides while the store is unreachable (docs/reference/store.md#away).
+   * By default no request is decided then, as under `onStoreFailure: deny`.
+   */
+  readonly outage?: (inputs: FallbackInputs) => OutageHandler;
+  /** Called when a call that decides requests has ended, with or without an answer. */
+  readonly onCall?: ((tookMs: number) => void) | undefined;
+  /** Called when counts rose by late charges. */
+  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
+  /** Called with a ban that no request was told. */
+  readonly onLateBan?: ((ban: LateBan) => void) | undefined;
+  /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
+  readonly now?: () => number;
+  /** How long the usage of each account is kept by day; by default it is not kept. */
+  readonly historyMs?: number | undefined;
+  /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
+  readonly timeoutMs?: number | undefined;
+  /**
+   * Called with the resets and bans that commands made in the store. Each is passed to one gateway
+   * only.
+   */
+  readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /**
+   * Whether its opener logs the changes that it makes itself, as `onAdminEvent` implies. A command
+   * leaves its own changes to the gateways.
+   */
+  readonly logsOwnChanges?: boolean | undefined;
+  /** For `rediss://`: additions to the certificates that Node trusts by default. */
+  readonly tls?: ConnectionOptions;
+};
