@@ -83,18 +83,23 @@ it("a configuration that a worker refuses does not shorten its drain", async () 
   assert.doesNotMatch(house.lines.join(""), /config_refused/, "the process that watches tells it");
 });
 
-async function openFaulty(faultyCount: number) {
+/** Three workers, asked in the order of their numbers: these end when they get a configuration. */
+async function openFaulty(...faulty: readonly (1 | 2 | 3)[]) {
   const house = await openPool({ count: 3, variables: ENDS_AT_RELOAD });
-  for (const pid of each(house.pids.slice(0, faultyCount))) process.kill(pid, "SIGUSR2");
+  const first = Math.min(...house.told.flatMap(({ worker }) => (worker ? [Number(worker)] : [])));
+  for (const place of each(faulty)) {
+    const served = house.told.find(({ worker }) => worker === first + place - 1);
+    process.kill(Number(served?.pid), "SIGUSR2");
+  }
   await eventually(() => {
     const said = house.lines.join("").match(/it will end/g) ?? [];
-    assert.equal(said.length, faultyCount);
+    assert.equal(said.length, faulty.length);
   });
   return house;
 }
 
-it("a configuration at which the first worker ends is judged by another", async () => {
-  await using house = await openFaulty(1);
+it("a configuration at which the first worker ends is judged by another, and one that ends behind it is no reason, as the next has it", async () => {
+  await using house = await openFaulty(1, 3);
   const { pool, config } = house;
   assert.deepEqual(pool.health, { ok: true });
   const replies = await pool.recall({ refusal: "unknown" }, 10_000);
@@ -107,7 +112,7 @@ it("a configuration at which the first worker ends is judged by another", async 
 });
 
 it("a configuration at which two workers end is refused, and the third never gets it", async () => {
-  await using house = await openFaulty(3);
+  await using house = await openFaulty(1, 2, 3);
   const { pool, config } = house;
   const rollout = await pool.reload(config);
   assert.equal(rollout.applied, false);
