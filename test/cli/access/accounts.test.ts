@@ -93,11 +93,12 @@ function describeAccounts(name: string, open: () => Promise<Gateway>): void {
     });
 
     it("an unknown ID, and one that is not banned, end with 1 in words", async () => {
-      await issue("quiet");
+      const { id } = await issue("quiet");
       for (const [args, says] of [
         [["usage", "k_nobody"], /No key or account has this ID|no key or account has this ID/],
         [["bans", "lift", "k_nobody"], /o key or account has this ID/],
         [["bans", "lift", "quiet"], /Account quiet is not banned/],
+        [["bans", "lift", id], /Account quiet is not banned/],
       ] as const) {
         const said = await eventually(async () => {
           const one = await verb(...args, "--json");
