@@ -134,12 +134,12 @@ it("owes what it admitted until the store has answered that it charged it", asyn
   await using house = await openFallback(proxy, {
     policy: { storeTimeoutMs: 2_000 },
     through: (quotaClient) => {
-      const runOn: QuotaClient["runOnAccounts"] = async (...call) => {
+      const runOnAccounts: QuotaClient["runOnAccounts"] = async (...call) => {
         const reply = await quotaClient.runOnAccounts(...call);
         await held;
         return reply;
       };
-      return { ...quotaClient, runOnAccounts: runOn };
+      return { ...quotaClient, runOnAccounts };
     },
   });
   const accountRef = account("owing");
@@ -181,13 +181,13 @@ it("tells the units that it does not take back, since the answer to that was los
   await using house = await openFallback(proxy, {
     policy: PATIENT,
     through: (quotaClient) => {
-      const runOn: QuotaClient["runOnAccounts"] = async (...call) => {
+      const runOnAccounts: QuotaClient["runOnAccounts"] = async (...call) => {
         const reply = await quotaClient.runOnAccounts(...call);
         losses += 1;
         if (losses > 1) return reply;
         throw new StoreFailure("unreachable", "the connection was cut", "unknown");
       };
-      return { ...quotaClient, runOnAccounts: runOn };
+      return { ...quotaClient, runOnAccounts };
     },
   });
   await chargedForNothing(house, proxy, "lost");
@@ -206,11 +206,11 @@ it("tells the units that it does not take back, since it ends", async () => {
   await using house = await openFallback(proxy, {
     policy: PATIENT,
     through: (quotaClient) => {
-      const runOn: QuotaClient["runOnAccounts"] = async () => {
+      const runOnAccounts: QuotaClient["runOnAccounts"] = async () => {
         refusals += 1;
         throw new StoreFailure("LATE", "it came too late", "no");
       };
-      return { ...quotaClient, runOnAccounts: runOn };
+      return { ...quotaClient, runOnAccounts };
     },
   });
   await chargedForNothing(house, proxy, "ended");
