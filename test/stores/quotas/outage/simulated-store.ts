@@ -164,7 +164,12 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
         });
       }
     },
-    runOnAccounts: (_script: unknown, _keys: unknown, args: readonly unknown[], giveUpMs?: number) => {
+    runOnAccounts: (
+      _script: unknown,
+      _keys: unknown,
+      args: readonly unknown[],
+      giveUpMs?: number,
+    ) => {
       return timed(() => store.chargeLate(String(args[1]).split(";")[2] ?? ""), giveUpMs);
     },
     keyOf: () => "account",
