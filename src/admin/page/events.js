@@ -40,8 +40,7 @@ export function eventsView({ live }) {
         label: "Events",
         columns: [{ name: "When" }, { name: "Event" }, { name: "Account" }],
         rows: events.filter((event) => kind === "" || event.kind === kind).map(rowOf),
-        empty:
-          figures === undefined ? "Waiting for the first figures…" : "Nothing has happened yet.",
+        empty: emptyText(figures, kind),
       }),
     );
   };
@@ -60,6 +59,11 @@ export function eventsView({ live }) {
     ),
     close: end,
   };
+}
+
+function emptyText(figures, kind) {
+  if (figures === undefined) return "Waiting for the first figures…";
+  return kind === "" ? "Nothing has happened yet." : "None of the last events is of this kind.";
 }
 
 /**
