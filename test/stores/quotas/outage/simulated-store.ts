@@ -164,12 +164,7 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
         });
       }
     },
-    runOnAccounts: (
-      _script: unknown,
-      _keys: unknown,
-      args: readonly unknown[],
-      giveUpMs?: number,
-    ) => {
+    runOnAccounts: (...[, , args, giveUpMs]: Parameters<QuotaClient["runOnAccounts"]>) => {
       return timed(() => store.chargeLate(String(args[1]).split(";")[2] ?? ""), giveUpMs);
     },
     keyOf: () => "account",
