@@ -9,6 +9,15 @@ import { expectDuration } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { recordsFrom } from "../../support/records.ts";
 
+/** The key store as a watcher of record changes knows it; `onChange` gets what it calls. */
+function keysHeldBy(
+  records: () => unknown,
+  onChange: (heard: () => void) => void,
+  { ready } = { ready: true },
+) {
+  return { ready, records: records as () => never, onChange };
+}
+
 it("records that moved or stayed are no change; those that are others are, with what they were", async () => {
   const [a, b, c] = ["a", "b", "c"].map((id) => ({ id }));
   assert.ok(a !== undefined && b !== undefined && c !== undefined);
@@ -84,13 +93,12 @@ it("a gateway that has stopped asks the store about no further change", async ()
   let changed = () => {};
   const marking: ((isFirst: boolean) => void)[] = [];
   const watcher = new RecordChangeWatcher({
-    keys: {
-      ready: true,
-      records: () => records,
-      onChange: (heard) => {
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
         changed = heard;
       },
-    },
+    ),
     quotas: { markFirst: () => new Promise((resolve) => void marking.push(resolve)) },
     log: createLog({ write: () => {} }, "info"),
   });
@@ -112,13 +120,13 @@ it("changes that wait for a store that is away are told when it is back, in thei
   let asked = 0;
   const told: unknown[] = [];
   const watcher = new RecordChangeWatcher({
-    keys: {
-      ready: false,
-      records: () => records,
-      onChange: (heard) => {
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
         changed = heard;
       },
-    },
+      { ready: false },
+    ),
     quotas: {
       markFirst: async () => {
         asked += 1;
@@ -157,13 +165,12 @@ it("an account keeps its marker for seconds and a key for a day, and a successor
   const lives: [string, number][] = [];
   const told: unknown[] = [];
   const watcher = new RecordChangeWatcher({
-    keys: {
-      ready: true,
-      records: () => records as never,
-      onChange: (heard) => {
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
         changed = heard;
       },
-    },
+    ),
     quotas: {
       markFirst: async (marker, lifeMs) => {
         lives.push([marker.split(" ")[0] ?? "", lifeMs / 1_000]);
@@ -201,13 +208,13 @@ it("keys that are read only after the start are no change", async () => {
   let changed = () => {};
   const marked: string[] = [];
   const watcher = new RecordChangeWatcher({
-    keys: {
-      ready: false,
-      records: () => records as never,
-      onChange: (heard) => {
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
         changed = heard;
       },
-    },
+      { ready: false },
+    ),
     quotas: { markFirst: async (marker) => marked.push(marker) > 0 },
     log: createLog({ write: () => {} }, "info"),
   });
@@ -229,13 +236,12 @@ it("a change that comes while others are asked about waits its turn, and is aske
   const marked: string[] = [];
   const first = Promise.withResolvers<boolean>();
   const watcher = new RecordChangeWatcher({
-    keys: {
-      ready: true,
-      records: () => records,
-      onChange: (heard) => {
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
         changed = heard;
       },
-    },
+    ),
     quotas: {
       markFirst: (marker) => (marked.push(marker) === 1 ? first.promise : Promise.resolve(true)),
     },
@@ -272,13 +278,12 @@ it("changes of many records are told keys first, however many turns their compar
   let changed = () => {};
   const told: unknown[] = [];
   const watcher = new RecordChangeWatcher({
-    keys: {
-      ready: true,
-      records: () => records as never,
-      onChange: (heard) => {
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
         changed = heard;
       },
-    },
+    ),
     quotas: { markFirst: async () => true },
     log: createLog({ write: (line) => void told.push(JSON.parse(line).kind) }, "info"),
   });
