@@ -55,12 +55,11 @@ class Line extends Duplex {
     this.#stuckWrite?.();
   }
 
-  /** Bytes of the client, as one read brings them. */
+  /** Bytes of the client, as one read brings them. The next read overwrites them. */
   receive(bytes: Buffer | string): void {
-    this.emit(
-      "data",
-      typeof bytes === "string" ? Buffer.from(bytes, "latin1") : Buffer.from(bytes),
-    );
+    const read = typeof bytes === "string" ? Buffer.from(bytes, "latin1") : Buffer.from(bytes);
+    this.emit("data", read);
+    read.fill("?");
   }
 }
 

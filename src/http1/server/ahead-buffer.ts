@@ -17,9 +17,9 @@ export class AheadBuffer {
     return (first === undefined ? 0 : first.to - first.from) + this.#rest.length;
   }
 
-  /** Copies `bytes` behind all others, so that the caller may reuse them. */
-  append(bytes: Buffer): void {
-    this.#rest.append(bytes, 0, bytes.length);
+  /** Copies `bytes` from `from` to `to` behind all others, so that the caller may reuse them. */
+  append(bytes: Buffer, from: number, to: number): void {
+    this.#rest.append(bytes, from, to);
   }
 
   /** Puts bytes before all others, without a copy: they must not change. Only after `take`. */

@@ -3,6 +3,7 @@ import { BodyParser } from "../parse/body-parser.ts";
 import { RequestHeadParser } from "../parse/request-head-parser.ts";
 import { endConnection } from "../write/end-connection.ts";
 import { AheadBuffer } from "./ahead-buffer.ts";
+import { copyOf, readAsStream, readDirectly } from "./direct-read.ts";
 import { IncomingRequest, type RequestError } from "./incoming-request.ts";
 import { ResponseWriter } from "./response-writer.ts";
 import { type ServerLimits, trailerLimits } from "./server-limits.ts";
@@ -88,7 +89,7 @@ export class ServerConnection {
     this.socket = socket;
     this.#handler = handler;
     this.#heads = new RequestHeadParser(handler.limits);
-    socket.on("data", this.#onData);
+    if (!readDirectly(socket, this.#onRead)) socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("drain", this.#onDrain);
     socket.on("error", ignore);
@@ -148,6 +149,7 @@ export class ServerConnection {
     const { socket } = this;
     this.#enter(READING.detached);
     socket.off("data", this.#onData);
+    readAsStream(socket);
     socket.off("end", this.#onEnd);
     socket.off("drain", this.#onDrain);
     socket.pause();
@@ -182,14 +184,17 @@ export class ServerConnection {
     this.#sinceMs = -1;
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  readonly #onData = (chunk: Buffer): void => this.#onRead(chunk, chunk.length);
+
+  /** The next read overwrites `bytes`. */
+  readonly #onRead = (bytes: Buffer, size: number): void => {
     if (this.#reading === READING.lingering) {
       this.#hasDiscarded = true;
     } else if (this.#ahead.length > 0 || this.#isParsing) {
-      this.#ahead.append(chunk);
+      this.#ahead.append(bytes, 0, size);
       this.#holdBack();
     } else {
-      this.#parse(chunk, 0, chunk.length, false);
+      this.#parse(bytes, 0, size, false);
     }
   };
 
@@ -227,12 +232,16 @@ export class ServerConnection {
   }
 
   /**
-   * `areAhead`: the bytes arrived before the response to an earlier request was sent. Returns
-   * whether all of them were parsed.
+   * `areAhead`: the bytes arrived before the response to an earlier request was sent, and were
+   * copied then. All others are overwritten by the next read: what follows a head is copied.
+   * Returns whether all of them were parsed.
    */
-  #parse(bytes: Buffer, from: number, to: number, areAhead: boolean): boolean {
+  #parse(read: Buffer, from: number, end: number, areAhead: boolean): boolean {
+    let bytes = read;
     let at = from;
+    let to = end;
     let isAhead = areAhead;
+    let areOwn = areAhead;
     this.#isParsing = true;
     while (at < to && this.#reads) {
       const request = this.#writing?.request;
@@ -240,14 +249,22 @@ export class ServerConnection {
         at = this.#readHead(bytes, at, to, isAhead);
         // All that follows in these bytes arrived before the response, however soon that is sent.
         isAhead = true;
-      } else if (this.#reading !== READING.body || !request.isFlowing) {
-        break;
-      } else at = this.#readBody(request, bytes, at, to);
+        continue;
+      }
+      if (!areOwn) {
+        bytes = copyOf(bytes, at, to);
+        at = 0;
+        to = bytes.length;
+        areOwn = true;
+      }
+      if (this.#reading !== READING.body || !request.isFlowing) break;
+      at = this.#readBody(request, bytes, at, to);
     }
     this.#isParsing = false;
     const isDetached = this.#reading === READING.detached;
     const isWanted = this.#reads && this.#writing?.request.error === undefined;
     if (at < to && (isDetached || isWanted)) this.#ahead.putBack(bytes, at, to);
+    // Copies them, so that they need not be the connection's own.
     if (isDetached) this.#giveBack();
     else if (isWanted && at < to) this.#holdBack();
     return at === to;
