@@ -23,14 +23,14 @@ type Internals = Socket & {
 
 /**
  * Has an accepted connection read into one buffer that it shares with all others, in place of a
- * stream's 64 KiB of its own for each read (docs/decisions/hot-path.md). Must be called before
- * anything listens for its data. Returns false, and changes nothing, for a connection over TLS and
- * in a Node that does not have what this needs: the connection is then read as a stream.
+ * stream's 64 KiB of its own for each read (docs/decisions/hot-path.md). Over TLS the bytes are
+ * decrypted. Returns false, and changes nothing, if something was read already, and in a Node that
+ * does not have what this needs: the connection is then read as a stream.
  */
 export function readDirectly(accepted: Socket, onRead: OnRead): boolean {
   const socket = accepted as Internals;
   const handle = socket._handle;
-  if (kBuffer === undefined || kBufferCb === undefined || "encrypted" in socket) return false;
+  if (kBuffer === undefined || kBufferCb === undefined || socket.readableLength > 0) return false;
   if (typeof handle?.useUserBuffer !== "function") return false;
   socket[kBuffer] = shared;
   socket[kBufferCb] = (size: number) => onRead(shared, size);
