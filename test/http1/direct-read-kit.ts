@@ -12,7 +12,9 @@ const CLIENTS_AND_SERVER = `
   const tell = (...words) => console.log(words.join(" "));
   const buffers = new Set();
   const kept = [];
+  let begins = "";
   const server = createServer({ allowHalfOpen: true }, (socket) => {
+    if (begins !== "") socket.unshift(begins);
     const isDirect = readDirectly(socket, (bytes, size) => {
       buffers.add(bytes.buffer);
       kept.push(copyOf(bytes, 0, size));
@@ -47,6 +49,10 @@ const CLIENTS_AND_SERVER = `
   await ask(second, "of the second at last");
   tell("shared", pieces.some((piece) => buffers.has(piece.buffer)));
   tell("whole", Buffer.concat(pieces).equals(sent));
+  begins = "read already";
+  const third = await client();
+  tell(third.accepted.read());
+  third.socket.destroy();
   second.socket.end();
   await once(second.accepted, "close");
   server.close();
@@ -75,5 +81,6 @@ const TOLD = [
   "end",
   "read of the second at last into buffer 1",
   ...["shared false", "whole true"],
+  ...["direct false", "read already", "end"],
   "end",
 ];
