@@ -1,16 +1,10 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, it } from "vitest";
 import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { focused, fromNoon, openBrowser, openTab, tabTo, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { focused, fromNoon, openTab, tabTo, textOf } from "./browser.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 const TOKEN = "canary-admin-token-0123456789abcdef";
@@ -40,7 +34,7 @@ async function closed(page: Page): Promise<void> {
 describe("by keyboard alone", () => {
   it("a key is created, shown once, and works; then rotated, and revoked", async () => {
     await using house = await startTestGateway();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
     await press(page, "Create a key");
     assert.equal(await focused(page), "Environment", "the first field has the keyboard");
     await tabTo(page, "Plan");
@@ -104,7 +98,7 @@ describe("by keyboard alone", () => {
       await (await house.ask(key)).text();
       assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
     });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/bans`);
     await press(page, "Lift");
     assert.match(await textOf(page.getByRole("dialog")), new RegExp(account));
     await confirm(page, "Lift the ban");
@@ -118,7 +112,7 @@ describe("by keyboard alone", () => {
     await using house = await startTestGateway();
     const { key, account } = await house.issue();
     await (await house.ask(key)).text();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await press(page, "Reset usage");
     await confirm(page, "Reset usage");
     await closed(page);
@@ -135,7 +129,7 @@ describe("by keyboard alone", () => {
   it("an account gets limits of its own, which can be changed and taken back", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue({ limits: { minute: 500 } });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     const limits = async () => {
       return (await read<{ limits: object }>(house, `/api/accounts/${account}`)).limits;
     };
@@ -173,7 +167,7 @@ describe("by keyboard alone", () => {
   it("an account gets another anchor, once a month, and a key limits of its own", async () => {
     await using house = await startTestGateway();
     const { id, account } = await house.issue();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await press(page, "Change anchor");
     await page.getByLabel("Day of the month").waitFor();
     await page.keyboard.press("Control+A");
@@ -218,7 +212,7 @@ describe("by keyboard alone", () => {
   it("an account changes its plan, is suspended and resumed", async () => {
     await using house = await startTestGateway();
     const { key, account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await press(page, "Change plan");
     await page.keyboard.type("business");
     await confirm(page, "Change plan");
@@ -250,7 +244,7 @@ describe("by keyboard alone", () => {
 
   it("the configuration is reloaded, and a mistake in it is told in the dialog", async () => {
     await using house = await startTestGateway();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/configuration`);
+    const { page } = await openTab(`${house.adminUrl}/#/configuration`);
     const hash = () => textOf(page.locator(".force code"));
     await page.locator(".force code").waitFor();
     const before = await hash();
@@ -280,7 +274,7 @@ describe("the admin token", () => {
     await using house = await startTestGateway({
       config: { admin: { listen: "127.0.0.1:0", token: TOKEN } },
     });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
     const field = page.locator("#field-token");
     await page.getByText(/^This gateway has an admin token/).waitFor();
     await field.fill("not the token");
@@ -295,7 +289,7 @@ describe("the admin token", () => {
     assert.ok(!page.url().includes(TOKEN));
     const stored = "JSON.stringify([{ ...localStorage }, document.cookie])";
     assert.equal(await page.evaluate(stored), '[{},""]');
-    const { page: other } = await openTab(browser, `${house.adminUrl}/`);
+    const { page: other } = await openTab(`${house.adminUrl}/`);
     await other.locator("#field-token").waitFor();
 
     const renewed = TOKEN.replace("admin", "newer");

@@ -1,25 +1,23 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, openBrowser, openTab } from "./browser.ts";
+import { cells, openTab } from "./browser.ts";
 
-let browser: Browser;
 let house: TestGateway;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 const AWAY = { status: 503, json: { code: "store_unavailable", message: "The store is away" } };
 
 async function openView(section: string): Promise<Page> {
-  const { page } = await openTab(browser, "about:blank");
+  const { page } = await openTab("about:blank");
   await page.goto(`${house.adminUrl}/#/${section}`);
   return page;
 }
@@ -39,7 +37,7 @@ describe("what could not be read for a moment", () => {
     const { account } = await house.issue();
     const body = JSON.stringify({ id: account, for: "1h" });
     assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     // A ban that is told has the list read again by itself, and the button goes.
     await page.route("**/api/events", () => {});
     await page.route("**/api/plans", (route) => route.fulfill(AWAY));
@@ -66,7 +64,7 @@ describe("what could not be read for a moment", () => {
       { ...day, meters: { tokens: 7 } },
       { ...day, day: "2026-11-22", units: 20 },
     ];
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.clock.install();
     let isAway = false;
     await page.route("**/api/history?*", (route) => {
@@ -96,7 +94,7 @@ describe("what could not be read for a moment", () => {
 
   it("is the whole account again, though it is a proxy that answers for the gateway meanwhile", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.clock.install();
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     const keys = page.getByRole("region", { name: "Keys", exact: true });
@@ -114,7 +112,7 @@ describe("what could not be read for a moment", () => {
 
   it("is no failure where there is no history of an account: the page says what the gateway says", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const json = { code: "unknown_id", message: "No key of this account is left" };
     await page.route("**/api/history?*", (route) => route.fulfill({ status: 404, json }));
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
@@ -189,7 +187,7 @@ describe("events", () => {
 describe("the search for accounts", () => {
   it("is sent once for what is typed without a pause, and tells how many of all it has found", async () => {
     await using own = await startTestGateway();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.clock.install();
     await page.goto(`${own.adminUrl}/#/accounts`);
     await page.getByText("No account yet: create a key, and it gets one.").waitFor();
@@ -231,7 +229,7 @@ describe("the accounts nearest to a limit", () => {
       [2_000, false],
       [2_001, true],
     ] as const) {
-      const { page } = await openTab(browser, "about:blank");
+      const { page } = await openTab("about:blank");
       let reads = 0;
       page.on("request", (request) => {
         if (request.url().includes("/api/usage?")) reads += 1;
@@ -270,7 +268,7 @@ describe("a deprecated operation", () => {
     });
     const { key } = await own.issue();
     for (let i = 0; i < 3; i++) await (await own.ask(key, "/v1/old")).text();
-    const { page } = await openTab(browser, `${own.adminUrl}/#/deprecations`);
+    const { page } = await openTab(`${own.adminUrl}/#/deprecations`);
     await eventually(async () => {
       const rows = await cells(page, "Deprecated operations");
       const old = rows.filter(([operation]) => operation?.endsWith("/old"));

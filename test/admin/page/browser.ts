@@ -57,7 +57,18 @@ export function fromNoon(): () => number {
 /** A page of a browser, and everything that went wrong in it: errors, violations, other origins. */
 export type Tab = { readonly page: Page; readonly complaints: string[] };
 
-export async function openBrowser(): Promise<Browser> {
+let opened: Promise<Browser> | undefined;
+
+/**
+ * The browser of this process, for all of its files: to start one takes two seconds of processor. It
+ * ends with the process.
+ */
+export function sharedBrowser(): Promise<Browser> {
+  opened ??= openBrowser();
+  return opened;
+}
+
+async function openBrowser(): Promise<Browser> {
   const folders = (process.env.PATH ?? "").split(delimiter);
   const executablePath = BROWSERS.flatMap((name) => folders.map((one) => join(one, name))).find(
     isProgram,
@@ -75,15 +86,15 @@ function isProgram(path: string): boolean {
   }
 }
 
-export async function openTab(
-  browser: Browser,
-  url: string,
-  options: BrowserContextOptions = {},
-): Promise<Tab> {
+export async function openTab(url: string, options: BrowserContextOptions = {}): Promise<Tab> {
+  const browser = await sharedBrowser();
   const context = await browser.newContext({ viewport: DESKTOP, ...options });
-  // A page that is left open goes on asking and drawing beside the next test.
-  onTestFinished(() => context.close());
   const page = await context.newPage();
+  // A page that is left open goes on asking and drawing beside the next test.
+  onTestFinished(async () => {
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await context.close();
+  });
   page.setDefaultTimeout(15_000);
   const complaints: string[] = [];
   const { origin } = new URL(url);

@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openTab } from "./browser.ts";
 import { firstMessages } from "./live-stream.ts";
 
-let browser: Browser;
 let house: TestGateway;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 /** By its answer the page has sent all that it was about to send. */
@@ -37,7 +35,7 @@ function hide(page: Page, hidden: boolean): Promise<unknown> {
 
 describe("a gateway that refuses the stream", () => {
   it("is asked again after 1, 2, 4, 8 and then each 10 s, and after 1 s once it had answered", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     let asked = 0;
     let isWell = false;
     await page.route("**/api/events", (route) => {
@@ -73,7 +71,7 @@ describe("a gateway that refuses the stream", () => {
 describe("a page that nobody has seen for a minute", () => {
   it("asks for nothing any more, and goes on as soon as it is seen", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.clock.install();
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.getByText("Ready", { exact: true }).waitFor();
@@ -118,7 +116,7 @@ async function ownLive(page: Page, messages: string): Promise<void> {
 
 describe("a page that is out of sight for less than a minute", () => {
   it("keeps its stream, however often that happens", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await stopClock(page);
     await page.goto(`${house.adminUrl}/#/plans`);
     await ownLive(page, "");
@@ -140,7 +138,7 @@ describe("a page that is out of sight for less than a minute", () => {
 
 describe("a gateway that says nothing any more", () => {
   it("is told after 3 s with each second, and has 12 s to answer over each connection", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const { figures } = await firstMessages(house);
     await stopClock(page);
     await page.goto(`${house.adminUrl}/#/plans`);
@@ -164,7 +162,7 @@ describe("a gateway that says nothing any more", () => {
 
 describe("a page that connects again", () => {
   it("has each sample and each event once, and its rates since the last figures or a later reading", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const { hello, figures } = await firstMessages(house);
     await page.goto(`${house.adminUrl}/#/plans`);
     const at = (agoS: number, answered: number) => {
@@ -209,7 +207,7 @@ describe("a page that connects again", () => {
 
 describe("a page that is seen again", () => {
   it("says that it connects until the gateway answers", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.clock.install();
     await page.goto(`${house.adminUrl}/#/plans`);
     await page.getByText("Ready", { exact: true }).waitFor();
@@ -224,7 +222,7 @@ describe("a page that is seen again", () => {
 describe("the usage of an account", () => {
   it("is read every two seconds", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await stopClock(page);
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.locator('[data-window="minute"]').waitFor();
@@ -244,7 +242,7 @@ describe("the usage of an account", () => {
 describe("an account whose usage cannot be read for a moment", () => {
   it("says so in its place, and shows the windows again once it can", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.clock.install();
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     const shown = page.locator('[data-window="minute"]');
@@ -263,7 +261,7 @@ describe("an account whose usage cannot be read for a moment", () => {
 describe("a note", () => {
   it("is gone after 6 s, and not before", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await stopClock(page);
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.getByRole("button", { name: "Reset usage" }).click();

@@ -1,16 +1,10 @@
 import assert from "node:assert/strict";
-import type { Browser, Locator } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Locator } from "playwright-core";
+import { describe, it } from "vitest";
 import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, focused, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { cells, focused, fromNoon, openTab, textOf } from "./browser.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
@@ -30,7 +24,7 @@ describe("the bar of a window", () => {
       now: fromNoon(),
     });
     const { key, account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     const bar = page.locator('[data-window="hour"] meter');
     await bar.waitFor();
     assert.deepEqual([await bar.getAttribute("min"), await bar.getAttribute("max")], ["0", "10"]);
@@ -57,7 +51,7 @@ describe("a list that the store has only in part", () => {
     const { account } = await house.issue();
     const body = JSON.stringify({ id: account, for: "1h" });
     await house.admin("/api/bans", { method: "POST", body });
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.route("**/api/bans?*", async (route) => {
       const response = await route.fetch();
       const headers = { ...response.headers(), "x-tollgate-missing": "buckets 3 at 10.0.0.7:7001" };
@@ -78,7 +72,7 @@ describe("a list that the store has only in part", () => {
   it("offers no page after the last one and none before the first", async () => {
     await using house = await startTestGateway();
     await house.issue({ count: 100 });
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts`);
     const state = async () => [
       await page.getByRole("button", { name: "Previous" }).isEnabled(),
       await page.getByRole("button", { name: "Next" }).isEnabled(),
@@ -93,7 +87,7 @@ describe("a list that the store has only in part", () => {
   it("shows the answer to the last search, if that to an earlier one comes after it", async () => {
     await using house = await startTestGateway();
     for (const account of ["early", "late"]) await house.issue({ account });
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts`);
     await page.getByText("2 accounts", { exact: true }).waitFor();
     const held = Promise.withResolvers<() => Promise<void>>();
     await page.route("**/api/accounts?*q=early*", async (route) => {
@@ -118,7 +112,7 @@ describe("a dialog", () => {
   it("sends its request once, however often its button is pressed while it is under way", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     const release = Promise.withResolvers<void>();
     let sent = 0;
     await page.route("**/api/keys", async (route) => {
@@ -155,7 +149,7 @@ describe("an explanation", () => {
       id = answer.headers.get("x-request-id") ?? "";
       await answer.text();
     }
-    const { page } = await openTab(browser, `${house.adminUrl}/#/explain/${id}`);
+    const { page } = await openTab(`${house.adminUrl}/#/explain/${id}`);
     await page.locator(".rule").waitFor();
     const facts = await factsOf(page.locator("dl.settings"));
     assert.match(facts.decided ?? "", / by the /);
@@ -184,7 +178,7 @@ describe("a deprecated operation", () => {
       environment: { api: "./api.yaml" },
       files: { "api.yaml": API },
     });
-    const { page } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
+    const { page } = await openTab(`${house.adminUrl}/#/deprecations`);
     await page.getByText("GET /v1/older").waitFor();
     const rows = await cells(page, "Deprecated operations");
     const sunsets = Object.fromEntries(rows.map(([operation, , sunset]) => [operation, sunset]));
@@ -201,7 +195,7 @@ describe("a deprecated operation", () => {
     });
     const { key } = await house.issue();
     for (const method of ["GET", "HEAD", "DELETE"]) await house.ask(key, "/v1/both", { method });
-    const { page } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
+    const { page } = await openTab(`${house.adminUrl}/#/deprecations`);
     await eventually(async () => {
       const rows = await cells(page, "Deprecated operations");
       const requests = rows.map(([name, , , count]) => [name, count]);
@@ -219,7 +213,7 @@ describe("an account with a ban by hand after one that is not remembered", () =>
     const { account } = await house.issue();
     const body = JSON.stringify({ id: account, for: "1h" });
     await house.admin("/api/bans", { method: "POST", body });
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     const shown = page.getByText(/not remembered by this gateway/);
     await page.route("**/api/bans/*", async (route) => {
       const response = await route.fetch();
@@ -235,7 +229,7 @@ describe("an account with a ban by hand after one that is not remembered", () =>
 describe("a gateway without news for 12 s", () => {
   it("is asked again over a new connection", async () => {
     await using house = await startTestGateway();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.clock.install();
     await page.reload();
     await page.getByText("Ready", { exact: true }).waitFor();
@@ -250,7 +244,7 @@ describe("the page of an account", () => {
   it("leaves the keyboard on the button that lifts its ban, though its usage goes on", async () => {
     await using house = await startTestGateway();
     const { account, key } = await house.issue({ limits: { day: 9 } });
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     const ban = { until: Math.ceil(Date.now() / 1_000) + 600, offences: 1 };
     await page.route("**/api/usage/*", async (route) => {
       const response = await route.fetch();
@@ -273,7 +267,7 @@ describe("the page of an account", () => {
       const body = JSON.stringify({ id: account, for: `${hours}h`, reason });
       assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
     }
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await page.getByText("the first one").waitFor();
     const rows = await cells(page, "Recent bans");
     const whys = rows.map((row) => /the \w+ one/.exec(row.at(-1) ?? "")?.[0]);
@@ -283,7 +277,7 @@ describe("the page of an account", () => {
   it("says of a ban that was only observed that it was, and counts it among no others", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     const until = Math.ceil(Date.now() / 1_000) + 600;
     const strikes = [{ at: until - 700 }];
     const ban = { window: "minute", at: until - 700, until, offences: 1, strikes };
@@ -310,7 +304,7 @@ describe("the page of an account", () => {
   it("says of a ban whose cause nobody knows any more when it ends, not when it began, and no reason of one by hand that has none", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     const unknown = { at: null, imposed: null as boolean | null, reason: null, strikes: [] };
     await page.route("**/api/bans/*", async (route) => {
       const response = await route.fetch();
@@ -331,7 +325,7 @@ describe("the page of an account", () => {
   it("asks for it as long as it is open, and no longer", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.clock.install();
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.locator('[data-window="minute"] meter').waitFor();

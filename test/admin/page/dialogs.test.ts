@@ -1,14 +1,7 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
-import { openBrowser, openTab, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { openTab, textOf } from "./browser.ts";
 
 /** A dialog asks there for its choices. */
 const OFFERS = /\/api\/(?:config|plans)$/;
@@ -17,7 +10,7 @@ const TOKEN = "canary-admin-token-0123456789abcdef";
 describe("A dialog", () => {
   it("that shows a key this once stays open however often Escape is pressed", async () => {
     await using house = await startTestGateway();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
     await page.addInitScript(`Object.defineProperty(navigator, "clipboard", {
       value: { writeText: async (text) => { globalThis.copied = text; } },
     });`);
@@ -47,7 +40,7 @@ describe("A dialog", () => {
 
   it("describes each of its fields by the hint below it", async () => {
     await using house = await startTestGateway();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts`);
     await page.getByRole("button", { name: "Create a key" }).click();
     await page.locator("dialog .hint").first().waitFor();
     const hints = await page.evaluate<[string, string][]>(
@@ -67,7 +60,7 @@ describe("A dialog", () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
     const url = `${house.adminUrl}/#/accounts/${account}`;
-    const { page, complaints } = await openTab(browser, url);
+    const { page, complaints } = await openTab(url);
     for (const name of ["Change plan", "Add key"]) {
       await page.getByRole("button", { name, exact: true }).waitFor();
       // The view itself gets its answers: without them it would take its buttons away.
@@ -89,7 +82,7 @@ describe("A dialog", () => {
   it("that asks for the token over another one has a name of its own", async () => {
     const admin = { listen: "127.0.0.1:0", token: TOKEN };
     await using house = await startTestGateway({ config: { admin } });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
     const dialog = (name: string) => page.getByRole("dialog", { name, exact: true });
     const token = page.locator("#field-token");
     await token.fill(TOKEN);
@@ -115,7 +108,7 @@ describe("A dialog", () => {
   it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await page.getByRole("button", { name: "Change limits" }).click();
     const dialog = page.getByRole("dialog");
     for (const text of ["day=20.000", "day=2e4", "day=0x10", "day=5=6"]) {

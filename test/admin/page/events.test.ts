@@ -1,17 +1,11 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, it } from "vitest";
 import { EVENTS } from "../../../src/telemetry/log/events.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openTab } from "./browser.ts";
 import { firstMessages, holdStream, streamTo } from "./live-stream.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
 
 const rowsOf = (page: Page) => page.getByRole("region", { name: "Events" }).locator("tbody tr");
 
@@ -31,7 +25,7 @@ function accountsLogged({ said }: TestGateway): string[] {
 describe("more than 200 events", () => {
   it("leave the newest 200 on the page, and the next one comes on top", async () => {
     await using house = await startTestGateway();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/events`);
     await house.issue();
     await eventually(async () => assert.equal((await accountsOn(page)).length, 1));
     await house.issue({ count: 205 });
@@ -54,7 +48,7 @@ describe("more than 200 events", () => {
     const { account } = await house.issue();
     const path = `/api/accounts/${account}/suspend`;
     await house.admin(path, { method: "POST", body: "{}" });
-    const { page } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const { page } = await openTab(`${house.adminUrl}/#/events`);
     const choice = page.getByLabel("Kind");
     await page.getByRole("option", { name: "account changed (1)" }).waitFor({ state: "attached" });
     await choice.selectOption("account_changed");
@@ -71,7 +65,7 @@ describe("a table that is drawn again", () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
     const { hello, figures } = await firstMessages(house);
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const event = { time: 0, kind: "account_changed", account };
     const happened = [1, 2].map((number) => ({ ...event, number, env: `was-${number}` }));
     const send = await holdStream(page, [
@@ -107,11 +101,11 @@ describe("a table that is drawn again", () => {
 describe("a page that is opened just after an event, while another page watches", () => {
   it("has the event once", async () => {
     await using house = await startTestGateway();
-    const { page: watching } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const { page: watching } = await openTab(`${house.adminUrl}/#/events`);
     for (let i = 1; i <= 2; i++) {
       await house.issue();
       // Both know it: from the events before the page was opened, and as one that happened since.
-      const { page } = await openTab(browser, `${house.adminUrl}/#/events`);
+      const { page } = await openTab(`${house.adminUrl}/#/events`);
       await page.getByText("Ready", { exact: true }).waitFor();
       await eventually(async () => assert.deepEqual(await accountsOn(page), accountsLogged(house)));
       const { account } = await house.issue();
@@ -141,7 +135,7 @@ describe("each kind of event", () => {
       kind,
       window: "day",
     }));
-    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    const { page } = await openTab(`${house.adminUrl}/#/plans`);
     await streamTo(page, [
       ["hello", { ...hello, happened }],
       ["figures", figures],

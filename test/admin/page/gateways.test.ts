@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { GatewayReport } from "../../../src/telemetry/gateway-status.ts";
 import { openCrew } from "../../server/workers/kit.ts";
@@ -8,18 +8,16 @@ import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
-import { checkLook, LOOKS, lookAt, openBrowser, openTab, textOf } from "./browser.ts";
+import { checkLook, LOOKS, lookAt, openTab, textOf } from "./browser.ts";
 
 /** The pause after one request of each gateway. */
 const PACE_MS = 250;
 
-let browser: Browser;
 let redis: TestRedis;
 beforeAll(async () => {
-  [browser, redis] = await Promise.all([openBrowser(), startRedis()]);
+  redis = await startRedis();
 });
 afterAll(async () => {
-  await browser.close();
   await redis.close();
 });
 
@@ -66,7 +64,7 @@ describe("the gateways on one store", () => {
     const message = `${(Number(seconds) - 60) * 1_000} ${JSON.stringify(dead)}`;
     await client.hset("list:{0}:status", "zz-dead", message);
 
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/gateways`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/gateways`);
     await eventually(async () => {
       const found = await rows(page, "Gateways");
       assert.equal(found.length, 4);
@@ -109,7 +107,7 @@ describe("the gateways on one store", () => {
     const own = await startRedis();
     try {
       await using house = await startTestGateway({ config: { store: own.url } });
-      const { page } = await openTab(browser, `${house.adminUrl}/#/gateways`);
+      const { page } = await openTab(`${house.adminUrl}/#/gateways`);
       await page.getByText("this one", { exact: true }).waitFor();
       await own.kill();
       await page.getByText("The store does not tell which gateways there are.").waitFor();
@@ -126,7 +124,7 @@ describe("the gateways on one store", () => {
 describe("a gateway that stands still", () => {
   it("is said to be without news after 3 s, and its backends are not known, until it goes on", async () => {
     await using crew = await openCrew(redis, { workers: 1 });
-    const { page, complaints } = await openTab(browser, `${crew.adminUrl}/#/backends`);
+    const { page, complaints } = await openTab(`${crew.adminUrl}/#/backends`);
     await page.getByText("Ready").waitFor();
     await page.getByText("up", { exact: true }).waitFor();
     crew.gateway.child.kill("SIGSTOP");
@@ -162,7 +160,7 @@ describe("an environment without a backend that is up", () => {
     const production = { listen: "127.0.0.1:0", keyTag: "live", upstreams: [backend.origin] };
     const config = { environments: { production, staging } };
     await using house = await startTestGateway({ config, backend });
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.getByText("Down: staging", { exact: true }).waitFor();
     await page.getByText("all of its backends are down").waitFor();
     assert.equal(await page.getByText("Ready", { exact: true }).count(), 0);

@@ -1,16 +1,9 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
-import { cells, checkLook, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { cells, checkLook, fromNoon, openTab, textOf } from "./browser.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
@@ -41,7 +34,7 @@ describe("the plots of a page that is opened late", () => {
       assert.deepEqual([counts[0], counts.at(-1)], [0, 40]);
       assert.ok(counts.length >= 4, "quiet for longer than the first rates of the page");
     });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
     const shown = page.locator(".legend dd").first();
     await eventually(async () => assert.equal(await textOf(shown), "0/s"));
     const plot = page.locator(".u-over").first();
@@ -70,7 +63,7 @@ describe("the usage of an account by day", () => {
     await useUp(house, key, 2);
     nowMs += 86_400_000;
     await useUp(house, key, 5);
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await eventually(async () => {
       const rows = (await cells(page, "Usage by day")).map(([day, units]) => [day, units]);
       assert.deepEqual(rows, [
@@ -95,7 +88,7 @@ describe("the most refused accounts", () => {
     const [first, second] = [await house.issue(), await house.issue()];
     await useUp(house, first.key, 63);
     await useUp(house, second.key, 65);
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await eventually(async () => {
       assert.deepEqual(await cells(page, "Most refused accounts"), [
         [second.account, "production", "5"],
@@ -116,7 +109,7 @@ describe("bans", () => {
       const body = JSON.stringify({ id, for: length });
       return house.admin("/api/bans", { method: "POST", body });
     };
-    const { page } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    const { page } = await openTab(`${house.adminUrl}/#/bans`);
     await page.getByText("No account is banned.").waitFor();
     assert.equal((await ban(account, "6s")).status, 201);
     assert.equal((await ban(other, "1h")).status, 201);
@@ -140,7 +133,7 @@ describe("bans", () => {
         if (text.includes("banned")) break;
       }
       const keys = { [key]: { account } };
-      const { page: known } = await openTab(browser, `${before.adminUrl}/#/accounts/${account}`);
+      const { page: known } = await openTab(`${before.adminUrl}/#/accounts/${account}`);
       await eventually(async () => {
         assert.equal((await cells(known, "Recent bans")).length, 1);
         assert.equal(await known.getByText(/not remember/).count(), 0);
@@ -151,7 +144,7 @@ describe("bans", () => {
       await using house = await startTestGateway({ config, keys });
       const client = await redis.client();
       const path = `${house.adminUrl}/#/accounts/${account}`;
-      const { page, complaints } = await openTab(browser, path);
+      const { page, complaints } = await openTab(path);
       await eventually(async () => {
         const [row] = await cells(page, "Recent bans");
         assert.equal(row?.length, 4);
@@ -195,7 +188,7 @@ describe("a third ban, of which the gateway remembers one", () => {
       const long = { ...config, bans: { ...bans, duration: "10m", forgetAfter: "1h" } };
       await using house = await startTestGateway({ config: long, keys: { [key]: { account } } });
       await askUntil(house, 1);
-      const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+      const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
       await page
         .getByText("2 earlier bans are not remembered by this gateway: the log has their events.")
         .waitFor();
@@ -211,7 +204,7 @@ describe("an account", () => {
     await using house = await startTestGateway({ config: { history: "30d" }, now: nowMs });
     const { key, account } = await house.issue();
     await useUp(house, key, 63);
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await eventually(async () => {
       const [row] = await cells(page, "Usage by day");
       const day = new Date(nowMs()).toISOString().slice(0, 10);
@@ -222,7 +215,7 @@ describe("an account", () => {
     await page.getByText("Nothing was used in the last 30 days.").waitFor();
     await using off = await startTestGateway({ config: { history: "off" } });
     const { account: without } = await off.issue();
-    const { page: other } = await openTab(browser, `${off.adminUrl}/#/accounts/${without}`);
+    const { page: other } = await openTab(`${off.adminUrl}/#/accounts/${without}`);
     await other.getByText(/^There is no usage by day: history is off/).waitFor();
     assert.equal(await other.getByRole("alert").count(), 0, "nothing has failed");
   });
@@ -234,7 +227,7 @@ describe("events", () => {
     const { account } = await house.issue();
     const body = JSON.stringify({ reason: "unpaid" });
     await house.admin(`/api/accounts/${account}/suspend`, { method: "POST", body });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/events`);
     const kinds = async () => (await cells(page, "Events")).map(([, one]) => one?.split("\n")[0]);
     await eventually(async () => assert.ok((await kinds()).includes("account changed")));
     const choice = page.getByLabel("Kind");

@@ -1,19 +1,18 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
-import { openBrowser } from "./browser.ts";
+import { sharedBrowser } from "./browser.ts";
 
-let browser: Browser;
 let house: TestGateway;
 let page: Page;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
-  page = await browser.newPage();
+  house = await startTestGateway();
+  page = await (await sharedBrowser()).newPage();
   await page.goto(`${house.adminUrl}/#/backends`);
 });
 afterAll(async () => {
-  await browser.close();
+  await page.close();
   await house[Symbol.asyncDispose]();
 });
 

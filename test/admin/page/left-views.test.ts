@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openTab } from "./browser.ts";
 import { firstMessages } from "./live-stream.ts";
 
-let browser: Browser;
 let house: TestGateway;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 /** Counts what listens to the window and its colour scheme, and what watches sizes. */
@@ -34,7 +32,7 @@ counts(ResizeObserver.prototype, "disconnect", -1);`;
 /** A gateway whose stream ends after each message: its routes, bans and configuration are others then. */
 async function restlessPage(): Promise<{ readonly page: Page; readonly streams: () => number }> {
   const { hello, figures } = await firstMessages(house);
-  const { page } = await openTab(browser, "about:blank");
+  const { page } = await openTab("about:blank");
   let streams = 0;
   await page.route("**/api/events", (route) => {
     streams += 1;
@@ -79,7 +77,7 @@ const CLOSED = `(async () => {
 
 describe("a view that was left", () => {
   it("listens to no figures any more, and asks for nothing that was typed into it", async () => {
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     const left = await page.evaluate<Record<string, [boolean, number, number]>>(CLOSED);
     const { explain, ...live } = left;
     assert.deepEqual(explain, [false, 0, 0]);
@@ -116,7 +114,7 @@ describe("a view that was left", () => {
   });
 
   it("holds nothing of the browser any more: its plots listen to no window", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.addInitScript(COUNT);
     await page.goto(`${house.adminUrl}/#/backends`);
     const held: number[] = [];

@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, focused, openBrowser, openTab, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { cells, focused, openTab, textOf } from "./browser.ts";
 
 /** The ten accounts nearest to a limit have a place of their own: an error there leaves the plans. */
 async function nearestApart(page: Page): Promise<void> {
@@ -32,7 +26,7 @@ describe("the callers of what goes away", () => {
     const again = made.slice(3, 5).map(({ key }, i) => Array.from({ length: 2 - i }, () => key));
     for (const key of again.flat()) await (await house.ask(key, "/v1/pets/7")).text();
     for (const { key } of made.slice(5)) await (await house.ask(key, "/v1/pets")).text();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/deprecations`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/deprecations`);
     const told = await house.admin("/api/deprecations");
     const [operation] = (await told.json()) as {
       method: string;
@@ -76,7 +70,7 @@ describe("a long list", () => {
       const body = JSON.stringify({ id, for: "1h" });
       assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
     }
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     const seen = new Set<string>();
     for (const shown of ["1 to 50", "51 to 100", "101 to 120"]) {
       await page.getByText(`${shown} of 120`, { exact: true }).waitFor();
@@ -113,7 +107,7 @@ describe("the clock of the computer", () => {
     const { account } = await house.issue({ expires: "2h" });
     const body = JSON.stringify({ id: account, for: "3h" });
     await house.admin("/api/bans", { method: "POST", body });
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.addInitScript("const real = Date.now; Date.now = () => real() + 86_400_000;");
     await page.goto(`${house.adminUrl}/?#/accounts/${account}`);
     await eventually(async () => {
@@ -128,7 +122,7 @@ describe("two who change the same account", () => {
   it("each see what the other did, without a reload of the page", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.getByText("Ready").waitFor();
     await page.clock.install();
     await page.evaluate(`location.hash = "#/accounts/${account}"`);
@@ -155,7 +149,7 @@ describe("two who change the same account", () => {
       return house.admin("/api/keys", { method: "POST", body: JSON.stringify({ account }) });
     };
     await more();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.getByText("Ready").waitFor();
     await page.clock.install();
     await page.evaluate(`location.hash = "#/accounts/${account}"`);

@@ -1,24 +1,8 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import {
-  checkLook,
-  findings,
-  fromNoon,
-  LOOKS,
-  lookAt,
-  openBrowser,
-  openTab,
-  tabTo,
-} from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { checkLook, findings, fromNoon, LOOKS, lookAt, openTab, tabTo } from "./browser.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
@@ -58,7 +42,7 @@ async function openFull() {
 describe("every section", () => {
   it("is without findings of axe and without a sideways scroll, however it is looked at", async () => {
     await using house = await openFull();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
     for (const look of LOOKS) {
       await lookAt(page, look);
       for (const [view, path] of Object.entries(house.paths)) {
@@ -75,7 +59,7 @@ describe("every section", () => {
 
   it("has no findings while a dialog asks", async () => {
     await using house = await openFull();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts`);
     await page.getByRole("button", { name: "Create a key" }).click();
     await page.getByRole("dialog").waitFor();
     assert.deepEqual(await findings(page), []);
@@ -94,7 +78,7 @@ describe("two thousand accounts", () => {
         await house.issue({ name, count: Math.min(left, 1_000) });
       }
     }
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
     await page.getByText("2,000 accounts", { exact: true }).waitFor();
     const rows = page.locator("tbody tr");
     assert.equal(await rows.count(), 50);
@@ -143,7 +127,7 @@ describe("an address that somebody typed", () => {
       ["#/accounts/%E0%A4%A", "%E0%A4%A"],
       ["#/accounts/<img src=x onerror=alert(1)>", "<img src=x onerror=alert(1)>"],
     ]) {
-      const { page, complaints } = await openTab(browser, `${house.adminUrl}/${hash}`);
+      const { page, complaints } = await openTab(`${house.adminUrl}/${hash}`);
       const heading = page.getByRole("heading", { level: 1, name: title ?? "", exact: true });
       await heading.waitFor();
       assert.equal(await page.locator("main img").count(), 0);
@@ -193,7 +177,7 @@ const MARKS = `(() => {
 describe("marks", () => {
   it("have the colour of what they mean, several reasons a line each, and the way to the content shows with the keyboard", async () => {
     await using house = await startTestGateway();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/backends`);
+    const { page } = await openTab(`${house.adminUrl}/#/backends`);
     await page.getByText("Ready").waitFor();
     assert.deepEqual(await page.evaluate(MARKS), {
       badges: ["good", "warn", "bad", "muted"],
@@ -212,7 +196,7 @@ describe("a store that does not answer", () => {
   it("is told where the usage was, which comes back as it was", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await page.locator("[data-window=minute]").waitFor();
     const message = "The rate limit store is unavailable: retry shortly";
     const body = JSON.stringify({ code: "store_unavailable", message, status: 503 });
@@ -226,7 +210,7 @@ describe("a store that does not answer", () => {
 describe("a gateway that goes away", () => {
   it("is told on the page, which comes back with it", async () => {
     const house = await startTestGateway();
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await page.getByText("Ready").waitFor();
     await house[Symbol.asyncDispose]();
     await page.getByText("The gateway does not answer: is it running?").waitFor();

@@ -1,15 +1,8 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, it } from "vitest";
+import { it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab, tabTo, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { openTab, tabTo, textOf } from "./browser.ts";
 
 it("an account shows the windows of its meters, days with their units, and takes a limit of its own", async () => {
   const tokens = { hold: 20, max: 100, used: ["header x-used"] };
@@ -25,7 +18,7 @@ it("an account shows the windows of its meters, days with their units, and takes
     response.writeHead(200, { "x-used": "77" }).end("[]");
   });
   await (await house.ask(key)).text();
-  const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+  const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
   const shown = page.locator('[data-window="tokens.month"]');
   await eventually(async () => assert.match(await textOf(shown), /77 of 5,000/));
   const days = page.getByRole("region", { name: "Usage by day", exact: true });
@@ -50,7 +43,7 @@ it("a plan shows the windows of its meters, and a meter without a limit", async 
   await using house = await startTestGateway({
     config: { plans: { free: { day: 1_000, meters } } },
   });
-  const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/plans`);
+  const { page, complaints } = await openTab(`${house.adminUrl}/#/plans`);
   const plans = page.getByRole("region", { name: "Plans", exact: true });
   const words = "1,000 a day, 900 tokens a minute, 5,000 tokens a month, rows without a limit";
   await eventually(async () => assert.ok((await textOf(plans)).includes(words)));

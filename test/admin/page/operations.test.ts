@@ -1,22 +1,20 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, focused, openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, focused, openTab, textOf } from "./browser.ts";
 
-let browser: Browser;
 let house: TestGateway;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 async function openView(section: string, init = ""): Promise<Page> {
-  const { page } = await openTab(browser, "about:blank");
+  const { page } = await openTab("about:blank");
   await page.addInitScript(init);
   await page.goto(`${house.adminUrl}/#/${section}`);
   return page;
@@ -76,7 +74,7 @@ describe("a key that is made on the page", () => {
   it("was not used yet, and the page says no day", async () => {
     await using own = await startTestGateway();
     const { account } = await own.issue();
-    const { page } = await openTab(browser, `${own.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${own.adminUrl}/#/accounts/${account}`);
     await page.getByRole("region", { name: "Keys", exact: true }).waitFor();
     const [key] = await cells(page, "Keys");
     assert.deepEqual(key?.slice(2, 6).toSpliced(2, 1), ["–", "–", "–"]);
@@ -138,7 +136,7 @@ describe("a dialog", () => {
 
   it("tells every reason for which a reload was refused", async () => {
     await using own = await startTestGateway();
-    const { page } = await openTab(browser, `${own.adminUrl}/#/configuration`);
+    const { page } = await openTab(`${own.adminUrl}/#/configuration`);
     await page.getByText("enterprise").first().waitFor();
     await own.rewrite({ storePrefix: "other", expectedGateways: 2, workers: 1, keys: "./k.json" });
     await page.getByRole("button", { name: "Reload" }).click();
@@ -201,7 +199,7 @@ describe("a change that was made on the page", () => {
 
 describe("the page", () => {
   it("sends no cookie, as other services of this host may have set some", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const { hostname } = new URL(house.adminUrl);
     await page.context().addCookies([{ name: "other", value: "1", domain: hostname, path: "/" }]);
     const asked = page.waitForRequest("**/api/accounts?*");
@@ -224,7 +222,7 @@ describe("the page", () => {
   });
 
   it("takes an address that was typed by hand as it is, though it is no encoding", async () => {
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/100%`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/100%`);
     await page.getByText("There is no such account.").waitFor();
     assert.equal(await textOf(page.getByRole("heading", { level: 1 })), "100%");
     assert.deepEqual(complaints, []);

@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, it } from "vitest";
+import type { Page } from "playwright-core";
+import { it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { fromNoon, openTab, textOf } from "./browser.ts";
 
 /** Presses a button, fills the fields of its dialog, and presses the button of that. */
 async function act(page: Page, name: string, verb = name, fields: Fields = {}): Promise<void> {
@@ -58,7 +52,7 @@ it("an operator's day on the page: from the first key to the events", async () =
     pro: { minute: 300, day: 10000, observe: { day: 40 } },
   };
   await using house = await startTestGateway({ config: { plans }, now: fromNoon() });
-  const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+  const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
   await act(page, "Create a key", "Create", { Plan: "free", Name: "Ada's shop" });
   const key = await keyShown(page);
   const refused = await useUp(house, key);

@@ -1,18 +1,12 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, it } from "vitest";
 import { get, issueKeys, openCrew } from "../../server/workers/kit.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { samplesOf } from "../scrape.ts";
-import { cells, fromNoon, openBrowser, openTab, textOf } from "./browser.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
+import { cells, fromNoon, openTab, textOf } from "./browser.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
@@ -50,7 +44,7 @@ function numbersIn(text: string): number[] {
 describe("the numbers of the page", () => {
   it("on the overview are those of /metrics, and follow them", async () => {
     await using house = await openUsed();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
     const sum = await metrics(house);
     await eventually(async () => {
       assert.equal(
@@ -87,7 +81,7 @@ describe("the numbers of the page", () => {
   it("are rates of what happened in each second, in the plots too", async () => {
     await using house = await startTestGateway();
     const { key } = await house.issue({ plan: "business" });
-    const { page } = await openTab(browser, `${house.adminUrl}/`);
+    const { page } = await openTab(`${house.adminUrl}/`);
     await eventually(async () => assert.equal(numbersIn(await tile(page, "requests"))[0], 0));
     // A rate stands for a second, and a look of a busy machine comes too late for it.
     await page.evaluate(`{
@@ -115,10 +109,7 @@ describe("the numbers of the page", () => {
 
   it("of an account, its bans, the plans and the backends are those of the API", async () => {
     await using house = await openUsed();
-    const { page, complaints } = await openTab(
-      browser,
-      `${house.adminUrl}/#/accounts/${house.account}`,
-    );
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${house.account}`);
     const usage = (await (await house.admin(`/api/usage/${house.account}`)).json()) as {
       windows: { window: string; limit: number; used: number; remaining: number }[];
       ban: { until: number; offences: number };
@@ -175,7 +166,7 @@ describe("the numbers of the page", () => {
     }
     const body = JSON.stringify({ id: account, for: "1h", reason: "scrapes" });
     assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await eventually(async () => {
       const [byHand, earned] = await cells(page, "Recent bans");
       assert.equal(byHand?.at(-1), "Banned by hand: scrapes");
@@ -208,7 +199,7 @@ describe("the numbers of the page", () => {
 
   it("of events are those of the log, those before the page was opened and those after", async () => {
     await using house = await openUsed();
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/#/events`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/events`);
     const shown = async () =>
       (await cells(page, "Events")).map(([, event, account]) => [event?.split("\n")[0], account]);
     const logged = () =>
@@ -233,7 +224,7 @@ describe("the numbers of the page", () => {
       await using crew = await openCrew(redis, { workers: 2, limit: 10 });
       const url = `${crew.url}/v1/animals`;
       await Promise.all(Array.from({ length: 50 }, () => get(url, key)));
-      const { page } = await openTab(browser, `${crew.adminUrl}/`);
+      const { page } = await openTab(`${crew.adminUrl}/`);
       const charged = await crew.metric("tollgate_charged_total");
       await eventually(async () => {
         assert.equal(numbersIn(await tile(page, "requests")).at(-1), 50);

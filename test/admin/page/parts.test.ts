@@ -1,23 +1,20 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openTab } from "./browser.ts";
 
-let browser: Browser;
 let house: TestGateway;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
 });
 /** Runs the script on a page of the gateway and returns its value. */
 async function runs<T>(script: string): Promise<T> {
-  const { page } = await openTab(browser, `${house.adminUrl}/`);
+  const { page } = await openTab(`${house.adminUrl}/`);
   return page.evaluate<T>(script);
 }
 
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 /** Runs in the page: a list whose requests are answered by hand, and what it showed after each. */

@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openTab, sharedBrowser } from "./browser.ts";
 import { readPng, smallPng } from "./png.ts";
 
 /**
@@ -106,13 +106,11 @@ async function shows(page: Page, texts: readonly string[]): Promise<void> {
 }
 
 describe("the pictures of the page", () => {
-  let browser: Browser;
   let gateway: Shop;
   beforeAll(async () => {
-    [browser, gateway] = await Promise.all([openBrowser(), openShop()]);
+    gateway = await openShop();
   });
   afterAll(async () => {
-    await browser?.close();
     await gateway?.[Symbol.asyncDispose]();
   });
 
@@ -120,7 +118,7 @@ describe("the pictures of the page", () => {
     it(`${file} has its size, and the view still shows what it is for`, async () => {
       const options = { viewport: { width, height }, colorScheme: "light" } as const;
       const url = `${gateway.adminUrl}/#/${path(gateway)}`;
-      const { page, complaints } = await openTab(browser, url, options);
+      const { page, complaints } = await openTab(url, options);
       await shows(page, texts);
       await page.getByText(/^(Loading|Waiting)/).waitFor({ state: "detached" });
       const taken = await page.screenshot();
@@ -136,7 +134,7 @@ describe("the pictures of the page", () => {
   it("overview.svg is drawn, names what it shows and loads nothing", async () => {
     const text = readFileSync(join(FOLDER, "overview.svg"), "utf8");
     assert.doesNotMatch(text, /<script|href=|url\((?!#)/);
-    const page = await browser.newPage();
+    const page = await (await sharedBrowser()).newPage();
     await page.goto(`data:image/svg+xml;base64,${Buffer.from(text).toString("base64")}`);
     const drawn = await page.evaluate<string[]>(
       "[...document.querySelectorAll('svg text')].map((one) => one.textContent)",

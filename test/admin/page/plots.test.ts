@@ -1,21 +1,19 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab, textOf } from "./browser.ts";
+import { openTab, textOf } from "./browser.ts";
 import { firstMessages, holdStream } from "./live-stream.ts";
 
-let browser: Browser;
 let house: TestGateway;
 let first: Awaited<ReturnType<typeof firstMessages>>;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
   first = await firstMessages(house);
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 /** Keeps every text that a plot draws, with its colour, and the colours of its lines at its canvas. */
@@ -51,7 +49,7 @@ async function openPlots(figures: object = {}): Promise<Page> {
     ...{ ...first.figures, atMs: first.figures.atMs - 10_000, answered: { 200: 0 } },
     ...{ bans: { imposed: 0, inForce: 0, edition: 0 }, ownAnswers: {} },
   };
-  const { page } = await openTab(browser, "about:blank", { timezoneId: "UTC" });
+  const { page } = await openTab("about:blank", { timezoneId: "UTC" });
   await page.addInitScript(RECORD);
   send = await holdStream(page, [
     ["hello", { ...first.hello, readings: [reading, { ...reading, atMs: reading.atMs + 5_000 }] }],
@@ -140,7 +138,7 @@ describe("a plot", () => {
     const at = (agoS: number, told: object) => {
       return { ...first.figures, atMs: first.figures.atMs - agoS * 1_000, durations: told };
     };
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await holdStream(page, [
       ["hello", { ...first.hello, readings: [at(30, none), at(20, none), at(10, durations)] }],
       ["figures", at(0, durations)],

@@ -1,16 +1,9 @@
 import assert from "node:assert/strict";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, openBrowser, openTab, textOf } from "./browser.ts";
+import { cells, openTab, textOf } from "./browser.ts";
 import { firstMessages, holdStream, streamTo } from "./live-stream.ts";
-
-let browser: Browser;
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-afterAll(() => browser.close());
 
 async function write(house: TestGateway, method: string, path: string, body: object = {}) {
   const response = await house.admin(path, { method, body: JSON.stringify(body) });
@@ -23,7 +16,7 @@ describe("keys and accounts on the page", () => {
     await using house = await startTestGateway();
     const [ended, working] = [await house.issue(), await house.issue()];
     await write(house, "POST", `/api/keys/${ended.id}/revoke`);
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts`);
     await page.getByText("2 accounts", { exact: true }).waitFor();
     const rows = await cells(page, "Accounts");
     assert.deepEqual(
@@ -53,7 +46,7 @@ describe("keys and accounts on the page", () => {
     const { account } = await house.issue();
     const how = { for: "119m", reason: "unpaid" };
     await write(house, "POST", `/api/accounts/${account}/suspend`, how);
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     const lead = page.locator(".lead");
     // Whole hours that are left, as a clock shows them.
     await eventually(async () => {
@@ -100,7 +93,7 @@ describe("keys and accounts on the page", () => {
       clock.nowMs = Date.UTC(2026, 9, day, 12);
       for (let i = 0; i < requests; i++) await (await house.ask(key)).text();
     }
-    const { page } = await openTab(browser, `${house.adminUrl}/#/accounts/${account}`);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
     await eventually(async () => {
       const days = (await cells(page, "Usage by day")).map(([day, units]) => [day, units]);
       assert.deepEqual(days, [
@@ -118,7 +111,7 @@ describe("keys and accounts on the page", () => {
       return write(house, "POST", "/api/bans", { id: account, for: "1h" });
     };
     await ban(first);
-    const { page } = await openTab(browser, `${house.adminUrl}/#/bans`);
+    const { page } = await openTab(`${house.adminUrl}/#/bans`);
     await page.getByText("Ready", { exact: true }).waitFor();
     const listed = async () => (await cells(page, "Bans")).map(([account]) => account);
     await eventually(async () => assert.deepEqual(await listed(), [first.account]));
@@ -141,7 +134,7 @@ describe("a list of bans that is older than the first figures", () => {
     const [first, second] = [await house.issue(), await house.issue()];
     const ban = { for: "1h" };
     await write(house, "POST", "/api/bans", { ...ban, id: first.account });
-    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    const { page } = await openTab(`${house.adminUrl}/#/plans`);
     const release = Promise.withResolvers<void>();
     await page.route("**/api/events", async (route) => {
       await release.promise;
@@ -160,7 +153,7 @@ describe("a list of bans that is older than the first figures", () => {
 describe("the configuration on the page", () => {
   it("is that in force after it was reloaded elsewhere, without a reload of the page", async () => {
     await using house = await startTestGateway();
-    const { page } = await openTab(browser, `${house.adminUrl}/#/configuration`);
+    const { page } = await openTab(`${house.adminUrl}/#/configuration`);
     await page.getByText("free, pro, business, enterprise", { exact: true }).click();
     const plans = page.locator("pre").filter({ hasText: '"enterprise"' });
     await plans.waitFor();
@@ -178,7 +171,7 @@ describe("the configuration on the page", () => {
   it("says why the last reload was refused, once it was, and shows six names of a setting at most", async () => {
     await using house = await startTestGateway();
     const { hello, figures } = await firstMessages(house);
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const send = await holdStream(page, [
       ["hello", hello],
       ["figures", figures],
@@ -207,14 +200,14 @@ describe("an admin token", () => {
     await using house = await startTestGateway({
       config: { admin: { listen: "127.0.0.1:0", token } },
     });
-    const { page, complaints } = await openTab(browser, `${house.adminUrl}/`);
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
     await page.getByRole("textbox", { name: "Token" }).fill(token);
     await page.getByRole("button", { name: "Continue" }).click();
     await page.getByText("Ready", { exact: true }).waitFor();
     await page.reload();
     await page.getByText("Ready", { exact: true }).waitFor();
     assert.equal(await page.getByRole("dialog").count(), 0);
-    const other = await openTab(browser, `${house.adminUrl}/`);
+    const other = await openTab(`${house.adminUrl}/`);
     await other.page.getByRole("dialog").waitFor();
     assert.deepEqual([...complaints, ...other.complaints], []);
   });
@@ -250,7 +243,7 @@ describe("the overview, of figures that are rare", () => {
       ["hello", { ...hello, readings }],
       ["figures", { ...at(0, 500), logDropped: 3 }],
     ] as const;
-    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    const { page } = await openTab(`${house.adminUrl}/#/plans`);
     await streamTo(page, messages);
     await page.goto(`${house.adminUrl}/?again#/`);
     await page.getByText(/ · 3 log lines dropped · /).waitFor();

@@ -1,28 +1,26 @@
 import assert from "node:assert/strict";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, openBrowser, openTab } from "./browser.ts";
+import { cells, openTab } from "./browser.ts";
 import { firstMessages, holdStream } from "./live-stream.ts";
 
 type First = Awaited<ReturnType<typeof firstMessages>>;
 
-let browser: Browser;
 let house: TestGateway;
 let first: First;
 beforeAll(async () => {
-  [browser, house] = await Promise.all([openBrowser(), startTestGateway()]);
+  house = await startTestGateway();
   first = await firstMessages(house);
 });
 afterAll(async () => {
   await house[Symbol.asyncDispose]();
-  await browser.close();
 });
 
 /** A section of the page, which gets these figures in place of the gateway's. */
 async function pageOf(section: string, figures: object, hello: object = {}): Promise<Page> {
-  const { page } = await openTab(browser, "about:blank");
+  const { page } = await openTab("about:blank");
   await holdStream(page, [
     ["hello", { ...first.hello, ...hello }],
     ["figures", { ...first.figures, ...figures }],
@@ -123,7 +121,7 @@ describe("the list of gateways", () => {
       gateway({ name: "c", state: "draining", ...rates, storeMs: null }),
       gateway({ name: "d", state: "silent", age: 75, ...rates, differs: ["config"] }),
     ];
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const send = await holdStream(page, [
       ["hello", first.hello],
       ["figures", { ...first.figures, gateways, upstreams: [{ origin: "http://a", up: false }] }],
@@ -164,7 +162,7 @@ describe("the list of gateways", () => {
 
 describe("the plans", () => {
   it("have the requests of their own environment, and accounts by their fullest window", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const of = (environment: string, admitted: number) => {
       return { environment, plan: "free", admitted, refused: admitted + 1 };
     };
@@ -261,7 +259,7 @@ describe("the backends", () => {
 
 describe("figures that follow each other", () => {
   it("are shown wherever they differ: in lost log lines alone, or a reason, which the head tells too", async () => {
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     const send = await holdStream(page, [
       ["hello", first.hello],
       ["figures", first.figures],
@@ -296,7 +294,7 @@ describe("figures that follow each other", () => {
       const [bans, checks] = [{ imposed: 0, inForce, edition }, { [name]: { ok: false } }];
       return ["figures", { ...first.figures, bans, checks }] as const;
     };
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     let reads = 0;
     page.on("request", (request) => {
       if (request.url().includes("/api/bans?")) reads += 1;
@@ -340,7 +338,7 @@ describe("figures that follow each other", () => {
   });
 
   it("leave samples of the last 15 minutes and 200 events alone, and end a stream that cannot be read", async () => {
-    const { page } = await openTab(browser, `${house.adminUrl}/#/plans`);
+    const { page } = await openTab(`${house.adminUrl}/#/plans`);
     const at = (agoS: number) => ({ ...first.figures, atMs: first.figures.atMs - agoS * 1_000 });
     const readings = [2_000, 1_990, 905, 895, 10].map(at);
     const happened = Array.from({ length: 200 }, (_, i) => ({ number: i + 1, kind: "sunset" }));
@@ -379,7 +377,7 @@ describe("figures that follow each other", () => {
 describe("before the first figures", () => {
   it("each section that lives on them says that it waits, and the clock is that of the answers", async () => {
     const { account } = await house.issue();
-    const { page } = await openTab(browser, "about:blank");
+    const { page } = await openTab("about:blank");
     await page.addInitScript("const real = Date.now; Date.now = () => real() + 86_400_000;");
     await page.route("**/api/events", () => {});
     await page.goto(`${house.adminUrl}/#/`);

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { DEPRECATED_API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { openBrowser, openTab } from "./browser.ts";
+import { openTab } from "./browser.ts";
 
 const PHONE = { width: 390, height: 780 };
 const NOON = Date.UTC(2026, 6, 15, 12);
@@ -93,12 +93,10 @@ async function checkDialog(page: Page, view: string, name: string): Promise<void
 }
 
 describe("the page says to the letter", () => {
-  let browser: Browser;
   let house: TestGateway;
   let request = "";
   let nowMs = NOON;
   beforeAll(async () => {
-    browser = await openBrowser();
     house = await startTestGateway({
       config: {
         plans: {
@@ -125,7 +123,6 @@ describe("the page says to the letter", () => {
   });
   afterAll(async () => {
     await house[Symbol.asyncDispose]();
-    await browser.close();
     const parts = [...seen].map(([name, text]) => `### ${name}\n${text}\n`);
     if (isWritten) writeFileSync(FILE, parts.join(""));
   });
@@ -134,7 +131,7 @@ describe("the page says to the letter", () => {
 
   it("what is in each view, and what each dialog asks for", async () => {
     // The words are English, and so are the numbers, whatever language the browser speaks.
-    const { page } = await openTab(browser, "about:blank", { locale: "de-DE" });
+    const { page } = await openTab("about:blank", { locale: "de-DE" });
     // An instant is as far away as it says, however long the test takes.
     await page.clock.setFixedTime(NOON);
     const titles: string[] = [];
@@ -158,7 +155,7 @@ describe("the page says to the letter", () => {
   });
 
   it("which columns are numbers, and which a phone has no room for", async () => {
-    const { page } = await openTab(browser, "about:blank", { viewport: PHONE });
+    const { page } = await openTab("about:blank", { viewport: PHONE });
     for (const view of VIEWS) {
       await page.goto(at(view));
       if (isWritten) await page.waitForTimeout(2_000);
@@ -167,7 +164,7 @@ describe("the page says to the letter", () => {
   });
 
   it("how long ago something was, each second anew, by the clock of the gateway", async () => {
-    const { page } = await openTab(browser, at("accounts"));
+    const { page } = await openTab(at("accounts"));
     const created = page.locator("#main time").first();
     await created.waitFor();
     const exact = await Promise.all(
