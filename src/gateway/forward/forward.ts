@@ -215,6 +215,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (connection === undefined) this.#stopWaiting();
     else {
       connection.abort();
+      this.#body?.stop();
       if (isUpstreamFault(refusal.code)) {
         this.#context.service.upstreams.failed(connection.upstream, refusal);
       }
@@ -232,9 +233,11 @@ class Forward implements ForwardHandler, ResponseHandler {
     failExchange(gateway, exchange, { ...refusal, why: endReason(refusal, exchange) });
   }
 
+  /** The next request may get the connection at once, so nothing here may refer to it any more. */
   #releaseConnection(): void {
     const connection = this.#connection;
     this.#connection = undefined;
+    this.#body?.leave();
     if (connection !== undefined) this.#context.service.upstreams.release(connection);
   }
 

@@ -5,7 +5,7 @@ import { countForwardedBytes } from "../runtime/memory.ts";
 
 /**
  * The body on its way to the upstream, piece by piece as it arrives, and counted against the limit.
- * The client's body waits until there is a connection that takes it.
+ * The client's body waits while there is no connection that takes it.
  */
 export class RequestBody implements BodySink {
   readonly #exchange: Exchange;
@@ -29,7 +29,20 @@ export class RequestBody implements BodySink {
 
   sendTo(connection: ClientConnection): void {
     this.#connection = connection;
+    this.held = false;
     this.#exchange.request.read(this);
+    this.#send();
+  }
+
+  /**
+   * The connection carries another request from now on. What it has not taken waits for the next
+   * one.
+   */
+  leave(): void {
+    this.#connection = undefined;
+    if (this.#over) return;
+    this.held = true;
+    this.#exchange.request.pause();
   }
 
   /** The connection takes more bytes again. */
@@ -41,6 +54,7 @@ export class RequestBody implements BodySink {
   /** Sends no more of the body to an upstream. */
   stop(): void {
     this.#over = true;
+    this.#pieces = [];
     this.#connection = undefined;
   }
 
@@ -71,9 +85,9 @@ export class RequestBody implements BodySink {
 
   readonly #send = (): void => {
     const pieces = this.#pieces;
-    if (pieces.length === 0) return;
+    if (pieces.length === 0 || this.#connection === undefined) return;
     this.#pieces = [];
-    if (this.#connection?.writeTogether(pieces) !== false || this.#over) return;
+    if (this.#connection.writeTogether(pieces) || this.#over) return;
     this.held = true;
     this.#exchange.request.pause();
   };
