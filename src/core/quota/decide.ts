@@ -6,7 +6,7 @@ import {
   nextStrikeMs,
   recentStrikes,
 } from "./bans.ts";
-import { markMeters, type WindowCount, withoutMarks } from "./window-count.ts";
+import { noteRefusals, type WindowCount, withoutMarks } from "./window-count.ts";
 import {
   costIn,
   counterName,
@@ -112,7 +112,7 @@ export function decide(
   charge(usage, limits, granted, cost);
 
   const refused = requests - granted;
-  if (refused > 0 && !banned) markMeters(usage, limits, nowMs);
+  if (refused > 0 && !banned) noteRefusals(usage, quotaRequest, nowMs);
   const window = refused > 0 && !banned ? lastExhausted(usage, quotaRequest) : undefined;
   const struck = window === undefined ? past : strike(past, quotaRequest, nowMs, refused, window);
   const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };

@@ -1,4 +1,5 @@
-import { counterName, fitsLimit, isMeter, type Limit } from "./windows.ts";
+import type { QuotaRequest } from "./decide.ts";
+import { counterName, fitsLimit, type Limit, mayStrike } from "./windows.ts";
 
 /**
  * One window of an account. `refusedMs` is the instant of its first refusal, or 0 if there is none
@@ -15,15 +16,19 @@ export type WindowCount = {
 
 export type WindowCounts = Readonly<Partial<Record<string, WindowCount>>>;
 
-/** Notes the first refusal of each meter's window without room: its count may go down later. */
-export function markMeters(
+/**
+ * Notes the first refusal of each window of a meter or a cap without room: its count may go down
+ * later.
+ */
+export function noteRefusals(
   usage: Partial<Record<string, WindowCount>>,
-  limits: readonly Limit[],
+  { limits, cost = 1 }: Pick<QuotaRequest, "limits" | "cost">,
   nowMs: number,
 ): void {
-  for (const limit of limits.filter(isMeter)) {
+  for (const limit of limits) {
     const stored = usage[counterName(limit)];
-    if (stored === undefined || stored.refusedMs > 0 || fitsLimit(limit, stored.count, 0)) continue;
+    if (mayStrike(limit) || stored === undefined || stored.refusedMs > 0) continue;
+    if (fitsLimit(limit, stored.count, cost)) continue;
     usage[counterName(limit)] = { ...stored, refusedMs: nowMs };
   }
 }

@@ -98,7 +98,11 @@ export class Batcher {
     if (cached !== undefined && refusal === "strike")
       return this.#strike(id, accountRef, quotaRequest, cached);
     const queue = this.#queue(accountRef);
-    if (outage.isAway(queue.number)) return outage.decide(accountRef, quotaRequest);
+    if (outage.isAway(queue.number)) {
+      return cached !== undefined && refusal === "unnoted"
+        ? decisionCache.refused(cached, quotaRequest)
+        : outage.decide(accountRef, quotaRequest);
+    }
 
     let merged = queue.open.get(id);
     if (merged === undefined || !canMerge(merged.quotaRequest, quotaRequest)) {
@@ -335,7 +339,8 @@ export class Batcher {
     const { decisionCache, onVerdict } = this.#options;
     const before = decisionCache.get(id);
     onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
-    decisionCache.put(id, cacheDecision(quotaRequest, decision, trip, before), invalidated);
+    const asked = quotaRequest.strikesOnly ? 1 : waiting.length;
+    decisionCache.put(id, cacheDecision(quotaRequest, decision, trip, before, asked), invalidated);
     if (waiting.length === 0) decisionCache.putUnreportedBan(id, decision.newBan);
     const { granted } = decision;
     const { cost = 1 } = quotaRequest;
@@ -354,12 +359,13 @@ export class Batcher {
     }
   }
 
-  #fail({ accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
+  #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
     const { decisionCache, outage } = this.#options;
     if (cached?.refusal) cached.refusal.isStrikePending = false;
+    const known = cached ?? decisionCache.get(id);
     for (const answer of waiting) {
-      if (cached !== undefined && decisionCache.refuses(cached, quotaRequest) !== "no")
-        answer(decisionCache.refused(cached, quotaRequest));
+      if (known !== undefined && decisionCache.refuses(known, quotaRequest) !== "no")
+        answer(decisionCache.refused(known, quotaRequest));
       else answer(outage.decide(accountRef, quotaRequest));
     }
   }

@@ -60,24 +60,29 @@ export type RefusalDetails = {
 
 /**
  * `strikeDueMs` is the earliest instant at which refusals of this window are a strike, as far as
- * known.
+ * known. `countedMs` is the instant of the count, on the store's clock. `isNoted`: the store has
+ * noted a refusal of the window, so it publishes when the count goes down
+ * (docs/reference/store.md#known-refusals).
  */
 export type KnownWindow = WindowUsage & {
   readonly counter: string;
   readonly startMs: number;
   readonly strikeDueMs: number;
+  readonly countedMs: number;
+  readonly isNoted: boolean;
 };
 
 /**
  * The answer in the form that is kept; it replaces `before`. If both are ordinary, `before` itself
  * is changed: a new object for each answer would live just long enough for the collector to move it
- * to the old space.
+ * to the old space. `asked` is the number of requests that the store decided.
  */
 export function cacheDecision(
-  { limits, bans, cost = 1 }: QuotaRequest,
+  { limits, bans, cost = 1, requests }: QuotaRequest,
   decision: QuotaDecision,
   trip: RoundTrip,
   before?: CachedDecision | undefined,
+  asked = requests,
 ): CachedDecision {
   const sameWindows =
     before !== undefined && (before.limits === limits || sameLimits(before.limits, limits));
@@ -85,7 +90,8 @@ export function cacheDecision(
   const kept = before?.refusal?.windows ?? others;
   const { nowMs, windows } = decision;
   if (!isOrdinary(decision, cost) || kept.some((one) => matters(one, nowMs, windows))) {
-    const refusal = wholeOf(decision, cost, bans, kept);
+    const isRefused = decision.granted < asked && decision.ban === undefined;
+    const refusal = wholeOf(decision, { cost, bans, isRefused }, kept);
     refusal.told = stillTold(before?.refusal?.told, limits, windows);
     return { limits, bans, trip, used: [], refusal, era: 0 };
   }
@@ -113,10 +119,10 @@ function matters(known: KnownWindow, nowMs: number, windows: readonly WindowUsag
   return known.strikeDueMs > nowMs || !windows.some((one) => counterName(one) === known.counter);
 }
 
+/** `isRefused`: the store has refused a request by its windows, and noted that. */
 function wholeOf(
   decision: QuotaDecision,
-  cost: number,
-  bans: BanPolicy | undefined,
+  { cost, bans, isRefused }: { cost: number; bans: BanPolicy | undefined; isRefused: boolean },
   kept: readonly KnownWindow[],
 ): RefusalDetails {
   const { nowMs, ban, strikes } = decision;
@@ -127,7 +133,9 @@ function wholeOf(
     const toldMs = bans !== undefined && usage === striking ? decision.strikeDueMs : nowMs;
     const strikeDueMs = Math.max(toldMs, earlier?.strikeDueMs ?? 0);
     const startMs = windowStart(usage.window, usage.resetMs - 1, usage.calendar);
-    return { ...usage, counter, startMs, strikeDueMs };
+    const notes = usage === striking || !(mayStrike(usage) || fitsLimit(usage, usage.used, cost));
+    const isNoted = (isRefused && notes) || earlier?.isNoted === true;
+    return { ...usage, counter, startMs, strikeDueMs, countedMs: nowMs, isNoted };
   });
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
@@ -169,7 +177,9 @@ export function windowsOf({
     const startMs = windowStart(limit.window, trip.nowMs, limit.calendar);
     const resetMs = windowEnd(limit.window, startMs, limit.calendar);
     const standing = { ...limit, used: used[i] as number, startMs, resetMs };
-    return { ...standing, counter: counterName(limit), strikeDueMs: trip.nowMs };
+    const { nowMs } = trip;
+    const counter = counterName(limit);
+    return { ...standing, counter, strikeDueMs: nowMs, countedMs: nowMs, isNoted: false };
   });
 }
 
@@ -182,8 +192,9 @@ export function countIn(cached: CachedDecision, counter: string, startMs: number
 }
 
 /**
- * The decision with counts that the store reported later. If no decision was known, or only another
- * window of the counter, the limit is unknown and is set to the greatest number.
+ * The decision with counts that the store reported at `nowMs` of its clock. The count of a window
+ * that was decided since then stays. If no decision was known, or only another window of the
+ * counter, the limit is unknown and is set to the greatest number.
  */
 export function withCounts(
   cached: CachedDecision | undefined,
@@ -191,21 +202,25 @@ export function withCounts(
   nowMs: number,
 ): CachedDecision {
   const receivedMs = performance.now();
-  const trip = { sentMs: receivedMs, receivedMs, nowMs, clock: cached?.trip.clock };
+  const message = { sentMs: receivedMs, receivedMs, nowMs, clock: cached?.trip.clock };
+  const trip = cached !== undefined && cached.trip.nowMs > nowMs ? cached.trip : message;
   const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
     const window = counterWindow(counter);
     const resetMs = endMs ?? windowEnd(window, startMs);
     const [id] = counter.split(".");
     const part = id === counter ? {} : { part: { id: id as string, name: "" } };
     const limit = Number.MAX_SAFE_INTEGER;
-    return { window, ...part, limit, used, startMs, resetMs, counter, strikeDueMs: nowMs };
+    const known = { counter, strikeDueMs: nowMs, countedMs: nowMs, isNoted: false };
+    return { window, ...part, limit, used, startMs, resetMs, ...known };
   });
   const before = cached === undefined ? NONE : windowsOf(cached);
   const windows = before.flatMap((one) => {
     const used = told.find(({ counter, startMs }) => {
       return counter === one.counter && startMs === one.startMs;
     })?.used;
-    return one.resetMs <= nowMs ? [] : [used === undefined ? one : { ...one, used }];
+    if (one.resetMs <= trip.nowMs) return [];
+    const isOutdated = used !== undefined && one.countedMs <= nowMs;
+    return [isOutdated ? { ...one, used, countedMs: nowMs } : one];
   });
   for (const one of told) {
     if (!windows.some(({ counter }) => counter === one.counter)) windows.push(one);

@@ -120,12 +120,12 @@ export class DecisionCache {
 
   /**
    * Keeps counts that the store reported at `nowMs` of its clock without a decision: they are now
-   * the last known ones.
+   * the last known ones of windows that were not decided since.
    */
   learnCounts(accountRef: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id);
-    if (counts.length === 0 || (cached !== undefined && cached.trip.nowMs > nowMs)) return;
+    if (counts.length === 0) return;
     const era = cached?.era ?? this.#era;
     this.#mapOf(id).set(id, { ...withCounts(cached, counts, nowMs), era });
   }

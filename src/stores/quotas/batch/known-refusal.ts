@@ -73,7 +73,8 @@ function windowsAt(
 
 /**
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
- * memory; or with a refusal that could be a strike and must reach the store
+ * memory; with a refusal that could be a strike and must reach the store; or with the first one
+ * that the store has not noted, and that it decides while it is reachable
  * (docs/reference/store.md#known-refusals). An account is known by its windows: its requests may
  * differ in cost and operation.
  */
@@ -81,7 +82,7 @@ export function refusalKind(
   { refusal: whole, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
-): "no" | "surely" | "strike" {
+): "no" | "surely" | "strike" | "unnoted" {
   if (whole === undefined) return "no";
   if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
   let last: KnownWindow | undefined;
@@ -100,7 +101,7 @@ export function refusalKind(
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  if (bans === undefined || striking === undefined) return "surely";
+  if (bans === undefined || striking === undefined) return last.isNoted ? "surely" : "unnoted";
   if (!samePolicy(policy, bans)) return "no";
   return nowMs < striking.strikeDueMs ? "surely" : "strike";
 }

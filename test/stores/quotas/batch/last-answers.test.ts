@@ -100,7 +100,9 @@ describe("what is known of an account", () => {
 
   it("foretells a refusal until the window ends, and not at its end", () => {
     const off = { ...ASK, bans: undefined };
-    const cached = cacheDecision(off, verdict([60, 60]), TRIP);
+    const filled = cacheDecision(off, verdict([60, 60]), TRIP);
+    assert.equal(refusalKind(filled, off, NOON + 59_999), "unnoted");
+    const cached = cacheDecision(off, verdict([60, 60], { granted: 0 }), TRIP, filled);
     assert.equal(refusalKind(cached, off, NOON + 59_999), "surely");
     assert.equal(refusalKind(cached, off, NOON + 60_000), "no");
     assert.equal(refusalKind(cacheDecision(ASK, verdict([59, 60]), TRIP), ASK, NOON), "no");

@@ -244,9 +244,13 @@ local function decider()
     -- strike().
     local last = last_exhausted(fields, limits, count, cost)
     local left = units - granted
-    for i in pairs(holds and left > 0 and not banned and holds or {}) do
-      -- Its first refusal is noted, because its count may go down later.
-      if refused[i] == 0 and used[i] + max(holds[i], 1) > limits[i] then refused[i], changed[i] = now, true end
+    -- The first refusal of a cap or a meter is noted, because its count may go down later.
+    for i = 1, plan.apart and left > 0 and not banned and count or 0 do
+      local hold = holds and holds[i]
+      local each = hold and max(hold, 1) or cost
+      if is_apart(fields[i]) and refused[i] == 0 and each > 0 and used[i] + each > limits[i] then
+        refused[i], changed[i] = now, true
+      end
     end
     local earned, earned_how, earned_by
     if left > 0 and not banned and last then
