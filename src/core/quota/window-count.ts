@@ -1,4 +1,3 @@
-import type { QuotaRequest } from "./decide.ts";
 import { counterName, fitsLimit, type Limit, mayStrike } from "./windows.ts";
 
 /**
@@ -22,7 +21,7 @@ export type WindowCounts = Readonly<Partial<Record<string, WindowCount>>>;
  */
 export function noteRefusals(
   usage: Partial<Record<string, WindowCount>>,
-  { limits, cost = 1 }: Pick<QuotaRequest, "limits" | "cost">,
+  { limits, cost = 1 }: { readonly limits: readonly Limit[]; readonly cost?: number },
   nowMs: number,
 ): void {
   for (const limit of limits) {
