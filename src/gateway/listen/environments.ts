@@ -15,7 +15,8 @@ export type ListenerSpec = {
 
 /**
  * The environments that a configuration serves, by listening address. Upstreams that stay the same
- * are taken over from `previous` and keep their connections. Throws a readable error if a
+ * are taken over from `previous` and keep their connections; equal origins whose options change keep
+ * their health. Throws a readable error if a
  * certificate cannot be used.
  */
 export function listenerSpecs(
@@ -117,9 +118,9 @@ function backendOf(
     healthCheck: service.healthCheck,
     elapsed,
   };
-  const kept = before?.services.find((backend) => backend.path === path)?.upstreams;
+  const known = before?.services.find((backend) => backend.path === path)?.upstreams;
   const upstreams =
-    kept !== undefined && sameOptions(kept, options) ? kept : new UpstreamPool(options);
+    known !== undefined && sameOptions(known, options) ? known : new UpstreamPool(options, known);
   const comparable = path === undefined ? undefined : comparablePath(path, routes.paths);
   return { path, comparable, routes, upstreams, limits, stripPrefix, addPrefix };
 }

@@ -2,13 +2,19 @@ import type { Refusal } from "../../core/refusal.ts";
 import { holderOf, type Waiter } from "./connection-shares.ts";
 import { startDueProbe } from "./health-check.ts";
 import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
+import {
+  FAILED_PROBES_MAX,
+  FAILURES_MAX,
+  forgive,
+  inheritHealth,
+  isFailing,
+  isUp,
+} from "./upstream-health.ts";
 
-const FAILURES_MAX = 5;
 /** Responses that say that the upstream cannot serve (RFC 9110 15.6.3 to 15.6.5). */
 const UNAVAILABLE: ReadonlySet<number> = new Set([502, 503, 504]);
 /** Pauses before the first probe of a failing upstream, before the second, and so on. */
 const PAUSES_MS: readonly [number, ...number[]] = [1_000, 2_000, 4_000, 10_000];
-const FAILED_PROBES_MAX = 2;
 
 /** The connection that a request prefers after it has been tried already. */
 export type PickPreference = {
@@ -38,11 +44,17 @@ export class UpstreamPool {
   /** The index at which the search for the least pending upstream begins. */
   #turn = 0;
 
-  constructor(options: UpstreamPoolOptions) {
+  /** `before` is the pool that served before a reload: equal origins keep their health. */
+  constructor(options: UpstreamPoolOptions, before?: UpstreamPool) {
+    const { origins, healthCheck, elapsed } = options;
     this.options = options;
-    this.all = options.origins.map((origin) => new Upstream(origin, options));
-    if (options.healthCheck === undefined) return;
-    for (const upstream of this.all) upstream.probeAtMs = options.elapsed();
+    this.all = origins.map((origin) => new Upstream(origin, options));
+    for (const upstream of this.all) {
+      const known = before?.all.find(({ origin }) => origin === upstream.origin);
+      if (known !== undefined) inheritHealth(upstream, known, healthCheck !== undefined);
+      const isProbed = healthCheck !== undefined || (!isUp(upstream) && upstream.trial === "none");
+      if (isProbed) upstream.probeAtMs = elapsed();
+    }
   }
 
   /**
@@ -197,11 +209,11 @@ export class UpstreamPool {
     }
   }
 
-  /** Whether each upstream is in service and answers, else why not. One never tried counts as up. */
+  /** Whether each upstream is in service and answers, else why not. */
   health(): { readonly origin: string; readonly up: boolean; readonly why?: string }[] {
     return this.all.map((upstream) => {
-      const { origin, out, failedProbes, why } = upstream;
-      const up = !out && !isFailing(upstream) && failedProbes < FAILED_PROBES_MAX;
+      const { origin, why } = upstream;
+      const up = isUp(upstream);
       return up ? { origin, up } : { origin, up, why };
     });
   }
@@ -274,20 +286,6 @@ export class UpstreamPool {
     }
     return best;
   }
-}
-
-/** Whether its latest failures take the upstream out of service. */
-function isFailing(upstream: Upstream): boolean {
-  const { failuresInRow, unavailableInRow, isUnavailableForSeveral } = upstream;
-  if (failuresInRow >= FAILURES_MAX) return true;
-  // One account with one bad route must not take an upstream away from all other accounts.
-  return unavailableInRow >= FAILURES_MAX && isUnavailableForSeveral;
-}
-
-function forgive(upstream: Upstream): void {
-  upstream.failuresInRow = 0;
-  upstream.unavailableInRow = 0;
-  upstream.isUnavailableForSeveral = false;
 }
 
 /** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */

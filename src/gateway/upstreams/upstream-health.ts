@@ -1,0 +1,42 @@
+import type { Upstream } from "./upstream.ts";
+
+/** Failed requests, or responses that say that it cannot serve, that take an upstream out. */
+export const FAILURES_MAX = 5;
+export const FAILED_PROBES_MAX = 2;
+
+/** Whether its latest failures take the upstream out of service. */
+export function isFailing(upstream: Upstream): boolean {
+  const { failuresInRow, unavailableInRow, isUnavailableForSeveral } = upstream;
+  if (failuresInRow >= FAILURES_MAX) return true;
+  // One account with one bad route must not take an upstream away from all other accounts.
+  return unavailableInRow >= FAILURES_MAX && isUnavailableForSeveral;
+}
+
+/** Whether it is in service and answers. One never tried counts as up. */
+export function isUp(upstream: Upstream): boolean {
+  return !upstream.out && !isFailing(upstream) && upstream.failedProbes < FAILED_PROBES_MAX;
+}
+
+export function forgive(upstream: Upstream): void {
+  upstream.failuresInRow = 0;
+  upstream.unavailableInRow = 0;
+  upstream.isUnavailableForSeveral = false;
+}
+
+/**
+ * Takes over what was known of the same origin before a reload, which says nothing of the backend.
+ * A request that was its trial reports to the pool before, so the next request is the trial.
+ */
+export function inheritHealth(upstream: Upstream, before: Upstream, hasHealthCheck: boolean): void {
+  upstream.out = before.out;
+  upstream.trial = before.trial === "none" ? "none" : "due";
+  upstream.failedTrials = before.failedTrials;
+  upstream.why = before.why;
+  upstream.failuresInRow = before.failuresInRow;
+  upstream.unavailableInRow = before.unavailableInRow;
+  upstream.unavailableFor = before.unavailableFor;
+  upstream.isUnavailableForSeveral = before.isUnavailableForSeveral;
+  if (hasHealthCheck) upstream.failedProbes = before.failedProbes;
+  // Without a health check a request or a connection brings it back, as after failed requests.
+  else if (before.failedProbes >= FAILED_PROBES_MAX) upstream.failuresInRow = FAILURES_MAX;
+}
