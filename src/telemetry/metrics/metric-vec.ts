@@ -1,13 +1,17 @@
 /** A label's value. Never a token or a raw path: see metrics.ts. */
 export type LabelValue = string | number;
 
-/** The value of every label of the cell that counts further values when the table is full. */
+/** The value of a label in the cells that count further values when the table is full. */
 const OVERFLOW = "overflow";
+
+/** Labels that keep their values when the table is full, and how many cells are set aside for it. */
+export type KeptLabels = { readonly labels: readonly string[]; readonly cellsMax: number };
 
 /**
  * Cells by labels, for counting on the hot path. Nested Maps keyed by the values need no joined
  * string and no hash of one. Holds at most `cellsMax` cells. When it is full, all further
- * combinations share one last cell, so that sums stay correct and memory stays bounded.
+ * combinations share the cells of their kept labels, and one last cell, so that sums stay correct
+ * and memory stays bounded.
  */
 export class MetricVec<Cell> {
   readonly labelNames: readonly string[];
@@ -19,12 +23,21 @@ export class MetricVec<Cell> {
     readonly labels: readonly LabelValue[] | undefined;
     readonly cell: Cell;
   }[] = [];
+  readonly #kept: KeptLabels;
+  /** The number of cells that have only the kept labels. */
+  #crowded = 0;
   #overflow: Cell | undefined;
 
-  constructor(labelNames: readonly string[], cellsMax: number, make: () => Cell) {
+  constructor(
+    labelNames: readonly string[],
+    cellsMax: number,
+    make: () => Cell,
+    kept: KeptLabels = { labels: [], cellsMax: 0 },
+  ) {
     this.labelNames = labelNames;
     this.cellsMax = cellsMax;
     this.#make = make;
+    this.#kept = kept;
   }
 
   /**
@@ -68,8 +81,22 @@ export class MetricVec<Cell> {
   }
 
   #add(labels: readonly LabelValue[]): Cell {
+    const { labels: keptLabels, cellsMax: crowdedMax } = this.#kept;
+    const crowd = labels.map((label, i) => {
+      return keptLabels.includes(this.labelNames[i] as string) ? label : OVERFLOW;
+    });
+    if (crowdedMax > 0 && crowd.every((label, i) => label === labels[i])) {
+      if (this.#crowded >= crowdedMax) return this.overflow();
+      this.#crowded += 1;
+      return this.#insert(labels);
+    }
     const overflows = this.#overflow === undefined ? 0 : 1;
-    if (this.#cells.length - overflows >= this.cellsMax - 1) return this.overflow();
+    const used = this.#cells.length - overflows - this.#crowded;
+    if (used < this.cellsMax - 1 - crowdedMax) return this.#insert(labels);
+    return crowdedMax > 0 ? this.cell(...crowd) : this.overflow();
+  }
+
+  #insert(labels: readonly LabelValue[]): Cell {
     const cell = this.#make();
     let at: Branch<Cell> = this.#root;
     for (const label of labels.slice(0, -1)) {

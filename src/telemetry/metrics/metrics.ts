@@ -21,7 +21,8 @@ export const METRICS = {
     type: "counter",
     labels: ["env", "route", "method", "code", "source"],
     help: "Requests answered, by who answered them.",
-    meaning: "`code` is the HTTP status; `source` is `gateway` for its refusals, else `backend`",
+    meaning:
+      "`code` is the HTTP status; `source` is `gateway` for its refusals, else `backend`. `route` is `none` where no key was accepted, public operations excepted",
   },
   http_request_duration_seconds: {
     type: "histogram",

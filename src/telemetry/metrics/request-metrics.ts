@@ -5,6 +5,7 @@ import type { AccessLogEntry } from "../log/log.ts";
 import {
   type CounterCell,
   type HistogramCell,
+  type KeptLabels,
   MetricVec,
   newCounterCell,
   newHistogramCell,
@@ -14,6 +15,11 @@ import { type HistogramName, METRICS, type MetricName } from "./metrics.ts";
 
 /** The most series of a metric, including the overflow: clients must not fill a scrape. */
 export const SERIES_MAX = 1_000;
+/**
+ * One client can fill the series of requests by routes and methods. Alerts need the other labels, so
+ * these stay true, each combination in one of the series set aside.
+ */
+const REQUESTS_KEPT: KeptLabels = { labels: ["env", "code", "source"], cellsMax: 100 };
 /** A histogram has a series for each bucket, and +Inf, sum and count. */
 const SERIES_BESIDE_BUCKETS = 3;
 
@@ -39,8 +45,8 @@ export type MetricTables = ReturnType<typeof newMetricTables>;
 
 /** One table for each metric that is counted here. */
 export function newMetricTables() {
-  const counts = (name: MetricName) => {
-    return new MetricVec<CounterCell>(METRICS[name].labels, SERIES_MAX, newCounterCell);
+  const counts = (name: MetricName, kept?: KeptLabels) => {
+    return new MetricVec<CounterCell>(METRICS[name].labels, SERIES_MAX, newCounterCell, kept);
   };
   const times = (name: HistogramName) => {
     const { labels, buckets } = METRICS[name];
@@ -48,7 +54,7 @@ export function newMetricTables() {
     return new MetricVec<HistogramCell>(labels, cellsMax, () => newHistogramCell(buckets));
   };
   const tallies = {
-    requests: counts("http_requests_total"),
+    requests: counts("http_requests_total", REQUESTS_KEPT),
     durations: times("http_request_duration_seconds"),
     routeDurations: times("route_duration_seconds"),
     overheads: times("overhead_duration_seconds"),
@@ -96,7 +102,9 @@ export function countRequest(
 ): void {
   const { env = "none", route = "none", plan = "none", status, source, decision } = entry;
   const method = isLabelled(entry.method) ? entry.method : "OTHER";
-  increment(tables.requests.cell(env, route, method, status, source));
+  // Without a key anybody can ask for every route by every method.
+  const countedRoute = entry.account === undefined ? "none" : route;
+  increment(tables.requests.cell(env, countedRoute, method, status, source));
   const seconds = entry.durationMs / 1000;
   observeDuration(tables.durations.cell(env, source), seconds);
   if (status !== SWITCHING_PROTOCOLS) {
