@@ -114,13 +114,16 @@ function windowBalance(
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window, meter);
   const terms = withPresent(sum, plan, incidents.configIn(period));
+  const open = openIn(inputs, accountRef, period, meter);
+  // No open charge tells its operation or its key.
+  const isOfAll = keys === undefined && (meter !== undefined || !window.includes("."));
   const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountRef, period);
   const change = "the account was changed, which may have added the window";
   return {
     ...{ ...accountRef, window },
     ...judge({
       ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
-      ...openIn(inputs, accountRef, period, meter),
+      ...(isOfAll ? open : { ...open, openLeast: 0 }),
       ...commonEvidence(inputs, accountRef, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
@@ -216,10 +219,7 @@ function commonEvidence(
   };
 }
 
-/**
- * The units in progress in a period. If they may belong to an operation, at most all those of the
- * account.
- */
+/** The units in progress in a period: the least, after the logs were read, and the most, before. */
 function openIn(
   { openBefore, openAfter }: AuditInputs,
   { account, environment }: AccountRef,

@@ -118,6 +118,29 @@ describe("the audit of a window that runs", () => {
     );
   });
 
+  it("of an operation or a key may have all, some or none of what is under way in its account", () => {
+    for (const [window, keys] of [["few.day"], ["key.day of k_1", [""]]] as const) {
+      const of = (used: number) => {
+        const windows = [{ window, used, ...(keys && { keys }) }];
+        const lines = keys === undefined ? [] : [["daily", 2] as const];
+        return judged({ windows, lines, open: [[3, 3]] })[0]?.slice(1, 3);
+      };
+      const least = keys === undefined ? 1 : 2;
+      const expected = [of(least), of(least + 1), of(keys === undefined ? 3 : 5)];
+      const first = keys === undefined ? "explained" : "matched";
+      assert.deepEqual(
+        expected,
+        [
+          [first, 0],
+          ["explained", 0],
+          ["explained", 0],
+        ],
+        window,
+      );
+      assert.deepEqual(of(keys === undefined ? 4 : 6), ["drift", 1], window);
+    }
+  });
+
   it("leaves out one that nothing was charged to, and tells one that was reset to that", () => {
     assert.deepEqual(judged({ windows: [{ used: 0 }] }), []);
     const windows = [{ window: "day", units: 5 }];
