@@ -13,6 +13,11 @@ function shorten(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }
 
+/** The origin of a URL that may have a token in its path or query. */
+export function maskUrl(url: string): string {
+  return `${new URL(url).origin}/***`;
+}
+
 /** Escapes characters that would move the cursor, colour the screen or reverse the text. */
 export function cleanText(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {

@@ -55,6 +55,7 @@ environments:
   production: { listen: 127.0.0.1:0, keyTag: live, upstreams: [http://127.0.0.1:1], public: free, publicRoutes: ["GET /v1/{id}"] }
 plans: { free: { minute: 60 }, agreed: custom, some: { custom: true, concurrent: 20 } }
 events: { url: "https://hooks.test/canary", secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY= }
+telemetry: { otlp: "https://collector.test/canary" }
 `);
     const shown = JSON.parse(JSON.stringify(maskedConfig(config)));
     assert.equal(shown.admin.token, token === "" ? "" : "***");
@@ -65,6 +66,7 @@ events: { url: "https://hooks.test/canary", secret: whsec_MDEyMzQ1Njc4OWFiY2RlZj
     });
     assert.deepEqual(shown.environments.production.publicRoutes, ["GET /v1/{id}"]);
     assert.deepEqual([shown.events.url, shown.events.secret], ["https://hooks.test/***", "***"]);
+    assert.equal(shown.telemetry.otlp, "https://collector.test/***");
     assert.ok(!("quotaEventWindows" in shown) && !("planBounds" in shown));
   }
 });

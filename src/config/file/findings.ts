@@ -151,9 +151,14 @@ function listed(keys: readonly string[]): string {
 }
 
 function isSecret(path: ConfigPath): boolean {
-  const place = formatPath(path);
-  return ["store", "admin.token", "events.secret"].includes(place);
+  return SECRETS.includes(formatPath(path));
 }
+
+/** Services that receive events or telemetry may have a token in the path or query of their URL. */
+const SECRETS = [
+  ...["store", "admin.token", "events", "events.secret", "events.url"],
+  ...["telemetry", "telemetry.otlp"],
+];
 
 function valueAt(value: unknown, path: ConfigPath): unknown {
   let inner = value;
@@ -165,9 +170,9 @@ function valueAt(value: unknown, path: ConfigPath): unknown {
   return inner;
 }
 
-/** The value in quotes, without the part of a URL that precedes its host. */
+/** The value in quotes, with *** for all that may be a login: a password can hold any character. */
 function quoted(value: string): string {
-  return quoteValue(value.replace(/[^/\s]*@/g, "***@"));
+  return quoteValue(value.replace(/^([a-z][a-z+]*:\/\/)?.*@/is, "$1***@"));
 }
 
 /** The known key that was probably meant: at most one letter in `part` of its letters differs. */

@@ -1,3 +1,4 @@
+import { maskUrl } from "../../base/messages.ts";
 import { formatHostPort } from "../../core/address.ts";
 import type { RouteRule, RouteTable } from "../../core/http/route.ts";
 import { formatMeterSource } from "../../core/meters/meter-source.ts";
@@ -56,15 +57,15 @@ function shownConfig(config: Config): object {
   };
 }
 
-/** Services that receive events have their tokens in paths and queries. */
 function shownEvents({ events }: Config): unknown {
   if (events === undefined) return "off";
-  return { ...events, url: `${new URL(events.url).origin}/***`, secret: "***" };
+  return { ...events, url: maskUrl(events.url), secret: "***" };
 }
 
 /** The name of the service is a variable of OpenTelemetry and not a key of the file. */
 function shownTelemetry({ telemetry }: Config): unknown {
-  return telemetry === undefined ? "off" : { otlp: telemetry.otlp, sample: telemetry.sample };
+  if (telemetry === undefined) return "off";
+  return { otlp: maskUrl(telemetry.otlp), sample: telemetry.sample };
 }
 
 function shownPlan({ plans, planBounds }: Config, name: string): unknown {

@@ -1,3 +1,4 @@
+import { maskUrl } from "../../base/messages.ts";
 import type { Log } from "../log/log.ts";
 import type { OtlpExporter, TelemetrySettings, TelemetrySource } from "./otlp.ts";
 import type { Tracing } from "./tracing.ts";
@@ -58,11 +59,12 @@ async function open(
   log: Log,
 ): Promise<OtlpExporter> {
   const { openOtlpExporter } = await import("./otlp.ts");
+  const otlp = maskUrl(settings.otlp);
   let failing = false;
   return openOtlpExporter(settings, source, (why) => {
     if (failing === (why !== undefined)) return;
     failing = why !== undefined;
-    if (failing) log.warn("telemetry_unsent", { otlp: settings.otlp, why });
-    else log.info("telemetry_sent", { otlp: settings.otlp });
+    if (failing) log.warn("telemetry_unsent", { otlp, why });
+    else log.info("telemetry_sent", { otlp });
   });
 }
