@@ -9,7 +9,7 @@ const REACH = ["admin", "store", "storePrefix", "keys"] as const;
 /** Keys that commands read but can do without. */
 const OPTIONAL = ["stateFile", "keyPrefix", "foreignKeys", "history"] as const;
 /** The keys of an environment that commands read, of a file and of GET /api/config alike. */
-const ENVIRONMENT = ["listen", "hosts", "keyTag", "basePath", "upstreams", "tls"] as const;
+const ENVIRONMENT = ["listen", "hosts", "keyTag", "basePath", "upstreams"] as const;
 
 const VALUES_MAX = 100_000;
 /** Replaces upstreams that cannot be read: commands forward nothing. */
@@ -48,14 +48,14 @@ export async function loadReachable(file: string, variables: Variables): Promise
     ok: true,
     reach: {
       mistakes,
-      config: loaded.config,
+      config: withTls(loaded.config, root),
       with: async (running) => {
         const merged = await loadDocument(
           { ...document, ...runningPart(running) },
           file,
           variables,
         );
-        return merged.ok ? merged.config : loaded.config;
+        return merged.ok ? withTls(merged.config, running) : withTls(loaded.config, root);
       },
     },
   };
@@ -69,8 +69,26 @@ export async function configOfRunning(
   running: YamlMap,
   admin: NonNullable<Config["admin"]>,
 ): Promise<Config | undefined> {
-  const loaded = await loadDocument({ ...MINIMUM, ...runningPart(running) }, "--admin", {});
-  return loaded.ok ? { ...loaded.config, admin } : undefined;
+  const document = { ...MINIMUM, ...runningPart(running), admin: "off" };
+  const loaded = await loadDocument(document, "--admin", {});
+  return loaded.ok ? { ...withTls(loaded.config, running), admin } : undefined;
+}
+
+/**
+ * Whether a listener has TLS is put back after the loading, which would read its PEM files: they
+ * may be on the gateway's machine only.
+ */
+function withTls(config: Config, { environments }: YamlMap): Config {
+  const given = new Map(entriesOf(environments));
+  const tlsOf = (name: string) => {
+    const environment = given.get(name);
+    const tls = isYamlMap(environment) && isYamlMap(environment.tls) ? environment.tls : undefined;
+    return tls && { cert: String(tls.cert), key: String(tls.key) };
+  };
+  return {
+    ...config,
+    environments: config.environments.map((one) => ({ ...one, tls: tlsOf(one.name) })),
+  };
 }
 
 /** The minimum that every configuration needs. */
@@ -136,10 +154,14 @@ function pick(from: YamlMap, keys: readonly string[]): YamlMap {
   );
 }
 
-/** References in the file are replaced already, so a dollar here is only a dollar. */
+/**
+ * References in the file are replaced already, so a dollar here is only a dollar. Of the variables
+ * that decide by themselves, commands need only the folder of the records.
+ */
 async function loadDocument(document: YamlMap, file: string, variables: Variables) {
   const text = JSON.stringify(document);
   const { tree, mistakes } = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
   if (tree === undefined) return { ok: false as const, mistakes };
-  return loadTree(file, { text, tree, mistakes, paths: [] }, variables);
+  const { TOLLGATE_DATA } = variables;
+  return loadTree(file, { text, tree, mistakes, paths: [] }, { TOLLGATE_DATA });
 }
