@@ -9,7 +9,12 @@ import {
   type parseDescription,
   type ReadDescriptionFile,
 } from "./description-files.ts";
-import type { DescriptionDefaults, PathTemplate, PlacedOperation } from "./operation.ts";
+import {
+  type DescriptionDefaults,
+  type PathTemplate,
+  type PlacedOperation,
+  refuseMergeKey,
+} from "./operation.ts";
 import { OperationNames } from "./operation-names.ts";
 import { readPathItem } from "./path-item.ts";
 import { mistakeInTemplate } from "./path-template.ts";
@@ -73,6 +78,7 @@ async function readPaths(
   if (typeof root.openapi !== "string" || !/^3\.\d+(\.|$)/.test(root.openapi)) {
     findings.wrongValue(["openapi"], 'a version of OpenAPI 3, such as "3.1.0"');
   }
+  refuseMergeKey(root, [], findings);
   if (!isYamlMap(root.paths)) {
     findings.wrongValue(["paths"], "a map of paths");
     return [];

@@ -1,7 +1,7 @@
 import { quoteValue } from "../../base/messages.ts";
 import type { Operation } from "../../core/http/route.ts";
 import { type Findings, nearestKey } from "../file/findings.ts";
-import type { ConfigPath, YamlMap } from "../file/mistake.ts";
+import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
 import { type AccessRules, type OperationAccess, readAccess } from "./access.ts";
 import { type CostContext, readOperationCost } from "./cost.ts";
 import type { DescriptionPlace } from "./description-files.ts";
@@ -29,6 +29,7 @@ export function readOperation(
   matched: PathTemplate & Pick<Operation, "method">,
   { costContext, rules, access: inherited, main, unmet }: DescriptionDefaults,
 ): PlacedOperation {
+  refuseMergeKey(operation, path, findings);
   const { operationId, security } = operation;
   if (operationId !== undefined && typeof operationId !== "string") {
     findings.wrongValue([...path, "operationId"], "a name");
@@ -59,6 +60,22 @@ export const EXTENSIONS: readonly string[] = [
   ...["x-cost", "x-limits", "x-meters", "x-requires-scope", "x-stability", "x-stability-level"],
   ...["x-deprecated-since", "x-sunset", "x-deprecated-sunset", "x-successor", "x-brownouts"],
 ];
+
+/** The keys of an operation that change what the gateway does. */
+export const ACTED_ON: readonly string[] = [
+  ...["operationId", "security", "deprecated", "requestBody", "<<"],
+  ...EXTENSIONS,
+];
+
+/** Many tools merge `<<` as YAML 1.1 did: left out silently, it would take `security` with it. */
+export function refuseMergeKey(map: YamlMap, path: ConfigPath, findings: Findings): void {
+  if (!Object.hasOwn(map, "<<")) return;
+  const at = [...path, "<<"];
+  findings.mistakeAtKey(
+    at,
+    `Cannot use ${formatPath(at)}: YAML 1.2 has no merge keys; write the keys of the map out`,
+  );
+}
 
 /**
  * Other tools have extensions of their own, so only a near match of one of the gateway's is

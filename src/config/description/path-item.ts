@@ -1,16 +1,19 @@
-import { formatPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import type { Findings } from "../file/findings.ts";
+import { type ConfigPath, formatPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
 import type { DescriptionFiles, DescriptionPlace } from "./description-files.ts";
 import { valueAtPath } from "./json-pointer.ts";
 import {
+  ACTED_ON,
   type DescriptionDefaults,
   EXTENSIONS,
   type PathTemplate,
   type PlacedOperation,
   readOperation,
+  refuseMergeKey,
 } from "./operation.ts";
 
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
-const BESIDE = ["$ref", "summary", "description", "servers", "parameters"];
+const BESIDE = ["$ref", "<<", "summary", "description", "servers", "parameters"];
 const HOPS_MAX = 16;
 
 /** Reads the operations of the path item at a place, through references. */
@@ -20,46 +23,83 @@ export async function readPathItem(
   of: DescriptionDefaults,
   files: DescriptionFiles,
 ): Promise<PlacedOperation[]> {
-  const found = await follow(place, files, "a map of operations");
-  if (found === undefined) return [];
-  const { findings, path, item } = found;
-  const operations: PlacedOperation[] = [];
-  for (const key of Object.keys(item)) {
-    const at = [...path, key];
-    if (METHODS.includes(key)) {
-      // OpenAPI has no reference in place of an operation, but bundlers and people write it.
-      const place = await follow({ findings, path: at }, files, "an operation");
-      if (place === undefined) continue;
-      const method = key.toUpperCase();
-      operations.push(readOperation(place, { ...matched, method }, of));
-    } else if (key === "trace") {
-      findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
-    } else if (EXTENSIONS.includes(key)) {
-      findings.warning(at, `${key} has no effect here: write it in the operations`);
-    } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
-      findings.warning(at, `There is no method ${formatPath([key])}: this entry is left out`);
+  const parts = await follow(place, files, "a map of operations");
+  const operations = new Map<string, PlacedOperation>();
+  for (const { findings, path, item } of parts) {
+    refuseMergeKey(item, path, findings);
+    for (const key of Object.keys(item)) {
+      const at = [...path, key];
+      if (operations.has(key)) {
+        findings.mistakeAtKey(
+          at,
+          `Cannot use ${formatPath(at)} beside $ref: what it refers to has ${key} too, and OpenAPI does not say which of them holds; keep one`,
+        );
+      } else if (METHODS.includes(key)) {
+        const place = await operationAt({ findings, path: at }, files);
+        if (place === undefined) continue;
+        const method = key.toUpperCase();
+        operations.set(key, readOperation(place, { ...matched, method }, of));
+      } else warnOfEntry(key, at, findings);
     }
   }
-  return operations;
+  return [...operations.values()];
 }
 
-/** The map at a place, through references. A reference that leads nowhere is noted as a mistake. */
+function warnOfEntry(key: string, at: ConfigPath, findings: Findings): void {
+  if (key === "trace") {
+    findings.warning(at, "The gateway never forwards TRACE: this operation is left out");
+  } else if (EXTENSIONS.includes(key)) {
+    findings.warning(at, `${key} has no effect here: write it in the operations`);
+  } else if (!BESIDE.includes(key) && !key.startsWith("x-")) {
+    findings.warning(at, `There is no method ${formatPath([key])}: this entry is left out`);
+  }
+}
+
+type Part = DescriptionPlace & { readonly item: YamlMap };
+
+/**
+ * The operation at a place. OpenAPI has no reference in place of an operation, but bundlers and
+ * people write it. Keys beside one would be lost.
+ */
+async function operationAt(
+  start: DescriptionPlace,
+  files: DescriptionFiles,
+): Promise<Part | undefined> {
+  const [operation, ...references] = await follow(start, files, "an operation");
+  for (const { findings, path, item } of references) {
+    for (const key of ACTED_ON.filter((key) => Object.hasOwn(item, key))) {
+      const at = [...path, key];
+      findings.mistakeAtKey(
+        at,
+        `Cannot use ${formatPath(at)} beside $ref: what it refers to takes the place of the whole operation; write ${key} there, or the operation here`,
+      );
+    }
+  }
+  return operation;
+}
+
+/**
+ * The maps on the way through references, the one without a reference first. If a reference leads
+ * nowhere, that is noted as a mistake and there are none.
+ */
 async function follow(
   start: DescriptionPlace,
   files: DescriptionFiles,
   wanted: string,
-): Promise<(DescriptionPlace & { readonly item: YamlMap }) | undefined> {
+): Promise<readonly Part[]> {
+  const parts: Part[] = [];
   let place = start;
   for (let hops = 0; ; hops++) {
     const { findings, path } = place;
     const item = valueAtPath(findings.tree.value, path);
     if (!isYamlMap(item)) {
       findings.wrongValue(path, wanted);
-      return undefined;
+      return [];
     }
-    if (item.$ref === undefined) return { ...place, item };
+    parts.unshift({ ...place, item });
+    if (item.$ref === undefined) return parts;
     const next = await nextPlace(item.$ref, place, files, hops);
-    if (next === undefined) return undefined;
+    if (next === undefined) return [];
     place = next;
   }
 }

@@ -20,6 +20,18 @@ async function lifecycleOf(...lines: string[]) {
 }
 
 describe("readDescription makes routes", () => {
+  it("operations beside the reference of a path item, as well as those that it leads to", async () => {
+    const text = `openapi: 3.1.0
+components: { pathItems: { P: { $ref: "#/components/pathItems/Q", put: { x-cost: 2 } }, Q: { get: {} } } }
+paths:
+  /a: { $ref: "#/components/pathItems/P", post: { x-cost: 5 } }
+`;
+    const { operations, mistakes } = await read(text);
+    assert.deepEqual(mistakes, []);
+    const costs = operations.map(({ method, cost }) => `${method} ${cost ?? 1}`);
+    assert.deepEqual(costs.sort(), ["GET 1", "POST 5", "PUT 2"]);
+  });
+
   it("of basePath and path, with parameters as holes", async () => {
     const text = "openapi: 3.0.3\npaths:\n  /pets/{petId}: { get: { operationId: getPet } }\n";
     assert.deepEqual((await read(text)).operations, [
