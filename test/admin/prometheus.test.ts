@@ -338,6 +338,8 @@ function configWith(hash: string, deprecated: boolean) {
     lifecycle: { deprecated },
   };
   const routes = { basePath: "/v1", operations: [operation] };
-  const environments = [{ name: "production", routes } as unknown as EnvironmentConfig];
+  const environments = [
+    { name: "production", routes, services: [] } as unknown as EnvironmentConfig,
+  ];
   return { hash, environments, metrics: { routes: 2 } };
 }

@@ -25,14 +25,14 @@ test("counts and durations that were taken out are not there a second time, sums
   assert.equal(all.tables.bans.cell("production").value, 1);
 });
 
-test("calls are counted as deprecated of deprecated operations alone, HEAD with GET", () => {
+test("calls are counted as deprecated of deprecated operations alone, HEAD with GET, and of backends as well", () => {
   const operation = (method: string, deprecated: boolean) => {
     return { template: "/v1/pets", method, lifecycle: { deprecated } };
   };
   const operations = [operation("GET", true), operation("POST", false), operation("PUT", true)];
   const environments = [
-    { name: "production", routes: { operations } },
-    { name: "staging", routes: { operations: operations.slice(1) } },
+    { name: "production", routes: { operations }, services: [] },
+    { name: "staging", routes: {}, services: [{ routes: { operations: operations.slice(1) } }] },
   ];
   const routes = deprecatedRoutes({ environments } as never);
   const methods = environments.map(({ name }) => [...(routes.get(name)?.get("/v1/pets") ?? [])]);
@@ -90,8 +90,8 @@ test("a configuration has a count of bans for each environment at once, a series
   const metrics = createMetricsRecorder();
   const old = { template: "/v1/old", method: "GET", lifecycle: { deprecated: true } };
   const environments = [
-    { name: "production", routes: { operations: [old] } },
-    { name: "staging", routes: {} },
+    { name: "production", routes: { operations: [old] }, services: [] },
+    { name: "staging", routes: {}, services: [] },
   ];
   const config = { hash: "abc", environments, metrics: { routes: 2 } } as never;
   metrics.configured(config, 5_000);

@@ -1,6 +1,6 @@
 import type { Operation } from "../../core/http/route.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
-import type { Config } from "../config.ts";
+import type { Config, EnvironmentConfig } from "../config.ts";
 
 export type DeprecationCaller = {
   readonly account: string;
@@ -30,11 +30,8 @@ export function deprecationReport(
   calls: readonly CallCount[],
   nowMs: number,
 ): readonly Deprecation[] {
-  const found = environments.flatMap(({ name, routes, services: backends }) =>
-    [routes, ...backends.map((backend) => backend.routes)]
-      .flatMap(({ operations = [] }) => operations)
-      .filter(({ lifecycle }) => lifecycle.deprecated)
-      .map((operation) => deprecationOf(name, operation, calls, nowMs)),
+  const found = environments.flatMap((environment) =>
+    deprecatedIn(environment).map((one) => deprecationOf(environment.name, one, calls, nowMs)),
   );
   const order = ({ sunset }: Deprecation) => sunset ?? Number.POSITIVE_INFINITY;
   return found.sort((a, b) => (order(a) === order(b) ? 0 : order(a) - order(b)));
@@ -44,12 +41,18 @@ export function deprecationReport(
 export function deprecatedOperations({
   environments,
 }: Pick<Config, "environments">): readonly Pick<Deprecation, "environment" | "method" | "route">[] {
-  return environments.flatMap(({ name: environment, routes, services: backends }) =>
-    [routes, ...backends.map((backend) => backend.routes)]
-      .flatMap(({ operations = [] }) => operations)
-      .filter(({ lifecycle }) => lifecycle.deprecated)
-      .map(({ method, template: route }) => ({ environment, method, route })),
+  return environments.flatMap((one) =>
+    deprecatedIn(one).map(({ method, template: route }) => {
+      return { environment: one.name, method, route };
+    }),
   );
+}
+
+/** The deprecated operations of one environment, from its own description and from its backends. */
+function deprecatedIn({ routes, services }: EnvironmentConfig): readonly Operation[] {
+  return [routes, ...services.map((service) => service.routes)]
+    .flatMap(({ operations = [] }) => operations)
+    .filter(({ lifecycle }) => lifecycle.deprecated);
 }
 
 function deprecationOf(

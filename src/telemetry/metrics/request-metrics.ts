@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import { deprecatedOperations } from "../../config/queries/deprecations.ts";
 import { METHODS } from "../../core/http/route.ts";
 import { loggedUnits } from "../../core/meters/meter-charge.ts";
 import type { AccessLogEntry } from "../log/log.ts";
@@ -183,18 +184,15 @@ export type DeprecatedRoutes = ReadonlyMap<
   ReadonlyMap<string, ReadonlyMap<string, string>>
 >;
 
-export function deprecatedRoutes({ environments }: Pick<Config, "environments">): DeprecatedRoutes {
-  return new Map(
-    environments.map(({ name, routes }) => {
-      const templates = new Map<string, Map<string, string>>();
-      for (const { template, method, lifecycle } of routes.operations ?? []) {
-        if (!lifecycle.deprecated) continue;
-        const methods = templates.get(template) ?? new Map();
-        templates.set(template, methods.set(method, method));
-        // HEAD is served by the operation of GET.
-        if (method === "GET") methods.set("HEAD", method);
-      }
-      return [name, templates];
-    }),
-  );
+export function deprecatedRoutes(config: Pick<Config, "environments">): DeprecatedRoutes {
+  const environments = new Map<string, Map<string, Map<string, string>>>();
+  for (const { environment, route, method } of deprecatedOperations(config)) {
+    const templates = environments.get(environment) ?? new Map<string, Map<string, string>>();
+    environments.set(environment, templates);
+    const methods = templates.get(route) ?? new Map<string, string>();
+    templates.set(route, methods.set(method, method));
+    // HEAD is served by the operation of GET.
+    if (method === "GET") methods.set("HEAD", method);
+  }
+  return environments;
 }

@@ -11,6 +11,7 @@ info: { title: orders, version: 1.0.0 }
 paths:
   /orders: { get: { operationId: listOrders, responses: {} } }
   /orders/{id}: { get: { operationId: getOrder, x-cost: 3, responses: {} } }
+  /orders/old/all: { get: { operationId: oldOrders, deprecated: true, responses: {} } }
 `;
 const ROOT = `openapi: 3.1.0
 info: { title: root, version: 1.0.0 }
@@ -184,6 +185,19 @@ it("a service that fails goes out of service alone", async () => {
   assert.equal(down.length, 1);
   assert.match(down[0] ?? "", new RegExp(backends.raw.origin));
   assert.equal((await house.ask(key, "/v1/orders")).status, 200);
+  for (const backend of Object.values(backends)) await backend.close();
+});
+
+it("calls of a deprecated operation of a service are counted, as those of the environment's own", async () => {
+  const { house, backends } = await openServices();
+  await using _ = house;
+  const { key } = await house.issue({ plan: "business" });
+  assert.equal((await house.ask(key, "/v1/orders/old/all")).status, 200);
+  await eventually(async () => {
+    const metrics = await (await house.admin("/metrics")).text();
+    const labels = 'env="production",route="/v1/orders/old/all",method="GET"';
+    assert.ok(metrics.includes(`tollgate_deprecated_requests_total{${labels}} 1\n`));
+  });
   for (const backend of Object.values(backends)) await backend.close();
 });
 
