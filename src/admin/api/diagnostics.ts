@@ -5,6 +5,7 @@ import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
+import { storeOr503 } from "./reachable-store.ts";
 import { withAccountUsage } from "./usage.ts";
 
 /** Explains by its ID why a request was refused, from the memory of the gateway. */
@@ -39,19 +40,18 @@ export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminRespon
 }
 
 /** Deprecated operations, with the accounts that called them. */
-export async function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
+export function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const config = deps.config();
-  await deps.diagnostics.flushToStore();
-  // While the store is unreachable, the list has only the calls that this gateway remembers.
-  const calls = await deps.quotas.activity
-    .calls(deprecatedOperations(config))
-    .catch(() => deps.diagnostics.deprecated());
-  const found = deprecationReport(config, calls, deps.now());
-  const named = found.map((one) => {
-    return { id: `${one.environment} ${one.method} ${one.route}`, one };
+  return storeOr503(deps, async () => {
+    await deps.diagnostics.flushToStore();
+    const calls = await deps.quotas.activity.calls(deprecatedOperations(config));
+    const found = deprecationReport(config, calls, deps.now());
+    const named = found.map((one) => {
+      return { id: `${one.environment} ${one.method} ${one.route}`, one };
+    });
+    const tell = (page: readonly (typeof named)[number][]) => page.map(({ one }) => one);
+    return pageResponse(named, { path: "/api/deprecations", query }, tell, named);
   });
-  const tell = (page: readonly (typeof named)[number][]) => page.map(({ one }) => one);
-  return pageResponse(named, { path: "/api/deprecations", query }, tell, named);
 }
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */

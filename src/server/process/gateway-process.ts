@@ -231,10 +231,7 @@ function gatewayOf(
       activityRecorder.request(entry);
       log.request(entry);
     },
-    onDeprecated: (operation, account) => {
-      diagnostics.calls.note(operation, account, now());
-      activityRecorder.addDeprecatedCall(operation, account);
-    },
+    onDeprecated: (operation, account) => activityRecorder.addDeprecatedCall(operation, account),
     deprecatedCalls: ({ environment, account }) => activityRecorder.callsOf(environment, account),
     onTurnedAway: (why) => metrics.turnedAway(why),
     onWithoutStore: (answer) => {

@@ -1,7 +1,6 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
-import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
@@ -44,7 +43,6 @@ export type WorkerMessage =
 export type DiagnosticsQuery =
   | { readonly refusal: string }
   | { readonly open: true }
-  | { readonly deprecated: true }
   | { readonly refused: true }
   /** Flush to the store now what would be sent within a minute. */
   | { readonly tellStore: true };
@@ -52,7 +50,6 @@ export type DiagnosticsQuery =
 export type DiagnosticsReply = {
   readonly refusal?: AccessLogEntry | undefined;
   readonly open?: readonly OpenCharge[];
-  readonly deprecated?: readonly DeprecatedCall[];
   readonly refused?: readonly RefusedAccount[];
 };
 

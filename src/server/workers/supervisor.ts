@@ -124,10 +124,6 @@ class Supervisor implements DataPlane {
       const answers = await this.#pool.recall({ open: true }, ASK_MS_MAX);
       return answers.flatMap(({ open = [] }) => open);
     },
-    deprecated: async () => {
-      const answers = await this.#pool.recall({ deprecated: true }, ASK_MS_MAX);
-      return answers.flatMap(({ deprecated = [] }) => deprecated);
-    },
     refused: async () => {
       const answers = await this.#pool.recall({ refused: true }, ASK_MS_MAX);
       return mostRefused(answers.flatMap(({ refused = [] }) => refused));

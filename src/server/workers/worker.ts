@@ -201,7 +201,6 @@ async function answerFrom(
 ): Promise<DiagnosticsReply> {
   if ("refusal" in query) return { refusal: await diagnostics.refusal(query.refusal) };
   if ("open" in query) return { open: await diagnostics.openCharges() };
-  if ("deprecated" in query) return { deprecated: await diagnostics.deprecated() };
   if ("refused" in query) return { refused: await diagnostics.refused() };
   await diagnostics.flushToStore();
   return {};

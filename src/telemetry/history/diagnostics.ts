@@ -2,7 +2,6 @@ import { FairBuffer } from "../../base/fair-buffer.ts";
 import { RingBuffer } from "../../base/ring-buffer.ts";
 import { isAddressName } from "../../core/keys/records.ts";
 import type { AccessLogEntry } from "../log/log.ts";
-import { type DeprecatedCall, DeprecatedCalls } from "./deprecated-calls.ts";
 import { type RefusedAccount, RefusedAccounts } from "./refused-accounts.ts";
 
 /**
@@ -31,8 +30,6 @@ export type Diagnostics = {
   refusal(id: string): Promise<AccessLogEntry | undefined>;
   /** The charges of requests in progress. */
   openCharges(): Promise<readonly OpenCharge[]>;
-  /** The accounts that called deprecated operations, since the gateway started. */
-  deprecated(): Promise<readonly DeprecatedCall[]>;
   /** The accounts with the most refusals within the last 15 minutes. */
   refused(): Promise<readonly RefusedAccount[]>;
   /** Flushes to the store now, instead of within a minute. Never rejects. */
@@ -56,7 +53,6 @@ export class RecentRefusals implements Diagnostics {
   readonly #ofAddresses = new FairBuffer<AccessLogEntry>();
   readonly #others = new RingBuffer<AccessLogEntry>(OTHERS_MAX);
   readonly #accounts = new RefusedAccounts();
-  readonly calls = new DeprecatedCalls();
   readonly #process: Process;
 
   constructor(process: Process) {
@@ -85,10 +81,6 @@ export class RecentRefusals implements Diagnostics {
     if (this.#ofAccounts.size + this.#ofAddresses.size <= REFUSALS_MAX) return;
     const isLarger = this.#ofAddresses.size > this.#ofAccounts.largest;
     (isLarger ? this.#ofAddresses : this.#ofAccounts).drop();
-  }
-
-  async deprecated(): Promise<readonly DeprecatedCall[]> {
-    return this.calls.list();
   }
 
   async openCharges(): Promise<readonly OpenCharge[]> {
