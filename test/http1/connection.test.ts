@@ -13,7 +13,7 @@ import {
   until,
 } from "./scripted-backend.ts";
 
-const WHOLE = ["start", "sending", "sent", "receiving", "head 200", "data", "end"];
+const WHOLE = ["start", "sending", "sent", "head 200", "data", "end"];
 
 describe("a connection to a backend", () => {
   it("tells a request and its response in order", async () => {

@@ -61,7 +61,7 @@ describe("the body of a request", () => {
         expect(sent.body).toBe(framed);
         // Byte for byte: one that is no ASCII is one byte still.
         expect(sent.received).toContain("\r\nX-A: \xe9\r\n");
-        expect(told.events.slice(0, 4)).toEqual(["start", "sending", "sent", "receiving"]);
+        expect(told.events.slice(0, 4)).toEqual(["start", "sending", "sent", "head 200"]);
         expect(sent.open).toBe(true);
       }
     },

@@ -105,10 +105,6 @@ export class Told implements ResponseHandler {
     this.#tell("sent");
   }
 
-  onReceiving(): void {
-    this.#tell("receiving");
-  }
-
   onInterim({ status }: { status: number }): void {
     this.#tell(`interim ${status}`);
   }

@@ -41,7 +41,6 @@ class Forward implements ForwardHandler, ResponseHandler {
   /** Reads from the answer what the request used. */
   #answerReader: AnswerReader | undefined;
   #stopWaiting: () => void = nothing;
-  #answering = false;
   /** A small body that arrives in one piece is sent in one write with its head. */
   #wholeBytes = -1;
   #whole: Buffer | undefined;
@@ -107,11 +106,8 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onSent(): void {
     const { gateway, exchange } = this.#context;
-    if (!this.#answering) exchange.wait("answer", gateway.elapsed());
-  }
-
-  onReceiving(): void {
-    this.#answering = true;
+    // A response that came early is being read already.
+    if (exchange.state === "forwarding") exchange.wait("answer", gateway.elapsed());
   }
 
   onInterim({ status, rawHeaders }: ParsedResponseHead): void {
@@ -187,7 +183,11 @@ class Forward implements ForwardHandler, ResponseHandler {
   onTimeout(): void {
     const { exchange } = this.#context;
     const { waiting } = exchange;
-    const stalled = waiting === "upload" && this.#body?.held === false;
+    // Also behind an early head: a backend that reads the body may have nothing more to say yet.
+    const stalled =
+      (waiting === "upload" || waiting === "download") &&
+      !exchange.request.complete &&
+      this.#body?.held === false;
     if (waiting === "reader") exchange.cutStalledReader();
     else if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
     else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });

@@ -75,7 +75,11 @@ export class Listener implements ServerHandler {
   ) {
     this.#gateway = gateway;
     this.#address = address;
-    this.#timeouts = new Timeouts(gateway, (nowMs) => this.#onTick(nowMs));
+    this.#timeouts = new Timeouts(
+      gateway,
+      () => this.#environments,
+      (nowMs) => this.#onTick(nowMs),
+    );
     this.#tunnels = new OpenTunnels(gateway, () => this.#environments);
     this.#environments = environments;
     this.#listeners = listeners;

@@ -1,7 +1,7 @@
 import { afterPoll } from "../../base/event-loop.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import type { GatewayContext } from "../exchange/environment.ts";
+import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { Exchange, WaitKind } from "../exchange/exchange.ts";
 
 const SWEEP_MS = 100;
@@ -12,6 +12,7 @@ const SWEEP_MS = 100;
  */
 export class Timeouts {
   readonly #gateway: GatewayContext;
+  readonly #environments: () => readonly Environment[];
   readonly #also: (nowMs: number) => void;
   /**
    * Each exchange knows its index here. This is not a Set, because a Set that grows and shrinks
@@ -22,9 +23,17 @@ export class Timeouts {
   #timer: NodeJS.Timeout | undefined;
   #whenIdle: (() => void) | undefined;
 
-  /** `onTick` is called ten times a second with the time, for other deadlines. */
-  constructor(gateway: GatewayContext, onTick: (nowMs: number) => void) {
+  /**
+   * `environments` are those of the listener. `onTick` is called ten times a second with the time,
+   * for other deadlines.
+   */
+  constructor(
+    gateway: GatewayContext,
+    environments: () => readonly Environment[],
+    onTick: (nowMs: number) => void,
+  ) {
     this.#gateway = gateway;
+    this.#environments = environments;
     this.#also = onTick;
   }
 
@@ -95,10 +104,11 @@ export class Timeouts {
   #onTick(): void {
     const nowMs = this.#gateway.elapsed();
     this.#also(nowMs);
+    // A request that was refused before its environment was known has the limits of all.
+    const loosest = loosestLimits(this.#environments());
     // Goes from the end: an exchange that leaves is replaced by one that was checked already.
     for (const exchange of this.#exchanges.toReversed()) {
-      const limits = (exchange.route?.service ?? exchange.environment)?.limits;
-      if (limits === undefined) continue;
+      const limits = (exchange.route?.service ?? exchange.environment)?.limits ?? loosest;
       exchange.forwarding?.onTick?.(nowMs);
       if (exchange.response.ended) exchange.cutSlowReader(limits.idleTimeoutMs, nowMs);
       else if (nowMs - exchange.progressMs > limitMs(exchange.waiting, limits)) {

@@ -42,8 +42,6 @@ export type ResponseHandler = {
   onDrain(): void;
   /** Called when all bytes of the request were handed over. */
   onSent(): void;
-  /** Called when the first bytes of a response have arrived. */
-  onReceiving(): void;
   /** Called for a status from 102 to 199. */
   onInterim(head: ParsedResponseHead): void;
   onHead(head: ResponseHead): void;
@@ -209,10 +207,7 @@ export class ClientConnection implements SocketEvents {
       this.#closeInOrder();
       return;
     }
-    if (!this.#receiving) {
-      this.#receiving = true;
-      handler.onReceiving();
-    }
+    this.#receiving = true;
     const parser = this.#parser;
     let at = 0;
     // A callback may have ended this connection and begun the next one.
