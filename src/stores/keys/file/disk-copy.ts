@@ -8,13 +8,13 @@ import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 
 /** The last copy on disk of records that live in Redis. */
 export type DiskCopy = {
-  /** The records that were there at the start; undefined when there was no copy. */
-  readonly found: Records | undefined;
+  /** The records that were there at the start, and their id; undefined when there was no copy. */
+  readonly found: { readonly records: Records; readonly id: string | undefined } | undefined;
   /**
-   * Writes in the background; of several calls, the newest is written. Never fails: trouble is
-   * reported once.
+   * Writes in the background; of several calls, the newest is written. `id` names these records.
+   * Never fails: trouble is reported once.
    */
-  write(records: Records): void;
+  write(records: Records, id?: string): void;
   /** Keeps records that Redis has lost in a file next to the copy. An operator can restore them. */
   setAside(records: Records): void;
   close(): Promise<void>;
@@ -30,17 +30,17 @@ export async function openDiskCopy(
   lockWaitMs = LOCK_WAIT_MS,
 ): Promise<DiskCopy> {
   const found = await read(file);
-  let wanted: Records | undefined;
+  let wanted: { readonly records: Records; readonly id: string | undefined } | undefined;
   let writing: Promise<void> | undefined;
   const aside = new SerialQueue();
   let trouble = false;
 
   async function writeAll(): Promise<void> {
     while (wanted !== undefined) {
-      const records = wanted;
+      const text = encodeKeyFile(wanted.records, [], wanted.id);
       wanted = undefined;
       try {
-        await writeOne(file, records, lockWaitMs);
+        await writeOne(file, text, lockWaitMs);
         if (trouble) report("info", "keys_copy_written", { file });
         trouble = false;
       } catch (cause) {
@@ -56,13 +56,13 @@ export async function openDiskCopy(
 
   return {
     found,
-    write: (records) => {
-      wanted = records;
+    write: (records, id) => {
+      wanted = { records, id };
       writing ??= writeAll();
     },
     setAside: (records) => {
       const lost = `${file}.lost`;
-      const written = aside.run(() => writeOne(lost, records, lockWaitMs));
+      const written = aside.run(() => writeOne(lost, encodeKeyFile(records), lockWaitMs));
       written.then(
         () => report("info", "keys_set_aside", { file: lost }),
         (cause) =>
@@ -76,17 +76,17 @@ export async function openDiskCopy(
   };
 }
 
-async function writeOne(file: string, records: Records, lockWaitMs: number): Promise<void> {
+async function writeOne(file: string, text: Iterable<string>, lockWaitMs: number): Promise<void> {
   const lock = await takeLock(file, lockWaitMs);
   if (lock === undefined) throw new Error("another process keeps it locked");
   try {
-    await replaceFile(file, encodeKeyFile(records));
+    await replaceFile(file, text);
   } finally {
     lock.release();
   }
 }
 
-async function read(file: string): Promise<Records | undefined> {
+async function read(file: string): Promise<DiskCopy["found"]> {
   let text: string;
   try {
     text = (await readRegularFile(file)).toString();
@@ -95,8 +95,8 @@ async function read(file: string): Promise<Records | undefined> {
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
   if (isCounters(text)) return undefined;
-  const { records, damaged: found } = await decodeKeyFile(file, text, { nowMs: Date.now() });
-  if (found.length === 0) return records;
+  const { records, damaged: found, id } = await decodeKeyFile(file, text, { nowMs: Date.now() });
+  if (found.length === 0) return { records, id };
   throw damagedFileError(
     file,
     text,

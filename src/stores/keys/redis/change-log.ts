@@ -77,6 +77,34 @@ export function versionAfter(version: string): string {
   return `${numberOfVersion(version) + 1}.${randomBytes(6).toString("hex")}`;
 }
 
+/**
+ * Whether the records of `version` lack changes that `known` had: they are of an earlier time (a
+ * backup), or another master wrote them, which had not received those changes (a failover). False
+ * if the log does not go back far enough to tell.
+ */
+export function isOlder(
+  { version, changes }: { readonly version: string; readonly changes: ChangeLog },
+  known: string,
+): boolean {
+  if (known === "" || version === known) return false;
+  const number = numberOfVersion(known);
+  if (numberOfVersion(version) <= number) return true;
+  if (lastVersion(changes) !== version) return false;
+  const past = new Set<string>();
+  for (const [from, to] of read(changes)) past.add(from).add(to);
+  return !past.has(known) && [...past].some((each) => numberOfVersion(each) === number);
+}
+
+/** A version as the id of a file of records, which has no dots. */
+export function idOfVersion(version: string): string {
+  return version.replace(".", "v");
+}
+
+/** The version that a file of records is named by; "" if it is not named by one. */
+export function versionOfId(id: string | undefined): string {
+  return /^\d+v[0-9a-z]+$/.test(id ?? "") ? `${id}`.replace("v", ".") : "";
+}
+
 /** The number of a version; 0 if there is none, or if it cannot be read. */
 export function numberOfVersion(version: string): number {
   const number = Number.parseInt(version, 10);

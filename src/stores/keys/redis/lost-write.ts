@@ -18,9 +18,7 @@ export async function withLostWrite(
   now: Records,
 ): Promise<Records | undefined> {
   const { keys, accounts } = changes;
-  if (hasAll(keys, now.keys, encodeKey) && hasAll(accounts, now.accounts, encodeAccount)) {
-    return now;
-  }
+  if (hasChanges(changes, now)) return now;
   const isSame =
     isUntouched(keys, now.keys, encodeKey) &&
     isUntouched(accounts, now.accounts, encodeAccount) &&
@@ -30,6 +28,11 @@ export async function withLostWrite(
     keys: await merged(now.keys, keys.made, idsOf(keys.gone)),
     accounts: await merged(now.accounts, accounts.made, idsOf(accounts.gone)),
   };
+}
+
+/** Whether the records are as they are after the changes, by content. */
+export function hasChanges({ keys, accounts }: RecordChanges, now: Records): boolean {
+  return hasAll(keys, now.keys, encodeKey) && hasAll(accounts, now.accounts, encodeAccount);
 }
 
 /** A key of an account that was there needs that account as it was, and no number for a cap. */

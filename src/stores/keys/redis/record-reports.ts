@@ -23,6 +23,13 @@ export function wordsOf(cause: unknown): string {
   return cause instanceof LostRecordsError ? cause.message : toStoreFailure(cause).message;
 }
 
+function endsWords(cause: unknown): string {
+  const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
+  return cause === undefined
+    ? message
+    : `${message} here, and cannot be written: ${wordsOf(cause)}`;
+}
+
 export type RecordReportsOptions = {
   readonly report: Reporter;
   /** Where lost records are set aside, and the name of its file. */
@@ -55,8 +62,11 @@ export class RecordReports {
     this.#options = options;
   }
 
-  /** `isReady`: whether there is a copy of the records. */
-  health(isReady: boolean): ReturnType<KeyStore["health"]> {
+  /**
+   * `isReady`: whether there is a copy of the records. `unwritten`: why ends that Redis had forgotten
+   * are not written there yet; undefined if there are none.
+   */
+  health(isReady: boolean, unwritten: unknown): ReturnType<KeyStore["health"]> {
     if (this.#lost.count > 0) {
       const lost = this.#lost.words(this.#lostFile);
       return { ok: false, why: lost, lost };
@@ -66,6 +76,7 @@ export class RecordReports {
       const why = `${this.#damaged} key records in Redis are damaged: the log names them`;
       return { ok: false, why };
     }
+    if (unwritten !== undefined) return { ok: false, why: endsWords(unwritten) };
     const why = this.#trouble;
     return why === undefined ? { ok: isReady } : { ok: isReady, why };
   }
@@ -97,10 +108,7 @@ export class RecordReports {
 
   /** Revocations and expiries that Redis had forgotten hold; `cause` if they could not be written. */
   ended(keys: number, cause?: unknown): void {
-    const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
-    const why =
-      cause === undefined ? message : `${message} here, and cannot be written: ${wordsOf(cause)}`;
-    this.#options.report("error", "keys_ended", { keys, why });
+    this.#options.report("error", "keys_ended", { keys, why: endsWords(cause) });
   }
 
   /** The records were read: which are damaged, and which are here now. A line for each mistake. */

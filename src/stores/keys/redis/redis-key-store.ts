@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
+import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
@@ -21,8 +22,8 @@ import {
   type RecordChanges,
   refuseOverDamaged,
 } from "../records/record-changes.ts";
-import { numberOfVersion, versionAfter } from "./change-log.ts";
-import { type LostWrite, withLostWrite } from "./lost-write.ts";
+import { idOfVersion, isOlder, versionAfter, versionOfId } from "./change-log.ts";
+import { hasChanges, type LostWrite, withLostWrite } from "./lost-write.ts";
 import type { HashMark } from "./record-hash.ts";
 import { LostRecordsError, RecordReports, wordsOf } from "./record-reports.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
@@ -72,6 +73,20 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   return store;
 }
 
+/** Records with ends that Redis lacks. `isOlder`: its records are older than those known here. */
+type MissingEnds = {
+  readonly records: Records;
+  readonly changes: RecordChanges;
+  readonly isOlder: boolean;
+};
+
+/** The records in Redis, and those to use: with the ends that it lacked, which are so many. */
+type WholeRecords = {
+  readonly snapshot: Snapshot;
+  readonly records: Records;
+  readonly ended: number;
+};
+
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #link: Link;
   readonly #redisRecords: RedisRecords;
@@ -80,6 +95,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "report" | "watch">;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #snapshot: Snapshot | undefined;
+  /** Ends that hold here and that Redis has not taken yet. */
+  #unwritten: (MissingEnds & { readonly cause: unknown }) | undefined;
   #ready = false;
   #subscription: { restart(): void } | undefined;
   #missed = false;
@@ -103,7 +120,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
 
   async open(watch: boolean): Promise<void> {
     if (this.#copy?.found !== undefined) {
-      await this.held.replace(this.#copy.found);
+      await this.held.replace(this.#copy.found.records);
       this.#ready = true;
     }
     await this.#link.tried;
@@ -116,7 +133,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   health(): ReturnType<KeyStore["health"]> {
-    return this.#reports.health(this.#ready);
+    return this.#reports.health(this.#ready, this.#unwritten?.cause);
   }
 
   troubles(): RecordTroubles {
@@ -168,6 +185,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     let lost: (LostWrite & { readonly result: T }) | undefined;
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
+      // An edit of the records in Redis would not know the ends that they lack.
+      if (this.#unwritten !== undefined) throw this.#unwritten.cause;
       const before = this.#snapshot as Snapshot;
       const again = lost && (await withLostWrite(lost, before.records));
       const { records, result } =
@@ -179,7 +198,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const to = versionAfter(before.version);
       const after = await this.#redisRecords.put(before, { records, changes, to });
       if (typeof after !== "string") {
-        await this.#adopt(after, changes);
+        await this.#adopt(after, records, changes);
         return result;
       }
       if (after === "failed over") lost = { before: before.records, changes, result };
@@ -194,23 +213,34 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const mark = await this.#redisRecords.mark();
       const isSame = mark.version === before?.version && mark.fields === before.fields;
       if (before !== undefined && isSame && before.damaged.length === 0) {
+        const after = this.#unwritten && (await this.#putEnds(before, this.#unwritten));
+        if (after === "raced") continue;
+        this.#snapshot = after ?? before;
         return this.#reports.readable();
       }
       const { snapshot, isFollowed } = await this.#read(before, mark);
-      const isOlder =
-        before !== undefined && numberOfVersion(snapshot.version) < numberOfVersion(before.version);
-      const whole = await this.#withEnds(snapshot, isOlder);
-      if (whole === undefined) continue;
+      // At the first read, the copy on disk has what was in Redis before.
+      const known = before?.version ?? versionOfId(this.#copy?.found?.id);
+      const isBehind = isOlder(snapshot, known);
+      const whole = await this.#withEnds(snapshot, isBehind);
+      if (whole === "raced") continue;
       // Commands write their changes into the log of changes, and this read followed that log.
-      if (isFollowed || before === undefined) return this.#adopt(whole);
-      const changes = await compareRecords(before.records, whole.records);
-      await this.#adopt(whole, changes);
-      const gone = { keys: changes.keys.gone, accounts: changes.accounts.gone };
-      if (gone.keys.length + gone.accounts.length > 0) this.#reports.gone(before.records, gone);
-      else if (isOlder) this.#reports.older(before.records, this.held.records.keys.length);
-      return;
+      if (isFollowed || !this.#ready) return this.#adopt(whole.snapshot, whole.records);
+      return this.#adoptOther(whole, isBehind);
     }
     throw new Error("Cannot read the keys: too many others are changing them. Try again");
+  }
+
+  /** Adopts records that may lack some that were known here, and reports those. */
+  async #adoptOther({ snapshot, records, ended }: WholeRecords, isBehind: boolean): Promise<void> {
+    const known = this.held.records;
+    const changes = await compareRecords(known, records);
+    await this.#adopt(snapshot, records, changes);
+    const gone = { keys: changes.keys.gone, accounts: changes.accounts.gone };
+    if (gone.keys.length + gone.accounts.length > 0) return this.#reports.gone(known, gone);
+    // A write that a failover lost, and that was made again as it was, changes nothing.
+    const isAsKnown = ended === 0 && hasChanges(changes, known);
+    if (isBehind && !isAsKnown) this.#reports.older(known, records.keys.length);
   }
 
   async #read(
@@ -231,33 +261,46 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /**
-   * Writes the revocations and expiries that are known here to records in Redis that have lost
-   * them. Keys that Redis no longer has are not written. Undefined if another writer was quicker.
+   * The records with the revocations and expiries that are known here, which are written to Redis if
+   * it has lost them. Keys that Redis no longer has are not written.
    */
-  async #withEnds(snapshot: Snapshot, isOlder: boolean): Promise<Snapshot | undefined> {
+  async #withEnds(snapshot: Snapshot, isBehind: boolean): Promise<WholeRecords | "raced"> {
+    const isOlder = isBehind || this.#unwritten?.isOlder === true;
     const { keys, changed } = await keepRevocations(snapshot.records.keys, this.held, isOlder);
-    if (changed === 0) return snapshot;
+    if (changed === 0) {
+      this.#unwritten = undefined;
+      return { snapshot, records: snapshot.records, ended: 0 };
+    }
     const records = { ...snapshot.records, keys };
-    const to = versionAfter(snapshot.version);
+    const changes = await compareRecords(snapshot.records, records);
+    const after = await this.#putEnds(snapshot, { records, changes, isOlder });
+    return after === "raced" ? after : { snapshot: after, records, ended: changed };
+  }
+
+  /** The snapshot with the ends; as it is if Redis does not take them now. */
+  async #putEnds(snapshot: Snapshot, missing: MissingEnds): Promise<Snapshot | "raced"> {
+    const { records, changes, isOlder } = missing;
+    const { length } = changes.keys.made;
     try {
-      const changes = await compareRecords(snapshot.records, records);
+      const to = versionAfter(snapshot.version);
       const after = await this.#redisRecords.put(snapshot, { records, changes, to });
-      if (typeof after === "string") return undefined;
-      this.#reports.ended(changed);
+      if (typeof after === "string") return "raced";
+      this.#unwritten = undefined;
+      this.#reports.ended(length);
       return after;
     } catch (cause) {
-      this.#reports.ended(changed, cause);
-      return { ...snapshot, records };
+      if (this.#unwritten === undefined) this.#reports.ended(length, cause);
+      this.#unwritten = { records, changes, isOlder, cause };
+      return snapshot;
     }
   }
 
-  async #adopt(snapshot: Snapshot, changes?: RecordChanges): Promise<void> {
-    const { records } = snapshot;
+  async #adopt(snapshot: Snapshot, records: Records, changes?: RecordChanges): Promise<void> {
     this.#snapshot = snapshot;
     this.#ready = true;
     if (records !== this.held.records) {
       await this.held.replace(records, changes);
-      this.#copy?.write(records);
+      this.#copy?.write(records, idOfVersion(snapshot.version));
     }
     this.damageLines = this.#reports.adopted(snapshot.damaged, this.held);
   }

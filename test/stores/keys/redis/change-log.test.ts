@@ -3,7 +3,10 @@ import { describe, it } from "vitest";
 import {
   appendChange,
   changedSince,
+  idOfVersion,
+  isOlder,
   lastVersion,
+  versionOfId,
 } from "../../../../src/stores/keys/redis/change-log.ts";
 
 describe("The log of changes of the records in Redis", () => {
@@ -52,4 +55,24 @@ describe("The log of changes of the records in Redis", () => {
       assert.equal(lastVersion(broken), "");
     }
   });
+
+  it("tells records that lack a version from its successors", () => {
+    const log = appendChange(two, { from: "2.b", to: "3.c", names: [] });
+    const isOlderThan = (known: string) => isOlder({ version: "3.c", changes: log }, known);
+    assert.deepEqual(["", "1.a", "2.b", "3.c"].map(isOlderThan), [false, false, false, false]);
+    assert.deepEqual(["1.x", "2.x", "3.x", "4.x"].map(isOlderThan), [true, true, true, true]);
+  });
+
+  it("tells none as older where it does not go back to that version, or has another end", () => {
+    const late = appendChange("[]", { from: "8.h", to: "9.i", names: [] });
+    assert.equal(isOlder({ version: "9.i", changes: late }, "7.x"), false);
+    assert.equal(isOlder({ version: "9.i", changes: late }, "8.x"), true);
+    assert.equal(isOlder({ version: "10.j", changes: late }, "8.x"), false);
+  });
+});
+
+it("a version names a file of records as an id, and other ids name no version", () => {
+  assert.equal(idOfVersion("12.0af3"), "12v0af3");
+  assert.equal(versionOfId("12v0af3"), "12.0af3");
+  for (const other of [undefined, "", "3", "0af312", "v1"]) assert.equal(versionOfId(other), "");
 });
