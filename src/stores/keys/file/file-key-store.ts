@@ -13,7 +13,7 @@ import {
   type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
-import { checkedChanges } from "../records/record-changes.ts";
+import { checkedChanges, refuseOverDamaged } from "../records/record-changes.ts";
 import type { ReadRecords } from "../records/record-collector.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 
@@ -156,6 +156,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const { path } = this.#options;
     const find = (digest: string) => this.held.find(digest);
     const changes = await checkedChanges(this.held.records, records, find);
+    refuseOverDamaged({ ...this.#reading, records: this.held.records }, records);
     const id = this.#id ?? newRecordsId();
     const text = encodeKeyFile(records, this.#reading.damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {

@@ -87,20 +87,37 @@ export async function checkedChanges(
   );
 }
 
-/** Throws if a new record would take the place of one that cannot be read. */
+/**
+ * Throws if a new record would take the place of one that cannot be read: a key that was revoked
+ * would work again, and a suspended account be served.
+ */
 export function refuseOverDamaged(
   { damaged, records: before }: Pick<ReadRecords, "damaged" | "records">,
   after: Records,
 ): void {
   if (damaged.length === 0) return;
-  const known = new Set([...before.keys, ...before.accounts].map(({ id }) => id));
   const taken = new Set(damaged.map(({ kind, id }) => `${kind} ${id}`));
+  const digests = new Set(damaged.map(({ value }) => digestOf(value)));
+  const [keys, accounts] = [idsOf(before.keys), idsOf(before.accounts)];
   const over = [
-    ...after.keys.filter(({ id }) => taken.has(`key ${id}`)),
-    ...after.accounts.filter(({ id }) => taken.has(`account ${id}`)),
-  ].find(({ id }) => !known.has(id));
+    ...after.keys
+      .filter(({ id, digest }) => taken.has(`key ${id}`) || digests.has(digest))
+      .filter(({ id }) => !keys.has(id)),
+    ...after.accounts.filter(({ id }) => taken.has(`account ${id}`) && !accounts.has(id)),
+  ][0];
   if (over === undefined) return;
-  throw new Error(`Cannot use the ID ${over.id}: the record that has it is damaged, repair it`);
+  const part = "digest" in over && !taken.has(`key ${over.id}`) ? "digest of key" : "ID";
+  throw new Error(
+    `Cannot use the ${part} ${over.id}: the record that has it is damaged, repair it`,
+  );
+}
+
+function idsOf(records: readonly HasId[]): ReadonlySet<string> {
+  return new Set(records.map(({ id }) => id));
+}
+
+function digestOf(value: unknown): unknown {
+  return (value as { readonly digest?: unknown } | null | undefined)?.digest;
 }
 
 /** Checks the new records alone: the records before were sound, and `findDigest` knows them. */
