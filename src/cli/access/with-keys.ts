@@ -70,10 +70,15 @@ async function otherRecordsError(keys: CommandKeys, config: Config): Promise<str
   if (running === undefined || config.admin === undefined) return undefined;
   await keys.refresh();
   const { id, place } = await keys.identity();
-  if (id === undefined || running.id === null ? place === running.place : id === running.id) {
-    return undefined;
-  }
+  // A gateway gives its records an id when it is asked, so here they have it if they are the same.
+  if (running.id === null ? place === running.place : id === running.id) return undefined;
   const origin = originOf(config.admin.listen);
+  if (place === running.place) {
+    return (
+      `Cannot use the key records in ${place}: those that the gateway at ${origin} has read in ${running.place} are gone. Nothing was changed. ` +
+      "Put them back, or restart the gateway if it is to have others"
+    );
+  }
   return (
     `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running.place}. Nothing was changed. ` +
     `Give the command the gateway's configuration and TOLLGATE_DATA, or ask the gateway by --admin ${origin}`

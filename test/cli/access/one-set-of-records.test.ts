@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
@@ -58,12 +58,30 @@ describe("a command whose key records are not those of the running gateway", () 
     assert.equal((await runVerb([...CREATE, "--config", file])).status, 0);
   });
 
-  it("goes by the place where the gateway, or the command, has no id of its records yet", async () => {
+  it("changes nothing where the file that the gateway has read is gone, and works once it is back", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const place = join(folder.path, "keys.json");
+    const file = await writeConfig(folder, { admin, keys: place });
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const args = [...CREATE, "--config", file];
+    assert.equal((await runVerb(args)).status, 0, "the first key of a new file");
+    await rename(place, `${place}.gone`);
+    const asked = await runVerb(args);
+    assert.deepEqual([asked.status, asked.out], [1, ""]);
+    assert.ok(asked.err.includes(`has read in ${place} are gone`), asked.err);
+    assert.ok(!existsSync(place), "no other file was made");
+    await rename(`${place}.gone`, place);
+    assert.equal((await runVerb(args)).status, 0);
+  });
+
+  it("goes by the place where the gateway has no id of its records yet, never where it has one", async () => {
     await using folder = await openFolder();
     const place = join(folder.path, "keys.json");
     for (const [told, status, id] of [
       [`${place}x`, 1, "r1"],
-      [place, 0, "r1"],
+      [place, 1, "r1"],
       [`${place}x`, 1, null],
       // The first of these calls that succeeded gave the records of the command an id.
       [place, 0, null],
