@@ -128,6 +128,25 @@ export function describeBans(engine: string, bench: Bench): void {
       assert.equal(lastLengthMs, MINUTE, "the first that it earns itself");
     });
 
+    it("whoever is named with the offences that are not forgotten, and none of those that are", async () => {
+      for (const [afterMs, offences, lengthMs] of [
+        [-1, 1, 4 * MINUTE],
+        [0, 0, MINUTE],
+      ] as const) {
+        const { store, accountRef } = await bench.start();
+        bench.nowMs = (await earnBan(store, accountRef, DAY_1)) + BANS.forgetAfterMs + afterMs;
+        const imposed = { window: "day", keptMs: BANS.forgetAfterMs, plan: "free" } as const;
+        const ban = await store.ban(accountRef, { ...imposed, lengthMs: SECOND, reason: "" });
+        assert.equal(ban.offences, offences);
+        bench.nowMs = ban.untilMs + SECOND;
+        await eventually(async () => {
+          assert.equal((await spend(store, accountRef, DAY_1)).decision.ban, undefined);
+        });
+        await earnBan(store, accountRef, DAY_1);
+        assert.equal(lastLengthMs, lengthMs);
+      }
+    });
+
     it("and remembers the strikes that earned a ban, until it is lifted", async () => {
       const { store, accountRef } = await bench.start();
       assert.equal(await store.banCause(accountRef), undefined);

@@ -63,10 +63,13 @@ export class AccountTable {
     yield* this.#addresses.all();
   }
 
-  /** Checks the next accounts in turn, and drops those without anything that still counts. */
-  sweep(policy: BanPolicy | undefined, nowMs: number): void {
-    this.#accounts.sweep(policy, nowMs);
-    this.#addresses.sweep(policy, nowMs);
+  /**
+   * Checks the next accounts and addresses in turn, and drops those without anything that still
+   * counts. Without a known policy nothing of an account is certainly over.
+   */
+  sweep(policy: BanPolicy | undefined | "unknown", nowMs: number): void {
+    if (policy !== "unknown") this.#accounts.sweep(policy, nowMs);
+    this.#addresses.sweep(undefined, nowMs);
   }
 
   #placesOf(accountRef: AccountRef): Places {

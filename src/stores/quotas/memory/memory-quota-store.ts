@@ -118,7 +118,8 @@ class MemoryStore implements QuotaStore {
   /** Entries of an older era hold limits that may no longer be those of the plan. */
   #era = 0;
   /**
-   * The policy of the last request. Before the first one it is unknown, and no account is swept.
+   * The policy of the last request with a key. Before the first one it is unknown, and no account is
+   * swept. Addresses have none.
    */
   #policy: BanPolicy | undefined | "unknown" = "unknown";
   readonly #saver: StateSaver;
@@ -165,9 +166,10 @@ class MemoryStore implements QuotaStore {
     entry.limits = quotaRequest.limits;
     entry.era = this.#era;
     entry.recent = true;
-    this.#policy = quotaRequest.bans;
+    const isAddress = isAddressAccount(accountRef);
+    if (!isAddress) this.#policy = quotaRequest.bans;
     this.#saver.changed = true;
-    if (this.#historyMs !== undefined && decision.granted > 0 && !isAddressAccount(accountRef)) {
+    if (this.#historyMs !== undefined && decision.granted > 0 && !isAddress) {
       const { granted: requests } = decision;
       const { cost = 1, plan } = quotaRequest;
       this.#days.admit(accountRef, nowMs, requests, requests * cost, plan);
@@ -225,9 +227,10 @@ class MemoryStore implements QuotaStore {
    */
   lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(accountRef);
-    if (entry === undefined || this.#policy === "unknown") return;
+    const bans = isAddressAccount(accountRef) ? undefined : this.#policy;
+    if (entry === undefined || bans === "unknown") return;
     if (limits === undefined && entry.era !== this.#era) return;
-    const quotaRequest = { limits: limits ?? entry.limits, bans: this.#policy, requests: 0 };
+    const quotaRequest = { limits: limits ?? entry.limits, bans, requests: 0 };
     return decide(entry, quotaRequest, this.#now()).decision;
   }
 
@@ -252,11 +255,15 @@ class MemoryStore implements QuotaStore {
     return found;
   }
 
-  async ban(accountRef: AccountRef, { lengthMs, window, reason }: ImposedBan): Promise<Ban> {
+  async ban(
+    accountRef: AccountRef,
+    { lengthMs, window, keptMs, reason }: ImposedBan,
+  ): Promise<Ban> {
     const entry =
       this.#accounts.find(accountRef) ?? this.#accounts.add(accountRef, newAccountEntry());
-    const { offences = 0 } = entry.ban ?? {};
     const atMs = this.#now();
+    const { untilMs, offences: earned } = entry.ban ?? { untilMs: 0, offences: 0 };
+    const offences = untilMs + keptMs > atMs ? earned : 0;
     const ban = { untilMs: atMs + lengthMs, lengthMs, window, offences };
     entry.cause = { untilMs: ban.untilMs, atMs, imposed: true, reason, strikesMs: [] };
     entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
@@ -362,7 +369,7 @@ class MemoryStore implements QuotaStore {
   }
 
   #tick(): void {
-    if (this.#policy !== "unknown") this.#accounts.sweep(this.#policy, this.#now());
+    this.#accounts.sweep(this.#policy, this.#now());
     this.#saver.start();
   }
 

@@ -230,6 +230,32 @@ describe("The memory of the memory store", () => {
     assert.ok(!isKnown(store, "banned"));
   });
 
+  it("keeps bans and offences of accounts, whatever an address without a key has asked since", async () => {
+    const store = await open({ stateFile: undefined, everyMs: 5 });
+    for (let i = 0; i < 2; i++) spend(store, "banned", one);
+    nowMs += 1_001;
+    const { ban } = spend(store, "banned", one);
+    const second = { ...one, limits: [{ window: "second", limit: 9 }], bans: undefined } as const;
+    spend(store, "addr:192.0.2.1", second);
+    assert.deepEqual(
+      (await store.bans()).map(({ account }) => account),
+      ["banned"],
+    );
+    nowMs = Math.max(ban?.untilMs ?? 0, Date.UTC(2026, 6, 15, 12, 31));
+    // When the address is gone, the accounts were looked at.
+    await eventually(() => assert.ok(!isKnown(store, "addr:192.0.2.1")));
+    assert.ok(isKnown(store, "banned"), "its offence is not forgotten yet");
+  });
+
+  it("lets go of addresses though no account has asked for anything", async () => {
+    const store = await open({ stateFile: undefined, everyMs: 5 });
+    const second = { ...one, limits: [{ window: "second", limit: 9 }], bans: undefined } as const;
+    spend(store, "addr:192.0.2.1", second);
+    assert.ok(isKnown(store, "addr:192.0.2.1"));
+    nowMs += 1_000;
+    await eventually(() => assert.ok(!isKnown(store, "addr:192.0.2.1")));
+  });
+
   it("is bounded: of too many accounts the idle ones go, the banned ones last", async () => {
     const store = await open({ stateFile: undefined, accountsMax: 100, everyMs: 5 });
     for (let i = 0; i < 2; i++) spend(store, "banned", one);

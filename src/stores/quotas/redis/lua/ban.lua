@@ -4,7 +4,7 @@
 -- ARGV 1  the clock, see time.lua
 --      2  the length, in ms
 --      3  the field of the window that a refusal names
---      4  how long the hash is kept after the end of the ban, in ms
+--      4  how long offences, and so the hash, are kept after the end of the ban, in ms
 --      5  the reason, which may be empty
 -- Returns now, the ban's end, and the offences before it.
 
@@ -15,7 +15,12 @@ local key, length, field = KEYS[1], ARGV[2], ARGV[3]
 local ends = now + tonumber(length)
 local ban = pcall('HGET', key, 'b')
 if has_other_type(ban) then call('DEL', key) end
-local offences = type(ban) == 'string' and match(ban, ' (%d+)$') or '0'
+local offences = '0'
+if type(ban) == 'string' then
+  -- Offences are forgotten together, that long after the end of the last ban.
+  local last, earned = match(ban, '^(%d+) .* (%d+)$')
+  if last and tonumber(last) + tonumber(ARGV[4]) > now then offences = earned end
+end
 call('HSET', key, 'b', format('%.0f %s %s %s', ends, length, field, offences))
 call('HDEL', key, 'k')
 local kept = ends + tonumber(ARGV[4]) - now
