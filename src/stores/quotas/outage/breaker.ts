@@ -117,7 +117,11 @@ export class CircuitBreaker {
           admitted: outcome === "admitted",
           by,
         } as const;
-        return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
+        const { newBan: earned, ban, nowMs } = decision;
+        if (earned === undefined) return answer;
+        // The shares, and what they decided, are dropped after the outage: the ban lasts longer.
+        if (ban !== undefined) this.#context.decisionCache.learnBan(accountRef, ban, nowMs);
+        return { ...answer, earned };
       }
     }
   }
