@@ -2,8 +2,9 @@ import { quoteValue } from "../../base/messages.ts";
 import type { Operation } from "../../core/http/route.ts";
 import { type Findings, nearestKey } from "../file/findings.ts";
 import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
+import { ADDRESS_WINDOWS, fitsAddresses } from "../schema/plan-windows.ts";
 import { type AccessRules, type OperationAccess, readAccess } from "./access.ts";
-import { type CostContext, readOperationCost } from "./cost.ts";
+import { type CostContext, type OperationCost, readOperationCost } from "./cost.ts";
 import type { DescriptionPlace } from "./description-files.ts";
 import { readLifecycle } from "./lifecycle.ts";
 import { readOperationMeters } from "./meters.ts";
@@ -41,6 +42,8 @@ export function readOperation(
   const lifecycle = readLifecycle(operation, path, findings);
   const meters = readOperationMeters(operation, path, findings, costContext);
   warnOfMisspeltExtensions(operation, path, findings);
+  const costs = readOperationCost(operation, path, findings, costContext);
+  if (access.isPublic && rules.hasPublicPlan) refuseLongWindows(costs, path, findings);
   const read: Operation = {
     ...matched,
     operationId:
@@ -48,7 +51,7 @@ export function readOperation(
     hasRequestBody: operation.requestBody !== undefined,
     requiresScope: readRequiresScope(operation, path, findings, { access, lifecycle }),
     ...access,
-    ...readOperationCost(operation, path, findings, costContext),
+    ...costs,
     ...(meters.length === 0 ? {} : { meters }),
     lifecycle,
   };
@@ -91,6 +94,17 @@ function warnOfMisspeltExtensions(operation: YamlMap, path: ConfigPath, findings
     findings.warning(
       [...path, key],
       `${quoteValue(key)} has no effect: there is no such key; did you mean x-${meant}?`,
+    );
+  }
+}
+
+/** Requests without a key are counted by client address in these windows too. */
+function refuseLongWindows({ limits }: OperationCost, path: ConfigPath, findings: Findings): void {
+  for (const { window } of limits?.windows ?? []) {
+    if (fitsAddresses(window)) continue;
+    findings.mistake(
+      [...path, "x-limits", window],
+      `Cannot use a ${window} window of an operation that needs no key: client addresses are counted in it, and theirs are ${ADDRESS_WINDOWS}; remove it, or ask for a key`,
     );
   }
 }

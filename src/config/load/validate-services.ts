@@ -3,10 +3,11 @@ import {
   isTemplateUnder,
   type PathMatching,
 } from "../../core/http/path-pattern.ts";
-import { WINDOW_ROWS, type WindowRow, windowRow } from "../../core/quota/windows.ts";
+import { WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import { buildPlanMeters } from "../schema/meters.ts";
+import { ADDRESS_WINDOWS, fitsAddresses } from "../schema/plan-windows.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { BackendDraft } from "./service-drafts.ts";
 
@@ -93,9 +94,6 @@ function matchingOf(
   return paths;
 }
 
-/** Addresses come and go, so the windows in which they are counted have to be short. */
-const PUBLIC_WINDOW_MS_MAX = 3_600_000;
-
 function checkPublicPlan(
   plans: Draft["plans"],
   name: string | undefined,
@@ -116,18 +114,20 @@ function checkPublicPlan(
     );
     return;
   }
-  const fits = (row: WindowRow) => row.lengthMs <= PUBLIC_WINDOW_MS_MAX;
-  const short = WINDOW_ROWS.filter(fits).map((row) => row.name);
   const refuse = (what: string) => {
     findings.mistake(
       path,
-      `Cannot use the plan ${name} for public operations: it has ${what}, and theirs are an hour at most (${short.join(", ")}); name another plan`,
+      `Cannot use the plan ${name} for public operations: it has ${what}, and theirs are ${ADDRESS_WINDOWS}; name another plan`,
     );
   };
-  const long = WINDOW_ROWS.find((row) => plan[row.name] !== undefined && !fits(row));
-  if (long !== undefined) refuse(`a ${long.name} window`);
+  const longIn = (windows: { readonly [W in WindowName]?: unknown } = {}) =>
+    WINDOW_NAMES.find((window) => windows[window] !== undefined && !fitsAddresses(window));
+  const long = longIn(plan);
+  if (long !== undefined) refuse(`a ${long} window`);
+  const longObserved = longIn(plan.observe);
+  if (longObserved !== undefined) refuse(`a ${longObserved} window to observe`);
   for (const { name: meter, limits } of buildPlanMeters(plan.meters)) {
-    const longMeter = limits.find(({ window }) => !fits(windowRow(window)));
+    const longMeter = limits.find(({ window }) => !fitsAddresses(window));
     if (longMeter !== undefined) refuse(`a ${longMeter.window} window of the meter ${meter}`);
   }
 }

@@ -4,10 +4,19 @@ import {
   WINDOW_NAMES,
   WINDOW_ROWS,
   type WindowName,
+  windowRow,
 } from "../../core/quota/windows.ts";
 import * as kind from "./value-types.ts";
 
 const NAMES = WINDOW_NAMES.join(", ");
+
+/** Whether client addresses may be counted in a window: they come and go, so it has to be short. */
+export function fitsAddresses(window: WindowName): boolean {
+  return windowRow(window).lengthMs <= 3_600_000;
+}
+
+/** "an hour at most (second, minute, hour)". */
+export const ADDRESS_WINDOWS = `an hour at most (${WINDOW_NAMES.filter(fitsAddresses).join(", ")})`;
 
 /** Windows are aligned to UTC (docs/reference/http.md#windows). */
 export function eachWindow(counted: string) {

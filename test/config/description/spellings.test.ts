@@ -63,8 +63,8 @@ describe("check warns of an operation that another spelling makes cheaper", () =
     const beta = keyed.replace("operationId: file", "x-stability: beta, x-requires-scope: true");
     assert.equal(await more("{ x-cost: 50 }", beta), "a cost of 50");
     assert.equal(await more(LIMITS), "a limit of its own");
-    const daily = OPEN.replace("security", "x-limits: { day: 5 }, security");
-    assert.equal(await more(LIMITS, daily), "a limit of its own");
+    const hourly = OPEN.replace("security", "x-limits: { hour: 5 }, security");
+    assert.equal(await more(LIMITS, hourly), "a limit of its own");
     const gone = 'deprecated: true, x-deprecated-since: "2020-01-01", x-sunset: "2021-01-01"';
     assert.equal(await more(`{ security: [], ${gone} }`), "its sunset");
     const brownouts = '{ security: [], x-brownouts: ["2030-11-05T14:00Z/1h"] }';
