@@ -124,7 +124,19 @@ export type EnvironmentConfig = ServiceConfig & {
   readonly deny: readonly string[];
 };
 
-export type CertificateFiles = { readonly cert: string; readonly key: string };
+export type CertificateFiles = {
+  readonly cert: string;
+  readonly key: string;
+  /** The pair in force, for a worker that starts later than the others. */
+  readonly inForce?: CertificateInForce | undefined;
+};
+
+/** The texts of a pair that was read, and the print of its files (certificate.ts). */
+export type CertificateInForce = {
+  readonly cert: string;
+  readonly key: string;
+  readonly print: string;
+};
 
 export type LoadResult =
   | {

@@ -1,6 +1,7 @@
 import { errorMessage } from "../base/messages.ts";
 import type { Config } from "../config/config.ts";
 import type { StoreAddress } from "../config/schema/addresses.ts";
+import type { Records } from "../core/keys/records.ts";
 import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
@@ -13,21 +14,28 @@ export type OpenOptions = {
   readonly report: Reporter;
 };
 
+export type KeyOptions = OpenOptions & {
+  readonly watch: boolean;
+  readonly inForce?: Records | undefined;
+};
+
 /**
  * Opens the key store that a configuration names. `watch` follows the changes of other processes: a
- * gateway needs that, a command that reads once does not. Rejects if the records are damaged or
- * cannot be read. The code that talks to Redis is loaded only if the configuration has an address
+ * gateway needs that, a command that reads once does not. `inForce`: the records that another process
+ * of this gateway serves, which stay in use until they can be read. Rejects if the records are
+ * damaged or cannot be read. The code that talks to Redis is loaded only if the configuration has an address
  * of a Redis.
  */
 export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,
-  { report, watch }: OpenOptions & { readonly watch: boolean },
+  { report, watch, inForce }: KeyOptions,
 ): Promise<KeyStore> {
-  if (keys.in === "file") return openFileKeyStore({ path: keys.path, report, watch });
+  if (keys.in === "file") return openFileKeyStore({ path: keys.path, report, watch, inForce });
   const { openRedisKeyStore } = await import("./keys/redis/redis-key-store.ts");
   // The configuration was checked: there are none in Redis with `store: memory`.
   const address = store as Exclude<StoreAddress, { kind: "memory" }>;
-  return openRedisKeyStore({ address, prefix: storePrefix, copyFile: stateFile, report, watch });
+  const place = { address, prefix: storePrefix, copyFile: stateFile };
+  return openRedisKeyStore({ ...place, report, watch, inForce });
 }
 
 export type QuotaOptions = OpenOptions & {

@@ -18,9 +18,14 @@ export type ReadinessInputs = {
   readonly store: ReadinessCheck;
   /**
    * `why` is not shown, because it may quote a record. `lost` is shown: it says how lost records
-   * are restored.
+   * are restored, or what the checks of workers show.
    */
-  readonly keys: ReadinessCheck & { readonly lost?: string };
+  readonly keys: ReadinessCheck & {
+    readonly lost?: string | undefined;
+    /** Whether requests are served by the records that were read last. */
+    readonly inUse?: boolean;
+    readonly damaged?: number;
+  };
   readonly upstreams: Iterable<Upstream>;
   readonly draining: boolean;
   readonly logTrouble?: string | undefined;
@@ -62,10 +67,18 @@ const UNREADABLE_KEYS: ReadinessCheck = {
   ok: false,
   why: "no usable key records: the log says why",
 };
+const STALE_KEYS: ReadinessCheck = {
+  ok: false,
+  why: "the key records cannot be read: the log says why; those read before are in use",
+};
 
-function checkKeys({ ok, lost }: ReadinessInputs["keys"]): ReadinessCheck {
+function checkKeys({ ok, lost, inUse, damaged = 0 }: ReadinessInputs["keys"]): ReadinessCheck {
   if (ok) return OK;
-  return lost === undefined ? UNREADABLE_KEYS : { ok, why: lost };
+  if (lost !== undefined) return { ok, why: lost };
+  if (inUse !== true) return UNREADABLE_KEYS;
+  if (damaged === 0) return STALE_KEYS;
+  const are = damaged === 1 ? "1 key record is" : `${damaged} key records are`;
+  return { ok, why: `${are} damaged: the log says where; the others are in use` };
 }
 
 /**

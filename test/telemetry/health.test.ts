@@ -71,6 +71,18 @@ describe("the other checks", () => {
     });
   });
 
+  it("say whether records are in use that cannot be read, or are damaged", () => {
+    const why = (keys: object) =>
+      readinessChecks(observed({ keys: { ok: false, ...keys } })).keys.why;
+    const log = "the log says";
+    assert.equal(why({ inUse: false, damaged: 1 }), `no usable key records: ${log} why`);
+    const stale = `the key records cannot be read: ${log} why; those read before are in use`;
+    assert.equal(why({ inUse: true, damaged: 0 }), stale);
+    const others = `${log} where; the others are in use`;
+    assert.equal(why({ inUse: true, damaged: 1 }), `1 key record is damaged: ${others}`);
+    assert.equal(why({ inUse: true, damaged: 2 }), `2 key records are damaged: ${others}`);
+  });
+
   it("say how lost records come back, and that lines of the log are dropped, which fails nothing", () => {
     const lost = "3 records are gone: run keys import";
     const checks = readinessChecks(

@@ -54,7 +54,8 @@ export class Incidents {
   event(line: LoggedEvent): void {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
-    const gateway = String(line.gateway);
+    // The processes of a gateway lose parts of a Cluster each on its own.
+    const gateway = [line.gateway, line.worker].join(" ");
     // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
       this.#running.push({ lastMs: atMs, isStopped: false });

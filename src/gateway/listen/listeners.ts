@@ -8,6 +8,13 @@ import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.t
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
 
+type FoundDown = {
+  readonly environment: string;
+  readonly backend?: string | undefined;
+  readonly origin: string;
+  readonly why?: string | undefined;
+};
+
 /** The public listeners of a gateway and their environments, as the configuration says. */
 export class Listeners {
   readonly #gateway: GatewayContext;
@@ -58,6 +65,14 @@ export class Listeners {
       for (const { path: backend, upstreams } of backends) {
         for (const health of upstreams.health()) yield { environment: name, backend, ...health };
       }
+    }
+  }
+
+  /** Called with upstreams that another process of this gateway found down. */
+  foundDown(upstreams: Iterable<FoundDown>): void {
+    for (const { environment, backend, origin, why } of upstreams) {
+      const { services = [] } = this.#serves().find(({ name }) => name === environment) ?? {};
+      services.find(({ path }) => path === backend)?.upstreams.foundDown(origin, why);
     }
   }
 

@@ -1,12 +1,13 @@
 import { constants, createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
-import type { CertificateFiles } from "../../config/config.ts";
+import type { CertificateFiles, CertificateInForce } from "../../config/config.ts";
 
 /** The outcome of a check of the files. `why` is for the log and quotes nothing from the files. */
 export type CertificateReload = "same" | "new" | { readonly why: string };
 
 type Pair = {
+  readonly texts: Pick<CertificateInForce, "cert" | "key">;
   readonly options: SecureContextOptions;
   readonly context: SecureContext;
   readonly endsMs: number;
@@ -23,11 +24,20 @@ export class Certificate {
   /** A change is over when two checks in a row find the same files. */
   #changing: string | undefined;
 
-  /** Throws a readable error if the files cannot be used. Reads synchronously: two small files. */
+  /**
+   * Throws a readable error if the files cannot be used. Reads synchronously: two small files. If a
+   * pair is in force already, it is used, and the files only when they change.
+   */
   constructor(files: CertificateFiles) {
+    const { inForce } = files;
     this.files = files;
-    this.#print = printOf(files);
-    this.#pair = readPair(files);
+    this.#print = inForce?.print ?? printOf(files);
+    this.#pair = inForce === undefined ? readPair(files) : pairOf(inForce, files);
+  }
+
+  /** The pair in force, for another process. It includes the private key. */
+  get inForce(): CertificateInForce {
+    return { ...this.#pair.texts, print: this.#print };
   }
 
   /** When the first of the file's certificates ends, in Unix milliseconds. */
@@ -80,8 +90,12 @@ const SECURE: SecureContextOptions = {
   ].join(":"),
 };
 
-function readPair({ cert, key }: CertificateFiles): Pair {
-  const texts = { cert: readText(cert), key: readText(key) };
+function readPair(files: CertificateFiles): Pair {
+  return pairOf({ cert: readText(files.cert), key: readText(files.key) }, files);
+}
+
+function pairOf(pems: Pair["texts"], { cert, key }: CertificateFiles): Pair {
+  const texts = { cert: pems.cert, key: pems.key };
   const x509 = attempt(() => new X509Certificate(texts.cert), `no certificate as PEM in ${cert}`);
   const privateKey = attempt(() => createPrivateKey(texts.key), `no private key as PEM in ${key}`);
   if (!x509.checkPrivateKey(privateKey)) {
@@ -90,7 +104,7 @@ function readPair({ cert, key }: CertificateFiles): Pair {
   const options: SecureContextOptions = { ...texts, ...SECURE };
   const context = attempt(() => createSecureContext(options), `${cert} and ${key} make no TLS`);
   const endsMs = attempt(() => certificateEndMs(texts.cert), `a damaged certificate in ${cert}`);
-  return { options, context, endsMs };
+  return { texts, options, context, endsMs };
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

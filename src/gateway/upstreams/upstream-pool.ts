@@ -168,6 +168,17 @@ export class UpstreamPool {
     else this.#trust(upstream);
   }
 
+  /** Another process found the upstream down: it counts as failing here, until a probe succeeds. */
+  foundDown(origin: string, why = ""): void {
+    for (const upstream of this.all) {
+      if (upstream.origin !== origin || upstream.failuresInRow > 0) continue;
+      upstream.why = why;
+      upstream.failuresInRow = FAILURES_MAX;
+      this.#takeOut(upstream);
+      upstream.probeAtMs ??= this.options.elapsed();
+    }
+  }
+
   /** A request to the upstream failed, and the upstream is to blame. */
   failed(upstream: Upstream, { code, why = code }: Refusal): void {
     // The reason alone, such as `line`, does not say that the response was malformed.

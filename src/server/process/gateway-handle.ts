@@ -1,6 +1,16 @@
 import type { LoadResult } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
+import type { Records } from "../../core/keys/records.ts";
 import type { Log } from "../../telemetry/log/log.ts";
+import type { Gauges } from "./status.ts";
+
+/** The state that a process takes over at its start from those that serve already. */
+export type TakenOver = {
+  /** The records in force, if they can no longer be read. */
+  readonly records?: Records | undefined;
+  /** The upstreams as the other processes know them. */
+  readonly upstreams?: Gauges["upstreams"];
+};
 
 export type StartOptions = {
   readonly log: Log;
@@ -21,6 +31,9 @@ export type StartOptions = {
   readonly supervised?: boolean;
   /** The number of this process, if it is one of several. */
   readonly worker?: number;
+  /** The name of the gateway that it is a process of; GATEWAY_ID by default. */
+  readonly gateway?: string;
+  readonly takenOver?: TakenOver;
 };
 
 /** A running gateway. `urls` has one entry for each environment, by name. */

@@ -35,7 +35,7 @@ import {
   type Rollout,
   RunningGateway,
 } from "./running-gateway.ts";
-import { metricSources, type ProcessStatus } from "./status.ts";
+import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
 
 /** A store that does not reply delays the end of a gateway by at most this. */
 const LAST_NOTES_MS = 1_000;
@@ -58,11 +58,12 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   const now = options.now ?? Date.now;
   const closers: (() => Promise<unknown>)[] = [];
   try {
-    const keys = await openKeyStore(config, { now, report, watch: true });
+    const { records: inForce, upstreams = [] } = options.takenOver ?? {};
+    const keys = await openKeyStore(config, { now, report, watch: true, inForce });
     closers.push(() => keys.close());
-    let inForce = () => config;
-    const onAdminEvent = adminEventLogger(options.log, () => inForce());
-    const onLateUsage = lateQuotaLogger(options.log, () => inForce());
+    let configInForce = () => config;
+    const onAdminEvent = adminEventLogger(options.log, () => configInForce());
+    const onLateUsage = lateQuotaLogger(options.log, () => configInForce());
     const metrics = createMetricsRecorder();
     const onLateBan = (ban: LateBan) => {
       metrics.banned(ban.accountRef.environment);
@@ -80,12 +81,13 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       telemetry: new Telemetry(options.log),
     };
     const dataPlane = new GatewayProcess(config, { ...options, now }, stores);
-    inForce = () => dataPlane.config;
+    configInForce = () => dataPlane.config;
     const running = new RunningGateway(config, options, stores, dataPlane);
     closers.push(() => dataPlane.close());
     closers.push(() => stores.telemetry.close(0));
     await running.configureTelemetry();
     await dataPlane.serve(config);
+    dataPlane.foundDown(upstreams.filter(({ up }) => !up));
     await running.openAdmin();
     return running;
   } catch (error) {
@@ -152,6 +154,11 @@ class GatewayProcess implements DataPlane {
     return this.#listeners.serve(config);
   }
 
+  /** Other processes found these upstreams down. */
+  foundDown(upstreams: Gauges["upstreams"]): void {
+    this.#listeners.foundDown(upstreams);
+  }
+
   async close(): Promise<void> {
     await this.#listeners.close(0);
     await this.#activityRecorder.close();
@@ -160,7 +167,7 @@ class GatewayProcess implements DataPlane {
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { quotas, keys } = this.#stores;
     const upstreams = this.#listeners.upstreams();
-    return { store: quotas.health(), keys: keys.health(), upstreams };
+    return { store: quotas.health(), keys: keysReadiness(keys), upstreams };
   }
 
   async applyConfig({ from, to }: ConfigChange): Promise<Rollout> {

@@ -74,6 +74,8 @@ export type GatewayStores = {
 export class RunningGateway implements GatewayHandle {
   #config: Config;
   readonly #options: StartOptions;
+  /** The name of the gateway, in events and metrics. */
+  readonly #name: string;
   readonly #stores: GatewayStores;
   readonly #dataPlane: DataPlane;
   readonly #now: () => number;
@@ -93,6 +95,7 @@ export class RunningGateway implements GatewayHandle {
   constructor(config: Config, options: StartOptions, stores: GatewayStores, dataPlane: DataPlane) {
     this.#config = config;
     this.#options = options;
+    this.#name = options.gateway ?? GATEWAY_ID;
     this.#stores = stores;
     this.#dataPlane = dataPlane;
     this.#now = options.now ?? Date.now;
@@ -104,7 +107,7 @@ export class RunningGateway implements GatewayHandle {
     options.log.onEvent((kind, details) => {
       // Many at once, acknowledged already, and kept in the history.
       if (kind === "usage") return;
-      const event = { kind, time: this.#now(), gateway: GATEWAY_ID, ...details };
+      const event = { kind, time: this.#now(), gateway: this.#name, ...details };
       this.#webhook.take(event);
       stores.recent.add(event);
     });
@@ -154,7 +157,7 @@ export class RunningGateway implements GatewayHandle {
     return openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
-      name: this.#announcer?.name ?? GATEWAY_ID,
+      name: this.#announcer?.name ?? this.#name,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
       metricSources: this.#watched(),
@@ -204,7 +207,8 @@ export class RunningGateway implements GatewayHandle {
     const { collectCounts: gather } = this.#dataPlane;
     // A worker's counts are moved to the supervisor, which exports the sums of all.
     const readers = supervised ? undefined : metricReaders(this.#watched(), metrics);
-    const teller = { version: GATEWAY_VERSION, instance: GATEWAY_ID, worker, readers, gather };
+    const instance = worker === undefined ? this.#name : `${this.#name}-worker-${worker}`;
+    const teller = { version: GATEWAY_VERSION, instance, worker, readers, gather };
     await telemetry.configure(this.#config.telemetry, teller);
   }
 
@@ -228,7 +232,7 @@ export class RunningGateway implements GatewayHandle {
     return {
       ...watched,
       version: GATEWAY_VERSION,
-      gateway: GATEWAY_ID,
+      gateway: this.#name,
       checks: () => this.checks(),
       eventsDropped: () =>
         watched.eventsDropped() + this.#webhook.dropped + (this.#recordChanges?.dropped ?? 0),

@@ -4,7 +4,11 @@ import type { StoreStatus } from "../../stores/quotas/quota-store.ts";
 import type { WebhookEvent } from "../../telemetry/log/webhook.ts";
 import type { MetricSources } from "../../telemetry/metrics/metric-readers.ts";
 import type { CountsDelta } from "../../telemetry/metrics/metrics-recorder.ts";
-import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
+import type {
+  ReadinessCheck,
+  ReadinessChecks,
+  ReadinessInputs,
+} from "../../telemetry/readiness.ts";
 
 /** The counts of one process since its last status, and its state, for the supervisor. */
 export type ProcessStatus = {
@@ -51,6 +55,13 @@ export function metricSources(
     chargesLost: () => quotas.charges().lostUnits,
     chargesOwed: () => quotas.charges().owedUnits,
   };
+}
+
+/** The check of the records, and what it tells people. */
+export function keysReadiness(
+  keys: Pick<KeyStore, "health" | "ready" | "troubles">,
+): ReadinessInputs["keys"] {
+  return { ...keys.health(), inUse: keys.ready, damaged: keys.troubles().damaged };
 }
 
 /** The value of all processes together, from those of each. */

@@ -4,6 +4,7 @@ import type { ReloadResult } from "../../config/reload.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { TakenOver } from "../process/gateway-handle.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
@@ -12,7 +13,7 @@ import type { StoreAvailabilityEvent } from "./store-availability.ts";
  * checked. So all workers serve the same one, and one that starts later never sees a newer file.
  */
 export type WorkerCommand =
-  | { readonly start: Config }
+  | { readonly start: WorkerStart }
   | { readonly reload: Config; readonly id: number }
   | { readonly report: number }
   /** Read the key records now, then send a status. */
@@ -20,6 +21,16 @@ export type WorkerCommand =
   | { readonly recall: DiagnosticsQuery; readonly id: number }
   /** Drain and end; `atOnce` cuts requests in progress, and a drain that has begun. */
   | { readonly stop: true; readonly atOnce?: boolean };
+
+/**
+ * All that a worker starts with. It is in force, whatever the files and the store have by then
+ * (docs/decisions/workers.md).
+ */
+export type WorkerStart = TakenOver & {
+  readonly config: Config;
+  /** The name of the gateway, which events and metrics of all its processes have. */
+  readonly gateway: string;
+};
 
 export type WorkerMessage =
   /** The worker listens to messages from now on. */

@@ -17,7 +17,8 @@ import {
   type Rollout,
   RunningGateway,
 } from "../process/running-gateway.ts";
-import { sourcesOf, worstReadinessCheck } from "../process/status.ts";
+import { keysReadiness, sourcesOf, worstReadinessCheck } from "../process/status.ts";
+import { Handover } from "./handover.ts";
 import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
 
 /** A scrape waits this long for a worker's reply, then uses its last status. */
@@ -28,7 +29,11 @@ const REFRESH_MS_MAX = 1_500;
 /** The last part of the time of a second signal: by then workers that are stuck are killed. */
 const LAST_STEPS_MS = 100;
 
-type WorkerSet = { readonly pool: WorkerPool; readonly cache: CompileCache };
+type WorkerSet = {
+  readonly pool: WorkerPool;
+  readonly cache: CompileCache;
+  readonly handover: Handover;
+};
 
 /**
  * A gateway of several processes. This process serves no request. It starts the workers, replaces
@@ -55,6 +60,8 @@ export async function startWorkers(
     const recent = new RecentEvents();
     const cache = await openCompileCache();
     closers.push(() => cache.close());
+    const handover = new Handover(config, { keys, quotas });
+    closers.push(async () => handover.close());
     const pool = new WorkerPool(config, {
       count,
       variables: cache.variables,
@@ -64,13 +71,14 @@ export async function startWorkers(
         for (const event of events) recent.add(event);
       },
       lines: (lines) => options.relay?.(lines),
+      handOver: (given) => handover.of(given),
     });
     closers.push(() => pool.kill());
     await pool.open();
     const telemetry = new Telemetry(options.log);
     closers.push(() => telemetry.close(0));
     const stores = { keys, quotas, metrics, recent, telemetry };
-    const dataPlane = new Supervisor(options, stores, { pool, cache });
+    const dataPlane = new Supervisor(options, stores, { pool, cache, handover });
     const running = new RunningGateway(config, options, stores, dataPlane);
     await running.configureTelemetry();
     await running.openAdmin();
@@ -86,16 +94,18 @@ class Supervisor implements DataPlane {
   readonly #pool: WorkerPool;
   readonly #stores: GatewayStores;
   readonly #cache: CompileCache;
+  readonly #handover: Handover;
   readonly watched: DataPlane["watched"];
 
   constructor(
     { logDropped = () => 0 }: StartOptions,
     stores: GatewayStores,
-    { pool, cache }: WorkerSet,
+    { pool, cache, handover }: WorkerSet,
   ) {
     this.#pool = pool;
     this.#stores = stores;
     this.#cache = cache;
+    this.#handover = handover;
     this.watched = {
       ...sourcesOf(() => pool.gauges),
       keys: () => stores.keys.records().keys.length,
@@ -133,13 +143,17 @@ class Supervisor implements DataPlane {
     },
   };
 
-  /** The worst of all workers; if none of them serves, this process's own. */
+  /**
+   * The worst of all workers; if none of them serves, this process's own. Records that this process
+   * cannot read are those that workers cannot read either when they start.
+   */
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
     const { checks, gauges, health } = this.#pool;
-    const keys = this.#stores.keys.health();
+    const keys = keysReadiness(this.#stores.keys);
+    const worst = worstReadinessCheck(checks, "keys", keys);
     return {
       store: worstReadinessCheck(checks, "store", this.#stores.quotas.health()),
-      keys: { ...keys, ...worstReadinessCheck(checks, "keys", keys) },
+      keys: worst.ok ? keys : { ...keys, ok: false, lost: keys.lost ?? worst.why },
       upstreams: gauges.upstreams,
       workers: health,
     };
@@ -148,13 +162,16 @@ class Supervisor implements DataPlane {
   /**
    * This process has read and checked the configuration once, so no mistake reaches the workers.
    */
-  applyConfig({ to }: ConfigChange): Promise<Rollout> {
-    return this.#pool.reload(to);
+  async applyConfig({ to }: ConfigChange): Promise<Rollout> {
+    const rollout = await this.#pool.reload(to);
+    if (rollout.applied) this.#handover.adopt(to);
+    return rollout;
   }
 
   /** Each worker keeps the delay and the drain by itself. */
   async drain({ totalMs: wholeMs }: DrainTimes): Promise<void> {
     await this.#pool.stop(wholeMs + LAST_MESSAGES_MS);
+    this.#handover.close();
     await this.#cache.close();
   }
 

@@ -12,7 +12,7 @@ import {
   joinGauges,
   type ProcessStatus,
 } from "../process/status.ts";
-import type { DiagnosticsQuery, DiagnosticsReply } from "./messages.ts";
+import type { DiagnosticsQuery, DiagnosticsReply, WorkerStart } from "./messages.ts";
 import { rollOut } from "./rollout.ts";
 import { StoreAvailability } from "./store-availability.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -42,6 +42,8 @@ export type WorkerPoolOptions = {
   readonly log: Log;
   readonly onStatus: (status: ProcessStatus) => void;
   readonly lines: (lines: string) => void;
+  /** Called when a worker starts, which gets the result and the upstreams. Never rejects. */
+  readonly handOver: (config: Config) => Promise<Omit<WorkerStart, "upstreams">>;
   /** Added to the environment of each process. */
   readonly variables: Readonly<Record<string, string>>;
 };
@@ -65,6 +67,8 @@ export class WorkerPool {
   /** The last values of ended processes, because counters must only grow. */
   readonly #past = new Map<GrowingName, number>();
   #restarts = 0;
+  /** The upstreams as the last worker that served knew them. */
+  #upstreams: Gauges["upstreams"] = [];
   urls: Readonly<Record<string, string>> = {};
 
   constructor(config: Config, options: WorkerPoolOptions) {
@@ -195,10 +199,12 @@ export class WorkerPool {
       serialization: "advanced",
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    const { onStatus, lines, variables } = this.#options;
+    const { lines, variables } = this.#options;
+    const config = this.#config;
     const lost = (worker: WorkerProcess, why: string) => this.#lose(worker, why);
-    const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), this.#config, {
-      onStatus,
+    const start = () => this.#handOver(config);
+    const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), start, {
+      onStatus: (status) => this.#onStatus(status),
       onStore: (worker, change) => this.#store.note(worker, change),
       lines,
       lost,
@@ -206,6 +212,18 @@ export class WorkerPool {
     this.#members.add(worker);
     void worker.closed.then(() => this.#forget(worker));
     return worker;
+  }
+
+  async #handOver(config: Config): Promise<WorkerStart> {
+    const start = await this.#options.handOver(config);
+    return { ...start, upstreams: this.#upstreams };
+  }
+
+  #onStatus(status: ProcessStatus): void {
+    const all = this.#statuses();
+    // Not before one serves: those that start know only what they were told.
+    if (all.length > 0) this.#upstreams = joinGauges(all.map(({ gauges }) => gauges)).upstreams;
+    this.#options.onStatus(status);
   }
 
   /** Keeps the last counts of a worker that has ended. */

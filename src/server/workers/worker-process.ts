@@ -8,6 +8,7 @@ import type {
   DiagnosticsReply,
   WorkerCommand,
   WorkerMessage,
+  WorkerStart,
 } from "./messages.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
@@ -48,7 +49,7 @@ export class WorkerProcess {
   #onServing: (urls: Readonly<Record<string, string>>) => void = () => {};
   #onCannot: (error: Error) => void = () => {};
 
-  constructor(worker: Worker, config: Config, events: WorkerEvents) {
+  constructor(worker: Worker, start: () => Promise<WorkerStart>, events: WorkerEvents) {
     this.number = worker.id;
     this.#worker = worker;
     this.#events = events;
@@ -60,7 +61,7 @@ export class WorkerProcess {
     const starting = setTimeout(() => this.#giveUp("it did not start in time"), START_MS_MAX);
     this.ready.catch(() => {}).finally(() => clearTimeout(starting));
     worker.setMaxListeners(LISTENERS_MAX);
-    worker.on("message", (message: WorkerMessage) => this.#onMessage(message, config));
+    worker.on("message", (message: WorkerMessage) => this.#onMessage(message, start));
     worker.on("error", (error) => this.#isLost(error.message));
     worker.process.stdout?.on("data", (chunk: Buffer) => this.#lines.take(chunk));
     this.closed = new Promise((resolve) => {
@@ -139,9 +140,9 @@ export class WorkerProcess {
     this.#worker.process.kill("SIGKILL");
   }
 
-  #onMessage(message: WorkerMessage, config: Config): void {
+  #onMessage(message: WorkerMessage, start: () => Promise<WorkerStart>): void {
     if ("hello" in message) {
-      this.#tell(this.#stopped ? { stop: true } : { start: config });
+      void start().then((what) => this.#tell(this.#stopped ? { stop: true } : { start: what }));
     } else if ("serving" in message) {
       this.#serving = true;
       this.#onServing(message.serving);

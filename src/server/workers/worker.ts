@@ -5,7 +5,6 @@ import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
 import { createLog, type Log } from "../../telemetry/log/log.ts";
 import { removeCompileCache, setUpHeap } from "../process/compiled-code.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
-import { GATEWAY_ID } from "../process/identity.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
   EXIT_FAILURE,
@@ -20,6 +19,7 @@ import {
   openChannel,
   type SupervisorChannel,
   type WorkerCommand,
+  type WorkerStart,
 } from "./messages.ts";
 import { workerLog } from "./worker-log.ts";
 
@@ -93,8 +93,8 @@ class Service {
     }
   }
 
-  async #start(config: Config): Promise<void> {
-    const log = workerLog(createLog(this.#pipe, config.log.level, GATEWAY_ID), this.#channel);
+  async #start({ config, gateway, ...takenOver }: WorkerStart): Promise<void> {
+    const log = workerLog(createLog(this.#pipe, config.log.level, gateway), this.#channel);
     this.#log = log;
     this.#config = config;
     const load = async (): Promise<LoadResult> => {
@@ -110,6 +110,8 @@ class Service {
           logDropped: () => this.#pipe.dropped(),
           supervised: true,
           worker: this.#channel.number,
+          gateway,
+          takenOver,
         },
       );
     } catch (error) {

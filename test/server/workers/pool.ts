@@ -55,6 +55,7 @@ export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
     onStatus,
     lines: (piece) => lines.push(piece),
     variables,
+    handOver: async (given) => ({ config: given, gateway: "test" }),
   });
   await pool.open();
   return {

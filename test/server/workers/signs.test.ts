@@ -106,7 +106,8 @@ it("records that one process alone cannot read, a store that it alone lost, and 
   await using crew = await openCrew(redis, change, answer, { env });
   assert.deepEqual((await crew.ready()).checks.keys, { ok: true });
   process.kill(crew.pids()[0] as number, "SIGUSR2");
-  const why = "no usable key records: the log says why";
+  const read = "the key records cannot be read: the log says why; those read before are in use";
+  const why = `${read} (1 of 2 workers)`;
   await eventually(async () => {
     const { status, checks } = await crew.ready();
     assert.deepEqual([status, checks.keys], [503, { ok: false, why }]);

@@ -26,7 +26,7 @@ try {
   for (;;) taken.push(openSync("/dev/null"));
 } catch {}
 const lost = (_member, why) => heard.push(why);
-const worker = new WorkerProcess(cluster.fork(), {}, { lost });
+const worker = new WorkerProcess(cluster.fork(), async () => ({}), { lost });
 worker.stop();
 await worker.ready.catch(({ message }) => heard.push(message));
 await worker.closed;
@@ -35,6 +35,7 @@ process.stdout.write(JSON.stringify([...heard, "closed"]), () => process.exit())
 `;
 const SOURCE = join(import.meta.dirname, "../../../src/server/workers/worker-process.ts");
 const CONFIG = { hash: "abc" } as unknown as Config;
+const START = { config: CONFIG, gateway: "one" };
 const URLS = { production: "http://127.0.0.1:1" };
 
 describe("a worker", () => {
@@ -56,7 +57,7 @@ describe("a worker", () => {
       lost: [] as string[],
       lines: "",
     };
-    const worker = new WorkerProcess(process, CONFIG, {
+    const worker = new WorkerProcess(process, async () => START, {
       onStatus: (status) => heard.status.push(status),
       onStore: (number, change) => heard.store.push([number, change]),
       lost: (_member, why) => heard.lost.push(why),
@@ -88,7 +89,7 @@ describe("a worker", () => {
 
   it("gets its configuration when it says hello, and serves once it says so", async () => {
     await using one = started();
-    assert.deepEqual(await one.told(1), [{ start: CONFIG }]);
+    assert.deepEqual(await one.told(1), [{ start: START }]);
     assert.deepEqual([one.worker.serving, one.worker.status], [false, undefined]);
     await serve(one);
     assert.equal(one.worker.serving, true);

@@ -24,6 +24,8 @@ export type FileKeyStoreOptions = {
    * Whether to follow the changes of others: a gateway does, a command that reads once need not.
    */
   readonly watch: boolean;
+  /** Records to use until the file can be read, which then need not be there at the start. */
+  readonly inForce?: Records | undefined;
   /** How long a change waits for a change by another process to end. */
   readonly lockWaitMs?: number;
   /** Unix milliseconds. */
@@ -51,6 +53,9 @@ export async function openFileKeyStore(options: FileKeyStoreOptions): Promise<Ke
 /** The identity of one content of the file: the inode, since every change is a rename. */
 type FileIdentity = { readonly identity: string; readonly exists: boolean };
 
+/** The identity of records that were read by another process: the file has other ones. */
+const IN_FORCE = "in force";
+
 class FileKeyStore extends CachedKeyStore implements KeyStore {
   readonly ready = true;
   readonly #options: FileKeyStoreOptions;
@@ -72,8 +77,14 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   async open(): Promise<void> {
+    const { path, watch, inForce } = this.#options;
+    if (inForce !== undefined) {
+      await this.held.replace(inForce);
+      this.#seen = { identity: IN_FORCE, exists: true };
+      await this.#follow(false);
+      return this.#next();
+    }
     await this.#read();
-    const { path, watch } = this.#options;
     if (!watch) return;
     if (this.damageLines.length > 0) {
       const text = (await readRegularFile(path)).toString();

@@ -39,6 +39,8 @@ export type RedisKeyStoreOptions = {
    * Whether to follow the changes of others: a gateway does, a command that reads once need not.
    */
   readonly watch: boolean;
+  /** Records to use until Redis can be read, newer than the copy on disk. */
+  readonly inForce?: Records | undefined;
   /** For `rediss://`: additions to the authorities that Node trusts by default. */
   readonly tls?: ConnectionOptions;
   /** Unix milliseconds. */
@@ -92,7 +94,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #redisRecords: RedisRecords;
   readonly #copy: DiskCopy | undefined;
   readonly #reports: RecordReports;
-  readonly #options: Pick<RedisKeyStoreOptions, "address" | "prefix" | "report" | "watch">;
+  readonly #options: Pick<
+    RedisKeyStoreOptions,
+    "address" | "prefix" | "report" | "watch" | "inForce"
+  >;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #snapshot: Snapshot | undefined;
   /** Ends that hold here and that Redis has not taken yet. */
@@ -119,8 +124,9 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   async open(watch: boolean): Promise<void> {
-    if (this.#copy?.found !== undefined) {
-      await this.held.replace(this.#copy.found.records);
+    const found = this.#options.inForce ?? this.#copy?.found?.records;
+    if (found !== undefined) {
+      await this.held.replace(found);
       this.#ready = true;
     }
     await this.#link.tried;

@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { Agent, get as getSecure } from "node:https";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, it, onTestFinished } from "vitest";
+import { runVerb } from "../../cli/kit.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
+import { startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
+import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { openAuthority } from "../../support/wire/certificates.ts";
+import { type Change, type Crew, get, issueKeys, openCrew, openFolder, pidsOf } from "./kit.ts";
+
+let redis: TestRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.close());
+
+/** Kills all workers, and waits for those in their place. */
+async function replaceAll({ pids }: Pick<Crew, "pids">): Promise<void> {
+  const before = pids();
+  assert.equal(before.length, 2);
+  for (const pid of before) process.kill(pid, "SIGKILL");
+  await eventually(() => {
+    assert.ok(pids().length === 2 && !pids().some((pid) => before.includes(pid)));
+  });
+}
+
+async function open(change: Change = {}, answer?: Parameters<typeof openCrew>[2]) {
+  const listen = `127.0.0.1:${await freePort()}`;
+  return openCrew(redis, { listen, ...change }, answer);
+}
+
+async function issueInFile(file: string): Promise<string> {
+  const args = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+  const { out, err } = await runVerb([...args, "--config", file]);
+  assert.equal(err, "");
+  return (JSON.parse(out) as { key: string }).key;
+}
+
+describe("workers in the place of others serve what is in force, whatever the files hold by then", () => {
+  it.each([
+    ["gone", /^the key records cannot be read/, (file: string) => rename(file, `${file}.away`)],
+    ["cut short", /^the key records cannot be read/, cutShort],
+    ["damaged in one record", /^1 key record is damaged: /, damageFirst],
+  ])("a keys file that is %s refuses no customer, and /readyz says so", async (_, why, spoil) => {
+    await using crew = await open({ keys: "./keys.json" });
+    const key = await issueInFile(crew.file);
+    const ask = async () => (await get(`${crew.url}/v1/animals`, key)).status;
+    await eventually(async () => assert.equal(await ask(), 200));
+    await crew.gateway.line(({ kind }) => kind === "key_issued");
+    await spoil(join(dirname(crew.file), "keys.json"));
+    await replaceAll(crew);
+    assert.equal(await ask(), 200);
+    await eventually(async () => {
+      const { status, checks } = await crew.ready();
+      assert.deepEqual([status, checks.keys?.ok], [503, false]);
+      assert.match(checks.keys?.why ?? "", why);
+    });
+    assert.equal(await ask(), 200);
+  });
+
+  it("records in a Redis that is away are those that were in force", async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.close());
+    const [key = ""] = await issueKeys(own, 1);
+    const listen = `127.0.0.1:${await freePort()}`;
+    await using crew = await openCrew(own, { listen });
+    const stateFile = join(dirname(crew.file), "state.json");
+    await own.kill();
+    await rename(stateFile, `${stateFile}.away`);
+    await replaceAll(crew);
+    assert.equal((await get(`${crew.url}/v1/animals`, key)).status, 200);
+  });
+
+  it("a certificate that is no longer one ends no gateway, and one that follows is taken", async () => {
+    using authority = openAuthority();
+    await using backend = await startTestUpstream();
+    await using folder = await openFolder(redis, backend.origin);
+    const listen = `127.0.0.1:${await freePort()}`;
+    await folder.write({ listen });
+    const [cert, key] = ["cert.pem", "key.pem"].map((one) => join(dirname(folder.file), one));
+    const put = async (pair: { cert: string; key: string }) => {
+      await Promise.all([writeFile(cert as string, pair.cert), writeFile(key as string, pair.key)]);
+    };
+    await put(authority.issue(["IP:127.0.0.1"]));
+    const text = await readFile(folder.file, "utf8");
+    const tls = `tls: { cert: cert.pem, key: key.pem }, basePath`;
+    await writeFile(folder.file, text.replace("basePath", tls));
+    await using gateway = startTollgate(["start", "--config", folder.file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const serial = () => serialOf(`https://${listen}/v1/animals`, authority.ca);
+    const before = await serial();
+    await writeFile(cert as string, "no certificate");
+    await gateway.line(({ msg }) => msg === "certificate_refused");
+    await replaceAll({ pids: () => pidsOf(gateway) });
+    assert.equal(await serial(), before);
+    await put(authority.issue(["IP:127.0.0.1"]));
+    await eventually(async () => assert.notEqual(await serial(), before));
+  });
+});
+
+async function cutShort(file: string): Promise<void> {
+  await writeFile(file, (await readFile(file)).subarray(0, 99));
+}
+
+async function damageFirst(file: string): Promise<void> {
+  const text = await readFile(file, "utf8");
+  assert.match(text, /"plan":"free"/);
+  await writeFile(file, text.replace(/"plan":"free"/, '"plan":7'));
+}
+
+/** The serial number of the certificate that a new connection gets. */
+function serialOf(url: string, ca: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const agent = new Agent({ maxCachedSessions: 0 });
+    getSecure(url, { ca, agent }, (response) => {
+      const { socket } = response;
+      response.resume();
+      if ("getPeerCertificate" in socket) {
+        resolve((socket.getPeerCertificate as () => { serialNumber: string })().serialNumber);
+      }
+    }).once("error", reject);
+  });
+}
+
+it("an upstream that is down is not told as up by workers that have not asked it, and is once it answers", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  await using crew = await open({}, (_, response) => void response.socket?.destroy());
+  const ask = () => get(`${crew.url}/v1/animals`, key);
+  const kinds = () =>
+    crew.gateway.lines().flatMap(({ kind }) => (/^upstream_/.test(String(kind)) ? [kind] : []));
+  await eventually(async () => {
+    await ask();
+    assert.deepEqual(kinds(), ["upstream_down"]);
+  });
+  await crew.backend.close();
+  await replaceAll(crew);
+  for (let i = 0; i < 20; i += 1) {
+    const { checks } = await crew.ready();
+    assert.deepEqual([kinds(), checks.upstreams?.ok], [["upstream_down"], false]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await using _back = await startTestUpstream(undefined, { port: crew.backend.port });
+  await eventually(() => assert.deepEqual(kinds(), ["upstream_down", "upstream_up"]));
+});
+
+it("events of a worker name the gateway as the list of gateways does", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  await using crew = await open({ limit: 1 });
+  await get(`${crew.url}/v1/animals`, key);
+  const { gateway, worker } = await crew.gateway.line(({ kind }) => kind === "quota");
+  const list = await fetch(`${crew.adminUrl}/api/gateways`);
+  assert.match(await list.text(), new RegExp(`"${gateway}"`));
+  assert.ok(Number(worker) > 0);
+});
