@@ -14,6 +14,11 @@ export type StoreAvailabilityEvent = {
 export class StoreAvailability {
   readonly #log: Pick<Log, "error" | "info">;
   readonly #away = new Set<number>();
+  /**
+   * The highest number of a process that ended while the store was unreachable for it. Its end
+   * brings no store back: a process that started later has to reach the store. 0 if there is none.
+   */
+  #endedWithout = 0;
   #accountsCharged = 0;
 
   constructor(log: Pick<Log, "error" | "info">) {
@@ -23,17 +28,35 @@ export class StoreAvailability {
   /** `worker` is the number of the process. */
   note(worker: number, { kind, details }: StoreAvailabilityEvent): void {
     if (kind === "store_away") {
-      if (this.#away.size === 0) this.#log.error(kind, details);
+      if (!this.#isAway) this.#log.error(kind, details);
       this.#away.add(worker);
     } else {
+      if (!this.#away.delete(worker)) return;
       this.#accountsCharged += Number(details.accountsCharged);
-      this.ended(worker);
+      this.#endedWithout = 0;
+      this.#tellBack();
     }
   }
 
-  /** Called when a process has ended. Its replacement reports what it sees itself. */
+  /** Called when a process that serves has the store. */
+  reached(worker: number): void {
+    if (this.#endedWithout === 0 || worker <= this.#endedWithout) return;
+    if (this.#away.has(worker)) return;
+    this.#endedWithout = 0;
+    this.#tellBack();
+  }
+
+  /** Called when a process has ended. */
   ended(worker: number): void {
-    if (!this.#away.delete(worker) || this.#away.size > 0) return;
+    if (this.#away.delete(worker)) this.#endedWithout = Math.max(this.#endedWithout, worker);
+  }
+
+  get #isAway(): boolean {
+    return this.#away.size > 0 || this.#endedWithout > 0;
+  }
+
+  #tellBack(): void {
+    if (this.#isAway) return;
     this.#log.info("store_back", { accountsCharged: this.#accountsCharged });
     this.#accountsCharged = 0;
   }

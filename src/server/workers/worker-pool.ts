@@ -204,7 +204,7 @@ export class WorkerPool {
     const lost = (worker: WorkerProcess, why: string) => this.#lose(worker, why);
     const start = () => this.#handOver(config);
     const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), start, {
-      onStatus: (status) => this.#onStatus(status),
+      onStatus: (status) => this.#onStatus(worker, status),
       onStore: (worker, change) => this.#store.note(worker, change),
       lines,
       lost,
@@ -219,7 +219,8 @@ export class WorkerPool {
     return { ...start, upstreams: this.#upstreams };
   }
 
-  #onStatus(status: ProcessStatus): void {
+  #onStatus(worker: WorkerProcess, status: ProcessStatus): void {
+    if (worker.serving && status.checks.store.ok) this.#store.reached(worker.number);
     const all = this.#statuses();
     // Not before one serves: those that start know only what they were told.
     if (all.length > 0) this.#upstreams = joinGauges(all.map(({ gauges }) => gauges)).upstreams;

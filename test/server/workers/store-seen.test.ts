@@ -5,7 +5,7 @@ import { createLog } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
-import { startRedis } from "../../support/redis/redis.ts";
+import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { get, issueKeys } from "./kit.ts";
 import { openPoolOn } from "./pool.ts";
 
@@ -35,16 +35,48 @@ it("the store is away with the first process that lost it, and back with the las
   assert.deepEqual(told.slice(2), ["store_away late", "store_back 1"]);
 });
 
-it("a process that ends while the store is away takes its view with it, once", () => {
+it("the end of the last process that saw the store away brings no store back, but one that starts later and reaches it does", () => {
   const { seen, told } = house();
   seen.note(1, away("late"));
-  seen.note(2, away("late"));
+  seen.note(3, away("late"));
   seen.ended(1);
   seen.ended(1);
   seen.ended(3);
+  seen.reached(2);
+  seen.reached(3);
+  seen.note(4, away("unreachable"));
+  seen.reached(4);
   assert.deepEqual(told, ["store_away late"]);
-  seen.ended(2);
-  assert.deepEqual(told, ["store_away late", "store_back 0"]);
+  seen.reached(5);
+  assert.deepEqual(told, ["store_away late"], "another one does not reach it yet");
+  seen.note(4, back(2));
+  assert.deepEqual(told, ["store_away late", "store_back 2"]);
+  seen.reached(6);
+  seen.ended(6);
+  seen.note(5, away("late"));
+  seen.ended(5);
+  seen.reached(6);
+  const again = ["store_away late", "store_back 0"];
+  assert.deepEqual(told, ["store_away late", "store_back 2", ...again]);
+});
+
+it("a store that is away while all workers end is told as back only once it is", async () => {
+  const redis = await startRedis();
+  onTestFinished(() => redis.close());
+  await using house = await openPoolOn(redis, {
+    count: 2,
+    listen: `127.0.0.1:${await freePort()}`,
+  });
+  const { pids } = house;
+  const kinds = () => house.told.flatMap(({ kind }) => (kind === undefined ? [] : [kind]));
+  await redis.kill();
+  await eventually(() => assert.deepEqual(kinds(), ["store_away"]));
+  for (const pid of [...pids]) process.kill(pid, "SIGKILL");
+  await eventually(() => assert.equal(pids.length, 4));
+  await house.pool.ask(1_000);
+  assert.deepEqual(kinds(), ["store_away"]);
+  await redis.restart();
+  await eventually(() => assert.deepEqual(kinds(), ["store_away", "store_back"]));
 });
 
 it("a store that is back is told although a replaced worker lost it while it drained and ended before", async () => {
