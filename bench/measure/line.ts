@@ -90,7 +90,8 @@ function exchangeOf(i: number): Exchange {
   const parts = { request, response: { headWritten: true, status: 200 }, connection: {} };
   const startedMs = performance.now();
   const peer = "127.0.0.1";
-  const arrival = { id: randomUUID(), startedMs, peer, client: peer, onlyEnvironment: undefined };
+  const times = { beganMs: startedMs, startedMs };
+  const arrival = { id: randomUUID(), ...times, peer, client: peer, onlyEnvironment: undefined };
   const exchange = new Exchange(
     parts as unknown as ConstructorParameters<typeof Exchange>[0],
     { ...arrival, upgrade: undefined, closesConnection: false },

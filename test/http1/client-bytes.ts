@@ -84,6 +84,7 @@ export class Server {
   /** Whether an answer goes out by itself. */
   readonly #answersAtOnce: boolean;
   limits: ServerLimits;
+  readonly elapsed = () => performance.now();
 
   constructor(options: { answersAtOnce?: boolean; limits?: Partial<ServerLimits> } = {}) {
     this.#answersAtOnce = options.answersAtOnce ?? true;

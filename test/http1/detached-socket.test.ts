@@ -9,6 +9,7 @@ import { LIMITS } from "./client-bytes.ts";
 const detached: Socket[] = [];
 const handler: ServerHandler = {
   limits: LIMITS,
+  elapsed: () => performance.now(),
   onRequest: (_request, _response, connection) => void detached.push(connection.detachSocket()),
   errorResponse: () => "",
   onRequestError: () => {},

@@ -141,6 +141,7 @@ describe("a body far larger than what may be held", () => {
     let bytes = 0;
     const handler: ServerHandler = {
       limits: LIMITS,
+      elapsed: () => performance.now(),
       onRequest: (request, writer) => {
         let pieces = 0;
         request.read({

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, it } from "vitest";
@@ -8,6 +9,7 @@ import { GATEWAY_ID } from "../../src/server/process/identity.ts";
 import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
+import { KEY } from "../support/gateway/served.ts";
 import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
@@ -238,6 +240,33 @@ describe("the times of a request", () => {
     assert.equal(own.count, 2);
     const stalledMs = refused.stalledMs + unreached.stalledMs;
     assert.ok(own.sum < 0.3 + stalledMs / 1_000, `${own.sum} s, ${stalledMs} ms stalled`);
+  });
+
+  it("begin at the first byte of each head, if it comes in pieces, and not while nothing has come", async () => {
+    await using house = await startTestGateway({ keys: { [KEY]: {} } });
+    const client = connect(house.port, "127.0.0.1");
+    const head = `GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\n\r\n`;
+    const told = async (...pieces: readonly string[]) => {
+      const before = house.lines.length;
+      for (const piece of pieces) {
+        await pause(150);
+        client.write(piece);
+      }
+      await eventually(() => assert.equal(house.lines.length, before + 1));
+      return house.lines.at(-1)?.durationMs ?? 0;
+    };
+    const whole = await watchStalls(() => told("\r\n", head));
+    assert.ok(whole.value < 150 + whole.stalledMs, `${whole.value} ms`);
+    for (const pieces of [3, 2]) {
+      const size = Math.ceil(head.length / pieces);
+      const cut = Array.from({ length: pieces }, (_, i) => head.slice(i * size, (i + 1) * size));
+      const slow = await told(...cut);
+      // A timer may fire a millisecond early.
+      assert.ok(slow >= (pieces - 1) * 149, `${slow} ms of ${pieces} pieces`);
+    }
+    const again = await watchStalls(() => told(head));
+    assert.ok(again.value < 150 + again.stalledMs, `${again.value} ms`);
+    client.destroy();
   });
 
   it("are told by route for as many operations as metrics.routes says, then together", async () => {

@@ -32,7 +32,7 @@ export function accessLogEntry(
     decision: exchange.outcome,
     charged: decision?.charged ?? 0,
     forwards: exchange.forwards,
-    durationMs: Math.round((endedMs - arrival.startedMs) * 1000) / 1000,
+    durationMs: Math.round((endedMs - arrival.beganMs) * 1000) / 1000,
     client: arrival.client,
     upstream: exchange.upstream,
     backend: route?.service?.path,

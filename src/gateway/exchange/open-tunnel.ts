@@ -42,9 +42,13 @@ export type ExchangeParts = {
   readonly connection: ServerConnection;
 };
 
-/** Known when the head has arrived. `closesConnection`: no request follows it on the connection. */
+/**
+ * Known when the head has arrived, at `startedMs`; its first byte came at `beganMs`.
+ * `closesConnection`: no request follows it on the connection.
+ */
 export type RequestContext = {
   readonly id: string;
+  readonly beganMs: number;
   readonly startedMs: number;
   readonly peer: string;
   /** The environment of the listener, if it has only one: every request belongs to it. */

@@ -64,6 +64,7 @@ export class Listener implements ServerHandler {
   /** The port that it listens on; 0 until then. */
   #port = 0;
   limits: ServerHandler["limits"];
+  readonly elapsed: () => number;
   readonly errorResponse = (error: RequestError, method: string) => {
     return errorResponseTo(error, method, this.#gateway.style.errors);
   };
@@ -74,6 +75,7 @@ export class Listener implements ServerHandler {
     { environments, listeners }: ListenerEnvironments,
   ) {
     this.#gateway = gateway;
+    this.elapsed = gateway.elapsed;
     this.#address = address;
     this.#timeouts = new Timeouts(
       gateway,
@@ -180,12 +182,14 @@ export class Listener implements ServerHandler {
     response: ResponseWriter,
     connection: ServerConnection,
   ): void {
-    const { memory = "enough", elapsed, isTrusted } = this.#gateway;
+    const { memory = "enough", isTrusted } = this.#gateway;
+    const nowMs = this.elapsed();
     const peer = normalizeAddress(connection.socket.remoteAddress);
     const changesProtocol = isUpgradeRequest(request.rawHeaders);
     const arrival = {
       id: randomUUID(),
-      startedMs: elapsed(),
+      beganMs: connection.headBeganMs ?? nowMs,
+      startedMs: nowMs,
       onlyEnvironment: this.#environments.length === 1 ? this.#environments[0] : undefined,
       peer,
       client: clientOf(request, peer, isTrusted),

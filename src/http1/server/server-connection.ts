@@ -12,6 +12,8 @@ import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 export type ServerHandler = {
   /** May be replaced. Later requests use the limits that are current then. */
   readonly limits: ServerLimits;
+  /** The monotonic clock, in milliseconds. */
+  readonly elapsed: () => number;
   onRequest(request: IncomingRequest, writer: ResponseWriter, connection: ServerConnection): void;
   /**
    * Returns the whole response to bytes that are no request or came too late. The connection ends
@@ -66,6 +68,8 @@ export class ServerConnection {
    * Set by the owner: when it last brought a request that counts as use, on the clock of `tick`.
    */
   usedMs = 0;
+  /** When the head of the current request began, if it did not come whole in one read. */
+  headBeganMs: number | undefined;
   readonly #handler: ServerHandler;
   readonly #heads: RequestHeadParser;
   readonly #body = new BodyParser();
@@ -284,6 +288,7 @@ export class ServerConnection {
       this.#startBody(request);
       this.#handler.onRequest(request, response, this);
     } else if (heads.begun) {
+      this.headBeganMs ??= this.#handler.elapsed();
       if (this.#reading === READING.idle) this.#enter(READING.head);
       else this.#reading = READING.head;
     }
@@ -337,6 +342,7 @@ export class ServerConnection {
 
   #next(): void {
     this.#writing = undefined;
+    this.headBeganMs = undefined;
     this.#enter(READING.idle);
     this.#goOn();
   }
