@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { Webhook } from "standardwebhooks";
 import { it } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
@@ -13,18 +19,88 @@ import { blocksOf } from "./markdown.ts";
 /** The first day of the two before today, which is closed at every hour of today. */
 const DAY = dayOf(Date.now()) - 2;
 
+/** The program of the page, in this folder. */
+async function startReceiver(
+  folder: string,
+  env: Readonly<Record<string, string>>,
+  ...args: readonly string[]
+) {
+  const program = blocksOf("docs/billing.md").find(({ language }) => language === "js");
+  await writeFile(join(folder, "receiver.mjs"), program?.text ?? "");
+  const [port = 0] = await freePorts(1);
+  const run = { cwd: folder, env: { PORT: String(port), WEBHOOK_SECRET: SECRET, ...env } };
+  const receiver = startProgram(process.execPath, ["receiver.mjs", ...args], run);
+  await receiver.says(`listening on ${port}`);
+  return { receiver, port };
+}
+
+/** Answers each event with `statusOf` its identifier. `accepted` has the identifiers of 200. */
+async function startBiller(statusOf: (id: string) => number) {
+  const accepted: string[] = [];
+  let tries = 0;
+  const server = createServer(async (request, response) => {
+    const body = await text(request);
+    const isForm = request.headers["content-type"] === "application/x-www-form-urlencoded";
+    const id = isForm ? new URLSearchParams(body).get("identifier") : JSON.parse(body).id;
+    const status = statusOf(String(id));
+    tries += 1;
+    if (status === 200) accepted.push(String(id));
+    response.writeHead(status).end();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    accepted,
+    tries: () => tries,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.dispose]: () => void server.close(),
+  };
+}
+
+async function tell(port: number, ...accounts: readonly string[]): Promise<void> {
+  const id = randomUUID();
+  const events = accounts.map((account) => {
+    return { id: account, time: "2026-10-14T23:59:59Z", data: { account, units: 1 } };
+  });
+  const body = JSON.stringify(events);
+  const headers = {
+    ...{ "content-type": "application/cloudevents-batch+json", "webhook-id": id },
+    "webhook-timestamp": String(Math.floor(Date.now() / 1000)),
+    "webhook-signature": new Webhook(SECRET).sign(id, new Date(), body),
+  };
+  const { status } = await fetch(`http://127.0.0.1:${port}`, { method: "POST", headers, body });
+  assert.equal(status, 204);
+}
+
+it("docs/billing.md: an event that one refuses holds up no other, and goes to nobody twice", async () => {
+  await using folder = await openFolder();
+  let refused: string | undefined = "gone";
+  let isAway = false;
+  using stripe = await startBiller((id) => (isAway ? 503 : id === refused ? 400 : 200));
+  using openMeter = await startBiller(() => 200);
+  const env = { STRIPE_URL: stripe.url, STRIPE_KEY: "sk", OPENMETER_URL: openMeter.url };
+  const { receiver, port } = await startReceiver(folder.path, env, "--send");
+  await using _receiver = receiver;
+  await tell(port, "gone", "acme", "beta");
+  await eventually(() => assert.deepEqual(openMeter.accepted, ["gone", "acme", "beta"]));
+  assert.deepEqual(stripe.accepted, ["acme", "beta"]);
+  await receiver.says("gone is not billed: stripe answered 400");
+
+  isAway = true;
+  await tell(port, "gamma");
+  await eventually(() => assert.equal(openMeter.accepted.length, 4));
+  assert.equal(stripe.tries(), 4, "one that is away is asked once a message");
+  [isAway, refused] = [false, undefined];
+  await tell(port, "delta");
+  await eventually(() => assert.equal(openMeter.accepted.length, 5));
+  assert.deepEqual(stripe.accepted, ["acme", "beta", "gone", "gamma", "delta"]);
+  assert.deepEqual(openMeter.accepted, ["gone", "acme", "beta", "gamma", "delta"]);
+});
+
 it("docs/billing.md: its receiver makes meter events of Stripe and OpenMeter, each once", async () => {
   await using folder = await openFolder();
-  const program = blocksOf("docs/billing.md").find(({ language }) => language === "js");
-  await writeFile(join(folder.path, "receiver.mjs"), program?.text ?? "");
-  const [port = 0] = await freePorts(1);
-  const env = {
-    ...{ PORT: String(port), WEBHOOK_SECRET: SECRET },
-    CUSTOMERS: JSON.stringify({ acme: "cus_NciAYcXfLnqBoz" }),
-  };
-  const run = { cwd: folder.path, env };
-  await using receiver = startProgram(process.execPath, ["receiver.mjs"], run);
-  await receiver.says(`listening on ${port}`);
+  const env = { CUSTOMERS: JSON.stringify({ acme: "cus_NciAYcXfLnqBoz" }) };
+  const { receiver, port } = await startReceiver(folder.path, env);
+  await using _receiver = receiver;
   const more = `history: 400d\nevents: { url: "http://127.0.0.1:${port}/usage", secret: "${SECRET}" }\n`;
   const file = await writeConfig(folder, { more });
   const args = ["--env", "production", "--plan", "pro", "--account", "acme", "--config", file];
@@ -45,19 +121,19 @@ it("docs/billing.md: its receiver makes meter events of Stripe and OpenMeter, ea
 
   await using gateway = startTollgate(["start", "--config", file]);
   await gateway.line(({ kind }) => kind === "usage", 60_000);
-  const [line] = await eventually(() => {
-    assert.equal(receiver.lines().length, 1);
-    return receiver.lines();
+  const line = await eventually(() => {
+    assert.equal(receiver.lines().length, 2);
+    return Object.assign({}, ...receiver.lines()) as Record<string, unknown>;
   });
   const day = formatDay(DAY);
-  assert.deepEqual(Object.fromEntries(new URLSearchParams(String(line?.stripe))), {
+  assert.deepEqual(Object.fromEntries(new URLSearchParams(String(line.stripe))), {
     event_name: "api_units",
     "payload[stripe_customer_id]": "cus_NciAYcXfLnqBoz",
     "payload[value]": "7",
     identifier: `production:acme:${day}`,
     timestamp: String(((DAY + 1) * DAY_MS) / 1000 - 1),
   });
-  assert.deepEqual(JSON.parse(String(line?.openMeter)), {
+  assert.deepEqual(JSON.parse(String(line.openMeter)), {
     ...{ specversion: "1.0", type: "tollgate.usage", source: "/tollgate/tg", subject: "acme" },
     ...{ id: `production:acme:${day}`, time: `${day}T23:59:59Z` },
     datacontenttype: "application/json",
