@@ -59,6 +59,60 @@ it("a sender looks a second after its start, then each ten seconds, and tries ag
   assert.deepEqual([...new Set(claim.mock.calls.flat())], [30_000]);
 });
 
+it.for([
+  ["is not there", undefined, undefined],
+  ["is busy", 503, undefined],
+  ["has another secret", 401, undefined],
+  ["refuses the event", 400, "acme"],
+  ["fails at the event", 500, "acme"],
+] as const)("a receiver that %s is asked after each pause", async ([, status, named]) => {
+  const { pausesMs } = watchPauses({ short: true });
+  await using receiver = await startUsageReceiver();
+  await using billing = new Billing({ receiver, accounts: ["acme"] });
+  if (status === undefined) billing.receiver = { ...receiver, url: "http://127.0.0.1:9" };
+  else receiver.verdict = status;
+  const store = await billing.openStore();
+  await billing.charge(store, "acme", 3);
+  billing.nowMs += DAY_MS;
+  const sender = billing.send(store);
+  await eventually(() => assert.ok(pausesMs.includes(640)));
+  if (status !== undefined) {
+    const failed = pausesMs.slice(pausesMs.indexOf(40) - 1).length;
+    assert.ok(receiver.tries >= failed - 1, `${receiver.tries} tries before ${failed} pauses`);
+  }
+  const told = billing.lines("usage_unsent").map(({ account }) => account);
+  assert.deepEqual([...new Set(told)], [named]);
+  if (named === undefined) assert.equal(told.length, 1, "once");
+  receiver.verdict = 200;
+  billing.receiver = receiver;
+  sender.reconfigure();
+  await eventually(() => assert.equal(billing.lines("usage_sent").length, 1));
+  assert.deepEqual(receiver.units(), billing.charged);
+});
+
+it("an event that is refused alone is set aside by its refusal, and none while the receiver is busy", async () => {
+  await using receiver = await startUsageReceiver();
+  const accounts = ["bad", "good1", "good2"];
+  await using billing = new Billing({ receiver, accounts, retryMs: 1 });
+  const store = await billing.openStore();
+  for (const account of accounts) await billing.charge(store, account, 1);
+  billing.nowMs += DAY_MS;
+  const asked: string[] = [];
+  receiver.verdict = (events) => {
+    asked.push(events.map(({ subject }) => subject).join());
+    if (asked.length <= 4) return 503;
+    return events.some(({ subject }) => subject === "bad") ? 422 : 204;
+  };
+  billing.send(store);
+  await eventually(() => assert.equal(billing.lines("usage").length, 2));
+  assert.deepEqual(asked.slice(0, 7), [
+    "bad,good1,good2",
+    ..."bad ".repeat(4).trim().split(" "),
+    "good1",
+    "good2",
+  ]);
+});
+
 it("the pauses between attempts double from account to account too, once each is sent alone", async () => {
   const { pausesMs } = watchPauses();
   await using receiver = await startUsageReceiver();

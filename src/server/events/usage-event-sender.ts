@@ -6,7 +6,12 @@ import { readUntoldUsage, type UntoldUsage } from "../../stores/queries/untold-u
 import { accountId } from "../../stores/quotas/account-ref.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
-import { isSameReceiver, postSigned, type Receiver } from "../../telemetry/log/signed-post.ts";
+import {
+  isSameReceiver,
+  type PostFailure,
+  postSigned,
+  type Receiver,
+} from "../../telemetry/log/signed-post.ts";
 import { type AccountDay, usageMessage } from "./usage-event.ts";
 
 export type UsageEventSources = {
@@ -29,6 +34,12 @@ const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 300_000;
 /** Longer than a message and its mark may take, so that two gateways never send at once. */
 const CLAIM_MS = 30_000;
+/**
+ * Statuses of a receiver that is away, busy or differently configured, whatever the event. Every
+ * other one from 400 on may be for the event that was sent alone, 500 too: receivers fail so at
+ * events that they did not expect.
+ */
+const OF_RECEIVER: ReadonlySet<number> = new Set([401, 408, 410, 425, 429, 502, 503, 504]);
 
 /**
  * `done`: every day that is closed was acknowledged. `left`: some days were not, because their part
@@ -56,7 +67,7 @@ export class UsageEventSender {
   #receiver: Receiver | undefined;
   /** Halved by each failure, so that an event that the receiver never accepts is soon alone. */
   #batchMax = BATCH_MAX;
-  /** Accounts whose event failed alone. The others come first. */
+  /** Accounts whose event was refused alone. The others come first. */
   readonly #setAside = new Set<string>();
   #isTroubled = false;
 
@@ -122,6 +133,7 @@ export class UsageEventSender {
     const { config, keys, quotas } = this.#sources;
     const options = { historyMs, includedOf: includedOfMonth(config()) };
     let isComplete = true;
+    let hasSent = false;
     try {
       if (!(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
       const pages = readUntoldUsage(quotas, keys.records().accounts, options);
@@ -132,7 +144,9 @@ export class UsageEventSender {
         );
         const unused = accounts.filter(({ days }) => days.length === 0);
         await quotas.usageMarks.raise(unused.map(markOf));
-        const outcome = await this.#sendAll(settings, accounts.flatMap(dueDays));
+        const due = accounts.flatMap(dueDays);
+        hasSent ||= due.length > 0;
+        const outcome = await this.#sendAll(settings, due);
         if (outcome !== "done") return outcome;
       }
     } catch {
@@ -143,7 +157,7 @@ export class UsageEventSender {
     }
     if (this.#setAside.size === 0) return isComplete ? "done" : "left";
     this.#setAside.clear();
-    return "failed";
+    return hasSent ? "failed" : this.#send(settings, historyMs, closedDay);
   }
 
   /** Rejects if the store is unreachable. */
@@ -154,10 +168,10 @@ export class UsageEventSender {
       const some = due.slice(at, at + this.#batchMax);
       if (!(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
       const message = usageMessage(some, `/tollgate/${config().storePrefix}`);
-      const why = await postSigned(settings, message, now(), signal);
+      const failure = await postSigned(settings, message, now(), signal);
       if (signal.aborted) return "left";
-      if (why !== undefined) {
-        this.#noteFailure(some, why);
+      if (failure !== undefined) {
+        this.#noteFailure(some, failure);
         return "failed";
       }
       await quotas.usageMarks.raise(some.map(markOf));
@@ -167,16 +181,16 @@ export class UsageEventSender {
     return "done";
   }
 
-  #noteFailure(some: readonly AccountDay[], why: string): void {
+  #noteFailure(some: readonly AccountDay[], { why, status }: PostFailure): void {
     const { log } = this.#sources;
     const [{ accountRef, usage }] = some as [AccountDay];
     const { environment: env, account } = accountRef;
-    const isAlone = some.length === 1;
-    if (isAlone) this.#setAside.add(accountId(accountRef));
+    const isRefused = some.length === 1 && isOfEvent(status);
+    if (isRefused) this.#setAside.add(accountId(accountRef));
     this.#batchMax = Math.max(1, Math.floor(some.length / 2));
-    if (this.#isTroubled && !isAlone) return;
+    if (this.#isTroubled && !isRefused) return;
     this.#isTroubled = true;
-    const which = isAlone ? { env, account, day: formatDay(usage.day) } : {};
+    const which = isRefused ? { env, account, day: formatDay(usage.day) } : {};
     log.warn("usage_unsent", { ...which, why });
   }
 
@@ -199,6 +213,10 @@ export class UsageEventSender {
       log.info("usage_sent", {});
     }
   }
+}
+
+function isOfEvent(status = 0): boolean {
+  return status >= 400 && !OF_RECEIVER.has(status);
 }
 
 function isWanted({ kinds }: Settings): boolean {

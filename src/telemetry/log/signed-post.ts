@@ -13,6 +13,9 @@ export type SignedMessage = {
 /** Where messages go, and the key that signs them: `whsec_` and the key in base64. */
 export type Receiver = { readonly url: string; readonly secret: string };
 
+/** Why a message was not accepted, in words without the URL, and the status if there was one. */
+export type PostFailure = { readonly why: string; readonly status?: number };
+
 const ANSWER_MS_MAX = 10_000;
 
 /** A pause is for the receiver that failed, and may be long: it ends where a reload names another. */
@@ -22,15 +25,14 @@ export function isSameReceiver(one: Receiver | undefined, other: Receiver | unde
 
 /**
  * Sends a message, signed at `nowMs` (Standard Webhooks 1.0). Returns undefined if the receiver
- * accepted it, which is any response of 2xx, else why not, in words without the URL. `cut` ends the
- * wait for the response.
+ * accepted it, which is any response of 2xx, else why not. `cut` ends the wait for the response.
  */
 export async function postSigned(
   { url, secret }: Receiver,
   { id, type, body }: SignedMessage,
   nowMs: number,
   cut?: AbortSignal,
-): Promise<string | undefined> {
+): Promise<PostFailure | undefined> {
   const timestamp = String(Math.floor(nowMs / 1000));
   const headers = {
     "content-type": type,
@@ -43,13 +45,15 @@ export async function postSigned(
   const signal = cut === undefined ? timeout : AbortSignal.any([timeout, cut]);
   const answer = await post(new URL(url), headers, body, signal);
   if (typeof answer === "number") {
-    return answer >= 200 && answer < 300 ? undefined : `the receiver answered ${answer}`;
+    if (answer >= 200 && answer < 300) return undefined;
+    return { why: `the receiver answered ${answer}`, status: answer };
   }
-  if (timeout.aborted) return `the receiver did not answer within ${ANSWER_MS_MAX / 1000} s`;
-  if (cut?.aborted) return "the wait for an answer was cut";
+  if (timeout.aborted)
+    return { why: `the receiver did not answer within ${ANSWER_MS_MAX / 1000} s` };
+  if (cut?.aborted) return { why: "the wait for an answer was cut" };
   const { connected, code } = answer;
   const what = connected ? "sent no valid answer" : "cannot be reached";
-  return `the receiver ${what}${code === undefined ? "" : ` (${code})`}`;
+  return { why: `the receiver ${what}${code === undefined ? "" : ` (${code})`}` };
 }
 
 type NoAnswer = { readonly connected: boolean; readonly code: string | undefined };

@@ -130,7 +130,7 @@ export class Webhook {
     const taken = failure === undefined;
     this.#sending = false;
     if (this.#message !== message) return this.#wake(GATHER_MS);
-    this.#note(failure);
+    this.#note(failure?.why);
     const late = this.#now() - message.madeMs > GIVE_UP_MS;
     if (!taken && !late) {
       this.#wake(Math.min(RETRY_MS * 2 ** this.#tries, RETRY_MS_MAX));
