@@ -9,6 +9,7 @@ import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
+import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type {
   AccountOperations,
   HistoryQuery,
@@ -44,7 +45,7 @@ export function openAdminAccounts(config: Config): AccountOperations {
         id: selector.id,
         only: ONLY,
       }),
-    gatewayCount: async () => ({ ok: true, value: undefined }),
+    gatewayCount: () => countGateways(config),
     history: (query, tell) => askHistory(config, query, tell),
     reset: (selector, windows) =>
       fetchAdmin<ResetReport>(config, {
@@ -81,6 +82,13 @@ export function openAdminAccounts(config: Config): AccountOperations {
         only: ONLY,
       }),
   };
+}
+
+/** Those that speak. */
+async function countGateways(config: Config): Promise<OperationResult<number>> {
+  const told = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways", only: ONLY });
+  if (!told.ok) return told;
+  return { ok: true, value: told.value.filter(({ state }) => state !== "silent").length };
 }
 
 /** `template` with the ID in place of ID. */

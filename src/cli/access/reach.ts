@@ -21,6 +21,10 @@ export type ReachedGateway = {
   readonly mistakes: readonly Mistake[];
   /** The meters of all plans and operations; undefined if the file has mistakes and no gateway runs. */
   readonly meters: readonly string[] | undefined;
+  /** Whether `config` has the operations of all descriptions. */
+  readonly hasDescriptions: boolean;
+  /** Whether several gateways may share the store. */
+  readonly sharesStore: boolean;
   /** Whether only the gateway knows plans and limits, so that queries about accounts go to it. */
   readonly asksGateway: boolean;
   /**
@@ -72,7 +76,8 @@ async function reach(
   const refusal = loaded.ok && !readsFile ? await refusedReload(loaded.config) : undefined;
   if (loaded.ok && refusal === undefined) {
     const meters = meterNames(loaded.config);
-    return checked({ config: loaded.config, meters, ...SOUND }, invocation, terminal);
+    const sharesStore = loaded.config.store.kind !== "memory";
+    return checked({ config: loaded.config, meters, sharesStore, ...SOUND }, invocation, terminal);
   }
   const { loadReachable } = await import("../../config/load/reachable.ts");
   const found = await loadReachable(configFileOf(invocation), terminal.env);
@@ -85,14 +90,17 @@ async function reach(
   const running = await fetchAdmin<YamlMap>(config, RUNNING);
   const known = running.ok ? await found.reach.with(running.value) : config;
   const meters = running.ok ? runningMeterNames(running.value) : undefined;
-  return checked(
-    { config: known, mistakes, meters, asksGateway: running.ok, isRemote: false },
-    invocation,
-    terminal,
-  );
+  const sharesStore = config.store.kind !== "memory";
+  const from = { asksGateway: running.ok, isRemote: false, hasDescriptions: false, sharesStore };
+  return checked({ config: known, mistakes, meters, ...from }, invocation, terminal);
 }
 
-const SOUND = { mistakes: [], asksGateway: false, isRemote: false } as const;
+const SOUND = {
+  mistakes: [],
+  asksGateway: false,
+  isRemote: false,
+  hasDescriptions: true,
+} as const;
 const RUNNING = { path: "/api/config", members: ["plans", "environments", "hash"] } as const;
 
 type Readiness = { readonly checks: { readonly config?: { readonly why?: string } } };
@@ -137,11 +145,9 @@ async function reachAt(
     return fail(terminal, EXIT_FAILURE, message);
   }
   const meters = runningMeterNames(running.value);
-  return checked(
-    { config, mistakes: [], meters, asksGateway: true, isRemote: true },
-    invocation,
-    terminal,
-  );
+  const sharesStore = running.value.store !== "memory";
+  const from = { asksGateway: true, isRemote: true, hasDescriptions: false, sharesStore };
+  return checked({ config, mistakes: [], meters, ...from }, invocation, terminal);
 }
 
 function checked(

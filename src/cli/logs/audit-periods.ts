@@ -24,6 +24,8 @@ export type AuditInputs = {
   readonly openAfter: readonly OpenCharge[];
   /** Gateways with a heartbeat. */
   readonly alive: number;
+  /** Whether the operations of lines are known. */
+  readonly hasDescriptions: boolean;
 };
 
 /** Judges, for each account, each window that was current when the store was asked. */
@@ -114,9 +116,14 @@ function windowBalance(
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
   const ofPlan = (each: string) => planHas(config, each, window, meter);
   const terms = withPresent(sum, plan, incidents.configIn(period));
+  const isOfOperation = keys === undefined && meter === undefined && window.includes(".");
+  if (isOfOperation && !inputs.hasDescriptions) {
+    const units = { charged: 0, counted: used, reset: sum.reset, open: 0, drift: 0 };
+    return { ...accountRef, window, ...units, verdict: "not compared", why: UNDESCRIBED };
+  }
   const open = openIn(inputs, accountRef, period, meter);
   // No open charge tells its operation or its key.
-  const isOfAll = keys === undefined && (meter !== undefined || !window.includes("."));
+  const isOfAll = keys === undefined && !isOfOperation;
   const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountRef, period);
   const change = "the account was changed, which may have added the window";
   return {
@@ -150,17 +157,23 @@ function withPresent(
   return { ...sum, plans, configs };
 }
 
+const UNDESCRIBED = "the operations of the gateway are not known, as its file cannot be used";
+
 /** No line tells when a key got its limits, nor which key of an account a reset concerned. */
 const KEY_CHANGE = "the limit of the key may have been set in the window, or reset";
 
 /** The meter of a window such as `tokens.minute`; undefined for windows of plans and operations. */
-function meterIn({ ledger, openBefore }: AuditInputs, accountRef: AccountRef, window: string) {
+function meterIn(
+  { config, ledger, openBefore }: AuditInputs,
+  { environment, account }: AccountRef,
+  window: string,
+) {
   const meter = meterOfWindow(window);
-  const isLogged =
-    ledger.of(accountRef.environment, accountRef.account)?.meters.has(meter) === true;
-  return isLogged || openBefore.some(({ meters }) => meters?.[meter] !== undefined)
-    ? meter
-    : undefined;
+  const isKnown =
+    ledger.of(environment, account)?.meters.has(meter) === true ||
+    openBefore.some(({ meters }) => meters?.[meter] !== undefined) ||
+    [...config.planBounds.values()].some(({ meters }) => meters.some(({ name }) => name === meter));
+  return isKnown ? meter : undefined;
 }
 
 /**

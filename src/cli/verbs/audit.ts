@@ -6,6 +6,7 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/pr
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, LIST } from "../access/admin-client.ts";
+import { distinctGateways } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
 import { openProgress, type Terminal } from "../framework/terminal.ts";
@@ -66,7 +67,8 @@ export const audit: Verb = {
     if (typeof asked === "string") return fail(terminal, EXIT_USAGE, asked);
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
-    const auditor = { reached, admins, asked, files: logFilesOf(invocation, 0), terminal };
+    const origins = await distinctGateways(reached.config, admins);
+    const auditor = { reached, origins, asked, files: logFilesOf(invocation, 0), terminal };
     const done = await askAccounts(reached, terminal, (accounts) => auditAll(auditor, accounts));
     if (!done.ok) return fail(terminal, EXIT_FAILURE, done.message);
     printAudit(done.value, terminal, invocation.flag("json"));
@@ -91,7 +93,8 @@ function parsePeriod(day: string | undefined, month: string | undefined): AskedP
 
 type Auditor = {
   readonly reached: ReachedGateway;
-  readonly admins: readonly string[];
+  /** The gateways to ask: undefined is that of the configuration. */
+  readonly origins: readonly (string | undefined)[];
   readonly asked: AskedPeriod;
   readonly files: readonly string[];
   readonly terminal: Terminal;
@@ -135,19 +138,19 @@ async function auditAll(
   return { ok: true, value: report as AuditReport };
 }
 
-type Round = Omit<AuditInputs, "config"> & {
+type Round = Omit<AuditInputs, "config" | "hasDescriptions"> & {
   readonly unasked: readonly string[];
   readonly missing: readonly string[];
 };
 
 async function readRound(
-  { reached, admins, files, terminal }: Auditor,
+  { reached, origins, files, terminal }: Auditor,
   accounts: AccountOperations,
   counts: readonly CountReport[],
   waitMs: number,
 ): Promise<Round> {
   const { config } = reached;
-  const before = await askOpen(config, admins);
+  const before = await askOpen(config, origins);
   await sleep(waitMs);
   const { readLogs } = await import("../../telemetry/log/read-log.ts");
   const ledger = new Ledger(counts, config.environments);
@@ -170,7 +173,7 @@ async function readRound(
     },
     progress: progress.tell,
   }).finally(progress.end);
-  const after = await askOpen(config, admins);
+  const after = await askOpen(config, origins);
   const { damaged, firstDamage } = summary;
   const beaten = await accounts.gatewayCount();
   return {
@@ -181,11 +184,11 @@ async function readRound(
   };
 }
 
-async function askOpen(config: Config, admins: readonly string[]) {
+async function askOpen(config: Config, origins: Auditor["origins"]) {
   const open: OpenCharge[] = [];
   const unasked: string[] = [];
   let answered = 0;
-  for (const origin of [undefined, ...admins]) {
+  for (const origin of origins) {
     const at = origin === undefined ? {} : { origin };
     const question = { path: "/api/open", members: LIST, ...at } as const;
     const answer = await fetchAdmin<readonly OpenCharge[]>(config, question);
@@ -208,13 +211,14 @@ async function compare(
   round: RoundCounts,
 ): Promise<AuditReport> {
   const { reached, asked, terminal } = auditor;
-  const inputs: AuditInputs = { config: reached.config, ...round };
+  const { config, hasDescriptions } = reached;
+  const inputs: AuditInputs = { config, hasDescriptions, ...round };
   const nowMs = Math.max(...round.counts.map(({ at }) => at), 0) || terminal.now();
   const created = new Map(round.counts.map((one) => [`${one.environment}:${one.account}`, one]));
   const createdOf = ({ environment, account }: { environment: string; account: string }) => {
     return created.get(`${environment}:${account}`)?.created ?? null;
   };
-  const days = await readDays({ ...round, config: reached.config, asked, nowMs }, accounts);
+  const days = await readDays({ ...round, config, asked, nowMs }, accounts);
   const balances = [
     ...windowBalances(inputs, asked),
     ...dayBalances(inputs, days.rows, { nowMs, createdOf }),

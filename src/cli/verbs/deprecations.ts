@@ -1,14 +1,17 @@
 import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import {
+  callsOf,
   type Deprecation,
+  mergeDeprecations,
   deprecationReport as report,
 } from "../../config/queries/deprecations.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
-import { reachGateway } from "../access/reach.ts";
+import { distinctGateways } from "../access/distinct-gateways.ts";
+import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -27,44 +30,72 @@ export const deprecations: Verb = {
   args: [],
   example: "deprecations --json",
   async run(invocation, terminal) {
-    const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
-    if (typeof reached === "number") return reached;
-    const { config } = reached;
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    const gateways = await askGateways(config, admins);
-    const shared = config.store.kind !== "memory";
-    if (!gateways.ok && gateways.named) return fail(terminal, EXIT_FAILURE, gateways.message);
-    const stored = shared ? await readDeprecatedCalls(config) : gateways;
-    if (!stored.ok) return fail(terminal, EXIT_FAILURE, stored.message);
-    const found = report(config, stored.value, terminal.now());
-    if (invocation.flag("json")) return printJson(terminal, found);
-    terminal.out(deprecationsText(found, terminal));
+    const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
+    if (typeof reached === "number") return reached;
+    const told = await (reached.hasDescriptions ? reportByFile : reportOfGateways)(
+      reached,
+      await askGateways(reached.config, admins),
+      terminal.now(),
+    );
+    if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
+    if (invocation.flag("json")) return printJson(terminal, told.value);
+    terminal.out(deprecationsText(told.value, terminal));
     return EXIT_OK;
   },
 };
 
-type Calls = Parameters<typeof report>[1];
+type Report = OperationResult<readonly Deprecation[]>;
+type Asked = { readonly origin: string | undefined; readonly told: Report };
 
-/**
- * The calls that the gateways know, added up. A query makes each gateway flush to the store.
- * `named` is set if a gateway that did not reply was named by --admin.
- */
-async function askGateways(
-  config: Config,
-  others: readonly string[],
-): Promise<OperationResult<Calls> & { readonly named?: boolean }> {
-  const calls: Calls[number][] = [];
-  for (const origin of [undefined, ...others]) {
+/** Asks each gateway for its report. A query makes a gateway flush to the store. */
+async function askGateways(config: Config, admins: readonly string[]): Promise<readonly Asked[]> {
+  const all: Asked[] = [];
+  for (const origin of await distinctGateways(config, admins)) {
     const question = { path: "/api/deprecations", ...(origin === undefined ? {} : { origin }) };
     const only = "the running gateway knows who calls";
-    const answer = await fetchAllPages<Deprecation>(config, { ...question, only });
-    if (!answer.ok) return { ...answer, named: origin !== undefined };
-    for (const { environment, method, route, accounts } of answer.value) {
-      calls.push(...accounts.map((one) => ({ environment, method, route, ...one })));
-    }
+    all.push({ origin, told: await fetchAllPages<Deprecation>(config, { ...question, only }) });
   }
-  return { ok: true, value: calls };
+  return all;
+}
+
+/** If gateways share a store, only those of --admin must have answered. */
+function failureOf(asked: readonly Asked[], sharesStore: boolean): string | undefined {
+  for (const { origin, told } of asked) {
+    if (!told.ok && (origin !== undefined || !sharesStore)) return told.message;
+  }
+  return undefined;
+}
+
+/** The operations of the descriptions, with the calls that the store has, or that gateways told. */
+async function reportByFile(
+  { config, sharesStore }: ReachedGateway,
+  asked: readonly Asked[],
+  nowMs: number,
+): Promise<Report> {
+  const failure = failureOf(asked, sharesStore);
+  if (failure !== undefined) return { ok: false, message: failure };
+  const stored = sharesStore ? await readDeprecatedCalls(config) : undefined;
+  if (stored?.ok === false) return stored;
+  const calls = stored?.value ?? callsOf(asked.flatMap(({ told }) => (told.ok ? told.value : [])));
+  return { ok: true, value: report(config, calls, nowMs) };
+}
+
+/** The reports of gateways: on one store, the last has what all of them flushed before. */
+async function reportOfGateways(
+  { sharesStore }: ReachedGateway,
+  asked: readonly Asked[],
+): Promise<Report> {
+  const reports = asked.flatMap(({ told }) => (told.ok ? [told.value] : []));
+  const silent = reports.length === 0 ? asked.find(({ told }) => !told.ok)?.told : undefined;
+  const failure =
+    failureOf(asked, sharesStore) ?? (silent?.ok === false ? silent.message : undefined);
+  if (failure !== undefined) {
+    const message = `What is deprecated is not known, as the file cannot be used: ${failure}`;
+    return { ok: false, message };
+  }
+  return { ok: true, value: mergeDeprecations((sharesStore ? reports.slice(-1) : reports).flat()) };
 }
 
 /** "266 days left, until …", or "gone for 266 days, since …". */

@@ -130,9 +130,9 @@ async function soundPart(
 }
 
 /** The part of a running gateway that commands need, from its GET /api/config. */
-function runningPart({ plans, environments, keyPrefix, foreignKeys }: YamlMap): YamlMap {
+function runningPart({ plans, environments, keyPrefix, foreignKeys, history }: YamlMap): YamlMap {
   const named = entriesOf(environments).map(([name, value]) => [name, environmentPart(value)]);
-  return { plans, environments: Object.fromEntries(named), keyPrefix, foreignKeys };
+  return { plans, environments: Object.fromEntries(named), keyPrefix, foreignKeys, history };
 }
 
 function environmentPart(value: unknown): YamlMap {

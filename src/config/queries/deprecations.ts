@@ -19,7 +19,8 @@ export type Deprecation = {
   readonly accounts: readonly DeprecationCaller[];
 };
 
-type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
+/** Calls of an operation by one account. */
+export type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & DeprecationCaller;
 
 /**
  * The deprecated operations of all descriptions, the earliest sunset first, each with the accounts
@@ -31,10 +32,26 @@ export function deprecationReport(
   nowMs: number,
 ): readonly Deprecation[] {
   const found = environments.flatMap((environment) =>
-    deprecatedIn(environment).map((one) => deprecationOf(environment.name, one, calls, nowMs)),
+    deprecatedIn(environment).map((one) => deprecationOf(environment.name, one, nowMs)),
   );
-  const order = ({ sunset }: Deprecation) => sunset ?? Number.POSITIVE_INFINITY;
-  return found.sort((a, b) => (order(a) === order(b) ? 0 : order(a) - order(b)));
+  return withCallers(found, calls);
+}
+
+type UncalledDeprecation = Omit<Deprecation, "accounts">;
+
+/** The reports of several gateways as one; the calls of one account are added up. */
+export function mergeDeprecations(reports: readonly Deprecation[]): readonly Deprecation[] {
+  const named = reports.map(
+    (one) => [`${one.environment} ${one.method} ${one.route}`, one] as const,
+  );
+  return withCallers([...new Map(named).values()], callsOf(reports));
+}
+
+/** The calls in reports. */
+export function callsOf(reports: readonly Deprecation[]): CallCount[] {
+  return reports.flatMap(({ environment, method, route, accounts }) =>
+    accounts.map((one) => ({ environment, method, route, ...one })),
+  );
 }
 
 /** The deprecated operations of all descriptions. */
@@ -58,10 +75,31 @@ function deprecatedIn({ routes, services }: EnvironmentConfig): readonly Operati
 function deprecationOf(
   environment: string,
   { method, template: route, lifecycle }: Operation,
-  calls: readonly CallCount[],
   nowMs: number,
-): Deprecation {
+): UncalledDeprecation {
   const { sunsetMs, successor = null } = lifecycle;
+  return {
+    ...{ environment, method, route, successor },
+    sunset: sunsetMs === undefined ? null : Math.floor(sunsetMs / 1_000),
+    daysLeft: sunsetMs === undefined ? null : Math.max(0, Math.ceil((sunsetMs - nowMs) / DAY_MS)),
+  };
+}
+
+/** Sorted by sunset. */
+function withCallers(
+  operations: readonly UncalledDeprecation[],
+  calls: readonly CallCount[],
+): readonly Deprecation[] {
+  const order = ({ sunset }: UncalledDeprecation) => sunset ?? Number.POSITIVE_INFINITY;
+  return operations
+    .map((one) => ({ ...one, accounts: callersOf(one, calls) }))
+    .sort((a, b) => (order(a) === order(b) ? 0 : order(a) - order(b)));
+}
+
+function callersOf(
+  { environment, method, route }: UncalledDeprecation,
+  calls: readonly CallCount[],
+): DeprecationCaller[] {
   const callers = new Map<string, DeprecationCaller>();
   for (const call of calls) {
     if (call.environment !== environment || call.method !== method || call.route !== route)
@@ -74,10 +112,5 @@ function deprecationOf(
       last: Math.max(last, before?.last ?? 0),
     });
   }
-  return {
-    ...{ environment, method, route, successor },
-    sunset: sunsetMs === undefined ? null : Math.floor(sunsetMs / 1_000),
-    daysLeft: sunsetMs === undefined ? null : Math.max(0, Math.ceil((sunsetMs - nowMs) / DAY_MS)),
-    accounts: [...callers.values()].sort((a, b) => b.last - a.last),
-  };
+  return [...callers.values()].sort((a, b) => b.last - a.last);
 }

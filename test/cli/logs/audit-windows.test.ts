@@ -67,6 +67,7 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
   };
   const inputs = {
     config: { plans: PLANS as never, planBounds: new Map(), historyMs: DAY_MS },
+    hasDescriptions: true,
     ...{ ledger, incidents, span, alive, openBefore: charges(0), openAfter: charges(1) },
   };
   return windowBalances(inputs, asked).map(({ window, verdict, drift, why }) => {
@@ -118,27 +119,17 @@ describe("the audit of a window that runs", () => {
     );
   });
 
-  it("of an operation or a key may have all, some or none of what is under way in its account", () => {
-    for (const [window, keys] of [["few.day"], ["key.day of k_1", [""]]] as const) {
-      const of = (used: number) => {
-        const windows = [{ window, used, ...(keys && { keys }) }];
-        const lines = keys === undefined ? [] : [["daily", 2] as const];
-        return judged({ windows, lines, open: [[3, 3]] })[0]?.slice(1, 3);
-      };
-      const least = keys === undefined ? 1 : 2;
-      const expected = [of(least), of(least + 1), of(keys === undefined ? 3 : 5)];
-      const first = keys === undefined ? "explained" : "matched";
-      assert.deepEqual(
-        expected,
-        [
-          [first, 0],
-          ["explained", 0],
-          ["explained", 0],
-        ],
-        window,
-      );
-      assert.deepEqual(of(keys === undefined ? 4 : 6), ["drift", 1], window);
-    }
+  it("of an operation or a key has all, some or none of what is under way in its account", () => {
+    const of = (used: number, keys?: string[]) => {
+      const windows = [{ window: "few.day", used, ...(keys && { keys }) }];
+      return judged({ windows, lines: [["daily", 2]], open: [[3, 3]] })[0]?.[1];
+    };
+    assert.deepEqual(
+      [1, 3, 4].map((used) => of(used)),
+      ["explained", "explained", "drift"],
+    );
+    const ofKey = [2, 3, 5, 6].map((used) => of(used, [""]));
+    assert.deepEqual(ofKey, ["matched", "explained", "explained", "drift"]);
   });
 
   it("leaves out one that nothing was charged to, and tells one that was reset to that", () => {

@@ -312,7 +312,7 @@ describe("days that are over", () => {
     const config = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };
     const read = { config, incidents, span, ledger: new Ledger([], []), alive: 1 };
     const judged = (units: Parameters<typeof rowsOf>[0], nowMs = NOON + 3 * DAY_MS) => {
-      const inputs = { ...read, openBefore: [], openAfter: [] };
+      const inputs = { ...read, hasDescriptions: true, openBefore: [], openAfter: [] };
       const at = { nowMs, createdOf: () => 0 };
       const found = dayBalances(inputs, rowsOf(units).rows, at);
       return found.map(({ verdict, drift, why }) => [verdict, drift, why]);
@@ -343,7 +343,7 @@ describe("days that are over", () => {
     const incidents = new Incidents();
     incidents.event({ msg: "event", kind: "store_back", gateway: "a", time: NOON + DAY_MS });
     const inputs = { config: CONFIG, incidents, span, ledger: new Ledger([], []), alive: 1 };
-    return dayBalances({ ...inputs, openBefore: [], openAfter: [] }, rows, {
+    return dayBalances({ ...inputs, hasDescriptions: true, openBefore: [], openAfter: [] }, rows, {
       ...{ nowMs, createdOf: () => createdMs },
     });
   };

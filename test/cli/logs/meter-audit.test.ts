@@ -74,7 +74,7 @@ function inputsOf(
   return {
     config: { plans: PLANS as never, planBounds: BOUNDS as never, historyMs: 400 * DAY_MS },
     ...{ ledger, span, incidents, alive: 1 },
-    ...{ openBefore: open, openAfter: open },
+    ...{ openBefore: open, openAfter: open, hasDescriptions: true },
   };
 }
 

@@ -1,0 +1,37 @@
+import type { Config } from "../../config/config.ts";
+import type { GatewayReport } from "../../telemetry/gateway-status.ts";
+import { originOf } from "../framework/curl.ts";
+import { fetchAllPages } from "./admin-client.ts";
+
+/**
+ * The gateways that a call asks, each once: the one of `admin.listen`, which is undefined, and those
+ * of --admin. Two addresses may be of one gateway, such as localhost and 127.0.0.1, so they are
+ * compared by the names that the gateways give themselves.
+ */
+export async function distinctGateways(
+  config: Config,
+  admins: readonly string[],
+): Promise<readonly (string | undefined)[]> {
+  const { admin } = config;
+  const own = admin && new URL(originOf(admin.listen)).origin;
+  const further = new Set(admins.map((url) => new URL(url).origin));
+  if (own !== undefined) further.delete(own);
+  if (further.size === 0) return [undefined];
+  const names = new Set<string>();
+  const distinct: (string | undefined)[] = [];
+  for (const origin of [undefined, ...further]) {
+    const name = await nameOf(config, origin);
+    if (name === undefined || !names.has(name)) distinct.push(origin);
+    if (name !== undefined) names.add(name);
+  }
+  return distinct;
+}
+
+/** The name of the gateway that answers; undefined if it does not tell one. */
+async function nameOf(config: Config, origin: string | undefined): Promise<string | undefined> {
+  const asked = await fetchAllPages<GatewayReport>(config, {
+    path: "/api/gateways",
+    ...(origin === undefined ? {} : { origin }),
+  });
+  return asked.ok ? asked.value.find(({ self }) => self)?.name : undefined;
+}
