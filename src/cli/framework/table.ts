@@ -17,7 +17,7 @@ export function formatTable(
 ): string {
   const texts = rows.map((row) => row.map(String));
   const widths = names.map((name, i) =>
-    Math.max(name.length, ...texts.map((row) => row[i]?.length ?? 0)),
+    texts.reduce((width, row) => Math.max(width, row[i]?.length ?? 0), name.length),
   );
   const right = names.map((_, i) => rows.every((row) => typeof row[i] === "number"));
   const line = (cells: readonly string[]) =>

@@ -1,6 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { isYamlMap } from "../../config/file/mistake.ts";
+import type { UsageReport } from "../../core/keys/usage-reports.ts";
+import { DAY_MS } from "../../core/quota/days.ts";
+import type { DayReport } from "../../stores/queries/read-history.ts";
 import type { PromiseChecker } from "./checker.ts";
+import { PROOF_HISTORY_PATH } from "./workload.ts";
 
 /** Units by which the store differs from what was admitted. */
 export type ChargeComparison = {
@@ -31,7 +35,7 @@ type ComparisonInputs = {
 };
 
 /**
- * The count of the day and the history must have everything that was admitted. They may have more,
+ * The counts of the days and the history must have everything that was admitted. They may have more,
  * but at most the units of requests that were never answered.
  */
 export async function compareCharges({
@@ -47,8 +51,12 @@ export async function compareCharges({
     const history = await readHistory(adminUrl);
     const found = { lost: 0, doubled: 0, historyLost: 0, historyDoubled: 0, killLost: 0 };
     for (const account of accounts) {
-      const used = await readUsedToday(adminUrl, account);
-      const kept = history.get(account) ?? 0;
+      const today = await readToday(adminUrl, account);
+      const days = history.get(account) ?? [];
+      const kept = days.reduce((sum, { units }) => sum + units, 0);
+      // At midnight UTC the count of the day began again.
+      const over = days.filter(({ day }) => Date.parse(day) < today.fromMs);
+      const used = over.reduce((sum, { units }) => sum + units, today.used);
       const admitted = checker.admittedOf(account);
       const most = admitted + checker.unansweredOf(account);
       const excused = killLostOf(account);
@@ -73,25 +81,26 @@ export async function compareCharges({
   }
 }
 
-/** The units of the last two days by account; empty if the planted fault is a missing history. */
-async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, number>> {
-  const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
-  const units = new Map<string, number>();
-  if (response.status === 409) return units;
+type DayUnits = Pick<DayReport, "account" | "day" | "units">;
+
+/** The days of a proof by account; empty if the planted fault is a missing history. */
+async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, DayUnits[]>> {
+  const response = await fetch(`${adminUrl}${PROOF_HISTORY_PATH}`);
+  if (response.status === 409) return new Map();
   if (!response.ok) throw await unreadable("the usage by day", response);
-  for (const row of (await response.json()) as { account: string; units: number }[]) {
-    units.set(row.account, (units.get(row.account) ?? 0) + row.units);
-  }
-  return units;
+  return Map.groupBy((await response.json()) as DayUnits[], ({ account }) => account);
 }
 
-async function readUsedToday(adminUrl: string, account: string): Promise<number> {
+/** The count of the running day, and when that began. */
+async function readToday(
+  adminUrl: string,
+  account: string,
+): Promise<{ readonly used: number; readonly fromMs: number }> {
   const response = await fetch(`${adminUrl}/api/usage/${account}`);
   if (!response.ok) throw await unreadable(`the usage of ${account}`, response);
-  const { windows } = (await response.json()) as {
-    windows: readonly { readonly window: string; readonly used: number }[];
-  };
-  return windows.find(({ window }) => window === "day")?.used ?? 0;
+  const { windows } = (await response.json()) as Pick<UsageReport, "windows">;
+  const day = windows.find(({ window }) => window === "day");
+  return { used: day?.used ?? 0, fromMs: (day?.reset ?? 0) * 1_000 - DAY_MS };
 }
 
 /** The mistake of an answer without a result. A store that is gone for good leaves nothing to compare. */

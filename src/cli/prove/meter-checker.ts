@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { DayReport } from "../../stores/queries/read-history.ts";
 import type { LogLine } from "./processes.ts";
 import type { SentRequest } from "./promises.ts";
-import { METER } from "./workload.ts";
+import { METER, PROOF_HISTORY_PATH } from "./workload.ts";
 
 type MeterObservations = {
   /** Requests that may have held units and were not answered. */
@@ -83,9 +83,9 @@ export class MeterChecker {
   }
 }
 
-/** Units of the meter by account, over the last two days; none if there is no history. */
+/** Units of the meter by account, over the days of the proof; none if there is no history. */
 async function readHistory(adminUrl: string): Promise<ReadonlyMap<string, number>> {
-  const response = await fetch(`${adminUrl}/api/history?days=2&limit=10000`);
+  const response = await fetch(`${adminUrl}${PROOF_HISTORY_PATH}`);
   const found = new Map<string, number>();
   if (!response.ok) return found;
   for (const { account, meters } of (await response.json()) as DayReport[]) {

@@ -47,6 +47,9 @@ export const METER = {
   ...{ name: "tokens", operation: "dear", hold: 50, max: 120, field: "x-proof-tokens" },
 } as const;
 
+/** The usage by day of a proof: one of 24 hours and its end may touch three days. */
+export const PROOF_HISTORY_PATH = "/api/history?days=3&limit=10000";
+
 /**
  * Short bans, so that some begin and end during a proof. Clients that obey Retry-After earn none.
  */

@@ -192,7 +192,7 @@ async function askOpen(config: Config, origins: Auditor["origins"]) {
     const at = origin === undefined ? {} : { origin };
     const question = { path: "/api/open", members: LIST, ...at } as const;
     const answer = await fetchAdmin<readonly OpenCharge[]>(config, question);
-    if (answer.ok) open.push(...answer.value);
+    if (answer.ok) for (const one of answer.value) open.push(one);
     else unasked.push(`requests under way are not known: ${answer.message}`);
     answered += answer.ok ? 1 : 0;
   }
@@ -213,7 +213,7 @@ async function compare(
   const { reached, asked, terminal } = auditor;
   const { config, hasDescriptions } = reached;
   const inputs: AuditInputs = { config, hasDescriptions, ...round };
-  const nowMs = Math.max(...round.counts.map(({ at }) => at), 0) || terminal.now();
+  const nowMs = round.counts.reduce((last, { at }) => Math.max(last, at), 0) || terminal.now();
   const created = new Map(round.counts.map((one) => [`${one.environment}:${one.account}`, one]));
   const createdOf = ({ environment, account }: { environment: string; account: string }) => {
     return created.get(`${environment}:${account}`)?.created ?? null;

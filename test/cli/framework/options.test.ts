@@ -96,6 +96,12 @@ describe("a table for people", () => {
     );
   });
 
+  it("has room for 200,000 rows, which are too many for the arguments of a call", () => {
+    const rows = Array.from({ length: 200_000 }, (_, i) => [i]);
+    const table = formatTable({ env: {}, isTty: false } as Terminal, ["N"], rows);
+    assert.ok(table.startsWith("     N\n     0\n") && table.endsWith("\n199999\n"));
+  });
+
   it("of the verbs has all of their summaries in one column", async () => {
     const { out } = await runVerb(["help"]);
     const listed = /^Usage: tollgate VERB …\n\n((?: {2}\S.*\n)+)/m.exec(out)?.[1] ?? "";

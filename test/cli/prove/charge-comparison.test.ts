@@ -7,7 +7,10 @@ import { compareCharges } from "../../../src/cli/prove/charge-comparison.ts";
 
 type Told = {
   readonly used: number;
+  /** Units by day. With `reset`, all but the last are of days that are over. */
   readonly days: readonly number[];
+  /** The end of the running day, in Unix seconds. */
+  readonly reset?: number;
   readonly status?: number;
   /** The status of the history. */
   readonly historyStatus?: number;
@@ -26,7 +29,7 @@ async function compareWith(
 ) {
   let asked = 0;
   const admin = createServer(({ url = "" }, response) => {
-    const isHistory = url === "/api/history?days=2&limit=10000";
+    const isHistory = url === "/api/history?days=3&limit=10000";
     if (!isHistory && url !== "/api/usage/a_1") return void response.writeHead(404).end();
     const {
       used,
@@ -34,10 +37,15 @@ async function compareWith(
       status = 200,
       historyStatus = 200,
       answer,
+      reset = 0,
     } = answers[Math.min(asked, answers.length - 1)] as Told;
     if (!isHistory) asked += 1;
-    const windows = [{ window: "minute", used: 99 }].concat({ window: "day", used });
-    const history = days.map((units) => ({ account: "a_1", units }));
+    const windows = [{ window: "minute", used: 99, reset }].concat({ window: "day", used, reset });
+    const history = days.map((units, i) => {
+      const fromS = reset - (days.length - i) * 86_400;
+      const day = new Date(fromS * 1_000).toISOString().slice(0, 10);
+      return { account: "a_1", units, ...(reset === 0 ? {} : { day }) };
+    });
     response.statusCode = isHistory ? historyStatus : status;
     response.end(JSON.stringify(isHistory ? (answer ?? history) : { windows }));
   });
@@ -73,6 +81,17 @@ describe("what was admitted, compared with what is counted", () => {
     assert.deepEqual(fewer, { ...NONE, chargesLost: 1, historyLost: 4 });
     const more = await compareWith([{ used: 15, days: [16] }], 0, { uncertain: 1 });
     assert.deepEqual(more, { ...NONE, chargesDoubled: 2, historyDoubled: 3, uncertain: 1 });
+  });
+
+  it("has the days before the running one too, as the count of the day begins again at midnight", async () => {
+    const reset = Date.UTC(2026, 10, 27) / 1_000;
+    const over = (used: number, days: readonly number[]) => {
+      return compareWith([{ used, days, reset }], 0);
+    };
+    assert.deepEqual(await over(1, [9, 1]), NONE);
+    assert.deepEqual(await over(0, [4, 6, 0]), NONE);
+    assert.deepEqual(await over(1, [8, 1]), { ...NONE, chargesLost: 1, historyLost: 1 });
+    assert.deepEqual(await over(3, [10, 3]), { ...NONE, chargesDoubled: 1, historyDoubled: 1 });
   });
 
   it("may lack what a killed gateway had not charged, which is told, and no unit more", async () => {

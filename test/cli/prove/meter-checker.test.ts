@@ -23,7 +23,7 @@ async function offAfter(
   { unsettled = 0, isOff = false } = {},
 ) {
   const admin = createServer(({ url }, response) => {
-    if (url !== "/api/history?days=2&limit=10000") response.statusCode = 404;
+    if (url !== "/api/history?days=3&limit=10000") response.statusCode = 404;
     if (isOff) return void response.writeHead(409).end(JSON.stringify({ code: "conflict" }));
     // Two days, as a proof may run over midnight, and one on which nothing was metered.
     const units = [counted - 1, 1, undefined];
