@@ -49,6 +49,7 @@ export class TrafficReplay {
   readonly #operations: ReadonlyMap<string, readonly Limit[]>;
   readonly #left = new Map<string, number>();
   readonly #moved = new Set<string>();
+  readonly #unknown = new Set<string>();
   #longest: WindowName | undefined;
 
   constructor(trial: Trial) {
@@ -108,11 +109,14 @@ export class TrafficReplay {
     const told = [...this.#left].map(([why, count]) => {
       return `${formatCount(count, "request")} ${count === 1 ? "was" : "were"} ${why}`;
     });
-    const moved = [...this.#moved];
-    if (moved.length > 0) {
-      const shown = moved.slice(0, 5).join(", ");
-      const more = moved.length > 5 ? ` and ${moved.length - 5} more` : "";
-      told.push(`these accounts are on another plan now: ${shown}${more}`);
+    if (this.#moved.size > 0) {
+      told.push(`these accounts are on another plan now: ${someOf(this.#moved)}`);
+    }
+    if (this.#unknown.size > 0) {
+      const has = this.#unknown.size === 1 ? "account has" : "accounts have";
+      told.push(
+        `${this.#unknown.size} ${has} no record, so limits of their own are not tried: ${someOf(this.#unknown)}`,
+      );
     }
     return told;
   }
@@ -157,6 +161,7 @@ export class TrafficReplay {
   /** The windows of an account on a plan. If they are unknown, returns undefined and counts it. */
   #limitsOf({ account, plan }: ReplayAccount): LimitSet | undefined {
     const record = this.#records.get(account);
+    if (record === undefined && !ADDRESS.test(account)) this.#unknown.add(account);
     const calendar = record?.calendar;
     const hasOwn = record !== undefined && (record.limits.length > 0 || calendar !== undefined);
     const id = hasOwn ? `${plan} ${account}` : plan;
@@ -189,6 +194,12 @@ type LimitSet = {
 };
 type ReplayOwner = { readonly environment: string; readonly account: string; plan: string };
 type ReplayAccount = { readonly env: string; readonly account: string; readonly plan: string };
+
+/** The first five names, and how many more there are. */
+function someOf(names: ReadonlySet<string>): string {
+  const more = names.size > 5 ? ` and ${names.size - 5} more` : "";
+  return `${[...names].slice(0, 5).join(", ")}${more}`;
+}
 
 /** Whether only limits of its key refused a request. */
 function isRefusedByCap({ code, cost = 1, windows = [] }: LoggedRequest): boolean {

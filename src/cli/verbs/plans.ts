@@ -1,10 +1,11 @@
+import { existsSync } from "node:fs";
 import { formatCount } from "../../base/messages.ts";
 import { formatMistake } from "../../config/file/mistake.ts";
 import { type PlanReport, plansReport } from "../../config/queries/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { readAccounts, withKeys } from "../access/with-keys.ts";
-import { holdsKey, KEY_IN_ARGUMENT, readConfig } from "../framework/config-file.ts";
+import { DEFAULT_FILE, holdsKey, KEY_IN_ARGUMENT, readConfig } from "../framework/config-file.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -100,10 +101,14 @@ async function trialOf(invocation: Invocation, terminal: Terminal) {
   if (!loaded.ok) {
     return fail(terminal, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
   }
-  const whole = invocation.text("config") === undefined ? loaded.config : undefined;
-  const config = whole ?? (await readConfig(invocation, terminal));
+  // The keys of a copy of the configuration elsewhere are not those of the logs.
+  const isAlone = invocation.text("config") === undefined && !existsSync(DEFAULT_FILE);
+  const own = isAlone ? loaded.config : undefined;
+  const config = own ?? (await readConfig(invocation, terminal));
   if (typeof config === "number") return config;
-  if (holdsKey(invocation, config)) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
+  if ([config, loaded.config ?? config].some((each) => holdsKey(invocation, each))) {
+    return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
+  }
   const accounts = await readAccounts(config, terminal);
   if (loaded.config !== undefined) {
     return { plans: loaded.config, environments: loaded.config.environments, accounts };

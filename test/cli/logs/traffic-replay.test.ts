@@ -133,6 +133,7 @@ describe("traffic that is tried again", () => {
       "2 requests were refused by a limit of one key, which is not tried",
       "1 request was refused by a gateway's share, and tried all the same",
       "2 requests were not tried, since plan gone has no windows for them",
+      "1 account has no record, so limits of their own are not tried: a",
     ]);
     assert.deepEqual([replay.requests, replay.accounts, replay.longest], [7, 1, "day"]);
   });

@@ -29,10 +29,26 @@ async function openTrial(lines: readonly object[], plans: string, api = "") {
   const run = (...more: string[]) => {
     return runVerb(["plans", "try", trial, "--log", log, "--config", file, ...more]);
   };
-  return { run, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+  return { run, file, trial, log, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
 }
 
+const UNKNOWN = "Missing: 1 account has no record, so limits of their own are not tried: acme\n";
+
 describe("plans try tells", () => {
+  it("accounts that have no record, which are those of --config and not of a copy elsewhere", async () => {
+    const lines = [0, 1, 2].map((atS) => line("acme", atS, { plan: "enterprise" }));
+    await using trial = await openTrial(lines, "plans: { enterprise: custom }\n");
+    const create = ["keys", "create", "--env", "production", "--plan", "enterprise"];
+    const own = ["--account", "acme", "--limit", "minute=2", "--config", trial.file];
+    assert.equal((await runVerb([...create, ...own])).status, 0);
+    const told = await trial.run();
+    assert.match(told.out, /^acme +production +enterprise +1 +minute /m);
+    assert.doesNotMatch(told.out, /Missing/);
+    // The file that is tried has these accounts beside it, and is not in force.
+    const alone = await runVerb(["plans", "try", trial.file, "--log", trial.log]);
+    assert.match(alone.out, /Missing: 1 account has no record, .*: acme\n/);
+  });
+
   it("from when on an account is limited and banned by the bans in force, and whom the plans ease", async () => {
     const lines = [
       ...[0.9, 1.9, 2.9, 3.9, 4.9, 5.9].map((atS) => line("acme", atS)),
@@ -45,6 +61,7 @@ describe("plans try tells", () => {
 ACCOUNT  ENVIRONMENT  PLAN  LIMITED  WINDOW  SINCE                 BANNED  BANS  SINCE                 EASED
 acme     production   free        2  minute  2026-11-01 00:00:01Z       3     1  2026-11-01 00:00:03Z      0
 eased    production   free        0  -       -                          0     0  -                         1
+Missing: 2 accounts have no record, so limits of their own are not tried: acme, eased
 `,
     );
     const { requests, from, to, accounts } = jsonOf<{
@@ -66,7 +83,10 @@ eased    production   free        0  -       -                          0     0 
     const same = "Each would be decided as it was: no account is newly limited or banned\n";
     await using one = await openTrial([line("acme", 0)], plans);
     const at = "2026-11-01 00:00:00Z";
-    assert.equal((await one.run()).out, `1 request of 1 account, ${at} to ${at}\n${same}`);
+    assert.equal(
+      (await one.run()).out,
+      `1 request of 1 account, ${at} to ${at}\n${same}${UNKNOWN}`,
+    );
     await using none = await openTrial([], plans);
     assert.equal((await none.run()).out, `0 requests of 0 accounts\n${same}`);
     const nothing = { requests: 0, from: null, to: null, accounts: [], missing: [] };

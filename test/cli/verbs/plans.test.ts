@@ -61,7 +61,17 @@ describe("plans try", () => {
     const logs = await writeLogs(house);
     const [one = "", two = ""] = logs;
 
-    const same = await runVerb(["plans", "try", house.file, "--log", one, two, "--json"]);
+    const same = await runVerb([
+      "plans",
+      "try",
+      house.file,
+      "--config",
+      house.file,
+      "--log",
+      one,
+      two,
+      "--json",
+    ]);
     assert.equal(same.status, 0, same.err);
     const told = jsonOf<Told>(same);
     assert.deepEqual([told.requests, told.from, told.accounts], [114, START_MS / 1_000, []]);
@@ -127,7 +137,7 @@ describe("plans try", () => {
     for (let i = 0; i < 5; i++) await (await house.ask(key)).text();
     await eventually(() => assert.equal(house.lines.length, 5));
     const logs = await writeLogs(house);
-    const asked = ["plans", "try", house.file, "--log", ...logs, "--json"];
+    const asked = ["plans", "try", house.file, "--config", house.file, "--log", ...logs, "--json"];
     const { requests, accounts, missing } = jsonOf<Told>(await runVerb(asked));
     assert.deepEqual([requests, accounts], [2, []]);
     assert.deepEqual(missing, [
@@ -149,7 +159,7 @@ describe("plans try", () => {
     await eventually(() => assert.equal(house.lines.length, 9));
     assert.equal(house.lines.filter(({ status }) => status === 429).length, 3);
     const logs = await writeLogs(house);
-    const asked = ["plans", "try", house.file, "--log", ...logs, "--json"];
+    const asked = ["plans", "try", house.file, "--config", house.file, "--log", ...logs, "--json"];
     const same = jsonOf<Told>(await runVerb(asked));
     assert.deepEqual([same.accounts, same.requests], [[], 9]);
     assert.deepEqual(same.missing, [
