@@ -1,5 +1,5 @@
 import { setClock } from "./format.js";
-import { samplesOf } from "./samples.js";
+import { samplesOf, sinceStep } from "./samples.js";
 
 /** The plots show the last 15 minutes. */
 const SAMPLES_S = 900;
@@ -124,10 +124,13 @@ export class Live {
    * before this page was connected.
    */
   #sample(before, figures) {
+    // Rates over a step of the gateway's clock are wrong, and samples from before it look later.
+    const isBack = before?.atMs > figures.atMs;
+    if (isBack) this.samples = [];
     const known = this.samples.at(-1)?.at ?? 0;
     const last = this.#readings.at(-1);
-    const since = last !== undefined && !(before?.atMs > last.atMs) ? last : before;
-    const line = [...this.#readings.slice(0, -1), since, figures].filter(Boolean);
+    const since = last !== undefined && (isBack || !(before?.atMs > last.atMs)) ? last : before;
+    const line = sinceStep([...this.#readings.slice(0, -1), since, figures].filter(Boolean));
     const fresh = samplesOf(line, figures.durations.bounds).filter(({ at }) => at > known);
     this.#readings = [];
     this.samples.push(...fresh);

@@ -24,6 +24,12 @@ export function samplesOf(readings, bounds) {
   return readings.slice(1).flatMap((now, i) => sampleOf(readings[i], now, bounds) ?? []);
 }
 
+/** The readings since the clock of the gateway last stepped back. */
+export function sinceStep(readings) {
+  const step = readings.findLastIndex(({ atMs }, i) => atMs < readings[i - 1]?.atMs);
+  return readings.slice(Math.max(0, step));
+}
+
 /** Whether the gateway restarted between two readings: a counter is lower than it was. */
 function restarted(before, now) {
   const counters = ({ answered, bans }) => ({ ...answered, imposed: bans.imposed });

@@ -205,6 +205,44 @@ describe("a page that connects again", () => {
   });
 });
 
+describe("a gateway whose clock steps back", () => {
+  it("is plotted from then on, also where the step is among the readings from before the page", async () => {
+    const { page } = await openTab("about:blank");
+    const { hello, figures } = await firstMessages(house);
+    await page.goto(`${house.adminUrl}/#/plans`);
+    const at = (agoS: number, answered: number) => {
+      return { ...figures, atMs: figures.atMs - agoS * 1_000, answered: { 200: answered } };
+    };
+    const old = [at(10, 0), at(5, 10)];
+    const stepped = [...old, at(65, 20), at(60, 30)];
+    const told = (first: object, ...later: object[]) => {
+      return [["hello", first], ...later.map((one) => ["figures", one])]
+        .map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
+        .join("");
+    };
+    const samplesAfter = async (messages: string, count: number) => {
+      await ownLive(page, messages);
+      return await eventually(async () => {
+        const rounded = `own.samples.map((one) => [${figures.atMs} / 1000 - one.at, one.requests])
+          .map((one) => one.map(Math.round))`;
+        const samples = await page.evaluate<number[][]>(rounded);
+        assert.equal(samples.length, count, JSON.stringify(samples));
+        return samples;
+      });
+    };
+    const live = told({ ...hello, readings: old }, at(0, 20), at(65, 25), at(60, 35));
+    assert.deepEqual(await samplesAfter(live, 1), [[60, 2]]);
+    const loaded = [
+      [60, 2],
+      [58, 5],
+    ];
+    const hidden = told({ ...hello, readings: stepped }, at(58, 40));
+    assert.deepEqual(await samplesAfter(hidden, 2), loaded);
+    const before = told({ ...hello, readings: [] }, at(1, 5), at(0, 6));
+    assert.deepEqual(await samplesAfter(before + hidden, 2), loaded);
+  });
+});
+
 describe("a page that is seen again", () => {
   it("says that it connects until the gateway answers", async () => {
     const { page } = await openTab("about:blank");
