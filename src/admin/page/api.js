@@ -2,6 +2,20 @@ import { guessClock } from "./format.js";
 
 const STORED_AS = "tollgate-admin-token";
 
+/**
+ * Whether the text can be a token. A browser refuses to send some other characters, even invisible
+ * ones, and tells no reason.
+ */
+export function isToken(text) {
+  return /^[\x20-\x7e]*$/.test(text);
+}
+
+/** The token of this tab. */
+function storedToken() {
+  const token = sessionStorage.getItem(STORED_AS) ?? "";
+  return isToken(token) ? token : "";
+}
+
 /** An error response, with the message of the API. */
 export class Refusal extends Error {
   constructor(status, code, message) {
@@ -16,7 +30,7 @@ export class Refusal extends Error {
  * and goes into a header, never into a URL.
  */
 export class Api {
-  #token = sessionStorage.getItem(STORED_AS) ?? "";
+  #token = storedToken();
   #askToken;
   #asking;
   /** The routes of the gateway, such as "GET /api/keys". The live stream sets them. */

@@ -1,3 +1,4 @@
+import { isToken } from "./api.js";
 import { button, el, fill, note } from "./elements.js";
 
 /** A dialog may open over another one, and each has a title of its own. */
@@ -188,7 +189,12 @@ export async function askToken(why) {
     ],
     verb: "Continue",
     closable: false,
-    run: async ({ token }) => token,
+    run: async ({ token }) => {
+      if (isToken(token)) return token;
+      throw new Error(
+        "A token has only visible ASCII characters: this one has another, perhaps an invisible one",
+      );
+    },
   });
   return token ?? askToken(why);
 }

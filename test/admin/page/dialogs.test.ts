@@ -105,6 +105,28 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("that asks for the token names a character that no browser sends, and the tab is not locked by it", async () => {
+    const admin = { listen: "127.0.0.1:0", token: TOKEN };
+    await using house = await startTestGateway({ config: { admin } });
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
+    const field = page.locator("#field-token");
+    for (const token of [`${TOKEN}\u200b`, `\u201c${TOKEN}\u201d`, `${TOKEN}\u00e9`]) {
+      await field.fill(token);
+      await page.keyboard.press("Enter");
+      await page
+        .getByRole("dialog")
+        .getByText(/^A token has only visible ASCII/)
+        .waitFor();
+    }
+    await page.evaluate(`sessionStorage.setItem("tollgate-admin-token", "${TOKEN}\u200b")`);
+    await page.reload();
+    await page.getByText(/^This gateway has an admin token/).waitFor();
+    await field.fill(TOKEN);
+    await page.keyboard.press("Enter");
+    await page.getByText("Ready", { exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
   it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
