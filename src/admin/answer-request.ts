@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps } from "./api/api-request.ts";
-import { refuseKeyIn } from "./api/request-bodies.ts";
+import { refuseKeyIn, refuseKeyInQuery } from "./api/request-bodies.ts";
 import { matchApiRoute } from "./api/router.ts";
 import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
 import { isJson, readJsonBody } from "./http/request-body.ts";
@@ -45,6 +45,9 @@ export async function answerRequest(
   const known = found.row.contract.query ?? [];
   const strange = query !== undefined && !isKnownQuery(asked, known);
   if (strange) return problemResponse("bad_request", queryMessage(known));
+  const { foreignKeys } = deps.config();
+  const keyedQuery = refuseKeyInQuery(asked, foreignKeys);
+  if (keyedQuery !== undefined) return keyedQuery;
   const call = { deps, id: found.id, query: asked };
   if (found.row.method === "GET") return found.row.run({ ...call, body: {} });
   if (!isJson(fields.contentType)) {
@@ -52,7 +55,7 @@ export async function answerRequest(
   }
   const members = await readJsonBody(request, found.row.bodyBytesMax);
   if (!members.ok) return members.response;
-  const keyed = refuseKeyIn(members.value, deps.config().foreignKeys);
+  const keyed = refuseKeyIn(members.value, foreignKeys);
   if (keyed !== undefined) return keyed;
   return found.row.run({ ...call, body: members.value });
 }

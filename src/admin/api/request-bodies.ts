@@ -168,19 +168,35 @@ export function parseEmptyBody(members: Members): BodyResult<undefined> {
 const MAY_HOLD_KEYS: ReadonlySet<string> = new Set(["key", "records", "changes"]);
 
 /**
- * Refuses a whole key in any other member, such as a name or a reason: it would be kept, shown and
- * logged (docs/reference/keys.md#keys-in-commands). The response does not repeat it.
+ * Refuses a whole key as the name of a member, or in any other member, such as a name or a reason: it
+ * would be kept, shown and logged (docs/reference/keys.md#keys-in-commands). The response does not
+ * repeat it.
  */
 export function refuseKeyIn(
   members: Members,
   foreignKeys: readonly ForeignKeyFormat[],
 ): AdminResponse | undefined {
-  const holder = Object.keys(members).find((name) => {
+  const names = Object.keys(members);
+  if (names.some((name) => containsKey(name, foreignKeys))) {
+    const message = "Cannot use the body: the name of a member is a whole key: leave it out";
+    return problemResponse("bad_request", message);
+  }
+  const holder = names.find((name) => {
     return !MAY_HOLD_KEYS.has(name) && containsKey(JSON.stringify(members[name]), foreignKeys);
   });
   if (holder === undefined) return undefined;
   const message = `Cannot use the body: ${quoteValue(holder)} holds a whole key, which would be kept and shown: leave it out`;
   return problemResponse("bad_request", message);
+}
+
+/** Refuses a whole key as a value of the query: responses and links repeat such values. */
+export function refuseKeyInQuery(
+  query: URLSearchParams,
+  foreignKeys: readonly ForeignKeyFormat[],
+): AdminResponse | undefined {
+  const [holder] = [...query].find(([, value]) => containsKey(value, foreignKeys)) ?? [];
+  if (holder === undefined) return undefined;
+  return problemResponse("bad_request", `Cannot use the query: ${holder} holds a whole key`);
 }
 
 /**

@@ -33,6 +33,35 @@ it("a whole key in a text that would be kept, shown or logged is refused, and no
   assert.deepEqual(await (await house.admin("/api/bans")).json(), []);
 });
 
+it("a whole key as the name of a member or in a query is refused, and not repeated", async () => {
+  await using house = await startTestGateway({
+    config: { history: "30d", foreignKeys: [{ prefix: "sk_", min: 22 }] },
+  });
+  const { key, id } = await house.issue();
+  for (const secret of [key, FOREIGN]) {
+    const asks: readonly (readonly [method: string, path: string, body?: object])[] = [
+      ["POST", "/api/keys", { [secret]: 1 }],
+      ["POST", "/api/keys/find", { key, [`x ${secret}`]: 1 }],
+      ["PATCH", `/api/keys/${id}`, { name: "x", [secret]: {} }],
+      ["PATCH", `/api/accounts?plan=${secret}`, { plan: "pro" }],
+      ["GET", `/api/history?days=${secret}`],
+      ["GET", `/api/history?month=${secret}`],
+      ["GET", `/api/accounts?q=was%20${secret}`],
+      ["GET", `/api/keys?${secret}=1`],
+    ];
+    for (const [method, path, body] of asks) {
+      const answer = await house.admin(path, {
+        method,
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      const text = await answer.text();
+      assert.equal(answer.status, 400, `${method} ${path}: ${text}`);
+      assert.ok(!text.includes(secret.slice(4)), text);
+    }
+  }
+  assert.equal((await house.admin(`/api/history?account=${id}&days=2`)).status, 200);
+});
+
 it("a search, an import and a change of records take keys, since they keep digests alone", async () => {
   await using house = await startTestGateway({
     config: { foreignKeys: [{ prefix: "sk_", min: 22 }] },
