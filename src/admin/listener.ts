@@ -132,7 +132,7 @@ function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin
   const read = async () => {
     const happened = recent.since(last);
     begin();
-    const news = [{ event: "figures", data: JSON.stringify(await figures()) }];
+    const news = [{ event: "figures", data: JSON.stringify(await figures()), isPassing: true }];
     return [...news, ...happened.map((one) => ({ event: "happened", data: JSON.stringify(one) }))];
   };
   return { begin, read };

@@ -4,8 +4,18 @@ import { type AdminResponse, problemResponse } from "./response.ts";
 /** A reader that misses this many events in a row is disconnected. */
 const MISSED_MAX = 15;
 
-/** One server-sent event. `data` is one line. */
-export type StreamedEvent = { readonly event: string; readonly data: string };
+/** A reader that is owed more than this is disconnected. */
+const OWED_BYTES_MAX = 1_048_576;
+
+/**
+ * One server-sent event. `data` is one line. If `isPassing`, later ones replace it, and a slow reader
+ * does without it.
+ */
+export type StreamedEvent = {
+  readonly event: string;
+  readonly data: string;
+  readonly isPassing?: boolean;
+};
 
 /** `read` returns the events since its last call. It never rejects. */
 export type EventStreamOptions = {
@@ -18,8 +28,11 @@ export type EventStreamOptions = {
   readonly read: () => Promise<readonly StreamedEvent[]>;
 };
 
-/** `missed` is the number of events that a reader missed in a row. */
-type Watcher = { missed: number; readonly token: string };
+/**
+ * `missed` is the number of turns that a reader missed in a row, and `owed` the events of these
+ * turns that it still gets.
+ */
+type Watcher = { missed: number; owed: string; readonly token: string };
 
 /**
  * One stream of server-sent events for all readers (docs/reference/admin.md#events). Each event is
@@ -78,7 +91,7 @@ export class EventStream {
       response.end();
       return;
     }
-    this.#watchers.set(response, { missed: 0, token: this.#options.token() });
+    this.#watchers.set(response, { missed: 0, owed: "", token: this.#options.token() });
     response.once("close", () => {
       this.#watchers.delete(response);
       if (this.#watchers.size === 0) this.#rest();
@@ -102,23 +115,31 @@ export class EventStream {
     if (this.#reading || this.#watchers.size === 0) return;
     this.#reading = true;
     try {
-      const text = (await this.#options.read()).map(textOf).join("");
-      for (const [response, watcher] of this.#watchers) write(response, watcher, text);
+      const events = await this.#options.read();
+      const all = events.map(textOf).join("");
+      const lasting = events.filter(({ isPassing = false }) => !isPassing);
+      const turn = { all, lasting: lasting.map(textOf).join("") };
+      for (const [response, watcher] of this.#watchers) write(response, watcher, turn);
     } finally {
       this.#reading = false;
     }
   }
 }
 
-function write(response: ServerResponse, watcher: Watcher, text: string): void {
+type Turn = { readonly all: string; readonly lasting: string };
+
+/** A reader that is disconnected gets what it missed with `hello`, once it connects again. */
+function write(response: ServerResponse, watcher: Watcher, { all, lasting }: Turn): void {
   if (!response.writableNeedDrain) {
+    response.write(watcher.owed + all);
     watcher.missed = 0;
-    response.write(text);
-  } else if (watcher.missed >= MISSED_MAX) {
-    response.destroy();
-  } else {
-    watcher.missed += 1;
+    watcher.owed = "";
+    return;
   }
+  watcher.missed += 1;
+  watcher.owed += lasting;
+  const isOver = watcher.missed > MISSED_MAX || Buffer.byteLength(watcher.owed) > OWED_BYTES_MAX;
+  if (isOver) response.destroy();
 }
 
 function textOf({ event, data }: StreamedEvent): string {

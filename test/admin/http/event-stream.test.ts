@@ -171,6 +171,53 @@ describe("the stream", () => {
     assert.equal(stream.open({}).status, 503);
   });
 
+  it("owes a slow reader what happened, once and in its order, and no figures that are past", async () => {
+    let turns = 0;
+    const slow = new Watcher();
+    const stream = new EventStream({
+      ...{ everyMs: 2, watchersMax: 1, token: () => "", begin: () => {} },
+      read: async () => {
+        turns += 1;
+        slow.writableNeedDrain = turns > 1 && turns < 5;
+        return [
+          { event: "figures", data: String(turns), isPassing: true },
+          { event: "happened", data: String(turns) },
+        ];
+      },
+    });
+    stream.open({}).stream?.(slow as never);
+    await eventually(() => assert.ok(slow.written.length > 3));
+    stream.close();
+    const told = slow.written
+      .slice(0, 4)
+      .join("")
+      .match(/(?<=event: )\w+\ndata: .+/g);
+    const names = told?.map((one) => one.replace("\ndata:", ""));
+    assert.deepEqual(names, [
+      ...["hello {}", "figures 1", "happened 1", "happened 2", "happened 3", "happened 4"],
+      ...["figures 5", "happened 5", "figures 6", "happened 6"],
+    ]);
+  });
+
+  it("cuts a reader that is owed more than a mebibyte, and keeps one that is owed as much", async () => {
+    const owed = { reader: new Watcher(), turns: 0 };
+    const text = "event: happened\ndata: \n\n";
+    const data = "x".repeat(524_288 - text.length);
+    const stream = new EventStream({
+      ...{ everyMs: 2, watchersMax: 1, token: () => "", begin: () => {} },
+      read: async () => {
+        owed.turns += 1;
+        if (owed.turns === 3) assert.equal(owed.reader.destroyed, false);
+        return [{ event: "happened", data: owed.turns < 3 ? data : "" }];
+      },
+    });
+    owed.reader.writableNeedDrain = true;
+    stream.open({}).stream?.(owed.reader as never);
+    await eventually(() => assert.ok(owed.reader.destroyed));
+    assert.equal(owed.turns, 3);
+    stream.close();
+  });
+
   it("tells each reader at once, and begins again with the first after a time without any", async () => {
     let begins = 0;
     const stream = new EventStream({
