@@ -97,10 +97,16 @@ export type DashboardSources = {
   readonly now: () => number;
 };
 
+/**
+ * `endMs` is on performance.now(). The store's clock alone decides how long a ban lasts, and that of
+ * this machine may differ from it (docs/reference/store.md).
+ */
+type ReadBan = { readonly ban: Omit<AccountBan, "leftMs">; readonly endMs: number };
+
 /** Reads the figures. If the store is slow, they contain the data of the last read. */
 export class Dashboard {
   readonly #sources: DashboardSources;
-  readonly #bans: BackgroundValue<readonly AccountBan[]>;
+  readonly #bans: BackgroundValue<readonly ReadBan[]>;
   readonly #refused: BackgroundValue<readonly RefusedAccount[]>;
   readonly #gateways: BackgroundValue<readonly GatewayReport[]>;
   #bansSeen = "";
@@ -112,7 +118,12 @@ export class Dashboard {
   constructor(sources: DashboardSources) {
     const { quotas, diagnostics, name } = sources;
     this.#sources = sources;
-    this.#bans = new BackgroundValue({ read: () => quotas.bans() });
+    this.#bans = new BackgroundValue({
+      read: async () => {
+        const readMs = performance.now();
+        return (await quotas.bans()).map(({ leftMs, ...ban }) => ({ ban, endMs: readMs + leftMs }));
+      },
+    });
     this.#refused = new BackgroundValue({ read: () => diagnostics.refused() });
     this.#gateways = new BackgroundValue({
       read: async () => gatewayReports(await quotas.gateways.list(), name),
@@ -155,9 +166,9 @@ export class Dashboard {
   }
 
   #bansNow(): DashboardStats["bans"] {
-    const nowMs = this.#sources.now();
-    const bans = this.#bans.value?.filter(({ ban }) => ban.untilMs > nowMs);
-    const seen = JSON.stringify(bans);
+    const nowMs = performance.now();
+    const bans = this.#bans.value?.filter(({ endMs }) => endMs > nowMs);
+    const seen = JSON.stringify(bans?.map(({ ban }) => ban));
     if (seen !== this.#bansSeen) this.#bansEdition += 1;
     this.#bansSeen = seen;
     const edition = this.#bansEdition;

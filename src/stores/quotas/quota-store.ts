@@ -136,7 +136,8 @@ export type MissingPart = StorePart & { readonly why: string };
 /** Called for each part that cannot be reached, perhaps more than once. Without it the call rejects. */
 export type OnMissing = (part: MissingPart) => void;
 
-export type AccountBan = AccountRef & { readonly ban: Ban };
+/** `leftMs` is how long the ban still lasted by the clock of the store when it was read. */
+export type AccountBan = AccountRef & { readonly ban: Ban; readonly leftMs: number };
 
 /**
  * Decides requests: all that the path of a request needs. Every implementation passes

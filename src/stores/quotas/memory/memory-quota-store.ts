@@ -250,7 +250,8 @@ class MemoryStore implements QuotaStore {
     const found: AccountBan[] = [];
     if (this.#policy === undefined) return found;
     await inSlices(this.#accounts.all(), ([accountRef, { ban }]) => {
-      if (ban !== undefined && ban.untilMs > this.#now()) found.push({ ...accountRef, ban });
+      const leftMs = (ban?.untilMs ?? 0) - this.#now();
+      if (ban !== undefined && leftMs > 0) found.push({ ...accountRef, ban, leftMs });
     });
     return found;
   }

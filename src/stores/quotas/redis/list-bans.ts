@@ -55,7 +55,10 @@ async function bansOf(link: Link, prefix: string, keys: readonly string[], nowMs
       const ban = typeof text === "string" ? parseBan(text) : undefined;
       const [, , environment, account] = split(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
-      found.push([`${environment}:${account}`, { environment, account, ban }]);
+      found.push([
+        `${environment}:${account}`,
+        { environment, account, ban, leftMs: ban.untilMs - nowMs },
+      ]);
     }),
   );
   return found;
