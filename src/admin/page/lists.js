@@ -1,7 +1,8 @@
 import { el, failure, fill } from "./elements.js";
 import { count } from "./format.js";
 
-const without = (missing) =>
+/** Names the parts of the store that are missing in what is shown above. */
+export const without = (missing) =>
   el("p", { class: "empty" }, `The store cannot be reached in part: without ${missing}`);
 
 /** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */

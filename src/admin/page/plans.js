@@ -1,6 +1,7 @@
 import { inOrder } from "./api.js";
 import { accountLink, button, el, failure, fill, heading, section, table } from "./elements.js";
 import { aWindow, count, limits } from "./format.js";
+import { without } from "./lists.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
 const LOOK_MAX = 2_000;
@@ -12,9 +13,11 @@ export function plansView({ api, live }) {
   let known;
   const draw = () => known && drawPlans(content, known, live.figures);
   const get = inOrder((path) => api.get(path));
+  const page = inOrder((path) => api.page(path));
   const look = async () => {
     try {
-      fill(nearest, nearestTable(await get("/api/usage?top=10")));
+      const { items, missing } = await page("/api/usage?top=10");
+      fill(nearest, nearestTable(items), missing !== null && without(missing));
     } catch (error) {
       fill(nearest, failure(error, look));
     }

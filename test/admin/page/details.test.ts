@@ -69,6 +69,23 @@ describe("a list that the store has only in part", () => {
     await page.getByText(missing).waitFor({ state: "detached" });
   });
 
+  it("says so below the accounts nearest to a limit as well", async () => {
+    await using house = await startTestGateway();
+    const { key, account } = await house.issue();
+    await (await house.ask(key)).text();
+    const { page } = await openTab(`${house.adminUrl}/`);
+    await page.route("**/api/usage?top=10", async (route) => {
+      const response = await route.fetch();
+      const headers = { ...response.headers(), "x-tollgate-missing": "buckets 3 at 10.0.0.7:7001" };
+      await route.fulfill({ response, headers });
+    });
+    await page.getByRole("link", { name: "Plans" }).click();
+    const missing = "The store cannot be reached in part: without buckets 3 at 10.0.0.7:7001";
+    await page.getByText(missing).waitFor();
+    const [nearest] = await cells(page, "Nearest to a limit");
+    assert.equal(nearest?.[0], account);
+  });
+
   it("offers no page after the last one and none before the first", async () => {
     await using house = await startTestGateway();
     await house.issue({ count: 100 });
