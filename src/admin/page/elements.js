@@ -84,8 +84,12 @@ export function button(text, onclick, kind = "", focus = text) {
   return el("button", { type: "button", class: kind, onclick, "data-focus": focus }, text);
 }
 
-/** The way to an account. `focus` identifies it among links to the same account. */
+/**
+ * The way to an account. `focus` identifies it among links to the same account. A client address
+ * without a key is in no list of accounts, so it is plain text.
+ */
 export function accountLink(account, focus = account) {
+  if (account.startsWith("addr:")) return el("span", { class: "id" }, account);
   const href = `#/accounts/${encodeURIComponent(account)}`;
   return el("a", { class: "id", href, "data-focus": focus }, account);
 }

@@ -7,6 +7,7 @@ import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { samplesOf } from "../scrape.ts";
 import { cells, fromNoon, openTab, textOf } from "./browser.ts";
+import { firstMessages, holdStream } from "./live-stream.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
@@ -256,3 +257,19 @@ describe("the numbers of the page", () => {
 async function unixOf(page: Page, selector: string): Promise<number> {
   return Number(await page.locator(selector).first().getAttribute("data-unix"));
 }
+
+it("an address without a key is named among the most refused, and leads to no account", async () => {
+  await using house = await startTestGateway();
+  const { hello, figures } = await firstMessages(house);
+  const { page } = await openTab("about:blank");
+  const of = (account: string) => ({ account, environment: "production", requests: 7 });
+  const refused = [of("addr:127.0.0.1"), of("acme")];
+  await holdStream(page, [
+    ["hello", hello],
+    ["figures", { ...figures, refused }],
+  ]);
+  await page.goto(`${house.adminUrl}/`);
+  const shown = page.getByRole("region", { name: "Most refused accounts" });
+  await shown.getByText("addr:127.0.0.1", { exact: true }).waitFor();
+  assert.deepEqual(await shown.getByRole("link").allInnerTexts(), ["acme"]);
+});
