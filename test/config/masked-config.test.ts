@@ -8,6 +8,20 @@ import { formatDuration, parseDuration } from "../../src/config/schema/units.ts"
 import { openFolder } from "../cli/kit.ts";
 import { loadLines } from "./folder.ts";
 
+it("an environment is shown by the keys of the file whatever its name is", async () => {
+  await using folder = await openFolder();
+  const file = join(folder.path, "tollgate.yaml");
+  const shownAs = async (name: string) => {
+    const environment = "{ listen: 127.0.0.1:0, keyTag: live, upstreams: [http://127.0.0.1:1] }";
+    await writeFile(file, `environments: { ${name}: ${environment} }\nplans: { a: { day: 1 } }\n`);
+    const loaded = await loadConfig(file, {});
+    assert.ok(loaded.ok);
+    const { environments } = maskedConfig(loaded.config) as { environments: object };
+    return Object.values(environments);
+  };
+  assert.deepEqual(await shownAs("operations"), await shownAs("production"));
+});
+
 it("durations are shown by the keys of the file and with their unit, instants as they are", async () => {
   await using folder = await openFolder();
   const file = join(folder.path, "tollgate.yaml");

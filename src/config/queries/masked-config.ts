@@ -21,7 +21,7 @@ function withDurations(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(withDurations);
   const members = Object.entries(value).map(([name, one]) => {
-    if (name === "operations") return [name, one];
+    if (name === "operations" && Array.isArray(one)) return [name, one];
     const isDuration = name.endsWith("Ms") && typeof one === "number";
     return isDuration ? [name.slice(0, -2), formatDuration(one)] : [name, withDurations(one)];
   });
