@@ -7,12 +7,13 @@ import { type AdminResponse, problemResponse } from "./response.ts";
 export type GuardFields = {
   readonly host: string;
   readonly origin: string | undefined;
+  readonly fetchSite: string | undefined;
   readonly authorization: string | undefined;
   readonly contentType: string | undefined;
 };
 
 /** The parser itself refuses a repeated Content-Length. */
-const ONCE = ["authorization", "content-type", "origin", "transfer-encoding"];
+const ONCE = ["authorization", "content-type", "origin", "sec-fetch-site", "transfer-encoding"];
 
 /**
  * Requires exactly one Host, and at most one of each other field that is checked; else undefined.
@@ -26,6 +27,7 @@ export function readGuardFields(rawHeaders: readonly string[]): GuardFields | un
   return {
     host,
     origin: values("origin")[0],
+    fetchSite: values("sec-fetch-site")[0],
     authorization: values("authorization")[0],
     contentType: values("content-type")[0],
   };
@@ -50,7 +52,10 @@ export function checkAccess(fields: GuardFields, guarded: GuardOptions): AdminRe
   if (!isOwnHost(fields.host, guarded)) {
     return problemResponse("host_refused", "This Host is not a name of the admin listener");
   }
-  if (fields.origin !== undefined && !isOwnOrigin(fields.origin, fields.host, guarded)) {
+  const { origin, fetchSite } = fields;
+  // Images and frames of a page of another site have no Origin, but a browser names their site.
+  const isForeign = origin !== undefined && !isOwnOrigin(origin, fields.host, guarded);
+  if (isForeign || fetchSite === "cross-site") {
     return problemResponse("origin_refused", "Requests from pages of another origin are refused");
   }
   if (guarded.token === "") return undefined;

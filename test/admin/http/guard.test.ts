@@ -51,7 +51,12 @@ describe("/api is guarded", () => {
   it("takes an address of IPv6 by its brackets as its own Host, and a token by its bytes", () => {
     const guarded = { host: "2001:db8::1", hosts: [] as string[], token: "schlüssel" };
     const sent = Buffer.from(`Bearer ${guarded.token}`).toString("latin1");
-    const head = { origin: undefined, authorization: sent, contentType: undefined };
+    const head = {
+      origin: undefined,
+      fetchSite: undefined,
+      authorization: sent,
+      contentType: undefined,
+    };
     const statusOf = (host: string) => checkAccess({ ...head, host }, guarded)?.status;
     for (const host of ["[2001:DB8::1]:9090", "[2001:db8:0:0:0:0:0:1]", "[0:0:0:0:0:0:0:1]:9090"]) {
       assert.equal(statusOf(host), undefined, host);
@@ -65,7 +70,12 @@ describe("/api is guarded", () => {
 
   it("asks for a token of one character as for any other", () => {
     const guarded = { host: "127.0.0.1", hosts: [], token: "x" };
-    const head = { host: "127.0.0.1", origin: undefined, contentType: undefined };
+    const head = {
+      host: "127.0.0.1",
+      origin: undefined,
+      fetchSite: undefined,
+      contentType: undefined,
+    };
     assert.equal(checkAccess({ ...head, authorization: undefined }, guarded)?.status, 401);
     assert.equal(checkAccess({ ...head, authorization: "Bearer x" }, guarded), undefined);
   });
@@ -171,6 +181,17 @@ describe("/api is guarded", () => {
       assert.equal(message, "Requests from pages of another origin are refused");
       assert.equal(got.fields["access-control-allow-origin"], undefined);
     }
+  });
+
+  it("refuses what a page of another site loads without an Origin, such as an image", async () => {
+    await using house = await openAdminHouse({ token: "" });
+    const statusOf = async (path: string, site: string) => {
+      return (await house.ask("HEAD", path, { fields: { "Sec-Fetch-Site": site } })).status;
+    };
+    assert.equal(await statusOf("/api/events", "cross-site"), 403);
+    for (const site of ["same-origin", "none"])
+      assert.equal(await statusOf("/api/keys", site), 200);
+    assert.equal(await statusOf("/", "cross-site"), 200, "a link leads to the page");
   });
 
   it("takes the Origin of a proxy that speaks TLS for it: the Host asked for, or a name of hosts", async () => {
