@@ -25,7 +25,7 @@ export function matchApiRoute(
     const allow = rows.flatMap(({ row }) =>
       row.method === "GET" ? ["GET", "HEAD"] : [row.method],
     );
-    return { ok: false, response: methodNotAllowed(allow) };
+    return { ok: false, response: methodNotAllowed([...new Set(allow)]) };
   }
   const at = found.segments.findIndex(isVariable);
   return { ok: true, row: found.row, id: (at !== -1 && idIn(segments[at])) || "" };
