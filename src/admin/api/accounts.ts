@@ -5,7 +5,12 @@ import {
   suspendAccount,
   updateAccounts,
 } from "../../core/keys/edit-accounts.ts";
-import { AccountSearch, findAccount } from "../../core/keys/find-records.ts";
+import {
+  AccountSearch,
+  findAccount,
+  SEARCH_WORDS_MAX,
+  searchWords,
+} from "../../core/keys/find-records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
@@ -28,6 +33,10 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
   if (text !== null && text.length > SEARCH_CHARACTERS_MAX) {
     return problemResponse("bad_request", `q has at most ${SEARCH_CHARACTERS_MAX} characters`);
   }
+  const words = searchWords(text ?? "");
+  if (words.length > SEARCH_WORDS_MAX) {
+    return problemResponse("bad_request", `q has at most ${SEARCH_WORDS_MAX} different words`);
+  }
   const among = records.accounts.filter(
     (account) =>
       (environment ?? account.environment) === account.environment &&
@@ -36,7 +45,7 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
   const chosen =
     text === null
       ? among
-      : await searchAccounts(among, { keys: records.keys, text, nowMs: deps.now() });
+      : await searchAccounts(among, { keys: records.keys, words, nowMs: deps.now() });
   const taken = takePage(chosen, { path: "/api/accounts", query }, records.accounts);
   if (!taken.ok) return taken.response;
   const { page, answer } = taken.value;
@@ -130,12 +139,19 @@ export async function resume({ deps, id, body: members }: ApiRequest): Promise<A
   return jsonResponse(200, report);
 }
 
-/** Finds the accounts that contain all words of the text. `nowMs` is Unix milliseconds. */
+/** Finds the accounts that contain all words. `nowMs` is Unix milliseconds. */
 async function searchAccounts(
   accounts: readonly AccountRecord[],
-  { keys, text, nowMs }: Pick<Records, "keys"> & { readonly text: string; readonly nowMs: number },
+  {
+    keys,
+    words,
+    nowMs,
+  }: Pick<Records, "keys"> & {
+    readonly words: readonly string[];
+    readonly nowMs: number;
+  },
 ): Promise<readonly AccountRecord[]> {
-  const search = new AccountSearch(text);
+  const search = new AccountSearch(words);
   await inSlices(keys, (key) => search.addKey(key));
   const fitting: AccountRecord[] = [];
   await inSlices(accounts, (account) => {

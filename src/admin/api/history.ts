@@ -65,6 +65,6 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
 }
 
 function readAfter(text: string | undefined): Pick<DayReport, "account" | "day"> | undefined {
-  const [account, day] = text?.split(" ") ?? [];
+  const [, account, day] = /^(\S+) (\d{4}-\d\d-\d\d)$/.exec(text ?? "") ?? [];
   return account === undefined || day === undefined ? undefined : { account, day };
 }

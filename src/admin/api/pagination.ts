@@ -109,7 +109,8 @@ function startAfterRank(all: readonly Entry[], after: string): number | undefine
 
 function parseRankedId(id: string): { readonly rank: number; readonly name: string } | undefined {
   const [, rank, name] = /^(-?\d\S*) (.+)$/.exec(id) ?? [];
-  return rank === undefined || name === undefined || !Number.isFinite(Number(rank))
+  // A place has a number only in the form in which `rankedId` writes it.
+  return rank === undefined || name === undefined || String(Number(rank)) !== rank
     ? undefined
     : { rank: Number(rank), name };
 }

@@ -202,6 +202,7 @@ const LIMITS: readonly ApiRoute[] = [
   }),
   row("GET /api/bans/:id", explainBan, {
     summary: "Why an account is or was banned",
+    query: ["env"],
     answers: "BanReasons",
     refuses: ["unknown_id", "plan_missing", "store_unavailable"],
   }),
@@ -238,6 +239,7 @@ const LIMITS: readonly ApiRoute[] = [
     summary: "What accounts used by UTC day: the last 30 days, or those of days or month",
     query: ["limit", "after", "env", "plan", "account", "days", "month"],
     answers: ["DayUsage"],
+    isUncounted: true,
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
   row("GET /api/plans", listPlans, {

@@ -11,7 +11,10 @@ const QUERY = {
   plan: ["Of this plan alone", { type: "string" }],
   over: ["Accounts that used at least this percentage of a limit", { type: "number", minimum: 0 }],
   account: ["Of this account alone", { type: "string" }],
-  q: ["With all of these words in ids, names of keys, plan, state or metadata", { type: "string" }],
+  q: [
+    "With all of these words, at most 16, in ids, names of keys, plan, state or metadata",
+    { type: "string" },
+  ],
   order: ["The newest first", { enum: ["newest"] }],
   days: ["The last days, that of now among them", { type: "integer", minimum: 1, maximum: 3_660 }],
   month: ["Of this month of UTC, such as 2026-10", { type: "string" }],
@@ -40,6 +43,8 @@ export type RouteContract = {
     | readonly [ResponseSchemaName]
     | { readonly oneOrMany: ResponseSchemaName }
     | { readonly type: string };
+  /** Set if the list is read page by page, so that nothing knows how many entries it has. */
+  readonly isUncounted?: boolean;
   /** The refusals of this route only, in addition to those that any request may get. */
   readonly refuses?: readonly ProblemCode[];
 };
@@ -174,15 +179,17 @@ function bodyOf({ body = {}, bodyNeeds }: RouteContract): object {
   return { required: true, content: { "application/json": { schema } } };
 }
 
-function answerOf({ summary: description, answers, query = [] }: RouteContract): object {
+function answerOf(contract: RouteContract): object {
+  const { summary: description, answers, query = [], isUncounted = false } = contract;
   const content =
     typeof answers === "object" && "type" in answers
       ? { [answers.type]: { schema: { type: "string" } } }
       : { "application/json": { schema: answerSchema(answers) } };
-  return { description, content, ...(query.includes("after") && { headers: LIST_FIELDS }) };
+  const headers = isUncounted ? PAGE_FIELDS : { ...PAGE_FIELDS, ...COUNT_FIELD };
+  return { description, content, ...(query.includes("after") && { headers }) };
 }
 
-const LIST_FIELDS = {
+const PAGE_FIELDS = {
   "X-Tollgate-Missing": {
     description: "The buckets and nodes of a Cluster that cannot be reached; absent without any",
     schema: { type: "string" },
@@ -191,6 +198,9 @@ const LIST_FIELDS = {
     description: 'The way to the next page, with rel="next"; absent on the last',
     schema: { type: "string" },
   },
+};
+
+const COUNT_FIELD = {
   "X-Total-Count": {
     description: "The entries of all pages together",
     required: true,

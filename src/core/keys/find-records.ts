@@ -64,11 +64,16 @@ export function unknownIdRefusal(id: string): EditRefusal {
   };
 }
 
-/** The most words of a search. Each has a bit in a number. */
-const WORDS_MAX = 16;
+/** The most different words of a search. Each has a bit in a number. */
+export const SEARCH_WORDS_MAX = 16;
+
+/** The different words of a search, in lower case. */
+export function searchWords(text: string): readonly string[] {
+  return [...new Set(text.toLowerCase().split(/\s+/).filter(Boolean))];
+}
 
 /**
- * Searches accounts by words, ignoring case. Each word is in the id, environment, plan, state or
+ * Searches accounts by words of `searchWords`, ignoring case. Each word is in the id, environment, plan, state or
  * metadata of the account, or in the id or name of one of its keys. Every key is added first, then
  * every account is matched, so that callers can work in slices.
  */
@@ -77,8 +82,9 @@ export class AccountSearch {
   /** The words found in the keys of an account, as bits. */
   readonly #inKeys = new Map<string, number>();
 
-  constructor(text: string) {
-    this.#words = text.toLowerCase().split(/\s+/).filter(Boolean).slice(0, WORDS_MAX);
+  /** The words are at most SEARCH_WORDS_MAX. */
+  constructor(words: readonly string[]) {
+    this.#words = words;
   }
 
   addKey({ id, name, account }: Pick<KeyRecord, "id" | "name" | "account">): void {

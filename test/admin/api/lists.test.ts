@@ -103,7 +103,11 @@ describe("a search for accounts", () => {
     await using house = await openAdminHouse();
     const long = (characters: number) => `/api/accounts?q=${"x".repeat(characters)}`;
     assert.equal((await house.ask("GET", long(200))).status, 200);
+    const words = (count: number) =>
+      `/api/accounts?q=${Array.from({ length: count }, (_, i) => `w${i}`).join("+")}`;
+    assert.equal((await house.ask("GET", `${words(16)}+W0+w15`)).status, 200);
     for (const [path, expected] of [
+      [words(17), "q has at most 16 different words"],
       [long(201), "q has at most 200 characters"],
       ["/api/accounts?order=oldest", "order must be newest"],
     ] as const) {
@@ -226,8 +230,8 @@ describe("pages of a list", () => {
     const environments = [{ name: "production", routes: { operations }, services: [] }];
     const deps = {
       config: () => ({ environments }),
-      diagnostics: { flushToStore: async () => {}, deprecated: () => [] },
-      quotas: { activity: { calls: () => Promise.reject(new Error("away")) } },
+      diagnostics: { flushToStore: async () => {} },
+      quotas: { activity: { calls: async () => [] } },
       now: () => 0,
     };
     const found: string[] = [];
@@ -270,6 +274,8 @@ describe("pages of a list", () => {
     await issue(house, { account: "a-1" });
     for (const path of [
       ...["/api/history?after=a-1", "/api/history?after=none+2026-05-01"],
+      ...["/api/history?after=a-1+zzz", "/api/history?after=a-1+2026-05-01+x"],
+      ...["/api/usage?after=1e3+x", "/api/usage?after=0.10+x"],
       ...["/api/keys?after=k_none", "/api/accounts?order=newest&after=", "/api/counts?after=x"],
       ...[
         "/api/bans?after=a-1",

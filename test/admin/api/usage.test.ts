@@ -173,6 +173,10 @@ describe("an address without a key", () => {
     const asked = await runVerb(["usage", ADDRESS, "--admin", house.adminUrl]);
     assert.deepEqual([asked.status, asked.out], [64, ""]);
     assert.match(asked.err, /in production and staging: name one with --env/);
+    const bans = `/api/bans/${encodeURIComponent(ADDRESS)}`;
+    assert.equal((await house.admin(bans)).status, 400);
+    const why = await (await house.admin(`${bans}?env=staging`)).json();
+    assert.equal((why as UsageReport).environment, "staging");
     const staging = (await of("?env=staging")).body as unknown as UsageReport;
     assert.deepEqual(
       staging.windows.map(({ window, used }) => [window, used]),
