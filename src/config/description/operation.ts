@@ -43,7 +43,7 @@ export function readOperation(
   const meters = readOperationMeters(operation, path, findings, costContext);
   warnOfMisspeltExtensions(operation, path, findings);
   const costs = readOperationCost(operation, path, findings, costContext);
-  if (access.isPublic && rules.hasPublicPlan) refuseLongWindows(costs, path, findings);
+  if (access.isPublic && rules.hasPublicPlan) warnOfLongWindows(costs, path, findings);
   const read: Operation = {
     ...matched,
     operationId:
@@ -99,12 +99,12 @@ function warnOfMisspeltExtensions(operation: YamlMap, path: ConfigPath, findings
 }
 
 /** Requests without a key are counted by client address in these windows too. */
-function refuseLongWindows({ limits }: OperationCost, path: ConfigPath, findings: Findings): void {
+function warnOfLongWindows({ limits }: OperationCost, path: ConfigPath, findings: Findings): void {
   for (const { window } of limits?.windows ?? []) {
     if (fitsAddresses(window)) continue;
-    findings.mistake(
+    findings.warning(
       [...path, "x-limits", window],
-      `Cannot use a ${window} window of an operation that needs no key: client addresses are counted in it, and theirs are ${ADDRESS_WINDOWS}; remove it, or ask for a key`,
+      `Each client address is kept for the whole ${window}, as this operation needs no key: windows of addresses should be ${ADDRESS_WINDOWS}`,
     );
   }
 }

@@ -91,15 +91,15 @@ it("a key meets http bearer, oauth2, openIdConnect, and a field that keyHeaders 
   }
 });
 
-it("windows of an operation that needs no key are an hour at most, and of any other as long as they are", async () => {
+it("windows of an operation that needs no key that are longer than an hour are a warning, and of any other as long as they are", async () => {
   const limits = "x-limits: { second: 5, hour: 9, day: 50, year: 900 }";
   for (const security of ["[]", "[{ token: [a] }, {}]"]) {
     const { told } = await accessOf(`${security}, ${limits}`);
     assert.equal(told.length, 2, security);
-    assert.match(told[0] ?? "", /^Cannot use a day window of an operation that needs no key/);
+    assert.match(told[0] ?? "", /^Each client address is kept for the whole day, as this operation needs no key/);
     assert.match(
       told[1] ?? "",
-      /^Cannot use a year window .*an hour at most \(second, minute, hour\)/,
+      /^Each client address is kept for the whole year, .*an hour at most \(second, minute, hour\)/,
     );
   }
   assert.deepEqual((await accessOf("[], x-limits: { hour: 9 }")).told, []);
