@@ -1,3 +1,4 @@
+import { errorMessage } from "../../base/messages.ts";
 import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/edit-keys.ts";
 import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
@@ -105,11 +106,16 @@ export async function patchKey({ deps, id, body: members }: ApiRequest): Promise
   return jsonResponse(200, keyReports([changed], records)[0]);
 }
 
-/** Makes every process of this gateway read the records now, because a command has changed them. */
+/**
+ * Makes every process of this gateway read the records now, because a command has changed them.
+ * `read` is false if they cannot be read, so that the change is not known here.
+ */
 export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
-  await deps.keys.refresh().catch(() => undefined);
+  const failure = await deps.keys.refresh().then(() => undefined, errorMessage);
   await deps.spreadKeys();
-  return jsonResponse(200, deps.keys.health());
+  const { ok, why = failure } = deps.keys.health();
+  const read = failure === undefined;
+  return jsonResponse(200, { ok: ok && read, ...(why !== undefined && { why }), read });
 }

@@ -216,7 +216,7 @@ export const RESPONSE_SCHEMAS = {
     id: { ...orNull(STRING), description: "The same wherever the same records are" },
     place: { ...STRING, description: "The file, or the address and prefix in Redis" },
   }),
-  Refreshed: objectOf({ ok: BOOLEAN, why: STRING }, ["why"]),
+  Refreshed: objectOf({ ok: BOOLEAN, why: STRING, read: BOOLEAN }, ["why"]),
   Explanation: objectOf(EXPLANATION),
   OpenCharge: objectOf(
     {

@@ -52,17 +52,32 @@ const REFRESH_MS_MAX = 10_000;
 const IDENTITY_MS_MAX = 5_000;
 
 /**
- * Makes the running gateway read the key records now. Resolves to false if it is there but does
- * not take the token, or does not reply in time: then it reads them by itself within a second.
+ * Makes the running gateway read the key records now. Resolves to what is wrong, in words: if it is
+ * there but does not take the token, or does not reply in time, it reads them by itself within a
+ * second. Resolves to undefined if it has read them, or if no gateway runs.
  */
-export async function refreshGateway({ admin }: AdminConfig): Promise<boolean> {
-  if (admin === undefined || admin.listen.port === 0) return true;
+export async function refreshGateway({ admin }: AdminConfig): Promise<string | undefined> {
+  if (admin === undefined || admin.listen.port === 0) return undefined;
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
   const { token } = admin;
   return exchange(url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
-    ({ status }) => status === 200,
-    (error) => !isTimeout(error),
+    ({ status, text }) => (status === 200 ? unreadWords(text) : LATER),
+    (error) => (isTimeout(error) ? LATER : undefined),
   );
+}
+
+const LATER =
+  "The gateway has not said in time that it has read this change: it takes effect within a second";
+
+/** Why a gateway that was asked cannot read the records. Of other programs, nothing is known. */
+function unreadWords(text: string): string | undefined {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (!isYamlMap(body) || body.read !== false) return undefined;
+    return `The gateway cannot read this change: ${body.why}`;
+  } catch {
+    return undefined;
+  }
 }
 
 /**

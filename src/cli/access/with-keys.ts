@@ -16,7 +16,8 @@ import { type ReachedGateway, reachGateway } from "./reach.ts";
  * that cannot be read are reported on stderr; the others stay usable. If the running gateway has
  * other records than these, does nothing and says so. After a change, if the admin listener can be
  * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
- * the change takes effect. `context` has what new keys and changed accounts are checked by.
+ * the change takes effect, or why the gateway cannot read it. `context` has what new keys and
+ * changed accounts are checked by.
  */
 export async function withKeys(
   invocation: Invocation,
@@ -38,15 +39,13 @@ export async function withKeys(
     if (damage.length > 0) terminal.err(`${damage.join("\n")}\n`);
     const context = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
     const status = await work(keys, config, context);
-    if (changed && !(await refreshGateway(config))) terminal.err(`${LATER}\n`);
+    const unread = changed ? await refreshGateway(config) : undefined;
+    if (unread !== undefined) terminal.err(`${unread}\n`);
     return status;
   } finally {
     await keys.close();
   }
 }
-
-const LATER =
-  "The gateway has not said in time that it has read this change: it takes effect within a second";
 
 async function openRecords(
   { config, isRemote }: ReachedGateway,

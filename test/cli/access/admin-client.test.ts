@@ -12,6 +12,7 @@ import type { Config } from "../../../src/config/config.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { openAdmin, send } from "./admin-server.ts";
 
+const LATER = /: it takes effect within a second$/;
 const PATH = { path: "/api/x", members: ["known"] };
 
 async function answerOf(status: number, body: unknown, asked: object = {}) {
@@ -158,7 +159,7 @@ describe("a gateway that is silent", () => {
       assert.deepEqual(answer, { ok: false, message });
     }
     await fetchAdmin(admin.config, { ...PATH, withinMs: 2_000 });
-    assert.equal(await refreshGateway(admin.config), false, "it reads the change by itself");
+    assert.match((await refreshGateway(admin.config)) ?? "", LATER);
     assert.equal(await gatewayRecordsIdentity(admin.config), undefined);
     assert.deepEqual(waits, [10_000, 10_000, 2_000, 10_000, 5_000]);
     const token = `Bearer ${"t".repeat(32)}`;
@@ -195,9 +196,27 @@ describe("the records of a gateway", () => {
       [401, false],
     ] as const) {
       await using admin = await openAdmin((response) => send(response, status, {}));
-      assert.equal(await refreshGateway(admin.config), isRead, `${status}`);
+      const said = await refreshGateway(admin.config);
+      if (isRead) assert.equal(said, undefined, `${status}`);
+      else assert.match(said ?? "", LATER, `${status}`);
     }
     const listen = { host: "127.0.0.1", port: await freePort() };
-    assert.equal(await refreshGateway({ admin: { listen, token: "", hosts: [] } }), true);
+    assert.equal(await refreshGateway({ admin: { listen, token: "", hosts: [] } }), undefined);
+  });
+
+  it("that cannot be read are told with why, and another program is taken for none", async () => {
+    for (const [body, said] of [
+      [
+        { ok: false, why: "it is gone", read: false },
+        "The gateway cannot read this change: it is gone",
+      ],
+      [{ ok: false, why: "one is damaged", read: true }, undefined],
+      ["no object", undefined],
+    ] as const) {
+      await using admin = await openAdmin((response) => send(response, 200, body));
+      assert.equal(await refreshGateway(admin.config), said);
+    }
+    await using strange = await openAdmin((response) => response.end("<html>"));
+    assert.equal(await refreshGateway(strange.config), undefined);
   });
 });

@@ -4,6 +4,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CREATE = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
@@ -89,5 +91,30 @@ describe("the running gateway", () => {
     const [admin = 0] = await freePorts(1);
     const file = await writeConfig(folder, { admin });
     assert.equal((await runVerb([...CREATE, "--config", file])).err, "");
+  });
+
+  it("that cannot read the records says why, and the command that it cannot read the change", async () => {
+    const redis = await startRedis();
+    await using proxy = await openTcpProxy(redis);
+    await using folder = await openFolder();
+    try {
+      const [admin = 0] = await freePorts(1);
+      const behind = { admin, store: `redis://127.0.0.1:${proxy.port}`, keys: "redis" };
+      const started = await writeConfig(folder, behind);
+      await using gateway = startTollgate(["start", "--config", started]);
+      await gateway.line(({ msg }) => msg === "serving");
+      // A file of its own, as the gateway would reload that one.
+      await using other = await openFolder();
+      const file = await writeConfig(other, { ...behind, store: redis.url });
+      const made = await runVerb([...CREATE, "--config", file]);
+      assert.deepEqual([made.status, made.err], [0, ""]);
+      await proxy.refuse();
+      const { id } = jsonOf<{ id: string }>(made);
+      const revoked = await runVerb(["keys", "revoke", id, "--config", file]);
+      assert.equal(revoked.status, 0);
+      assert.match(revoked.err, /^The gateway cannot read this change: .*Redis/);
+    } finally {
+      await redis.close();
+    }
   });
 });
