@@ -74,12 +74,20 @@ export class ImportEvents {
 /** The event of an existing account. A new account is announced with its first key. */
 export function accountEvent([was, is]: RecordTransition<AccountRecord>): RecordEvent | undefined {
   if (was === undefined) return undefined;
-  const text = JSON.stringify(is);
-  if (JSON.stringify(was) === text) return undefined;
+  const text = contentOf(is);
+  if (contentOf(was) === text) return undefined;
   const { id: account, environment: env, plan } = is;
   // Only the new record is hashed: gateways may have seen different records before it.
   const marker = `account ${env} ${account} ${hash("sha256", text, "hex")}`;
   const before = new Set(was.limits.map(({ window }) => window));
   const newWindows = is.limits.map(({ window }) => window).filter((each) => !before.has(each));
   return { kind: "account_changed", marker, details: { account, env, plan, newWindows } };
+}
+
+/** One text for one content: an edit and a reader of the record may order its members differently. */
+function contentOf(record: AccountRecord): string {
+  return JSON.stringify(record, (_, value: unknown) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
 }

@@ -64,6 +64,18 @@ describe("Of an account", () => {
     assert.deepEqual(named([hour, day], [day]), { ...about, newWindows: [] });
   });
 
+  it("the order of members is no change, and the same marker is given for each order", () => {
+    const suspended = { sinceMs: 5, reason: "unpaid" };
+    const edited = { ...ACCOUNT, importId: "i_1", suspended };
+    const { importId, ...others } = { ...edited, suspended: { reason: "unpaid", sinceMs: 5 } };
+    const read = { ...others, importId };
+    assert.equal(accountEvent([edited, read]), undefined);
+    const [one, other] = [accountEvent([ACCOUNT, edited]), accountEvent([ACCOUNT, read])];
+    assert.equal(one?.marker, other?.marker);
+    const later = accountEvent([ACCOUNT, { ...edited, suspended: { ...suspended, sinceMs: 6 } }]);
+    assert.notEqual(later?.marker, one?.marker);
+  });
+
   it("gateways that saw other states before give the same change the same marker", () => {
     const pro = { ...ACCOUNT, plan: "pro" };
     const business = { ...ACCOUNT, plan: "business" };
