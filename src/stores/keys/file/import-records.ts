@@ -207,7 +207,8 @@ class RecordImport {
       if (known.environment !== environment) {
         return `account ${id} lives in ${known.environment} here, not in ${environment}`;
       }
-      return known.plan === plan
+      // A loss must not keep its keys away because the account was moved since.
+      return known.plan === plan || isKept
         ? undefined
         : `account ${id} is on plan ${known.plan} here, not on ${plan}: \`accounts set\` moves it`;
     }

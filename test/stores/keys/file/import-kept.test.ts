@@ -50,6 +50,19 @@ describe("an import of the records that were kept when Redis lost them", () => {
     assert.ok(again.ok && again.records === done.records);
   });
 
+  it("keeps the plan that an account was moved to since, and brings the others back", async () => {
+    const text = [...encodeKeyFile(KEPT)].join("");
+    const moved = { ...second, environment: "closed", plan: "agreed" };
+    const now: Records = { accounts: [moved], keys: [] };
+    const done = importNow(now, await readLines("state.json.lost", text, 5_000), options);
+    assert.ok(done.ok, JSON.stringify(done));
+    assert.deepEqual([done.keys, done.accounts], [3, 2]);
+    assert.deepEqual(done.records.accounts[0], moved);
+    const lines = (await readLines("-", text, 5_000)).map((line) => ({ ...line, isKept: false }));
+    const refused = importNow(now, lines, options);
+    assert.ok(!refused.ok && refused.message.includes("on plan agreed here"), "but of an export");
+  });
+
   it("is no way to move accounts to a plan of another name by lines", async () => {
     const { exportLines } = await import("../../../../src/stores/keys/file/export-records.ts");
     const lines = await readLines("-", [...exportLines(KEPT)].join("\n"), 5_000);
