@@ -31,6 +31,14 @@ const KEPT = 5_000;
 /** The keys with caps that one request asks for. */
 const KEYS_TOGETHER = 64;
 
+/** Whether the caps of a key are as they were asked for: they may change between two answers. */
+function isSame(asked: readonly Limit[] | undefined, caps: readonly Limit[]): boolean {
+  return (
+    asked?.length === caps.length &&
+    caps.every(({ window, limit }, i) => asked[i]?.window === window && asked[i]?.limit === limit)
+  );
+}
+
 /**
  * Asks the store for the standing of an account, at most twice a second for each account. A client
  * that asks more often gets the last answer and its age (docs/reference/plans.md#standing). The keys
@@ -58,7 +66,7 @@ export class UsageReportCache {
       ]);
       return { decision: await this.#renew(id, elapsedMs, peek, wanted).told, ageMs: 0 };
     }
-    if (own === undefined || known.caps.has(own)) {
+    if (own === undefined || isSame(known.caps.get(own), caps)) {
       return { decision: await known.told, ageMs: elapsedMs - known.toldMs };
     }
     if (known.next === undefined) {

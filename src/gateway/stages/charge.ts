@@ -129,7 +129,7 @@ function judgeAtOnce(
 }
 
 /** Without a decision, the standing is the last known one, or that of an unused account. */
-function standAsKnown(
+export function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
   { caller, limits }: { readonly caller: Caller; readonly limits: readonly Limit[] },

@@ -14,7 +14,7 @@ import {
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
-import { announceRateLimit } from "./charge.ts";
+import { announceRateLimit, standAsKnown } from "./charge.ts";
 import { sendRefusal } from "./reply.ts";
 
 /** Whether the request asks for the standing of its own account, and for nothing of a service. */
@@ -56,6 +56,7 @@ export async function sendStandingReport(
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
   if (answer === undefined) {
+    standAsKnown(gateway, exchange, { caller, limits: mergeLimits(limits, { calendar }) });
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
   const windows = answer.decision.windows.filter((one) => {

@@ -61,6 +61,22 @@ describe("recent standings", () => {
     );
   });
 
+  it("ask anew for a key whose own limits have changed, however often another one asks", async () => {
+    const usageReports = new UsageReportCache();
+    const startMs = performance.now();
+    const peek = async (limits: readonly Limit[]) => ({ windows: limits }) as never;
+    const at = async (number: number, limit: number) => {
+      const caps = [{ window: "day", limit, part: { id: `@${number}`, name: "key" } } as const];
+      const elapsedMs = performance.now() - startMs;
+      const { decision } = await usageReports.ask("a", elapsedMs, peek, caps);
+      return decision.windows.find(({ part }) => part?.id === `@${number}`)?.limit;
+    };
+    assert.equal(await at(1, 5), 5);
+    for (let i = 0; i < 4; i++) assert.equal(await at(2, 7), 7);
+    assert.equal(await at(1, 6), 6);
+    assert.equal(await at(1, 6), 6);
+  });
+
   it("share one question among those who ask at once", async () => {
     const usageReports = new UsageReportCache();
     const { peek, asked } = store();

@@ -71,24 +71,24 @@ test("5 503 store_unavailable: the account's last known state, else limit and li
   const redis = await startRedis();
   await using other = await startTestGateway({
     config: { store: redis.url, onStoreFailure: "deny", plans: { free: { day: 60 } } },
+    environment: { standing: "/v1/_limits" },
   });
   const known = await other.issue();
   const unknown = await other.issue();
   assert.equal(rateLimitFieldsOf(await sendRequest(other.port, { key: known.key })).remaining, 59);
   await redis.kill();
-  const answer = await sendRequest(other.port, { key: known.key });
-  told({ status: 503, code: "store_unavailable" }, answer);
-  assert.equal(onlyValue(answer, "Retry-After"), "1");
-  assert.deepEqual(
-    [rateLimitFieldsOf(answer).limit, rateLimitFieldsOf(answer).remaining],
-    [60, 59],
-  );
-  const other2 = await sendRequest(other.port, { key: unknown.key });
-  told({ status: 503, code: "store_unavailable" }, other2);
-  assert.deepEqual(
-    [rateLimitFieldsOf(other2).limit, rateLimitFieldsOf(other2).remaining],
-    [60, 60],
-  );
+  for (const path of ["/v1/pets", "/v1/_limits"]) {
+    for (const [{ key }, left] of [
+      [known, 59],
+      [unknown, 60],
+    ] as const) {
+      const answer = await sendRequest(other.port, { key, path });
+      told({ status: 503, code: "store_unavailable" }, answer);
+      assert.equal(onlyValue(answer, "Retry-After"), "1");
+      const { limit, remaining } = rateLimitFieldsOf(answer);
+      assert.deepEqual([limit, remaining], [60, left], path);
+    }
+  }
   await redis.close();
 });
 
