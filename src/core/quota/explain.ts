@@ -1,7 +1,7 @@
 import { formatCount } from "../../base/messages.ts";
 import type { RefusalCode } from "../refusal.ts";
 import { REFUSALS } from "../refusal-table.ts";
-import { shareRetrySeconds } from "./rate-limit-info.ts";
+import { exceedsShare, shareRetrySeconds } from "./rate-limit-info.ts";
 import { WINDOW_NAMES, windowStart } from "./windows.ts";
 
 /** The members of a request's log line that explain a refusal (docs/reference/log.md). */
@@ -125,14 +125,16 @@ export function explainRefusal(record: RefusalRecord, known?: KnownBan): Explana
 /**
  * A refusal because of a share has a wait of its own: the share is released before its window ends.
  */
-function passesAt({ by, cost = 1, decidedAt = 0, windows = [] }: RefusalRecord, endsAt: number) {
+function passesAt(
+  { by, cost = 1, decidedAt = 0, windows = [], holds }: RefusalRecord,
+  endsAt: number,
+): number {
   if (by !== "share") return endsAt;
-  const share = Math.min(...windows.map(([, , limit]) => limit));
-  const rateLimitInfo = { limit: share, remaining: 0, resetMs: endsAt * 1_000 };
-  return Math.min(
-    endsAt,
-    Math.ceil(decidedAt / 1_000) + shareRetrySeconds(rateLimitInfo, cost, decidedAt),
-  );
+  const isOver = windows.some(([name, , share]) => {
+    return exceedsShare(holdIn(name, holds) ?? cost, share);
+  });
+  const waitSeconds = shareRetrySeconds(endsAt * 1_000, decidedAt, isOver);
+  return Math.min(endsAt, Math.ceil(decidedAt / 1_000) + waitSeconds);
 }
 
 function explained(

@@ -181,12 +181,18 @@ export function shareWhy(standing: RateLimitInfo): string {
 
 const SHARE_RETRY_S_MAX = 5;
 
+/** Whether a request takes more than the whole share of a window: no wait lets it pass. */
+export function exceedsShare(taken: number, share: number): boolean {
+  return taken > Math.max(1, share);
+}
+
 /**
  * Seconds until a request that found a share used up may pass. A share is released long before its
- * window ends, within 5 s in nearly every case. No wait lets a cost above the share pass.
+ * window ends, within 5 s in nearly every case. `isOverShare`: the request takes more than a whole
+ * share.
  */
-export function shareRetrySeconds({ limit, resetMs }: RateLimitInfo, cost: number, nowMs: number) {
-  if (cost > limit && cost > 1) return 1;
+export function shareRetrySeconds(resetMs: number, nowMs: number, isOverShare: boolean): number {
+  if (isOverShare) return 1;
   return Math.min(SHARE_RETRY_S_MAX, retryAfterSeconds(resetMs, nowMs));
 }
 

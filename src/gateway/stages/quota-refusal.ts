@@ -2,6 +2,7 @@ import type { Ban } from "../../core/quota/bans.ts";
 import type { QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
 import { heldUnits, isHeldByOthers } from "../../core/quota/meters.ts";
 import {
+  exceedsShare,
   limitExceededMessage,
   type RateLimitInfo,
   type RateLimitRefusal,
@@ -11,7 +12,7 @@ import {
   shareWhy,
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
-import { isMeter, windowStart } from "../../core/quota/windows.ts";
+import { costIn, isMeter, windowStart } from "../../core/quota/windows.ts";
 import { type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult } from "../../stores/quotas/quota-store.ts";
 import type { OpenHolds } from "../client/open-holds.ts";
@@ -40,7 +41,10 @@ export function refuseByQuota(
   });
   if (by === "share") {
     const message = shareExceededMessage(rateLimitInfo);
-    const retryAfterSeconds = shareRetrySeconds(rateLimitInfo, cost, decidedMs);
+    const isOver = decision.windows.some((share) => {
+      return !share.observed && exceedsShare(costIn(share, cost), share.limit);
+    });
+    const retryAfterSeconds = shareRetrySeconds(rateLimitInfo.resetMs, decidedMs, isOver);
     return refuse("store_unavailable", shareWhy(rateLimitInfo), { message, retryAfterSeconds });
   }
   const mayBeHeld = facts.code !== "key_banned" && facts.isMetered;

@@ -232,6 +232,16 @@ describe("The instant at which a refused request would pass", () => {
     assert.equal(explained({ ...share, cost: 31 }).passesAt, Math.ceil(NOW_S) + 1);
     assert.equal(explained({ ...share, cost: 30 }).passesAt, Math.ceil(NOW_S) + 5);
     assert.equal(explained({ ...share, cost: undefined }).passesAt, Math.ceil(NOW_S) + 5);
+    const tokens = ["tokens.minute", 0, 1_999, NEXT_MINUTE] as const;
+    const metered = { ...share, windows: [...windows, tokens], cost: 1 };
+    assert.equal(
+      explained({ ...metered, holds: { tokens: 1_999 } }).passesAt,
+      Math.ceil(NOW_S) + 5,
+    );
+    assert.equal(
+      explained({ ...metered, holds: { tokens: 2_000 } }).passesAt,
+      Math.ceil(NOW_S) + 1,
+    );
   });
 });
 

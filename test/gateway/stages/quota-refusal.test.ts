@@ -14,6 +14,8 @@ const CALLER = { environment: "production", account: "a", id: "production:a" } a
 const MINUTE: WindowUsage = { window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 };
 const DAY: WindowUsage = { window: "day", limit: 1_000, used: 998, resetMs: NOON + 43_200_000 };
 
+const TOKENS = { id: "#tokens", name: "tokens" };
+
 type Asked = { readonly cost?: number; readonly ban?: Ban; readonly by?: ChargeResult["by"] };
 
 /** The refusal of a request by these windows, and what the exchange was told of it. */
@@ -30,6 +32,21 @@ function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new O
   assert.ok(facts !== undefined && told.length === 1);
   return { refusal: result.refusal, facts };
 }
+
+describe("a refusal for the sake of a share", () => {
+  it("says to wait a second if more than a whole share is asked for, in whichever window", () => {
+    const tokens = { window: "minute", resetMs: NOON + 60_000, part: TOKENS, hold: 2_000 } as const;
+    const waits = (shares: readonly [day: number, tokens: number], cost = 1) => {
+      const day: WindowUsage = { ...DAY, limit: shares[0], used: shares[0] };
+      const windows = [{ ...tokens, limit: shares[1], used: 0 }, day];
+      return refuse(windows, { by: "share", cost }).refusal.retryAfterSeconds;
+    };
+    assert.equal(waits([10, 2_000]), 5);
+    assert.equal(waits([10, 1_999]), 1);
+    assert.equal(waits([10, 2_000], 10), 5);
+    assert.equal(waits([10, 2_000], 11), 1);
+  });
+});
 
 describe("a refusal from memory", () => {
   it("tells the window that its own cost does not fit, whatever cost was refused before it", () => {
@@ -68,8 +85,7 @@ describe("a refusal from memory", () => {
   });
 
   it("is for the units that requests under way hold only as long as they hold them", () => {
-    const part = { id: "#tokens", name: "tokens" };
-    const tokens: WindowUsage = { ...MINUTE, part, hold: 10 };
+    const tokens: WindowUsage = { ...MINUTE, part: TOKENS, hold: 10 };
     const windows = [tokens, DAY];
     const open = new OpenHolds();
     const holds = { id: "r", plan: "p", meters: [], windows: [tokens], decidedMs: NOON };
