@@ -140,6 +140,21 @@ export function maskKeys(text: string, shapes: readonly ForeignKeyFormat[] = [])
   return masked;
 }
 
+/** The same for a path as it came: any character of a key may be an escape, also of an escape. */
+export function maskKeysInPath(path: string, shapes: readonly ForeignKeyFormat[] = []): string {
+  const plain = path.includes("%") ? path.replace(ESCAPE, unescaped) : path;
+  const masked = maskKeys(plain, shapes);
+  return masked === plain ? path : masked;
+}
+
+const ESCAPE = /%(?:25)*([0-9A-Fa-f]{2})/g;
+
+/** Every visible character but `%` and `/` may stand in a prefix and be an escape. */
+function unescaped(text: string, octet: string): string {
+  const character = String.fromCharCode(Number.parseInt(octet, 16));
+  return /[!-$&-.0-~]/.test(character) ? character : text;
+}
+
 function foreignPattern({ prefix, min }: ForeignKeyFormat): RegExp {
   return new RegExp(`${prefix.replace(/[^A-Za-z0-9_]/g, "\\$&")}[A-Za-z0-9_-]{${min},}`);
 }

@@ -1,5 +1,5 @@
 import { traceIdOf } from "../../core/http/trace-context.ts";
-import { maskKeys } from "../../core/keys/key.ts";
+import { maskKeysInPath } from "../../core/keys/key.ts";
 import { loggedMeter, type MeterCharge } from "../../core/meters/meter-charge.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import type { Exchange } from "./exchange.ts";
@@ -25,7 +25,7 @@ export function accessLogEntry(
     meta: metaOf(exchange),
     method: exchange.request.method,
     route: route?.match.template,
-    path: maskKeys(exchange.path, environment?.foreignKeys).slice(0, PATH_LOGGED_MAX),
+    path: maskKeysInPath(exchange.path, environment?.foreignKeys).slice(0, PATH_LOGGED_MAX),
     status: exchange.status,
     code: exchange.code,
     source: exchange.source,

@@ -10,6 +10,7 @@ import {
   digestKey,
   makeKey,
   maskKeys,
+  maskKeysInPath,
 } from "../../../src/core/keys/key.ts";
 
 /** Well-formed by itself (docs/reference/keys.md#key-shape). */
@@ -135,6 +136,20 @@ describe("A key in a text for the log", () => {
     const masked = "/v1/pets/pets_live_…?a=pets_live_…&b=snake_case_name&c=pets_live_short";
     assert.equal(maskKeys(text), masked);
     assert.equal(maskKeys("/v1/pets"), "/v1/pets");
+  });
+
+  it("is hidden in a path whatever of it is an escape, and a path without one stays as it came", () => {
+    const escaped = [...EXAMPLE].map((one) => `%${one.charCodeAt(0).toString(16)}`).join("");
+    for (const key of [EXAMPLE, EXAMPLE.replaceAll("_", "%5F"), escaped]) {
+      assert.equal(maskKeysInPath(`/v1//${key}/%2F%zz`), "/v1//pets_live_…/%2F%zz");
+    }
+    const twice = EXAMPLE.replaceAll("_", "%25255f");
+    assert.equal(maskKeysInPath(`/v1/${twice}`), "/v1/pets_live_…");
+    const foreign = [{ prefix: "sk:", min: 8 }];
+    assert.equal(maskKeysInPath("/v1//sk%3A%61bcdefgh", foreign), "/v1//sk:…");
+    for (const path of ["/v1/%70ets_live%5Fshort", "/v1/%25%5F%", "/v1/%c3%a4"]) {
+      assert.equal(maskKeysInPath(path, foreign), path);
+    }
   });
 });
 
