@@ -83,11 +83,12 @@ it("has its duration in milliseconds with three decimals at most", () => {
   assert.deepEqual(durations, told);
 });
 
-it("is written at the level info and below, and an event with the name of its gateway, told at any level", () => {
+it("is written at the level info and below, and an event with the name of its gateway at any level, told where all is silent too", () => {
   for (const [level, told] of [
-    ["debug", ["event", "request", "draining"]],
-    ["info", ["event", "request", "draining"]],
-    ["warn", ["event"]],
+    ["debug", ["event", "event", "request", "draining"]],
+    ["info", ["event", "event", "request", "draining"]],
+    ["warn", ["event", "event"]],
+    ["error", ["event", "event"]],
     ["silent", []],
   ] as const) {
     const lines: Record<string, unknown>[] = [];
@@ -96,6 +97,7 @@ it("is written at the level info and below, and an event with the name of its ga
     log.onEvent((kind, details) => heard.push([kind, details]));
     log.setLevel(level);
     log.warn("ban", { account: "a" });
+    log.info("ban_lifted", { account: "a" });
     log.request(REFUSED as AccessLogEntry);
     log.info("draining", { signal: "SIGTERM" });
     assert.deepEqual(
@@ -103,7 +105,8 @@ it("is written at the level info and below, and an event with the name of its ga
       told,
       level,
     );
-    assert.deepEqual(heard, [["ban", { account: "a" }]], "no other line is an event");
+    const all = ["ban", "ban_lifted"].map((kind) => [kind, { account: "a" }]);
+    assert.deepEqual(heard, all, "no other line is an event");
     const [event] = lines;
     if (event !== undefined) {
       assert.equal(Object.keys(event).join(), "level,time,kind,gateway,account,msg");

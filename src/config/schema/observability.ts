@@ -11,7 +11,7 @@ export const log = z.strictObject(
     level: optional(
       kind.oneOf(["debug", "info", "warn", "error", "silent"]),
       "info",
-      "The least that is logged. Requests are logged at info.",
+      "The least that is logged. Requests are logged at info, and events unless it is silent.",
     ),
     meta: optional(
       z

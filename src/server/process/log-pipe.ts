@@ -1,5 +1,6 @@
 import { fstatSync, write as writeFile } from "node:fs";
 import { Socket } from "node:net";
+import type { LogEvent } from "../../telemetry/log/log.ts";
 
 /**
  * The line of a request is written within 200 ms of its end (docs/reference/http.md#request-line).
@@ -158,7 +159,8 @@ class Pipe implements LogPipe {
     }
     if (isWell && this.#untold > 0) {
       const told = { level: "warn", time: Date.now(), dropped: this.#untold };
-      this.#append(`${JSON.stringify({ ...told, msg: "log lines were dropped" })}\n`);
+      const msg: LogEvent = "log_lines_dropped";
+      this.#append(`${JSON.stringify({ ...told, msg })}\n`);
       this.#untold = 0;
     }
     if (this.#full.length === 0) this.#begin();

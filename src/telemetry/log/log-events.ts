@@ -295,6 +295,12 @@ export const LOG_EVENTS = {
     members: ["otlp"],
     meaning: "It takes them again",
   },
+  log_lines_dropped: {
+    level: "warn",
+    members: ["dropped"],
+    meaning:
+      "Lines were dropped before this one, as the log [could not be written](edge.md#log-pipe)",
+  },
   worker_serves: {
     level: "info",
     members: ["worker", "pid", "startedMs"],

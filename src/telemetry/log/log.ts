@@ -167,12 +167,13 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
     { level, base: null, formatters: { level: (label) => ({ level: label }) } },
     destination,
   );
+  const events = logger.child({}, { level: eventsLevel(level) });
   let heard: EventListener = () => {};
   const tell =
     (grade: Exclude<LogLevel, "silent">): LogFn =>
     (event: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
       if (!isEvent(event)) return logger[grade](details, event as string);
-      logger[grade]({ kind: event, gateway, ...details }, "event");
+      events[grade]({ kind: event, gateway, ...details }, "event");
       heard(event, details);
     };
   return {
@@ -185,11 +186,17 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
     },
     setLevel: (next) => {
       logger.level = next;
+      events.level = eventsLevel(next);
     },
     onEvent: (listener) => {
       heard = listener;
     },
   };
+}
+
+/** Events have a line at every level but `silent`. */
+function eventsLevel(level: LogLevel): LogLevel {
+  return level === "silent" ? "silent" : "debug";
 }
 
 /**

@@ -255,7 +255,7 @@ describe("the log pipe", () => {
     const [one, two, five, note, end] = disk.text.split("\n");
     assert.deepEqual([one, two, five, end], ["one", "two", "five", ""]);
     const { level, time, msg } = JSON.parse(note ?? "");
-    assert.deepEqual([level, msg], ["warn", "log lines were dropped"]);
+    assert.deepEqual([level, msg], ["warn", "log_lines_dropped"]);
     assert.ok(Math.abs(time - Date.now()) < 60_000, `${time}`);
     assert.equal(pipe.dropped(), 3);
     disk.room = 0;
