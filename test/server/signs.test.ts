@@ -240,6 +240,8 @@ describe("the times of a request", () => {
     assert.equal(own.count, 2);
     const stalledMs = refused.stalledMs + unreached.stalledMs;
     assert.ok(own.sum < 0.3 + stalledMs / 1_000, `${own.sum} s, ${stalledMs} ms stalled`);
+    const told = [...samples.keys()].join("\n");
+    assert.doesNotMatch(told, /(upstream|route)_duration_seconds_count/, "no backend got it");
   });
 
   it("begin at the first byte of each head, if it comes in pieces, and not while nothing has come", async () => {

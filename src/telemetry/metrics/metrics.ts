@@ -50,7 +50,8 @@ export const METRICS = {
     labels: ["env", "upstream"],
     buckets: DURATION_BUCKETS,
     help: "Time from the wait for a connection to a backend to the end of its answer.",
-    meaning: "Retries are in it; `upstream` is the one that was asked last",
+    meaning:
+      "Retries are in it; `upstream` is the one that was asked last. A request that no backend got is not in it",
   },
   http_requests_in_flight: { type: "gauge", labels: [], help: "Requests being served now." },
   decisions_total: {

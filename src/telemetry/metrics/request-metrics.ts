@@ -87,7 +87,7 @@ export function newMetricTables() {
 
 /**
  * The parts of a request's time that are not the gateway's own, in milliseconds. `upstreamMs` is
- * undefined if it was not sent to a backend.
+ * undefined if it was not to be sent to a backend.
  */
 export type RequestTimes = {
   readonly storeMs: number;
@@ -112,7 +112,8 @@ export function countRequest(
     const { storeMs, upstreamMs } = times;
     const own = Math.max(0, entry.durationMs - storeMs - (upstreamMs ?? 0));
     observeDuration(tables.overheads.cell(env), own / 1000);
-    if (upstreamMs !== undefined) {
+    // What no backend got waited for a connection, which is the time of neither side.
+    if (upstreamMs !== undefined && entry.forwards > 0) {
       const { upstream = "none" } = entry;
       observeDuration(tables.upstreamDurations.cell(env, upstream), upstreamMs / 1000);
       observeDuration(tables.routeDurations.cell(env, route), seconds);
