@@ -44,7 +44,7 @@ async function runVerb(): Promise<number> {
         for await (const piece of process.stdin) text += piece;
         return text;
       },
-      ask: isatty(0) && isatty(1) ? askLine : undefined,
+      ask: isatty(0) && isatty(2) ? askLine : undefined,
       process: door(),
     },
     version,
@@ -56,7 +56,7 @@ async function runVerb(): Promise<number> {
 
 async function askLine(question: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
-  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
     return await lines.question(question);
   } finally {

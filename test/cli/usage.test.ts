@@ -22,7 +22,7 @@ describe("wrong usage ends with 64, in words on stderr and nothing on stdout", (
     [["--frobnicate"], /Unknown verb "--frobnicate"/],
     [["keys", "list", "--frobnicate"], /Unknown option --frobnicate/],
     [["accounts", "reset", "acme", "--win", "day"], /Unknown option --win/],
-    [["keys", "list", "extra"], /Unexpected argument "extra"/],
+    [["keys", "list", "extra"], /Unexpected argument 1: no argument is taken/],
     [["keys", "list", "--config"], /--config needs a value: --config FILE/],
     [["keys", "list", "--json=yes"], /--json takes no value/],
     [["keys", "show"], /Missing ID/],

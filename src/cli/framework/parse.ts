@@ -35,8 +35,9 @@ export function parseArguments(verb: Verb, argv: readonly string[]): ParsedArgum
     return value !== undefined && !repeats && new Set([given ?? []].flat()).size > 1;
   });
   if (doubled !== undefined) {
-    const given = [parsed.values[doubled.name] ?? []].flat().map((one) => JSON.stringify(one));
-    const message = `--${doubled.name} is given ${given.length} times: ${given.join(" and ")}; leave one`;
+    // A value may hold a password.
+    const { length } = [parsed.values[doubled.name] ?? []].flat();
+    const message = `--${doubled.name} is given ${length} times with different values; leave one`;
     return { ok: false, message };
   }
   const invocation = callOf(parsed.values, parsed.positionals, argv);
@@ -74,11 +75,17 @@ function counted(verb: Verb, invocation: Invocation): ParsedArguments {
       .map(({ name, value }) => `--${name} ${value}`),
   ];
   if (missing.length > 0) return { ok: false, message: `Missing ${missing.join(", ")}` };
-  const extra = invocation.args[args.length + optional.length];
-  if (extra !== undefined && !more) {
-    return { ok: false, message: `Unexpected argument ${JSON.stringify(extra)}` };
+  const most = args.length + optional.length;
+  if (invocation.args.length > most && !more) {
+    return { ok: false, message: unexpectedArgument(most) };
   }
   return { ok: true, invocation };
+}
+
+/** Names an argument by its place, because it may be a key. */
+export function unexpectedArgument(most: number): string {
+  const taken = most === 0 ? "no argument is" : most === 1 ? "one is" : `${most} are`;
+  return `Unexpected argument ${most + 1}: ${taken} taken`;
 }
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;

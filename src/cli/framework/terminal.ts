@@ -17,7 +17,7 @@ export type Terminal = ProcessContext & {
    * not show it.
    */
   readIn(): Promise<string>;
-  /** Asks for one line at the terminal; undefined if stdin or stdout is not a terminal. */
+  /** Asks for one line on stderr; undefined if stdin or stderr is not a terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
 };
 

@@ -106,7 +106,7 @@ async function isConfirmed(
   count: number,
   { on, invocation, terminal }: Pick<PlanWideChange, "on" | "invocation" | "terminal">,
 ): Promise<boolean> {
-  if (terminal.ask === undefined || invocation.flag("yes") || invocation.flag("json")) return true;
+  if (terminal.ask === undefined || invocation.flag("yes")) return true;
   const question = `Change ${formatCount(count, "account")} on plan ${on}? [y/N]: `;
   return /^y(?:es)?$/i.test((await terminal.ask(question)).trim());
 }

@@ -9,7 +9,7 @@ import { fetchAdmin, LIST } from "../access/admin-client.ts";
 import { distinctGateways } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
-import { openProgress, type Terminal } from "../framework/terminal.ts";
+import type { Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
   JSON_FLAG,
@@ -31,8 +31,9 @@ import {
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
 import { Incidents } from "../logs/incidents.ts";
 import { Ledger } from "../logs/ledger.ts";
-import { damagedLines, LogGaps } from "../logs/log-gaps.ts";
+import { LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
+import { readLogsShown } from "../logs/read-shown.ts";
 
 /** The line of a request is written within 200 ms of its end. */
 const LINES_LATE_MS = 300;
@@ -152,11 +153,9 @@ async function readRound(
   const { config } = reached;
   const before = await askOpen(config, origins);
   await sleep(waitMs);
-  const { readLogs } = await import("../../telemetry/log/read-log.ts");
   const ledger = new Ledger(counts, config.environments);
   const [incidents, span, gaps] = [new Incidents(), new LogSpan(), new LogGaps()];
-  const progress = openProgress(terminal, "Reading");
-  const summary = await readLogs(files, {
+  const damage = await readLogsShown(files, terminal, {
     request: (line) => {
       const atMs = line.decidedAt ?? line.time;
       span.line(atMs);
@@ -171,16 +170,14 @@ async function readRound(
       gaps.event(line);
       ledger.event(line);
     },
-    progress: progress.tell,
-  }).finally(progress.end);
+  });
   const after = await askOpen(config, origins);
-  const { damaged, firstDamage } = summary;
   const beaten = await accounts.gatewayCount();
   return {
     ...{ ledger, incidents, span, openBefore: before.open, openAfter: after.open },
     alive: Math.max(after.answered, (beaten.ok ? beaten.value : undefined) ?? 0),
     unasked: after.unasked,
-    missing: [...damagedLines(damaged, firstDamage), ...gaps.describe(undefined)],
+    missing: [...damage, ...gaps.describe(undefined)],
   };
 }
 

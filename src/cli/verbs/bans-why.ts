@@ -7,6 +7,7 @@ import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
+import { unexpectedArgument } from "../framework/parse.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -19,6 +20,7 @@ import {
   type Verb,
 } from "../framework/verb.ts";
 import { LoggedBans } from "../logs/logged-bans.ts";
+import { readLogsShown } from "../logs/read-shown.ts";
 
 /** `strikes` and `ban` are null if the store could not be asked; `missing` says why. */
 type BanExplanation = AccountRef & {
@@ -26,7 +28,7 @@ type BanExplanation = AccountRef & {
   readonly ban: BanInForce | null;
   /** Bans from events, oldest first. */
   readonly bans: readonly BanRecord[];
-  /** The queries that got no answer, in words. */
+  /** Queries that got no answer, and lines that could not be read, in words. */
   readonly missing: readonly string[];
 };
 
@@ -51,6 +53,9 @@ export const bansWhy: Verb = {
   async run(invocation, terminal) {
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
+    if (logFilesOf(invocation, 1).length === 0 && invocation.args.length > 1) {
+      return fail(terminal, EXIT_USAGE, unexpectedArgument(1));
+    }
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
     const told = await whyBanned(invocation, { reached, admins }, terminal);
@@ -77,11 +82,11 @@ async function whyBanned(
   const files = logFilesOf(invocation, 1);
   const { config } = reached;
   const present = await askAccounts(reached, terminal, (accounts) => accounts.banReasons(id));
-  const logs = files.length === 0 ? undefined : await readBans(files, id);
+  const logs = files.length === 0 ? undefined : await readBans(files, id, terminal);
   const owner = present.ok ? present.value : logs?.owner;
   if (!present.ok && owner === undefined) return present;
   const { account, environment } = owner as AccountRef;
-  const missing: string[] = [];
+  const missing: string[] = [...(logs?.damage ?? [])];
   const bans: BanRecord[] = [...(logs?.bans.of({ account, environment }) ?? [])];
   // Without logs, the gateway of the configuration is asked as well, because it may remember some.
   const origins = logs === undefined ? [undefined, ...admins] : admins;
@@ -118,18 +123,22 @@ function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
 async function readBans(
   files: readonly string[],
   id: string,
-): Promise<{ readonly bans: LoggedBans; readonly owner: AccountRef | undefined }> {
-  const { readLogs } = await import("../../telemetry/log/read-log.ts");
+  terminal: Terminal,
+): Promise<{
+  readonly bans: LoggedBans;
+  readonly owner: AccountRef | undefined;
+  readonly damage: readonly string[];
+}> {
   const bans = new LoggedBans();
   let owner: AccountRef | undefined;
-  await readLogs(files, {
+  const damage = await readLogsShown(files, terminal, {
     request: ({ account, env: environment, key }) => {
       if (account === undefined || environment === undefined) return;
       if (account === id || key === id) owner = { account, environment };
     },
     event: (line) => bans.event(line),
   });
-  return { bans, owner: owner ?? bans.ownerOf(id) };
+  return { bans, owner: owner ?? bans.ownerOf(id), damage };
 }
 
 function whyText({ bans, missing, ...told }: BanExplanation, terminal: Terminal): string {

@@ -8,6 +8,8 @@ import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
+import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
+import { unexpectedArgument } from "../framework/parse.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -20,6 +22,7 @@ import {
   type Verb,
 } from "../framework/verb.ts";
 import { LoggedBans } from "../logs/logged-bans.ts";
+import { readLogsShown } from "../logs/read-shown.ts";
 
 export const explain: Verb = {
   name: "explain",
@@ -45,11 +48,14 @@ export const explain: Verb = {
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     if (files.length === 0 && extra !== undefined) {
-      return fail(terminal, EXIT_USAGE, `Unexpected argument ${JSON.stringify(extra)}`);
+      return fail(terminal, EXIT_USAGE, unexpectedArgument(1));
+    }
+    if (files.length > 0 && (await holdsForeignKey(invocation, terminal))) {
+      return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
     }
     const found =
       files.length > 0
-        ? await fromLogs(files, id)
+        ? await fromLogs(files, id, terminal)
         : await fromGateways(invocation, { id, admins }, terminal);
     if (typeof found === "number") return found;
     if (!found.ok) return fail(terminal, EXIT_FAILURE, found.message);
@@ -59,21 +65,30 @@ export const explain: Verb = {
   },
 };
 
+/** Whether an argument holds a key of another system, by a file that the verb does not need. */
+async function holdsForeignKey(invocation: Invocation, terminal: Terminal): Promise<boolean> {
+  const { loadReachable } = await import("../../config/load/reachable.ts");
+  const found = await loadReachable(configFileOf(invocation), terminal.env);
+  return found.ok && holdsKey(invocation, found.reach.config);
+}
+
 async function fromLogs(
   files: readonly string[],
   id: string,
+  terminal: Terminal,
 ): Promise<OperationResult<Explanation>> {
-  const { readLogs } = await import("../../telemetry/log/read-log.ts");
   let found: LoggedRequest | undefined;
   const bans = new LoggedBans();
-  await readLogs(files, {
+  const damage = await readLogsShown(files, terminal, {
     request: (line) => {
       if (line.id === id) found = line;
     },
     event: (line) => bans.event(line),
   });
+  for (const one of damage) terminal.err(`Missing: ${one}\n`);
   if (found !== undefined) return { ok: true, value: explainLine(found, banOf(found, bans)) };
-  return { ok: false, message: `No line of ${files.join(", ")} is of the request ${id}` };
+  // The ID may be a key, which no message repeats.
+  return { ok: false, message: `No line of ${files.join(", ")} is of that request` };
 }
 
 /** The ban that refused a request, from its event; undefined if the logs do not have it. */

@@ -7,7 +7,7 @@ import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/pro
 import { readAccounts, withKeys } from "../access/with-keys.ts";
 import { DEFAULT_FILE, holdsKey, KEY_IN_ARGUMENT, readConfig } from "../framework/config-file.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
-import { openProgress, printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
   ADMIN,
   CONFIG,
@@ -17,7 +17,8 @@ import {
   logFilesOf,
   type Verb,
 } from "../framework/verb.ts";
-import { damagedLines, LogGaps } from "../logs/log-gaps.ts";
+import { LogGaps } from "../logs/log-gaps.ts";
+import { readLogsShown } from "../logs/read-shown.ts";
 import { type AccountReplay, TrafficReplay } from "../logs/traffic-replay.ts";
 
 const list: Verb = {
@@ -61,32 +62,26 @@ const tryOut: Verb = {
   name: "plans try",
   usage: "NEW.yaml --log FILE… [--config FILE] [--json]",
   summary: "tell who would be newly limited or banned: decides the requests of logs by new plans",
-  options: [LOG, CONFIG, JSON_FLAG],
+  options: [{ ...LOG, required: true }, CONFIG, JSON_FLAG],
   args: ["NEW.yaml"],
   more: true,
   example: "plans try new-plans.yaml --log gateway-1.log --log gateway-2.log.gz",
   async run(invocation, terminal) {
     const files = logFilesOf(invocation, 1);
-    if (files.length === 0) {
-      return fail(terminal, EXIT_USAGE, "Missing --log FILE (see: tollgate help plans try)");
-    }
     const trial = await trialOf(invocation, terminal);
     if (typeof trial === "number") return trial;
-    const { readLogs } = await import("../../telemetry/log/read-log.ts");
     const traffic = new TrafficReplay(trial);
     const missing = new LogGaps();
-    const progress = openProgress(terminal, "Reading");
-    const tally = await readLogs(files, {
+    const damage = await readLogsShown(files, terminal, {
       request: (line) => {
         missing.request(line);
         traffic.add(line);
       },
       event: (line) => missing.event(line),
-      progress: progress.tell,
-    }).finally(progress.end);
+    });
     const tried = [...traffic.tried()];
     const lacking = [
-      ...damagedLines(tally.damaged, tally.firstDamage),
+      ...damage,
       ...missing.describe(traffic.longest, traffic.calendars),
       ...traffic.left(),
     ];

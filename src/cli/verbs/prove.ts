@@ -37,7 +37,10 @@ export const prove: Verb = {
     if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
     const { runProof: run } = await import("../prove/proof.ts");
     const stopping = new AbortController();
-    terminal.process.onEnd(() => stopping.abort(new Error("Stopped before the end of the proof")));
+    const stop = () => stopping.abort(new Error("Stopped before the end of the proof"));
+    terminal.process.onEnd(stop);
+    // A terminal that closes sends SIGHUP.
+    terminal.process.onHangUp(stop);
     const proof = await run({
       ...{ gateways: gateways ?? 0, seconds: seconds ?? 0, fault },
       redis: typeof redis === "string" ? undefined : redis,

@@ -68,18 +68,21 @@ describe("wrong usage", () => {
     );
     assert.match(await refusal("check", "--config", "--json"), /^--config needs a value/);
     assert.match(await refusal("check", "--json=1"), /^--json takes no value/);
-    assert.match(await refusal("bans", "list", "x"), /^Unexpected argument "x"/);
+    assert.match(
+      await refusal("bans", "list", "x"),
+      /^Unexpected argument 1: no argument is taken \(see/,
+    );
   });
 
   it("is told where one option has two values, of which one would be lost", async () => {
     const twice = ["--env", "production", "--env", "staging"];
     assert.match(
       await refusal("keys", "create", ...twice, "--plan", "free"),
-      /^--env is given 2 times: "production" and "staging"; leave one \(see/,
+      /^--env is given 2 times with different values; leave one \(see/,
     );
     assert.match(
       await refusal("keys", "create", ...twice, "--env", "test", "--plan", "free"),
-      /^--env is given 3 times: "production" and "staging" and "test"; leave one \(see/,
+      /^--env is given 3 times with different values; leave one \(see/,
     );
   });
 

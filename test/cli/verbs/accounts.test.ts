@@ -190,7 +190,9 @@ describe("accounts", () => {
     const back = ["accounts", "set", "--on", "business", "--plan", "free", "--yes"];
     const sure = await runVerb([...back, "--config", file], { nowMs: NOW_MS, answer: "n" });
     assert.equal(sure.out, "4 accounts are changed\n");
-    const script = await runVerb([...args, "--json"], { nowMs: NOW_MS, answer: "n" });
+    const json = await runVerb([...args, "--json"], { nowMs: NOW_MS, answer: "n" });
+    assert.deepEqual([json.status, json.out], [1, ""], "it asks on stderr");
+    const script = await runVerb([...args, "--json"], { nowMs: NOW_MS });
     assert.deepEqual(jsonOf(script), { changed: 4 });
   });
 

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it, vi } from "vitest";
 import { runProof } from "../../../src/cli/prove/proof.ts";
+import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
 import { startCluster } from "../../support/redis/redis-engines.ts";
 import { jsonOf, openFolder, runVerb } from "../kit.ts";
@@ -111,6 +114,27 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     assert.ok(!doing.includes("Comparing the charges with the store"), doing.join());
     const left = process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap");
     assert.deepEqual([await readdir(folder.path), left], [[], []]);
+  });
+
+  it("that loses its terminal ends what it started, and removes its folder", async () => {
+    await using folder = await openFolder();
+    const child = spawn(process.execPath, [MAIN, "prove", "--seconds", "60"], {
+      ...{ detached: true, stdio: "ignore" },
+      env: { ...process.env, TMPDIR: folder.path },
+    });
+    const ended = once(child, "exit");
+    await eventually(async () => {
+      const all = await readdir(folder.path, { recursive: true });
+      assert.ok(
+        all.some((name) => name.endsWith("gateway-1.yaml")),
+        all.join(),
+      );
+    });
+    const group = -Number(child.pid);
+    process.kill(group, "SIGHUP");
+    assert.deepEqual(await ended, [1, null]);
+    assert.throws(() => process.kill(group, 0), /ESRCH/);
+    assert.deepEqual(await readdir(folder.path), []);
   });
 
   it("that is stopped together with what it started tells that it was stopped", async () => {

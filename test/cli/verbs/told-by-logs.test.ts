@@ -49,7 +49,7 @@ describe("what only logs tell", () => {
     assert.deepEqual([json.id, json.account, json.windows], ["r-1", null, []]);
     const none = await says("explain r-3", ...lines);
     const where = join(folder.path, "gateway.log");
-    assert.deepEqual([none.status, none.err], [1, `No line of ${where} is of the request r-3\n`]);
+    assert.deepEqual([none.status, none.err], [1, `No line of ${where} is of that request\n`]);
   });
 
   it("of a request that was admitted says that the store decided it", async () => {
@@ -125,10 +125,30 @@ describe("what only logs tell", () => {
     }
   });
 
+  it("lacks what lines could not be read, which is told", async () => {
+    const log = join(folder.path, "damaged.log");
+    const end = AT_S + 3_600;
+    const lines = [bannedRequest("r-1", end), ban(AT_S, end, { imposed: true })];
+    await writeFile(log, `{"broken\n${lines.map((line) => `${JSON.stringify(line)}\n`).join("")}`);
+    const where = ["--log", log, "--config", join(folder.path, "tollgate.yaml")];
+    const damage = `Missing: 1 damaged line left out, the first at ${log}:1\n`;
+    for (const [id, status] of [
+      ["r-1", 0],
+      ["r-2", 1],
+    ] as const) {
+      const said = await runVerb(["explain", id, ...where]);
+      assert.equal(said.status, status);
+      assert.ok(said.err.startsWith(damage), said.err);
+    }
+    assert.ok((await runVerb(["bans", "why", "acme", ...where])).out.includes(damage));
+  });
+
   it("is asked for one request at a time", async () => {
     const said = await runVerb(["explain", "r-1", "r-2", "--config", join(folder.path, "no.yaml")]);
     assert.deepEqual([said.status, said.out], [64, ""]);
-    assert.match(said.err, /^Unexpected argument "r-2"\n/);
+    assert.equal(said.err, "Unexpected argument 2: one is taken\n");
+    const why = await runVerb(["bans", "why", "acme", "more", "--config", "no.yaml"]);
+    assert.deepEqual([why.status, why.err], [64, said.err]);
   });
 
   it("is asked of each gateway, and one that is not there is named once", async () => {

@@ -1,0 +1,19 @@
+import type { LogListener } from "../../telemetry/log/read-log.ts";
+import { openProgress, type Terminal } from "../framework/terminal.ts";
+import { damagedLines } from "./log-gaps.ts";
+
+/**
+ * Reads logs and shows the progress at a terminal. Returns in words which lines could not be read;
+ * empty if all could be.
+ */
+export async function readLogsShown(
+  files: readonly string[],
+  terminal: Terminal,
+  listener: Omit<LogListener, "progress">,
+): Promise<string[]> {
+  const { readLogs } = await import("../../telemetry/log/read-log.ts");
+  const progress = openProgress(terminal, "Reading");
+  const read = readLogs(files, { ...listener, progress: progress.tell });
+  const { damaged, firstDamage } = await read.finally(progress.end);
+  return damagedLines(damaged, firstDamage);
+}

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { it } from "vitest";
+import { needing } from "../../support/needing.ts";
+import { openFolder, runVerb, writeConfig } from "../kit.ts";
+
+const MAIN = join(import.meta.dirname, "../../../src/main.ts");
+const AT_A_TERMINAL = `import pty, sys; pty.spawn(["sh", "-c", sys.argv[1]])`;
+
+it(
+  "a question is asked at a terminal also where stdout is a pipe",
+  needing("python3"),
+  async () => {
+    await using folder = await openFolder();
+    const where = ["--config", await writeConfig(folder)];
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--account", "acme"];
+    assert.equal((await runVerb([...create, ...where])).status, 0);
+    const set = ["accounts", "set", "--on", "free", "--plan", "pro", ...where].join(" ");
+    const command = `${process.execPath} ${MAIN} ${set} | cat`;
+    const child = spawn("python3", ["-c", AT_A_TERMINAL, command], { stdio: "pipe" });
+    child.stdout.on("data", (piece: Buffer) => {
+      if (piece.includes("[y/N]")) child.stdin.write("n\n");
+    });
+    const said = await text(child.stdout);
+    assert.match(said, /Change 1 account on plan free\? \[y\/N\]: .*No account is changed/s);
+    assert.match((await runVerb(["accounts", "show", "acme", ...where])).out, /free/);
+  },
+);
