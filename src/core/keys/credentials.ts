@@ -24,6 +24,11 @@ export function parseBearer(authorization: string | undefined): Result<string> {
 const BARE = /^[\x21-\x7e]{16,512}$/;
 const AUTHORIZATION = "authorization";
 
+/** Whether some field of a request can carry a token. */
+export function canBeSent(token: string): boolean {
+  return BARE.test(token);
+}
+
 /** The fields of a request as a flat list in their order, and their names in lower case. */
 export type CredentialFields = {
   readonly names: readonly string[];

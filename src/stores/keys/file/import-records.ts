@@ -1,13 +1,18 @@
 import { inSlices } from "../../../base/event-loop.ts";
 import { freeNumbers } from "../../../core/keys/caps.ts";
+import { canBeSent } from "../../../core/keys/credentials.ts";
 import {
   conflictRefusal,
   type EditResult,
   type KeyContext,
   keyTagOf,
+  limitsError,
+  metaError,
   missingLimitsError,
   nameError,
+  networksError,
   planError,
+  scopesError,
 } from "../../../core/keys/edit-rules.ts";
 import {
   checkKeyText,
@@ -157,7 +162,7 @@ class RecordImport {
       return this.#misread() ?? this.#account(account, isKept);
     }
     const { record: key } = this.#reader.key(members, []);
-    return this.#misread() ?? this.#key(key);
+    return this.#misread() ?? this.#key(key, isKept);
   }
 
   /** The mistake in a line with a key itself. The key is never repeated. */
@@ -178,6 +183,7 @@ class RecordImport {
     if (!shape.ok) {
       return `the key has no shape that is configured (${shape.refusal.why}): see foreignKeys`;
     }
+    if (!canBeSent(key)) return "the key cannot be sent: a request has 16 to 512 characters of one";
     const terms = {
       id: account,
       environment,
@@ -220,14 +226,28 @@ class RecordImport {
       return `environment ${JSON.stringify(environment)} is unknown`;
     }
     // One account of a plan that is gone must not keep away those that a loss took from all others.
-    const mistake = planError(plan, context) ?? missingLimitsError(plan, limits, context);
+    const mistake =
+      planError(plan, context) ??
+      missingLimitsError(plan, limits, context) ??
+      limitsError(limits, context) ??
+      metaError(Object.entries(account.meta)) ??
+      this.#heldKey({ meta: account.meta, suspended: account.suspended });
     if (!isKept && mistake !== undefined) return mistake;
     this.#accounts.set(id, { ...account, importId: this.#importId });
     this.#taken.add(id);
     return undefined;
   }
 
-  #key(key: KeyRecord): string | undefined {
+  /** The member that holds a whole key: it would be kept, shown and logged. */
+  #heldKey(members: Readonly<Record<string, unknown>>): string | undefined {
+    const { foreignKeys } = this.#options;
+    const holder = Object.keys(members).find((name) => {
+      return containsKey(JSON.stringify(members[name]) ?? "", foreignKeys);
+    });
+    return holder && `${holder} holds a whole key`;
+  }
+
+  #key(key: KeyRecord, isKept = false): string | undefined {
     const { id, digest, account } = key;
     const known = this.#byDigest.get(digest);
     if (known !== undefined) {
@@ -255,6 +275,9 @@ class RecordImport {
     if (this.#options.plain === false && isTaken) {
       return `another key or account has the ID ${id}`;
     }
+    const mistake =
+      scopesError(key.scopes) ?? networksError(key.from) ?? this.#heldKey({ name: key.name });
+    if (!isKept && mistake !== undefined) return mistake;
     const caps = this.#capsHere(key);
     if (caps === "too many") return `too many keys of account ${account} have caps`;
     const importId = this.#importId;

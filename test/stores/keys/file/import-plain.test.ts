@@ -16,8 +16,12 @@ const FOREIGN = `sk_${"c".repeat(22)}`;
 /** The mistake in a line, with these members in place of those of a good one. */
 function mistakeOf(members: object, plain = true): string | undefined {
   const line = { key: OURS, account: "shop", plan: "free", environment: "production", ...members };
+  return mistakeIn([plain ? line : members], plain);
+}
+
+function mistakeIn(values: readonly object[], plain: boolean): string | undefined {
   const foreignKeys = [{ prefix: "sk_", min: 22 }];
-  const lines = [{ at: "1", value: plain ? line : members }];
+  const lines = values.map((value, i) => ({ at: `${i + 1}`, value }));
   const done = importNow({ accounts: [], keys: [] }, lines, { plain, foreignKeys, context: RING });
   if (done.ok) return undefined;
   assert.ok(done.reason === "refused");
@@ -50,5 +54,43 @@ describe("an import of keys that stand where no key belongs", () => {
     const told = mistakeOf({ ...record, ...rest }, false);
     assert.match(told ?? "", /^1: limits\..* cannot be used/);
     assert.doesNotMatch(told ?? "", /Smuggle/);
+  });
+});
+
+describe("an import of what no other way takes", () => {
+  const created = "2026-11-24T00:00:00Z";
+  const common = { version: 2, environment: "production", created };
+  const account = { record: "account", ...common, id: "shop", plan: "free", limits: {} };
+  const key = { record: "key", ...common, id: "k_1", digest: "a".repeat(64), account: "shop" };
+  const good = { ...key, name: "", scopes: [], from: [] };
+  const ofAccount = (more: object) => mistakeIn([{ ...account, ...more }], false);
+  const ofKey = (more: object) => mistakeIn([account, { ...good, ...more }], false);
+  const many = (count: number) => Array.from({ length: count }, (_, i) => `n${i}`);
+  const metaOf = (count: number) => Object.fromEntries(many(count).map((name) => [name, "v"]));
+
+  it("refuses a key that is too long to be sent, and takes the longest that is not", () => {
+    const keyOf = (length: number) => `sk_${"c".repeat(length - 3)}`;
+    assert.equal(mistakeOf({ key: keyOf(512) }), undefined);
+    assert.match(mistakeOf({ key: keyOf(513) }) ?? "", /^1: the key cannot be sent: /);
+  });
+
+  it("refuses more scopes, networks and metadata than a record may have", () => {
+    assert.deepEqual(
+      [ofAccount({ meta: metaOf(16) }), ofKey({ scopes: many(20) })],
+      [undefined, undefined],
+    );
+    assert.match(ofAccount({ meta: metaOf(17) }) ?? "", /^1: Cannot keep more than 16 names/);
+    assert.match(ofKey({ scopes: many(21) }) ?? "", /^2: Cannot use the scopes .*at most 20/);
+    const from = many(65).map((_, i) => `10.0.0.${i}`);
+    assert.match(ofKey({ from }) ?? "", /^2: Cannot use more than 64 networks/);
+  });
+
+  it("refuses a whole key in metadata, in a name and in a reason", () => {
+    for (const held of [OURS, FOREIGN]) {
+      const suspended = { since: created, reason: `for ${held}` };
+      assert.equal(ofAccount({ meta: { was: held } }), "1: meta holds a whole key");
+      assert.equal(ofAccount({ suspended }), "1: suspended holds a whole key");
+      assert.equal(ofKey({ name: `my ${held}` }), "2: name holds a whole key");
+    }
   });
 });
