@@ -7,6 +7,16 @@ import type { Parent, ProcessControl } from "./server/process/process-context.ts
 
 const PARENT_POLL_MS = 250;
 
+/** The signals that a gateway heeds come here until it can. */
+const early: NodeJS.Signals[] = [];
+const hold = (signal: NodeJS.Signals) => void early.push(signal);
+const HELD = ["SIGHUP", "SIGTERM", "SIGINT"] as const;
+if (["start", "demo", "worker"].includes(process.argv[2] ?? "")) {
+  for (const signal of HELD) process.on(signal, hold);
+}
+// Node would end by the one, and let every user of the machine debug this process by the other.
+for (const signal of ["SIGUSR1", "SIGUSR2"] as const) process.on(signal, () => {});
+
 /** The process: argv, environment, exit codes, signals. No other file touches `process`. */
 const { version, engines } = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8"),
@@ -83,12 +93,12 @@ function door(): ProcessControl {
     underNpm,
     onEnd: (listener) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) {
-        process.on(signal, () => listener(signal));
+        heed(signal, () => listener(signal));
       }
       if (underNpm) onParentGone(() => listener("parent gone"));
     },
     onHangUp: (listener) => {
-      process.on("SIGHUP", listener);
+      heed("SIGHUP", listener);
       if (underNpm) onNpmGone(listener);
     },
     onCrash: (listener) => {
@@ -101,6 +111,12 @@ function door(): ProcessControl {
     },
     parent: process.connected ? parentDoor() : undefined,
   };
+}
+
+/** Calls the listener at each such signal, and at once if there was one already. */
+function heed(signal: (typeof HELD)[number], listener: () => void): void {
+  process.on(signal, listener).off(signal, hold);
+  if (early.includes(signal)) listener();
 }
 
 /**

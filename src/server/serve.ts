@@ -50,70 +50,48 @@ export type ServeOptions = {
  * its files reloads. SIGTERM and SIGINT drain, and a second signal ends it at once
  * (docs/reference/edge.md#drain).
  */
-export async function serve(serving: ServeOptions, context: ProcessContext): Promise<number> {
-  const loaded = await loadConfig(serving.file, serving.env);
-  if (!loaded.ok) {
-    return fail(context, EXIT_CONFIG, loaded.mistakes.map(formatMistake).join("\n"));
-  }
-  const pipe = openLogPipe(1, context.err);
-  const { format = (lines: string) => lines } = serving;
-  const write = (lines: string) => pipe.write(format(lines));
-  const log = createLog({ write }, loaded.config.log.level, GATEWAY_ID);
-  for (const { message: why, ...place } of loaded.warnings) {
-    log.warn("config_warning", { ...place, why });
-  }
-  const undo = await serving.before?.(loaded.config);
-  try {
-    return await new Service(serving, context, { pipe, write, log, loaded }).run();
-  } catch (error) {
-    await undo?.();
-    await pipe.flush(LAST_LINES_AT_ONCE_MS);
-    throw error;
-  }
+export function serve(serving: ServeOptions, context: ProcessContext): Promise<number> {
+  return new Service(serving, context).run();
 }
-
-type ProcessLog = {
-  readonly pipe: LogPipe;
-  /** Writes whole lines to the pipe, formatted for its reader. */
-  readonly write: LogPipe["write"];
-  readonly log: Log;
-  readonly loaded: Extract<LoadResult, { ok: true }>;
-};
 
 class Service {
   readonly #serving: ServeOptions;
   readonly #context: ProcessContext;
   readonly #pipe: LogPipe;
+  /** Writes whole lines to the pipe, formatted for its reader. */
   readonly #write: LogPipe["write"];
   readonly #log: Log;
   readonly #watch = watchFiles(() => this.#reload("file saved"));
-  readonly #first: ProcessLog["loaded"];
+  /** Whether something is open that a shutdown has to close. */
+  #opening = false;
+  /** Takes back what was prepared for a start, until it has led to a gateway that serves. */
+  #undo: (() => Promise<void>) | undefined;
   /**
    * The longest drain of all configurations that may have been in force, because ending too early
    * would break a promise.
    */
-  #longestDrainMs: number;
+  #longestDrainMs = 0;
+  #drainLaterMs = 0;
   #gateway: GatewayHandle | undefined;
   #ending = false;
   #cutShort = false;
   readonly #signals: ShutdownSignals;
   #signalled = false;
-  #endingMs = 0;
+  /** When the first signal or the crash came, on performance.now(). */
+  #endingMs: number | undefined;
   #stopped = false;
   /** Why it has to reload once it serves. */
   #due: string | undefined;
   #ended: (status: number) => void = () => {};
 
-  constructor(serving: ServeOptions, context: ProcessContext, opened: ProcessLog) {
-    const { pipe, write, log, loaded } = opened;
+  constructor(serving: ServeOptions, context: ProcessContext) {
+    const { format = (lines: string) => lines } = serving;
     this.#serving = serving;
     this.#context = context;
     this.#signals = new ShutdownSignals(context.process.underNpm);
-    this.#pipe = pipe;
-    this.#write = write;
-    this.#log = log;
-    this.#first = loaded;
-    this.#longestDrainMs = drainTimes(loaded.config).totalMs;
+    this.#pipe = openLogPipe(1, context.err);
+    this.#write = (lines) => this.#pipe.write(format(lines));
+    this.#log = createLog({ write: this.#write }, "info", GATEWAY_ID);
   }
 
   async run(): Promise<number> {
@@ -121,39 +99,73 @@ class Service {
       this.#ended = resolve;
     });
     const { process } = this.#context;
+    // Registered before anything else: until then a signal ends the process without a word.
     process.onEnd((cause) => this.#onEnd(cause));
     process.onHangUp(() => this.#reload("SIGHUP"));
+    return Promise.race([ended, this.#start().then((status) => status ?? ended)]);
+  }
+
+  /** Returns the exit status if there is nothing to run. */
+  async #start(): Promise<number | undefined> {
+    const loaded = await this.#load();
+    if (this.#ending) return undefined;
+    if (!loaded.ok) {
+      const mistakes = loaded.mistakes.map(formatMistake).join("\n");
+      return fail(this.#context, EXIT_CONFIG, mistakes);
+    }
+    const { config } = loaded;
+    this.#log.setLevel(config.log.level);
+    for (const { message: why, ...place } of loaded.warnings) {
+      this.#log.warn("config_warning", { ...place, why });
+    }
+    this.#drainLaterMs = config.workers === 1 ? 0 : WORKERS_LATER_MS;
+    this.#opening = true;
+    try {
+      await this.#open(config);
+    } catch (error) {
+      if (this.#signalled) {
+        // Ctrl-C reaches also the processes that the start depends on.
+        if (!this.#ending) this.#end(EXIT_OK, 0);
+        return undefined;
+      }
+      await this.#takeBack();
+      await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
+      throw error;
+    }
+    return undefined;
+  }
+
+  async #open(config: Config): Promise<void> {
+    this.#undo = await this.#serving.before?.(config);
+    if (this.#signalled) return this.#end(EXIT_OK, 0);
+    const { process } = this.#context;
     process.onCrash((error) => this.#onCrash(error));
     const log = this.#log;
-    const options = {
+    this.#gateway = await startGateway(config, {
       log,
       load: () => this.#load(),
       logDropped: () => this.#pipe.dropped(),
       logTrouble: () => this.#pipe.trouble(),
       relay: this.#write,
-    };
-    await this.#watch.setFiles(this.#first.files);
-    this.#gateway = await startGateway(this.#first.config, options);
-    if (this.#signalled) {
-      this.#end(EXIT_OK, this.#drainMs());
-      return ended;
-    }
+    });
+    if (this.#signalled) return this.#end(EXIT_OK, this.#drainMs());
     setUpHeap(process.v8);
-    this.#serving.ready?.(this.#gateway, this.#first.config, this.#write);
+    this.#serving.ready?.(this.#gateway, config, this.#write);
+    this.#undo = undefined;
     const { urls, adminUrl } = this.#gateway;
-    log.info("serving", { urls, admin: adminUrl, config: this.#first.config.hash });
+    log.info("serving", { urls, admin: adminUrl, config: config.hash });
     if (this.#due !== undefined) this.#reload(this.#due);
-    return ended;
   }
 
   async #load(): Promise<LoadResult> {
+    const fromMs = Date.now();
     const loaded = await loadConfig(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
       const { totalMs } = drainTimes(loaded.config);
       this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);
     }
     // A refused configuration may be mended by a save of a file that only it names.
-    await this.#watch.setFiles(loaded.files);
+    await this.#watch.setFiles(loaded.files, fromMs);
     return loaded;
   }
 
@@ -172,8 +184,11 @@ class Service {
     if (judgement === "end") void this.#exit(CUT_SHORT[cause]);
     if (judgement !== "drain") return;
     this.#signalled = true;
+    this.#endingMs ??= performance.now();
     this.#log.info("draining", { signal: cause });
-    if (this.#gateway !== undefined && !this.#ending) this.#end(EXIT_OK, this.#drainMs());
+    if (this.#ending) return;
+    if (this.#gateway !== undefined) this.#end(EXIT_OK, this.#drainMs());
+    else if (!this.#opening) this.#end(EXIT_OK, 0);
   }
 
   /** Nothing that a client or a backend sends may lead here: such a crash is a bug in Tollgate. */
@@ -191,7 +206,7 @@ class Service {
 
   #end(status: number, drainMs: number): void {
     this.#ending = true;
-    this.#endingMs = performance.now();
+    this.#endingMs ??= performance.now();
     const { process } = this.#context;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
     const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
@@ -199,6 +214,7 @@ class Service {
       this.#log.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     void Promise.race([stopped, deadline])
+      .then(() => this.#takeBack())
       .then(() => this.#tellStopped())
       .then(() => this.#pipe.flush(LAST_LINES_MS))
       .then((flushed) => {
@@ -211,14 +227,22 @@ class Service {
   #tellStopped(): void {
     if (this.#stopped) return;
     this.#stopped = true;
-    this.#log.info("stopped", { afterMs: Math.round(performance.now() - this.#endingMs) });
+    const nowMs = performance.now();
+    this.#log.info("stopped", { afterMs: Math.round(nowMs - (this.#endingMs ?? nowMs)) });
+  }
+
+  /** Never rejects: what cannot be taken back stays. */
+  async #takeBack(): Promise<void> {
+    const undo = this.#undo;
+    this.#undo = undefined;
+    await undo?.().catch(() => {});
   }
 
   /** Exits without waiting, except for counts and lines that can be written now. */
   async #exit(status: number): Promise<void> {
     this.#cutShort = true;
     const stopped = this.#gateway?.stop({ atOnce: true }).catch(() => {});
-    await Promise.race([stopped, delay(STOP_AT_ONCE_MS)]);
+    await Promise.race([Promise.all([stopped, this.#takeBack()]), delay(STOP_AT_ONCE_MS)]);
     this.#tellStopped();
     const flushed = await this.#pipe.flush(LAST_LINES_AT_ONCE_MS);
     const { process } = this.#context;
@@ -227,7 +251,6 @@ class Service {
   }
 
   #drainMs(): number {
-    const drainMs = this.#longestDrainMs;
-    return this.#first.config.workers === 1 ? drainMs : drainMs + WORKERS_LATER_MS;
+    return this.#longestDrainMs + this.#drainLaterMs;
   }
 }

@@ -7,12 +7,17 @@ import { setTimeout as sleep } from "node:timers/promises";
  * A save is complete when the file has not changed for this long, because editors write in steps.
  */
 const SETTLE_MS = 100;
+/** File systems stamp a change with the last tick of the kernel's clock. */
+const TICK_MS = 10;
 /** File systems that report no changes (network, some containers) are polled. */
 const POLL_MS = 500;
 
 export type FileWatcher = {
-  /** Replaces the set of watched files. */
-  setFiles(files: readonly string[]): Promise<void>;
+  /**
+   * Replaces the set of watched files. They were read from `readFromMs` on, in Unix milliseconds: a
+   * further file that was saved since then counts as saved.
+   */
+  setFiles(files: readonly string[], readFromMs: number): Promise<void>;
 };
 
 /**
@@ -45,10 +50,12 @@ export function watchFiles(onSave: () => void): FileWatcher {
   setInterval(() => void look(), POLL_MS).unref();
 
   return {
-    async setFiles(next) {
+    async setFiles(next, readFromMs) {
       for (const watcher of watchers.splice(0)) watcher.close();
-      const prints = await printsOf(next);
-      seen = new Map([...prints].map(([file, print]) => [file, seen.get(file) ?? print]));
+      const others = next.filter((file) => !seen.has(file));
+      const read = await printsOf(others, readFromMs - TICK_MS);
+      const kept = [...seen].filter(([file]) => next.includes(file));
+      seen = new Map([...read, ...kept]);
       files = next;
       const names = new Set<string | null>(next.map((file) => basename(file)));
       for (const folder of new Set(next.map((file) => dirname(file)))) {
@@ -70,11 +77,17 @@ export function watchFiles(onSave: () => void): FileWatcher {
 /** By file, a value that changes when the file is written or replaced. */
 type Prints = ReadonlyMap<string, string>;
 
-async function printsOf(files: readonly string[]): Promise<Prints> {
+/** Leaves out files that are missing or have changed since `untilMs`, in Unix milliseconds. */
+async function printsOf(
+  files: readonly string[],
+  untilMs = Number.POSITIVE_INFINITY,
+): Promise<Prints> {
   const prints = new Map<string, string>();
   for (const file of files) {
     const found = await stat(file, { bigint: true }).catch(() => undefined);
-    if (found !== undefined) prints.set(file, `${found.ino} ${found.size} ${found.mtimeNs}`);
+    // A rename changes the ctime and keeps the mtime.
+    if (found === undefined || Number(found.ctimeMs) > untilMs) continue;
+    prints.set(file, `${found.ino} ${found.size} ${found.mtimeNs}`);
   }
   return prints;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fs, { type FSWatcher, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { appendFile, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -37,7 +37,7 @@ describe("watching files", () => {
     const watch = watchFiles(() => {
       if (!isOver) texts.push(readFileSync(file, "utf8"));
     });
-    await watch.setFiles([file]);
+    await watch.setFiles([file], Date.now() + 11);
     return {
       file,
       other,
@@ -109,7 +109,7 @@ describe("watching files", () => {
   it("follows other files from the next call on", async () => {
     await using seen = await open();
     await writeFile(seen.other, "one");
-    await seen.watch.setFiles([seen.file, seen.other]);
+    await seen.watch.setFiles([seen.file, seen.other], Date.now() + 11);
     await writeFile(seen.other, "two");
     await eventually(() => assert.equal(seen.saves(), 1));
   });
@@ -117,7 +117,7 @@ describe("watching files", () => {
   it("sees a file appear whose folder was not there when it was told of it", async () => {
     await using seen = await open();
     const later = join(dirname(seen.file), "later", "watched.yaml");
-    await seen.watch.setFiles([seen.file, later]);
+    await seen.watch.setFiles([seen.file, later], Date.now());
     await mkdir(dirname(later));
     await writeFile(later, "two");
     await eventually(() => assert.equal(seen.saves(), 1));
@@ -127,8 +127,20 @@ describe("watching files", () => {
     await using seen = await open();
     await writeFile(seen.other, "one");
     writeFileSync(seen.file, "two");
-    await seen.watch.setFiles([seen.file, seen.other]);
+    await seen.watch.setFiles([seen.file, seen.other], Date.now() + 11);
     await eventually(() => assert.deepEqual(seen.texts, ["two"]));
+  });
+
+  it("sees a save of a further file that came after it was read and before it is told of it", async () => {
+    await using seen = await open();
+    await writeFile(seen.other, "one");
+    const changed = Math.ceil((await stat(seen.other)).ctimeMs);
+    await seen.watch.setFiles([seen.file, seen.other], changed + 11);
+    await sleep(700);
+    assert.equal(seen.saves(), 0, "it was read after that");
+    await seen.watch.setFiles([seen.file], Date.now());
+    await seen.watch.setFiles([seen.file, seen.other], changed - 1);
+    await eventually(() => assert.equal(seen.saves(), 1));
   });
 
   it("has the system watch nothing for files that it follows no more", linux, async () => {
@@ -137,9 +149,9 @@ describe("watching files", () => {
     const before = watchCount();
     assert.ok(before > 0);
     const there = join(elsewhere.path, "watched.yaml");
-    await seen.watch.setFiles([seen.file, seen.other, there]);
+    await seen.watch.setFiles([seen.file, seen.other, there], Date.now());
     assert.equal(watchCount(), before + 1, "each folder once");
-    await seen.watch.setFiles([there]);
+    await seen.watch.setFiles([there], Date.now());
     assert.equal(watchCount(), before);
   });
 
@@ -168,7 +180,7 @@ describe("watching files", () => {
     onTestFinished(() => void vi.useRealTimers());
     await using seen = await open();
     const later = join(dirname(seen.file), "later", "watched.yaml");
-    await seen.watch.setFiles([later]);
+    await seen.watch.setFiles([later], Date.now());
     await mkdir(dirname(later));
     await writeFile(later, "two");
     vi.advanceTimersByTime(500);
