@@ -52,6 +52,34 @@ describe("a webhook", () => {
     webhook.close();
   });
 
+  it("counts events that wait as dropped when a reload turns events off, and one on its way unless it is taken", async () => {
+    for (const [status, dropped] of [
+      [204, 3],
+      [500, 103],
+    ] as const) {
+      const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const server = createServer(async (_request, response) => {
+        asked.resolve();
+        await answer.promise;
+        response.writeHead(status).end();
+      }).listen(0, "127.0.0.1");
+      await new Promise((resolve) => server.once("listening", resolve));
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const webhook = new Webhook({ ...all, url }, Date.now);
+      for (let i = 0; i < 103; i++) webhook.take(event(`a_${i}`));
+      await asked.promise;
+      webhook.reconfigure(undefined);
+      assert.equal(webhook.dropped, 3);
+      webhook.reconfigure({ ...all, url });
+      webhook.take(event("next"));
+      answer.resolve();
+      await eventually(() => assert.equal(webhook.dropped, dropped));
+      webhook.close();
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+
   it("sends the kinds that are wanted, and nothing where there is none", async () => {
     await using receiver = await startWebhookReceiver();
     const wanted = { secret: SECRET, kinds: ["quota"], url: receiver.url };

@@ -62,7 +62,8 @@ export class Webhook {
   }
 
   /**
-   * The number of events dropped so far, because too many were held or none was accepted for a day.
+   * The number of events dropped so far, because too many were held, none was accepted
+   * for a day, or a reload turned events off.
    */
   get dropped(): number {
     return this.#dropped;
@@ -96,7 +97,10 @@ export class Webhook {
     clearTimeout(this.#timer);
   }
 
+  /** Whether a message on its way is dropped is known by its answer. */
   #forget(): void {
+    this.#dropped += this.#waiting.length;
+    if (!this.#sending) this.#dropped += this.#message?.events ?? 0;
     this.#waiting = [];
     this.#message = undefined;
     this.#isFailing = false;
@@ -129,7 +133,10 @@ export class Webhook {
     );
     const taken = failure === undefined;
     this.#sending = false;
-    if (this.#message !== message) return this.#wake(GATHER_MS);
+    if (this.#message !== message) {
+      if (!taken) this.#dropped += message.events;
+      return this.#wake(GATHER_MS);
+    }
     this.#note(failure?.why);
     const late = this.#now() - message.madeMs > GIVE_UP_MS;
     if (!taken && !late) {

@@ -242,7 +242,7 @@ export const METRICS = {
   events_dropped_total: {
     type: "counter",
     labels: [],
-    help: "Events that were not sent: too many were held, or the webhook took none for a day.",
+    help: "Events that were not sent: too many were held, the webhook took none for a day, or a reload turned events off.",
   },
   telemetry_dropped_total: {
     type: "counter",
