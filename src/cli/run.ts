@@ -13,6 +13,7 @@ import { findVerb, loadVerbs, VERB_NAMES } from "./verb-table.ts";
  * each.
  */
 const WORKER = "worker";
+const HELP_WORDS: ReadonlySet<string> = new Set(["help", "--help", "-h"]);
 
 /**
  * Runs the command line `argv` and returns the exit status
@@ -30,7 +31,7 @@ export async function run(
   }
   if (argv.some((text) => containsKey(text))) return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   if (first === "--version") return await runVerb(["version", ...rest], terminal, version);
-  if (first === "help" || first === "--help" || first === "-h") return help(rest, terminal);
+  if (HELP_WORDS.has(first)) return help(rest, terminal);
 
   return await runVerb(argv, terminal, version);
 }
@@ -53,7 +54,9 @@ async function runVerb(
 }
 
 async function help(names: readonly string[], terminal: Terminal): Promise<number> {
-  if (names.length === 0) return say(terminal, await wholeHelp());
+  if (names.length === 0 || HELP_WORDS.has(names[0] ?? "")) {
+    return say(terminal, await wholeHelp());
+  }
   const verb = await findVerb(names);
   if (verb !== undefined) return say(terminal, verbHelp(verb));
   const group = await groupOf(names[0]);

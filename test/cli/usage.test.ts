@@ -53,6 +53,13 @@ describe("wrong usage ends with 64, in words on stderr and nothing on stdout", (
     [[...CREATE, "--account", "a b"], /Cannot use the account "a b"/],
     [[...CREATE, "--scope", "Beta!"], /scopes/],
     [["pets"], /Missing --listen/],
+    [["keys", "list", "--plan", "gold"], /Unknown plan "gold": expected free, pro/],
+    [["plans", "try"], /Missing NEW\.yaml, --log FILE/],
+    [
+      ["bans", "add", "acme", "--for", "1h", "--reason", "x\u202ey"],
+      /reason: .* direction of text/,
+    ],
+    [["pets", "--listen", "9001", "--json", "--config", "any.yaml"], /Cannot read --listen/],
     [["pets", "--listen", "9001"], /Cannot read --listen: write HOST:PORT.*"9001"/],
   ];
   for (const [args, says] of WRONG) {
@@ -117,6 +124,13 @@ describe("help", () => {
     ]) {
       assert.match(out, new RegExp(`^ {2}${verb} `, "m"));
       assert.equal((await runVerb([...verb.split(" "), "--help"])).status, 0, verb);
+    }
+  });
+
+  it("is told by help of help as well", async () => {
+    const { out } = await runVerb(["help"]);
+    for (const args of [["help", "help"], ["help", "--help"], ["--help"]]) {
+      assert.deepEqual(await runVerb(args), { status: 0, out, err: "" }, args.join(" "));
     }
   });
 

@@ -19,7 +19,12 @@ export function curlLine(
   );
   const path = plain?.template ?? `${routes.basePath.replace(/\/$/, "")}/`;
   const { named, reached } = byName(origin, hosts[0]);
-  return `curl -i${named} -H "Authorization: Bearer ${key}" "${reached}${path}"`;
+  return `curl -i${named} -H ${quoted(`Authorization: Bearer ${key}`)} ${quoted(`${reached}${path}`)}`;
+}
+
+/** A word of a shell, which replaces nothing inside single quotes. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /**
@@ -29,9 +34,12 @@ export function curlLine(
 function byName(origin: string, host: string | undefined) {
   if (host === undefined) return { named: "", reached: origin };
   const { protocol, hostname, port } = new URL(origin);
-  if (protocol === "http:") return { named: ` -H "Host: ${host}"`, reached: origin };
+  if (protocol === "http:") return { named: ` -H ${quoted(`Host: ${host}`)}`, reached: origin };
   const at = port === "" ? "443" : port;
-  return { named: ` --resolve "${host}:${at}:${hostname}"`, reached: `https://${host}:${at}` };
+  return {
+    named: ` --resolve ${quoted(`${host}:${at}:${hostname}`)}`,
+    reached: `https://${host}:${at}`,
+  };
 }
 
 /** The origin of a listener. For a listener on every address it is on loopback. */

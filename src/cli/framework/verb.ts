@@ -62,6 +62,12 @@ export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",
 };
+/** For verbs that run until they are stopped, and print the log. */
+export const JSON_LINES: Option = {
+  name: "json",
+  summary: "print JSON lines and nothing else, at a terminal too",
+};
+
 /**
  * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined if it is
  * absent, or the mistake.

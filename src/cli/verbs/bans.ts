@@ -1,3 +1,4 @@
+import { reasonError } from "../../core/keys/edit-rules.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
@@ -46,13 +47,11 @@ const add: Verb = {
     if (typeof lengthMs !== "number") {
       return Promise.resolve(fail(terminal, EXIT_USAGE, lengthMs ?? "Missing --for 1h"));
     }
+    const reason = invocation.text("reason");
+    const wrong = reasonError(reason);
+    if (wrong !== undefined) return Promise.resolve(fail(terminal, EXIT_USAGE, wrong));
     return withAccounts(invocation, terminal, {
-      ask: (accounts) => {
-        return accounts.ban(invocation.args[0] ?? "", {
-          lengthMs,
-          reason: invocation.text("reason"),
-        });
-      },
+      ask: (accounts) => accounts.ban(invocation.args[0] ?? "", { lengthMs, reason }),
       say: (ban) => {
         if (invocation.flag("json")) return printJson(terminal, ban);
         const { account, environment, until } = ban;

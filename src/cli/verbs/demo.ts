@@ -4,7 +4,7 @@ import type { Limit } from "../../core/quota/windows.ts";
 import { configFileOf } from "../framework/config-file.ts";
 import { prettyLogFormatter } from "../framework/pretty-log.ts";
 import type { Terminal } from "../framework/terminal.ts";
-import { CONFIG, type Verb } from "../framework/verb.ts";
+import { CONFIG, JSON_LINES, type Verb } from "../framework/verb.ts";
 import { type DemoKey, demoText } from "./demo-text.ts";
 
 /**
@@ -21,9 +21,9 @@ const AGREED: readonly Limit[] = [
  */
 export const demo: Verb = {
   name: "demo",
-  usage: "[--config FILE]",
+  usage: "[--config FILE] [--json]",
   summary: "run the gateway, sample backends and demo keys, all in one terminal",
-  options: [CONFIG],
+  options: [CONFIG, JSON_LINES],
   example: "demo --config config/tollgate.yaml",
   args: [],
   async run(invocation, terminal) {
@@ -37,7 +37,7 @@ export const demo: Verb = {
         {
           file,
           env: { ...terminal.env, REDIS_URL: undefined },
-          format: prettyLogFormatter(terminal),
+          format: invocation.flag("json") ? undefined : prettyLogFormatter(terminal),
           before: async (config) => {
             pets = await startDemoPets(config, terminal);
             issued = await issueFirstKeys(config, terminal);
@@ -45,7 +45,9 @@ export const demo: Verb = {
           },
           ready: (gateway, config, print) => {
             const dataFolder = dirname(config.stateFile);
-            print(demoText({ gateway, config, issued, file, dataFolder }, terminal));
+            const text = demoText({ gateway, config, issued, file, dataFolder }, terminal);
+            if (invocation.flag("json")) terminal.err(text);
+            else print(text);
           },
         },
         terminal,

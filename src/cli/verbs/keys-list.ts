@@ -1,10 +1,10 @@
-import { findKeys } from "../../core/keys/find-records.ts";
+import { findKeys, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withLastUsed } from "../access/last-used.ts";
-import { unknownEnvironmentError } from "../access/limit-options.ts";
+import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
 import {
   failWithRefusal,
   listExitStatus,
@@ -43,12 +43,18 @@ export const keysList: Verb = {
       const unknown = unknownEnvironmentError(invocation.text("env"), config);
       if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
       const records = keys.records();
+      const unheard = unknownPlanError(invocation.text("plan"), config, records);
+      if (unheard !== undefined) return fail(terminal, EXIT_USAGE, unheard);
+      const account = invocation.text("account");
+      if (account !== undefined && !records.accounts.some(({ id }) => id === account)) {
+        return failWithRefusal(terminal, unknownIdRefusal(account));
+      }
       const plans = new Map(records.accounts.map(({ id, plan }) => [id, plan]));
       const chosen = records.keys.filter(
         (key) =>
           isWanted(invocation.text("env"), key.environment) &&
           isWanted(invocation.text("plan"), plans.get(key.account)) &&
-          isWanted(invocation.text("account"), key.account) &&
+          isWanted(account, key.account) &&
           isWanted(wanted, keyState(key, terminal.now())),
       );
       const reports = await withLastUsed(chosen, records, { config, terminal });

@@ -2,12 +2,12 @@ import { errorMessage } from "../../base/messages.ts";
 import { loadSqlite } from "../../base/sqlite.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import type { Terminal } from "../framework/terminal.ts";
-import type { Verb } from "../framework/verb.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
+import { CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 export const pets: Verb = {
   name: "pets",
-  usage: "--listen HOST:PORT [--data FILE] [--seed]",
+  usage: "--listen HOST:PORT [--data FILE] [--seed] [--config FILE] [--json]",
   summary: "run the sample backend",
   options: [
     {
@@ -18,6 +18,8 @@ export const pets: Verb = {
     },
     { name: "data", value: "FILE", summary: "keep the animals in this file (in memory)" },
     { name: "seed", summary: "put a handful of animals into a new file" },
+    CONFIG_IGNORED,
+    JSON_FLAG,
   ],
   args: [],
   example: "pets --listen 127.0.0.1:9001 --data data/pets.db --seed",
@@ -31,11 +33,16 @@ export const pets: Verb = {
     }
     const data = invocation.text("data");
     const dataFile = data === undefined ? {} : { dataFile: data };
-    return servePets({ ...listen.value, ...dataFile, seed: invocation.flag("seed") }, terminal);
+    const [seed, asJson] = [invocation.flag("seed"), invocation.flag("json")];
+    return servePets({ ...listen.value, ...dataFile, seed, asJson }, terminal);
   },
 };
 
-type ServeSettings = HostPort & { readonly dataFile?: string; readonly seed: boolean };
+type ServeSettings = HostPort & {
+  readonly dataFile?: string;
+  readonly seed: boolean;
+  readonly asJson: boolean;
+};
 
 /** Serves until a signal, or until the demo that started it has ended, for whatever reason. */
 async function servePets(wanted: ServeSettings, terminal: Terminal): Promise<number> {
@@ -55,7 +62,9 @@ async function servePets(wanted: ServeSettings, terminal: Terminal): Promise<num
     const onError = (error: unknown) =>
       terminal.err(`${error instanceof Error ? error.message : String(error)}\n`);
     const running = await startPets({ ...wanted, onError });
-    if (parent === undefined) terminal.out(`Pets at ${running.url}/v1/pets\n`);
+    const url = `${running.url}/v1/pets`;
+    if (parent === undefined && wanted.asJson) printJson(terminal, { url });
+    else if (parent === undefined) terminal.out(`Pets at ${url}\n`);
     parent?.tell({ listening: running.url });
     await ended;
     await running.stop();

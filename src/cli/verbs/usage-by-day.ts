@@ -25,8 +25,8 @@ export function isByDay(invocation: Invocation): boolean {
 
 /**
  * `usage --days` and `usage --month`: one row for each account and day, with a column for each of the
- * meters. Rows are printed as they are read, so any number of accounts takes the same memory
- * (docs/reference/history.md).
+ * meters. But for JSON, rows are printed as they are read, so any number of accounts takes the same
+ * memory (docs/reference/history.md).
  */
 export async function usageByDay(
   invocation: Invocation,
@@ -61,16 +61,19 @@ export async function usageByDay(
 
 type Printer = { rows(rows: readonly DayReport[]): void; end(): void };
 
-/** One value: `[`, the rows as they come, `]`. */
+/** Prints one value when all rows are read: a failure on the way leaves nothing on stdout. */
 function asJson(terminal: Terminal): Printer {
-  let opened = false;
+  const pieces: string[] = [];
   return {
     rows: (rows) => {
       if (rows.length === 0) return;
-      terminal.out(`${opened ? "," : "["}\n${rows.map((row) => JSON.stringify(row)).join(",\n")}`);
-      opened = true;
+      const separator = pieces.length === 0 ? "[" : ",";
+      pieces.push(`${separator}\n${rows.map((row) => JSON.stringify(row)).join(",\n")}`);
     },
-    end: () => terminal.out(opened ? "\n]\n" : "[]\n"),
+    end: () => {
+      for (const piece of pieces) terminal.out(piece);
+      terminal.out(pieces.length === 0 ? "[]\n" : "\n]\n");
+    },
   };
 }
 

@@ -12,8 +12,8 @@ import {
   META_MAX,
   metaError,
   missingLimitsError,
-  nameError,
   planError,
+  reasonError,
   sortLimits,
   usageRefusal,
 } from "./edit-rules.ts";
@@ -131,9 +131,8 @@ export function suspendAccount(
   if (forMs !== undefined && !isValidPeriod(forMs, 1)) {
     return usageRefusal(`Cannot use the length ${forMs}ms: it must be from 1ms to 36525d`);
   }
-  if (nameError(reason) !== undefined) {
-    return usageRefusal("Cannot use this reason: it must be at most 200 characters on one line");
-  }
+  const wrong = reasonError(reason);
+  if (wrong !== undefined) return usageRefusal(wrong);
   const account = findAccount(records, id);
   if (account === undefined) return unknownIdRefusal(id);
   const until = forMs === undefined ? {} : { untilMs: nowMs + forMs };

@@ -175,6 +175,12 @@ export function nameError(name = ""): string | undefined {
   return `Cannot use the name ${quoteValue(name)}: it must be at most 200 characters, without control characters and marks that turn the direction of text`;
 }
 
+/** The mistake in the reason of a ban or of a suspended account. */
+export function reasonError(reason = ""): string | undefined {
+  if (GIVEN_NAME.test(reason)) return undefined;
+  return "Cannot use this reason: it must be at most 200 characters, without control characters and marks that turn the direction of text";
+}
+
 export function scopesError(scopes: readonly string[]): string | undefined {
   const wrong = scopes.find((text) => !SCOPE_PATTERN.test(text));
   if (wrong === undefined && scopes.length <= SCOPES_MAX) return undefined;

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { nameError } from "../../core/keys/edit-rules.ts";
+import { reasonError } from "../../core/keys/edit-rules.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
 import type { UsageSubject } from "../../core/keys/usage-reports.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
@@ -20,9 +20,8 @@ export function imposedBan(
   const windows = new Set(effectiveLimits(named ?? [], limits).map(({ window }) => window));
   const window = WINDOW_NAMES.findLast((name) => windows.has(name));
   if (window === undefined) return `The plan of account ${account} is not configured`;
-  if (nameError(reason) !== undefined) {
-    return "Cannot use this reason: it must be at most 200 characters on one line";
-  }
+  const wrong = reasonError(reason);
+  if (wrong !== undefined) return wrong;
   return { lengthMs, window, keptMs: bans.forgetAfterMs, plan, reason };
 }
 

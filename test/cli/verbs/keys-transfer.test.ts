@@ -56,6 +56,8 @@ describe("keys by stdin", () => {
       ["accounts", "show", foreign, "--config", file],
       ["plans", "try", file, "--log", foreign, "--config", file],
       ["plans", "try", file, "--log", foreign],
+      ["explain", foreign, "--log", file, "--config", file],
+      ["keys", "revoke", "k_1", foreign, "--config", file],
     ]) {
       const { status, out, err } = await runVerb(args);
       assert.deepEqual([status, out], [64, ""], args.join(" "));

@@ -8,6 +8,7 @@ import { startTestGateway } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
+import { openAdmin, send } from "../access/admin-server.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const ASKED = { often: 5, seldom: 2, never: 0 } as const;
@@ -177,6 +178,20 @@ describe("usage by day", () => {
     } finally {
       await redis.close();
     }
+  });
+
+  it("prints no half of a JSON value where a page of it cannot be read", async () => {
+    const row = { account: "acme", day: "2026-11-21", admitted: 1, units: 1, refused: 0 };
+    const environments = { production: { listen: "127.0.0.1:1", keyTag: "live", upstreams: [] } };
+    const running = { environments, plans: { free: { day: 9 } }, hash: "x" };
+    await using admin = await openAdmin((response, { asked }) => {
+      if (asked === "GET /api/config") send(response, 200, running);
+      else if (asked.includes("after")) send(response, 503, { message: "The store is gone" });
+      else send(response, 200, [row], '</api/history?after=acme>; rel="next"');
+    });
+    const said = await runVerb(["usage", "--days", "2", "--json", "--admin", admin.origin]);
+    assert.deepEqual([said.status, said.out], [1, ""]);
+    assert.equal(said.err, "The store is gone\n");
   });
 
   it("says what it cannot read, with 64, and that history is off, with 1", async () => {

@@ -201,7 +201,8 @@ describe("A suspension", () => {
       const message = `Cannot use the length ${forMs}ms: it must be from 1ms to 36525d`;
       refused(suspend({ forMs }), "usage", message);
     }
-    const message = "Cannot use this reason: it must be at most 200 characters on one line";
+    const message =
+      "Cannot use this reason: it must be at most 200 characters, without control characters and marks that turn the direction of text";
     assert.equal(suspend({ reason: "x".repeat(200) }).ok, true);
     for (const reason of ["x".repeat(201), "two\nlines"]) {
       refused(suspend({ reason }), "usage", message);
