@@ -1,5 +1,6 @@
 import { formatMistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
+import { loadConfigAside } from "../config/load/load-aside.ts";
 import { createLog } from "../telemetry/log/log.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/identity.ts";
@@ -30,8 +31,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   const wrong = optionsError(options);
   if (wrong !== undefined) throw new TypeError(wrong);
   const { configFile, env = {}, log: write = () => {} } = options;
-  const load = () => loadConfig(configFile, env);
-  const loaded = await load();
+  const loaded = await loadConfig(configFile, env);
   if (!loaded.ok) throw new Error(loaded.mistakes.map(formatMistake).join("\n"));
   const { config } = loaded;
   if (config.workers !== 1) {
@@ -44,7 +44,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   for (const { message: why, ...place } of loaded.warnings) {
     log.warn("config_warning", { ...place, why });
   }
-  return startGateway(config, { log, load });
+  return startGateway(config, { log, load: () => loadConfigAside(configFile, env) });
 }
 
 const OPTIONS = ["configFile", "env", "log"];

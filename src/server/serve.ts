@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Config, LoadResult } from "../config/config.ts";
 import { formatMistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
+import { loadConfigAside } from "../config/load/load-aside.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
 import { setUpHeap } from "./process/compiled-code.ts";
@@ -159,7 +160,7 @@ class Service {
 
   async #load(): Promise<LoadResult> {
     const fromMs = Date.now();
-    const loaded = await loadConfig(this.#serving.file, this.#serving.env);
+    const loaded = await loadConfigAside(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
       const { totalMs } = drainTimes(loaded.config);
       this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);
