@@ -108,7 +108,7 @@ class Service {
 
   /** Returns the exit status if there is nothing to run. */
   async #start(): Promise<number | undefined> {
-    const loaded = await this.#load();
+    const loaded = await this.#load(loadConfig);
     if (this.#ending) return undefined;
     if (!loaded.ok) {
       const mistakes = loaded.mistakes.map(formatMistake).join("\n");
@@ -144,7 +144,7 @@ class Service {
     const log = this.#log;
     this.#gateway = await startGateway(config, {
       log,
-      load: () => this.#load(),
+      load: () => this.#load(loadConfigAside),
       logDropped: () => this.#pipe.dropped(),
       logTrouble: () => this.#pipe.trouble(),
       relay: this.#write,
@@ -158,9 +158,9 @@ class Service {
     if (this.#due !== undefined) this.#reload(this.#due);
   }
 
-  async #load(): Promise<LoadResult> {
+  async #load(load: typeof loadConfig): Promise<LoadResult> {
     const fromMs = Date.now();
-    const loaded = await loadConfigAside(this.#serving.file, this.#serving.env);
+    const loaded = await load(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
       const { totalMs } = drainTimes(loaded.config);
       this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);

@@ -6,6 +6,7 @@ import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/bans.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
 import type { ErrorFormat } from "../../core/refusal.ts";
+import type { RequestLimits } from "../../http1/server/server-limits.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { ChargeResult, QuotaAdmin, QuotaDecider } from "../../stores/quotas/quota-store.ts";
@@ -59,6 +60,8 @@ export type Environment = {
   /** The longest path first, the service without a path last. */
   readonly services: readonly Service[];
   readonly limits: EdgeLimits;
+  /** The limits for what follows the head of a request. */
+  readonly requestLimits: RequestLimits;
   /** The first digits of the configuration's hash, for the access log entry. */
   readonly config: string;
   /** The names of account metadata that an access log entry includes. */

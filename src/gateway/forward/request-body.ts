@@ -25,6 +25,7 @@ export class RequestBody implements BodySink {
     this.#exchange = exchange;
     this.#elapsed = elapsed;
     this.#bytesLeft = bytesMax;
+    exchange.request.hold();
   }
 
   sendTo(connection: ClientConnection): void {
@@ -42,7 +43,7 @@ export class RequestBody implements BodySink {
     this.#connection = undefined;
     if (this.#over) return;
     this.held = true;
-    this.#exchange.request.pause();
+    this.#exchange.request.hold();
   }
 
   /** The connection takes more bytes again. */

@@ -68,8 +68,11 @@ function judge(
   if (environment === undefined) return refuse("misdirected", "a host that is not configured");
   exchange.setEnvironment(environment);
   // The limits of the request's environment are known only now, because its host is.
-  const sized = environments.length > 1 ? validateHeadSize(request, environment.limits) : judged;
-  if (!sized.ok) return sized;
+  if (environments.length > 1) {
+    request.limits = environment.requestLimits;
+    const sized = validateHeadSize(request, environment.limits);
+    if (!sized.ok) return sized;
+  }
 
   const target = validateTarget(head, schemeOf(environment));
   if (!target.ok) return target;

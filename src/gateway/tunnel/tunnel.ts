@@ -18,6 +18,7 @@ import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-requ
 import * as answered from "../forward/upstream-response.ts";
 import { EarlyHints } from "../forward/upstream-response.ts";
 import { failExchange, sendRefusal } from "../stages/reply.ts";
+import { HEAD_BYTES_MAX } from "../upstreams/upstream.ts";
 import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
 import { ClientStream } from "./client-stream.ts";
 import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts";
@@ -135,6 +136,8 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       if (isConnecting) request.destroy(new Error("timeout"));
     });
     request.path = target;
+    // Node reads it when the connection is made. The types do not declare it.
+    Object.assign(request, { maxHeaderSize: HEAD_BYTES_MAX });
     request.once("socket", (socket) => {
       if (this.#upstream?.destination.session !== undefined) {
         keepSession(socket, this.#upstream.destination.session);

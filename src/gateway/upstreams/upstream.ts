@@ -10,7 +10,6 @@ export type UpstreamPoolOptions = {
   /** The most connections to each upstream. */
   readonly connectionsMax: number;
   readonly connectTimeoutMs: number;
-  readonly headerBytesMax: number;
   /** An idle connection is closed after this time, or earlier if the upstream says so. */
   readonly idleMsMax: number;
   /**
@@ -25,6 +24,8 @@ export type UpstreamPoolOptions = {
   readonly elapsed: () => number;
 };
 
+/** The most bytes of a response head (docs/reference/edge.md#response-head). */
+export const HEAD_BYTES_MAX = 65_536;
 /** Unlimited: few interim responses are passed on, and responseTimeout ends an endless series. */
 const INTERIM_MAX = Number.POSITIVE_INFINITY;
 
@@ -114,7 +115,7 @@ export class UpstreamConnection extends ClientConnection {
   constructor(upstream: Upstream, options: UpstreamPoolOptions) {
     super({
       destination: upstream.destination,
-      limits: { headBytesMax: 4 * options.headerBytesMax, interimMax: INTERIM_MAX },
+      limits: { headBytesMax: HEAD_BYTES_MAX, interimMax: INTERIM_MAX },
       connectTimeoutMs: options.connectTimeoutMs,
       idleMsMax: options.idleMsMax,
       elapsed: options.elapsed,

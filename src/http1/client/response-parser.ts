@@ -129,7 +129,9 @@ export class ResponseParser {
     else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits());
     else this.#body.startLength(framing);
     this.#phase = BODY;
-    const keepsAlive = version === "1.1" && !closes && framing !== "close";
+    // The body that a 204 announces may still come: it must not become the next response.
+    const mayGoOn = status === 204 && told !== "close" && told !== 0;
+    const keepsAlive = version === "1.1" && !closes && framing !== "close" && !mayGoOn;
     this.head = { status, version, rawHeaders, framing, keepsAlive, keepAliveS };
     return "head";
   }

@@ -97,6 +97,11 @@ export class BodyParser {
     this.#trailerCount = 0;
   }
 
+  /** Replaces the limits, before any trailer was read. */
+  limitTrailers(limits: TrailerLimits): void {
+    this.#limits = limits;
+  }
+
   /**
    * Reads from `at`. Returns the position where it stopped: after the body, at the malformed byte,
    * or at `to`. All data found on the way, also before a malformed byte, is in one piece from

@@ -37,7 +37,8 @@ const WRONG = 13;
  * 2.2, 3, 5.1, 5.2). A head is malformed at the first byte that no further byte could correct.
  */
 export abstract class HeadParser<Head> {
-  readonly #limits: HeadSizeLimits;
+  /** May be replaced between heads. */
+  limits: HeadSizeLimits;
   readonly #kept = new ReadBuffer();
   readonly #fields = new FieldParser();
   /** Bytes of this head that were read before the current piece. */
@@ -52,7 +53,7 @@ export abstract class HeadParser<Head> {
   protected version: HttpVersion = "1.1";
 
   constructor(limits: HeadSizeLimits) {
-    this.#limits = limits;
+    this.limits = limits;
   }
 
   next(): void {
@@ -159,7 +160,7 @@ export abstract class HeadParser<Head> {
 
   #scan(bytes: Buffer, at: number, to: number): number {
     const first = at - this.#readBefore;
-    const { lineBytesMax, headBytesMax } = this.#limits;
+    const { lineBytesMax, headBytesMax } = this.limits;
     let i = at;
     if (this.state < FIELDS) {
       const lineMax = first + lineBytesMax;

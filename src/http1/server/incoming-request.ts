@@ -2,6 +2,7 @@ import type { BodyError } from "../parse/body-parser.ts";
 import { type FramingError, isFramingError, parseFraming } from "../parse/framing.ts";
 import type { HeadError, HttpVersion } from "../parse/head-parser.ts";
 import type { ParsedRequestHead } from "../parse/request-head-parser.ts";
+import type { RequestLimits } from "./server-limits.ts";
 
 /** Why bytes are no request, or why one took too long. */
 export type RequestError = HeadError | BodyError | "timeout";
@@ -33,6 +34,10 @@ export class IncomingRequest implements ParsedRequestHead {
   complete = false;
   /** Why its body is malformed or late. After that no more of the body is delivered. */
   error: RequestError | undefined;
+  /** Limits of its own, in place of those of its connection. May be set within `onRequest`. */
+  limits: RequestLimits | undefined;
+  /** Whether its body has to wait for its reader, through no fault of the client's. */
+  isHeld = false;
   readonly #goOn: () => void;
   #sink: BodySink = NOBODY;
   #flows = false;
@@ -66,6 +71,7 @@ export class IncomingRequest implements ParsedRequestHead {
   /** Delivers the body to `sink` from now on. If it is complete or empty, its end comes at once. */
   read(sink: BodySink): void {
     this.#sink = sink;
+    this.isHeld = false;
     if (this.complete) sink.onBodyEnd();
     else this.resume();
   }
@@ -73,6 +79,12 @@ export class IncomingRequest implements ParsedRequestHead {
   /** Reads and drops the rest of the body. */
   discard(): void {
     this.read(NOBODY);
+  }
+
+  /** Keeps its body back until `read`. Meanwhile its time stands still. */
+  hold(): void {
+    this.#flows = false;
+    this.isHeld = true;
   }
 
   pause(): void {

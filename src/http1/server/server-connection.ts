@@ -5,6 +5,7 @@ import { endConnection } from "../write/end-connection.ts";
 import { AheadBuffer } from "./ahead-buffer.ts";
 import { copyOf, readAsStream, readDirectly } from "./direct-read.ts";
 import { IncomingRequest, type RequestError } from "./incoming-request.ts";
+import { READING, type Reading } from "./reading.ts";
 import { ResponseWriter } from "./response-writer.ts";
 import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 
@@ -27,34 +28,6 @@ export type ServerHandler = {
    */
   onLinger(connection: ServerConnection): void;
 };
-
-/**
- * A state of the reading side: whether bytes are parsed as HTTP, and how long the state may last.
- * After that the connection is refused with a 408, its request is broken off, or it is ended.
- */
-type Reading = {
-  readonly parses: boolean;
-  readonly limit?: "headersTimeoutMs" | "idleTimeoutMs" | "requestTimeoutMs" | "lingerMs";
-  readonly onLate?: "refuse" | "break" | "end";
-};
-
-const READING = {
-  /** No byte has arrived. The first head has one limit, from the connection to the head's end. */
-  connected: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
-  /** Between a response and the first byte of the next head. */
-  idle: { parses: true, limit: "idleTimeoutMs", onLate: "end" },
-  head: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
-  body: { parses: true, limit: "requestTimeoutMs", onLate: "break" },
-  /**
-   * The request is complete or malformed. Bytes that the client sends ahead wait for the response.
-   */
-  ahead: { parses: true },
-  /** The last response is sent or being sent. Bytes that arrive are discarded. */
-  lingering: { parses: false, limit: "lingerMs", onLate: "end" },
-  /** The socket belongs to another protocol. */
-  detached: { parses: false },
-  closed: { parses: false },
-} as const satisfies Record<string, Reading>;
 
 /**
  * One client connection. Parses one request at a time: pipelined bytes stay unparsed until the
@@ -83,8 +56,13 @@ export class ServerConnection {
    * Whether bytes are being parsed. Actions that callbacks ask for wait until the parser returns.
    */
   #isParsing = false;
+  /** While bytes are parsed: how many of them are left. */
+  #bytesBehind = 0;
   /** When the first tick saw the current state; -1 before. */
   #sinceMs = -1;
+  /** When the first tick saw the current request, later by the time in which it was held. */
+  #begunMs = -1;
+  #tickedMs = -1;
   /** While lingering: whether bytes came since the last tick, and when the last ones were seen. */
   #hasDiscarded = false;
   #quietSinceMs = -1;
@@ -127,7 +105,7 @@ export class ServerConnection {
    * client's fault.
    */
   get bytesAhead(): number {
-    return this.#ahead.length;
+    return this.#ahead.length + (this.#isParsing ? this.#bytesBehind : 0);
   }
 
   /** Tells the requests in the bytes that are ahead now from those that arrive later. */
@@ -165,13 +143,26 @@ export class ServerConnection {
   /** Must be called a few times a second, with a clock that never goes back. */
   tick(nowMs: number): void {
     const { limit, onLate } = this.#reading;
+    const passedMs = nowMs - this.#tickedMs;
+    this.#tickedMs = nowMs;
     if (limit === undefined || this.socket.destroyed) return;
     if (this.#sinceMs === -1) this.#sinceMs = nowMs;
+    const request = this.#writing?.request;
+    if (this.#reading === READING.head || this.#reading === READING.body) {
+      if (this.#begunMs === -1) this.#begunMs = nowMs;
+      else if (request?.isHeld) this.#begunMs += passedMs;
+    }
     if (this.#reading === READING.lingering && this.#isQuiet(nowMs)) this.socket.destroy();
-    if (nowMs - this.#sinceMs < this.#handler.limits[limit]) return;
+    const sinceMs = limit === "requestTimeoutMs" ? this.#begunMs : this.#sinceMs;
+    if (nowMs - sinceMs < this.#limitMs(limit)) return;
     if (onLate === "refuse") this.#refuse("timeout");
     else if (onLate === "break") this.#break("timeout");
     else this.end();
+  }
+
+  #limitMs(limit: NonNullable<Reading["limit"]>): number {
+    const own = limit === "requestTimeoutMs" ? this.#writing?.request.limits : undefined;
+    return own?.requestTimeoutMs ?? this.#handler.limits[limit];
   }
 
   /**
@@ -276,7 +267,9 @@ export class ServerConnection {
 
   #readHead(bytes: Buffer, at: number, to: number, isAhead: boolean): number {
     const heads = this.#heads;
+    if (!heads.begun) heads.limits = this.#handler.limits;
     const end = heads.read(bytes, at, to);
+    this.#bytesBehind = to - end;
     const { head } = heads;
     if (heads.error !== undefined) {
       this.#refuse(heads.error);
@@ -287,6 +280,9 @@ export class ServerConnection {
       this.#writing = response;
       this.#startBody(request);
       this.#handler.onRequest(request, response, this);
+      if (request.limits !== undefined) {
+        this.#body.limitTrailers(trailerLimits(request.limits, request.rawHeaders));
+      }
     } else if (heads.begun) {
       this.headBeganMs ??= this.#handler.elapsed();
       if (this.#reading === READING.idle) this.#enter(READING.head);
@@ -309,6 +305,7 @@ export class ServerConnection {
   #readBody(request: IncomingRequest, bytes: Buffer, at: number, to: number): number {
     const body = this.#body;
     const end = body.read(bytes, at, to);
+    this.#bytesBehind = to - end;
     if (body.dataTo > body.dataFrom) request.push(bytes.subarray(body.dataFrom, body.dataTo));
     if (!this.#reads) return end;
     if (body.error !== undefined) {
@@ -343,6 +340,7 @@ export class ServerConnection {
   #next(): void {
     this.#writing = undefined;
     this.headBeganMs = undefined;
+    this.#begunMs = -1;
     this.#enter(READING.idle);
     this.#goOn();
   }

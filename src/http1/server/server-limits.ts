@@ -11,7 +11,7 @@ export type ServerLimits = HeadSizeLimits & {
   readonly aheadBytesMax: number;
   /** From the first byte of a head, or of a connection, to the end of that head. */
   readonly headersTimeoutMs: number;
-  /** From the end of a head to the last byte of its body. */
+  /** From the first byte of a request to the last one, without the time in which it was held. */
   readonly requestTimeoutMs: number;
   /** From a response to the first byte of the next request. */
   readonly idleTimeoutMs: number;
@@ -22,12 +22,18 @@ export type ServerLimits = HeadSizeLimits & {
   readonly lingerIdleMs: number;
 };
 
+/** The limits that one request may have of its own. */
+export type RequestLimits = Pick<
+  ServerLimits,
+  "fieldBytesMax" | "fieldCountMax" | "requestTimeoutMs"
+>;
+
 /** The bytes of a field line in addition to its name and its value: `: ` and CRLF. */
 const LINE_BYTES = 4;
 
 /** The limits that a head with these fields leaves for its trailers. */
 export function trailerLimits(
-  { fieldBytesMax, fieldCountMax }: ServerLimits,
+  { fieldBytesMax, fieldCountMax }: RequestLimits,
   rawHeaders: readonly string[],
 ): TrailerLimits {
   const count = rawHeaders.length / 2;

@@ -5,7 +5,7 @@ import { describe, it } from "vitest";
 import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { type Client, openClient, requestBytes } from "../../support/wire/client.ts";
+import { type Client, openClient, requestBytes, sendRequest } from "../../support/wire/client.ts";
 
 /** More than the buffers of the system hold. */
 const REFUSALS = 40_000;
@@ -36,6 +36,25 @@ describe("a client that does not read", () => {
     client.write("GET /v1/pets HTTP/1.1\r\nHost: other.test\r\n\r\n".repeat(REFUSALS));
     await eventually(() => assert.equal(house.lines.at(-1)?.status, 499), { withinMs: 20_000 });
     assert.ok(house.lines.length < REFUSALS, "what came behind it is no request any more");
+  });
+});
+
+describe("an upload that waits for the gateway", () => {
+  it("is no late one, whatever requestTimeout says, while it waits for a connection", async () => {
+    const limits = { upstreamConnections: 1, requestTimeout: "300ms", headersTimeout: "300ms" };
+    const { house, backend, key } = await openHouse(() => {}, limits);
+    await using _ = house;
+    const first = sendRequest(house.port, { key, path: "/v1/slow" });
+    await eventually(() => backend.received.length === 1);
+    const second = sendRequest(house.port, { key, method: "POST", body: "12345" });
+    await using third = await openClient(house.port);
+    beginUpload(third, key, "Transfer-Encoding: chunked", "5\r\nabcde\r\n0\r\n\r\n");
+    await sleep(TOO_LONG_MS);
+    const { socket, bytes } = backend.received[0] ?? assert.fail();
+    socket.on("data", () => /12345$|\r\n0\r\n\r\n$/.test(String(bytes())) && socket.write(OK));
+    socket.write(OK);
+    assert.deepEqual([(await first).status, (await second).status], [200, 200]);
+    assert.equal((await third.responses(["POST"]))[0]?.status, 200);
   });
 });
 

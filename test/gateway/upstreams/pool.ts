@@ -9,7 +9,6 @@ import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 export const OPTIONS = {
   connectionsMax: 4,
   connectTimeoutMs: 2_000,
-  headerBytesMax: 16_384,
   idleMsMax: 4_000,
   ca: undefined,
   serverName: undefined,
