@@ -56,7 +56,8 @@ function writeRefusal(
 ): void {
   if (exchange.response.headWritten || exchange.socket.destroyed) return;
 
-  if (over || mustClose(gateway, exchange, refusal.code)) exchange.closeAfter();
+  if (over || mustClose(exchange, refusal.code)) exchange.closeAfter();
+  closeIfDraining(gateway, exchange);
   const { body, bodyBytes: length, ahead, behind } = responseParts(gateway, exchange, refusal);
   const own: string[] = [];
   for (const name of refusalFieldNames(refusal.code)) {
@@ -108,6 +109,14 @@ export function failExchange(gateway: GatewayContext, exchange: Exchange, refusa
 }
 
 /**
+ * While the gateway drains, the last response of a connection says so. Called before each head is
+ * written.
+ */
+export function closeIfDraining({ draining }: GatewayContext, exchange: Exchange): void {
+  if (draining !== "no" && exchange.isLast) exchange.closeAfter();
+}
+
+/**
  * Answers an OPTIONS that asks about the gateway itself, with the methods that it allows:
  * `OPTIONS *`, which needs no key and is not charged, and one that may be forwarded no further
  * (docs/reference/edge.md#versions-and-methods).
@@ -118,6 +127,7 @@ export async function sendOptions(
   allow: readonly string[] = METHODS,
 ): Promise<void> {
   await learnStanding(gateway, exchange, false);
+  closeIfDraining(gateway, exchange);
   const fields = ["Allow", allow.join(", "), "Cache-Control", "no-store"];
   exchange.response.writeHead(204, [...fields, ...gatewayFields(exchange)]);
   exchange.response.end();
@@ -127,6 +137,7 @@ export async function sendOptions(
 export async function sendPreflight(gateway: GatewayContext, exchange: Exchange): Promise<void> {
   const { cors, origin, response } = exchange;
   await learnStanding(gateway, exchange, false);
+  closeIfDraining(gateway, exchange);
   const fields = ["Cache-Control", "no-store", ...gatewayFields(exchange)];
   if (cors !== undefined) fields.push(...preflightFields(cors, origin));
   response.writeHead(204, fields);
@@ -203,9 +214,8 @@ function challenge({ code, scope }: Refusal): string | undefined {
  * Whether the connection must not be reused: the refusal's row says so, or the body stays unread
  * (docs/reference/edge.md#unread-bodies).
  */
-function mustClose(gateway: GatewayContext, exchange: Exchange, code: RefusalCode): boolean {
+function mustClose(exchange: Exchange, code: RefusalCode): boolean {
   if (exchange.requestError !== undefined || closesAfter(code)) return true;
-  if (gateway.draining !== "no" && exchange.isLast) return true;
   const { head, request } = exchange;
   if (head === undefined || !hasBody(head) || request.complete) return head === undefined;
   return head.expectsContinue || head.framing === "chunked" || head.framing > DISCARD_BYTES_MAX;

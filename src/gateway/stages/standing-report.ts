@@ -15,7 +15,7 @@ import {
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
 import { announceRateLimit, standAsKnown } from "./charge.ts";
-import { sendRefusal } from "./reply.ts";
+import { closeIfDraining, sendRefusal } from "./reply.ts";
 
 /** Whether the request asks for the standing of its own account, and for nothing of a service. */
 export function isStandingRequest(environment: Environment, { request, path }: Exchange): boolean {
@@ -81,6 +81,7 @@ export async function sendStandingReport(
     ...["Cache-Control", "no-store", "Age", String(Math.floor(answer.ageMs / 1_000))],
     ...gatewayFields(exchange),
   ];
+  closeIfDraining(gateway, exchange);
   if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(200, fields);
   exchange.response.end(body);
