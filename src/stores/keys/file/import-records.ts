@@ -229,7 +229,8 @@ class RecordImport {
     const mistake =
       planError(plan, context) ??
       missingLimitsError(plan, limits, context) ??
-      limitsError(limits, context) ??
+      // The meters of another configuration go with the account.
+      limitsError(limits, {}) ??
       metaError(Object.entries(account.meta)) ??
       this.#heldKey({ meta: account.meta, suspended: account.suspended });
     if (!isKept && mistake !== undefined) return mistake;
