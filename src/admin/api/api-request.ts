@@ -60,6 +60,17 @@ export type ApiRequest = {
   readonly query: URLSearchParams;
 };
 
+type Answer = (request: ApiRequest) => AdminResponse | Promise<AdminResponse>;
+
+/** Responds with 503 until there is a copy of the records: that there are none is not known. */
+export function withRecords(answer: Answer): Answer {
+  return (request) => {
+    if (request.deps.keys.ready) return answer(request);
+    const message = "The key records are not known yet: the store is unreachable";
+    return problemResponse("store_unavailable", message, RETRY_AFTER_1);
+  };
+}
+
 /**
  * Applies a pure edit to the store. Every process of this gateway reads the change before the
  * response is sent. If the edit is refused, nothing changes.

@@ -20,7 +20,7 @@ import {
   updateAccount,
   updateAccountsOnPlan,
 } from "./accounts.ts";
-import type { ApiRequest } from "./api-request.ts";
+import { type ApiRequest, withRecords } from "./api-request.ts";
 import { explainBan, explainRequest, listDeprecations, listOpenCharges } from "./diagnostics.ts";
 import {
   listGateways,
@@ -67,10 +67,11 @@ export type ApiRoute = RouteSpec & {
 const IMPORT_BYTES_MAX = 64 * 1_048_576;
 
 const KEYS: readonly ApiRoute[] = [
-  row("GET /api/keys", listKeys, {
+  row("GET /api/keys", withRecords(listKeys), {
     summary: "All keys, or those of an account",
     query: ["limit", "after", "account", "order"],
     answers: ["Key"],
+    refuses: ["store_unavailable"],
   }),
   row("POST /api/keys", createKeys, {
     summary: "Issue a key, or a list of them where count is given",
@@ -80,22 +81,23 @@ const KEYS: readonly ApiRoute[] = [
     answers: { oneOrMany: "IssuedKey" },
     refuses: ["conflict", "store_unavailable"],
   }),
-  row("POST /api/keys/find", findKey, {
+  row("POST /api/keys/find", withRecords(findKey), {
     summary: "The record of a key that the caller holds",
     body: FIND_BODY,
     answers: "Key",
-    refuses: ["unknown_id"],
+    refuses: ["unknown_id", "store_unavailable"],
   }),
   row("POST /api/keys/refresh", refreshKeys, {
     summary: "Read the key records now: a command has changed them",
     answers: "Refreshed",
   }),
-  row("GET /api/keys/export", exportKeys, {
+  row("GET /api/keys/export", withRecords(exportKeys), {
     summary: "All accounts, then all keys, as lines of JSON; digests, never keys",
     answers: { type: "application/jsonl; charset=utf-8" },
+    refuses: ["store_unavailable"],
   }),
   {
-    ...row("POST /api/keys/import", importKeys, {
+    ...row("POST /api/keys/import", withRecords(importKeys), {
       summary: "Take in records of an export, or plain keys, all or none",
       body: IMPORT_BODY,
       answers: "Imported",
@@ -117,10 +119,10 @@ const KEYS: readonly ApiRoute[] = [
     }),
     bodyBytesMax: IMPORT_BYTES_MAX,
   },
-  row("GET /api/keys/:id", showKeys, {
+  row("GET /api/keys/:id", withRecords(showKeys), {
     summary: "A key; of an account all of its keys",
     answers: { oneOrMany: "Key" },
-    refuses: ["unknown_id"],
+    refuses: ["unknown_id", "store_unavailable"],
   }),
   row("PATCH /api/keys/:id", patchKey, {
     summary: "Change a key in place",
@@ -142,10 +144,11 @@ const KEYS: readonly ApiRoute[] = [
 ];
 
 const ACCOUNTS: readonly ApiRoute[] = [
-  row("GET /api/accounts", listAccounts, {
+  row("GET /api/accounts", withRecords(listAccounts), {
     summary: "Accounts; X-Total-Count says how many fit",
     query: ["limit", "after", "env", "plan", "q", "order"],
     answers: ["Account"],
+    refuses: ["store_unavailable"],
   }),
   row("PATCH /api/accounts", updateAccountsOnPlan, {
     summary: "Change all accounts on a plan",
@@ -155,10 +158,10 @@ const ACCOUNTS: readonly ApiRoute[] = [
     answers: "Changed",
     refuses: ["conflict", "store_unavailable"],
   }),
-  row("GET /api/accounts/:id", showAccount, {
+  row("GET /api/accounts/:id", withRecords(showAccount), {
     summary: "An account",
     answers: "Account",
-    refuses: ["unknown_id"],
+    refuses: ["unknown_id", "store_unavailable"],
   }),
   row("PATCH /api/accounts/:id", updateAccount, {
     summary: "Change plan, limits and metadata of an account, counts kept",
