@@ -106,7 +106,7 @@ export function versionOfId(id: string | undefined): string {
 }
 
 /** The number of a version; 0 if there is none, or if it cannot be read. */
-export function numberOfVersion(version: string): number {
+function numberOfVersion(version: string): number {
   const number = Number.parseInt(version, 10);
   return Number.isSafeInteger(number) ? number : 0;
 }
