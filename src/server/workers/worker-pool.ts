@@ -15,7 +15,7 @@ import {
 import type { DiagnosticsQuery, DiagnosticsReply, WorkerStart } from "./messages.ts";
 import { rollOut } from "./rollout.ts";
 import { StoreAvailability } from "./store-availability.ts";
-import { WorkerProcess } from "./worker-process.ts";
+import { TURN_MS, WorkerProcess } from "./worker-process.ts";
 
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
@@ -61,6 +61,7 @@ export class WorkerPool {
   #opened = false;
   #stopping = false;
   readonly #store: StoreAvailability;
+  readonly #turns: NodeJS.Timeout;
   /** The times of the last minute at which a process was lost, on performance.now(). */
   #endsMs: number[] = [];
   #lastWhy = "";
@@ -76,6 +77,7 @@ export class WorkerPool {
     this.#heedDrain(config);
     this.#options = options;
     this.#store = new StoreAvailability(options.log);
+    this.#turns = setInterval(() => this.#turn(), TURN_MS).unref();
     // Each worker accepts from the shared socket itself. So no connection waits in a process that
     // dies, and the supervisor delays no request (docs/decisions/workers.md).
     cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -92,16 +94,17 @@ export class WorkerPool {
   }
 
   get serving(): number {
-    return [...this.#members].filter(({ serving }) => serving).length;
+    return [...this.#members].filter(({ serving, answers }) => serving && answers).length;
   }
 
   get restarts(): number {
     return this.#restarts;
   }
 
-  /** The last checks of every worker that serves. */
+  /** The last checks of every worker that serves and answers. */
   get checks(): readonly ReadinessChecks[] {
-    return this.#statuses().map(({ checks }) => checks);
+    const answering = [...this.#members].filter(({ serving, answers }) => serving && answers);
+    return answering.flatMap(({ status }) => (status ? [status.checks] : []));
   }
 
   get gauges(): Gauges {
@@ -124,8 +127,11 @@ export class WorkerPool {
       return { ok: false, why: `${ends} ended within a minute, the last one: ${this.#lastWhy}` };
     }
     const { serving } = this;
-    if (serving === 0) return { ok: false, why: "none serves" };
-    return serving === count ? { ok: true } : { ok: true, why: `${serving} of ${count} serve` };
+    if (serving === count) return { ok: true };
+    const silent = [...this.#members].filter((worker) => worker.serving && !worker.answers);
+    const told = serving === 0 ? "none serves" : `${serving} of ${count} serve`;
+    const silence = silent.map(({ number }) => `worker ${number} does not answer`);
+    return { ok: serving > 0, why: [told, ...silence].join("; ") };
   }
 
   /** Updates the status of all workers; waits for each at most `withinMs`. */
@@ -159,6 +165,7 @@ export class WorkerPool {
   /** Drains all workers. Resolves when they have ended, or were killed at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
+    clearInterval(this.#turns);
     setTimeout(() => this.#killAll(), deadlineMs).unref();
     for (const worker of this.#members) worker.stop();
     await this.#ended();
@@ -173,8 +180,18 @@ export class WorkerPool {
 
   async kill(): Promise<void> {
     this.#stopping = true;
+    clearInterval(this.#turns);
     this.#killAll();
     await this.#ended();
+  }
+
+  /** Ends workers that stand still: their connections wait, and new ones still come to them. */
+  #turn(): void {
+    for (const worker of [...this.#members].filter(({ serving }) => serving)) {
+      if (!worker.turn()) continue;
+      this.#lose(worker, "it did not answer for 10 s");
+      worker.kill();
+    }
   }
 
   #heedDrain(config: Config): void {

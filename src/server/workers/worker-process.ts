@@ -25,6 +25,10 @@ export type WorkerEvents = {
 /** A worker that takes longer to start counts as dead. */
 const START_MS_MAX = 60_000;
 const RELOAD_MS_MAX = 5_000;
+/** The pace at which the supervisor looks at its workers. */
+export const TURN_MS = 500;
+/** A worker that sends nothing for this many turns does not answer, and ends after twice as many. */
+const SILENT_TURNS_MAX = 10;
 /** Each question listens until it is answered, and the admin listener has 256 connections. */
 const LISTENERS_MAX = 260;
 
@@ -38,6 +42,7 @@ export class WorkerProcess {
   #lost = false;
   #serving = false;
   #stopped = false;
+  #silentTurns = 0;
   /** The last status that the worker sent. */
   status: ProcessStatus | undefined;
   /** The signal that killed it while it drained, so that its last lines are not written. */
@@ -83,6 +88,20 @@ export class WorkerProcess {
 
   get serving(): boolean {
     return this.#serving && !this.#lost;
+  }
+
+  /** Whether it has sent something within the last 5 s. Workers send their status twice a second. */
+  get answers(): boolean {
+    return this.#silentTurns < SILENT_TURNS_MAX;
+  }
+
+  /**
+   * Called for each turn of the supervisor (TURN_MS), and returns whether it is too long that the
+   * worker sent nothing. Turns are counted, not time: a machine that stalls as a whole has none.
+   */
+  turn(): boolean {
+    this.#silentTurns += 1;
+    return this.#silentTurns >= 2 * SILENT_TURNS_MAX;
   }
 
   /** Whether it has ever served. */
@@ -141,6 +160,7 @@ export class WorkerProcess {
   }
 
   #onMessage(message: WorkerMessage, start: () => Promise<WorkerStart>): void {
+    this.#silentTurns = 0;
     if ("hello" in message) {
       void start().then((what) => this.#tell(this.#stopped ? { stop: true } : { start: what }));
     } else if ("serving" in message) {
