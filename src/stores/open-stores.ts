@@ -14,7 +14,7 @@ export type OpenOptions = {
   readonly report: Reporter;
 };
 
-export type KeyOptions = OpenOptions & {
+type KeyOptions = OpenOptions & {
   readonly watch: boolean;
   readonly inForce?: Records | undefined;
 };

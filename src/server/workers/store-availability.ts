@@ -38,7 +38,7 @@ export class StoreAvailability {
     }
   }
 
-  /** Called when a process that serves has the store. */
+  /** Called when the status of a process says that it has the store. */
   reached(worker: number): void {
     if (this.#endedWithout === 0 || worker <= this.#endedWithout) return;
     if (this.#away.has(worker)) return;

@@ -237,7 +237,7 @@ export class WorkerPool {
   }
 
   #onStatus(worker: WorkerProcess, status: ProcessStatus): void {
-    if (worker.serving && status.checks.store.ok) this.#store.reached(worker.number);
+    if (status.checks.store.ok) this.#store.reached(worker.number);
     const all = this.#statuses();
     // Not before one serves: those that start know only what they were told.
     if (all.length > 0) this.#upstreams = joinGauges(all.map(({ gauges }) => gauges)).upstreams;
