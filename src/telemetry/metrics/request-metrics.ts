@@ -112,7 +112,7 @@ export function countRequest(
     const { storeMs, upstreamMs } = times;
     const own = Math.max(0, entry.durationMs - storeMs - (upstreamMs ?? 0));
     observeDuration(tables.overheads.cell(env), own / 1000);
-    // What no backend got waited for a connection, which is the time of neither side.
+    // The wait for a connection that never came is the time of neither side.
     if (upstreamMs !== undefined && entry.forwards > 0) {
       const { upstream = "none" } = entry;
       observeDuration(tables.upstreamDurations.cell(env, upstream), upstreamMs / 1000);
