@@ -1,4 +1,4 @@
-import { errorMessage } from "../../base/messages.ts";
+import { cleanText, errorMessage } from "../../base/messages.ts";
 import { request } from "../../base/node-http.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
@@ -242,12 +242,14 @@ function isUnknown(body: unknown): boolean {
 }
 
 /**
- * The gateway's message, with the mistakes in its configuration. Such a message needs no status.
+ * The gateway's message, with the mistakes in its configuration. Such a message needs no status. What
+ * answers may be another program, so nothing of it moves the cursor.
  */
 function messageOf(body: unknown): string | undefined {
   if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
   const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
-  return [body.message, ...mistakes.map(formatMistake)].join("\n");
+  const lines = [body.message, ...mistakes.map(formatMistake)].join("\n").split("\n");
+  return lines.map(cleanText).join("\n");
 }
 
 function refused(message: string): Extract<OperationResult<never>, { ok: false }> {

@@ -71,6 +71,7 @@ describe("a gateway that --admin names", () => {
     for (const [status, body, told] of [
       [401, { message: "No" }, "No (--admin, AT). Set TOLLGATE_ADMIN_TOKEN to its token"],
       [403, { message: "No" }, "No (--admin, AT)"],
+      [403, { message: "N\u001bo" }, "N\\u001bo (--admin, AT)"],
       [
         200,
         { ...RUNNING, plans: 7 },

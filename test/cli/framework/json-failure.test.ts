@@ -7,6 +7,8 @@ it.each([
   [64, "keys create --env production"],
   [64, "usage --over much"],
   [78, "keys list --config missing.yaml"],
+  [78, "start --config missing.yaml"],
+  [78, "demo --config missing.yaml"],
 ] as const)(
   "a verb that ends with %i has no value with --json, and its reason on stderr: %s",
   async (status, words) => {
