@@ -7,7 +7,7 @@ import {
 } from "../core/keys/records.ts";
 import type { Config, LoadResult } from "./config.ts";
 import { formatMistake, type Mistake } from "./file/mistake.ts";
-import type { StoreAddress } from "./schema/addresses.ts";
+import { parseRedisUrl, type StoreAddress } from "./schema/addresses.ts";
 
 /** The running configuration and the one that would replace it. */
 export type ConfigChange = { readonly from: Config; readonly to: Config };
@@ -56,8 +56,13 @@ function storeOf(store: StoreAddress): string {
  */
 function sameButSecret(from: StoreAddress, to: StoreAddress): string | undefined {
   if (from.kind === "memory" || to.kind === "memory") return undefined;
-  if (from.url === to.url || from.shown !== to.shown) return undefined;
+  if (from.shown !== to.shown || loginOf(from.url) === loginOf(to.url)) return undefined;
   return `Cannot change the password of store ${from.shown} by a reload: ${RESTART}`;
+}
+
+function loginOf(url: string): string {
+  const read = parseRedisUrl(url);
+  return "value" in read ? JSON.stringify([read.value.username, read.value.password]) : "";
 }
 
 function keysOf({ keys }: Config): string {

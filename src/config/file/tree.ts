@@ -159,7 +159,8 @@ function plainMap(
       note(state, offset, "Cannot use a map or a list as a key: write a word");
       continue;
     }
-    const name = String(key.value);
+    // As it is written: `1.10` is not the number 1.1.
+    const name = key.type === "PLAIN" && key.source ? key.source : String(key.value);
     const here = [...path, name];
     if (RESERVED.has(name)) {
       note(state, offset, `Cannot use ${name} as a key: the name is reserved; choose another`);

@@ -1,12 +1,14 @@
+import { dirname, resolve } from "node:path";
 import type { Config } from "../config.ts";
 import { Findings } from "../file/findings.ts";
 import { isYamlMap, type Mistake } from "../file/mistake.ts";
-import type { Variables } from "../file/substitute.ts";
+import { readReferencedFiles, type Variables } from "../file/substitute.ts";
 import { readTextFile } from "../file/text-file.ts";
 import { parseTree } from "../file/tree.ts";
 import { buildPlans, type PlanSettings } from "./build.ts";
 import { readPlansDraft } from "./draft.ts";
 import { loadConfig } from "./load.ts";
+import { validatePlans } from "./validate.ts";
 
 const BYTES_MAX = 1024 ** 2;
 const VALUES_MAX = 100_000;
@@ -34,7 +36,8 @@ export async function loadPlans(file: string, variables: Variables): Promise<Loa
     const message = `Cannot read the plans: ${source.why}`;
     return { ok: false, mistakes: [{ file, line: source.line, column: 1, message }] };
   }
-  const options = { file, variables: variables, valuesMax: VALUES_MAX };
+  const { contents: files } = await readReferencedFiles(source.text, dirname(resolve(file)));
+  const options = { file, variables: variables, files, valuesMax: VALUES_MAX };
   const { tree, mistakes } = parseTree(source.text, options);
   const root = tree?.value;
   if (tree === undefined || !isYamlMap(root) || "environments" in root || !("plans" in root)) {
@@ -42,6 +45,7 @@ export async function loadPlans(file: string, variables: Variables): Promise<Loa
   }
   const findings = new Findings(file, tree);
   const draft = readPlansDraft(findings);
+  validatePlans(draft, findings);
   const all = [...mistakes, ...findings.mistakes];
   if (all.length > 0) return { ok: false, mistakes: all };
   return { ok: true, plans: buildPlans(draft), hasBans: "bans" in root };

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
-import type { Config, LoadResult } from "../config.ts";
+import type { Config, LoadResult, ServiceConfig } from "../config.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/mistake.ts";
 import { readReferencedFiles, type Variables } from "../file/substitute.ts";
@@ -84,16 +84,17 @@ export async function loadTree(
   const pairs = [...pems.values()].flatMap(({ clientCertificate }) => clientCertificate ?? []);
   const authorities = [...pems.values()].flatMap(({ ca }) => ca ?? []);
   const certificates = [...authorities, ...pairs.map(({ cert }) => cert)];
+  const certificateTexts = certificates.map(({ text }) => text);
   const config = buildConfig(draft, {
     file: resolve(file),
-    hash: hashOf(text, [...described.texts, ...certificates.map(({ text }) => text)]),
+    hash: "",
     operations: described.operations,
     pems,
     telemetry,
   });
   return {
     ok: true,
-    config,
+    config: { ...config, hash: hashOf(config, [text, ...described.texts, ...certificateTexts]) },
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
     files: [...files, ...[...certificates, ...pairs.map(({ key }) => key)].map(({ path }) => path)],
   };
@@ -114,13 +115,28 @@ function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): 
 }
 
 /**
- * Two hashes are the same exactly if file, descriptions and certificates are. Substituted values
- * are left out, because the hash is on the open /metrics and would allow guessing a weak secret.
+ * Two hashes are the same exactly if file, descriptions and certificates are, and the rules for
+ * requests. Other substituted values are left out, because the hash is on the open /metrics and
+ * would allow guessing a weak secret.
  */
-function hashOf(text: string, beside: readonly string[]): string {
+function hashOf(config: Config, texts: readonly string[]): string {
   return createHash("sha256")
-    .update(JSON.stringify([text, beside]))
+    .update(JSON.stringify([texts, rulesOf(config)]))
     .digest("hex");
+}
+
+/** The settings that decide about requests; they hold no secret. The operations are in the descriptions. */
+function rulesOf({ plans, planBounds, bans, unauthenticated, environments }: Config): unknown {
+  const ofService = ({ routes, limits }: ServiceConfig) => {
+    return [{ ...routes, operations: undefined }, limits];
+  };
+  return [
+    ...[[...plans], [...planBounds], bans, unauthenticated],
+    environments.map((one) => {
+      const { name, publicPlan, standing, services } = one;
+      return [name, publicPlan, standing, ofService(one), services.map(ofService)];
+    }),
+  ];
 }
 
 /** Sorts mistakes: the file itself first, each file from top to bottom, without duplicates. */

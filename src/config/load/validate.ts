@@ -1,7 +1,8 @@
-import { normalize } from "node:path";
+import { dirname, resolve } from "node:path";
 import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
+import { isSameFile } from "../file/same-file.ts";
 import { limitsByLength } from "../schema/plan-windows.ts";
 import { checkExposure } from "./check-exposure.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
@@ -24,17 +25,21 @@ export function validateDraft(draft: Draft, findings: Findings): void {
     checkRepeats(environment.upstreams, ["environments", name, "upstreams"], findings);
     checkEdges(name, environment, findings);
   }
-  if (draft.plans !== undefined && Object.keys(draft.plans).length === 0) {
-    findings.wrongValue(["plans"], "a map of at least one plan");
-  }
-  checkPlans(draft, findings);
+  validatePlans(draft, findings);
   checkBans(draft, findings);
   checkEvents(draft, findings);
   checkExposure(draft, findings);
 }
 
-/** A longer window that allows less than a shorter one is allowed, but probably unintended. */
-function checkPlans({ plans = {} }: Draft, findings: Findings): void {
+/**
+ * Finds the mistakes in plans. A longer window that allows less than a shorter one is allowed, but
+ * probably unintended.
+ */
+export function validatePlans({ plans }: Pick<Draft, "plans">, findings: Findings): void {
+  if (plans === undefined) return;
+  if (Object.keys(plans).length === 0) {
+    findings.wrongValue(["plans"], "a map of at least one plan");
+  }
   for (const [name, plan] of Object.entries(plans)) {
     if (typeof plan !== "object") continue;
     const limits = limitsByLength(plan);
@@ -91,7 +96,13 @@ function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Find
 }
 
 function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findings): void {
-  if (keys !== undefined && keys !== "redis" && isSameFile(keys, stateFile)) {
+  const folder = dirname(resolve(findings.file));
+  const isShared =
+    keys !== undefined &&
+    keys !== "redis" &&
+    stateFile !== undefined &&
+    isSameFile(resolve(folder, keys), resolve(folder, stateFile));
+  if (isShared) {
     findings.mistake(
       ["stateFile"],
       "Cannot use the same file for keys and stateFile: each would overwrite the other; name two",
@@ -121,10 +132,6 @@ function checkEvents({ events, history }: Draft, findings: Findings): void {
     ["events", "kinds", at],
     "Cannot send usage events without history: they are read from it; set history: 400d, or leave usage out",
   );
-}
-
-function isSameFile(one: string, other: string | undefined): boolean {
-  return other !== undefined && normalize(one) === normalize(other);
 }
 
 function checkAdmin({ admin }: Draft, findings: Findings): void {

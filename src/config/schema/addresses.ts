@@ -51,6 +51,14 @@ export function parseHttpUrl(text: string): ParseResult<string> {
   return { value: url.href };
 }
 
+/** The address of a page that other pages are below. */
+export function parsePageUrl(text: string): ParseResult<string> {
+  const read = parseHttpUrl(text);
+  return "value" in read && new URL(read.value).search !== ""
+    ? { why: "it takes no query: the pages are below its path" }
+    : read;
+}
+
 /** The address of an OpenTelemetry collector. More is appended to its path. */
 export function parseCollector(text: string): ParseResult<string> {
   const read = parseHttpUrl(text);

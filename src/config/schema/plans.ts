@@ -17,10 +17,13 @@ export const plan = z
         .strictObject(
           {
             ...eachWindow("Units"),
-            custom: z.literal(true, "true").optional().meta({
-              title: "true",
-              description: "The windows are agreed per account; there are none here.",
-            }),
+            custom: z
+              .preprocess((value) => (value === "true" ? true : value), z.literal(true, "true"))
+              .optional()
+              .meta({
+                title: "true",
+                description: "The windows are agreed per account; there are none here.",
+              }),
             concurrent: kind.integer({ from: 1, to: 1_000_000 }).optional().meta({
               description:
                 "Requests of an account under way at once, in each process; a tunnel is under way until it closes. More are 429 `too_concurrent`.",

@@ -9,6 +9,7 @@ import {
   parseListen,
   parseNetwork,
   parseOrigin,
+  parsePageUrl,
   parseStoreAddress,
 } from "./addresses.ts";
 import { DURATION, parseDuration, parseSize, SIZE } from "./units.ts";
@@ -137,7 +138,7 @@ export const url = read("an address, http:// or https://", {
 /** A page that other pages are below. */
 export const pageUrl = read("an address without a query, http:// or https://", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+[^?#\s]*$/,
-  read: parseHttpUrl,
+  read: parsePageUrl,
 });
 
 export const collector = read("an address, http:// or https://", {
