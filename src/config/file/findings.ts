@@ -62,6 +62,11 @@ export class Findings {
     this.mistakeAtKey(path, `Cannot use ${formatPath(path)}: there is no such key; ${advice}`);
   }
 
+  /** A value for a sentence; *** if it comes from the environment. */
+  shown(path: ConfigPath, value: string): string {
+    return this.tree.isSubstituted(path) ? "***" : value;
+  }
+
   /** The value in words; never a value that may be a secret. */
   describeValue(path: ConfigPath): string {
     const value = valueAt(this.tree.value, path);

@@ -79,9 +79,10 @@ function checkBackends(environment: EnvironmentDraft, start: ConfigPath, finding
     }
     upstreams.forEach((origin, j) => {
       if (upstreams.indexOf(origin) === j) return;
+      const at = [...here, "upstreams", j];
       findings.mistake(
-        [...here, "upstreams", j],
-        `Cannot use ${origin} twice in upstreams; remove one`,
+        at,
+        `Cannot use ${findings.shown(at, origin)} twice in upstreams; remove one`,
       );
     });
   });

@@ -138,9 +138,10 @@ function checkAdmin({ admin }: Draft, findings: Findings): void {
   if (admin === undefined || isLoopback(admin.listen)) return;
   if (admin.token.length >= ADMIN_TOKEN_MIN) return;
   const has = admin.token === "" ? "there is none" : "it is shorter";
+  const where = findings.shown(["admin", "listen"], formatHostPort(admin.listen));
   findings.mistake(
     ["admin", "listen"],
-    `Cannot open the admin listener off loopback, on ${formatHostPort(admin.listen)}, without a token of at least ${ADMIN_TOKEN_MIN} characters: ${has}; set admin.token, or listen on 127.0.0.1`,
+    `Cannot open the admin listener off loopback, on ${where}, without a token of at least ${ADMIN_TOKEN_MIN} characters: ${has}; set admin.token, or listen on 127.0.0.1`,
   );
 }
 
@@ -213,9 +214,10 @@ function checkKeyTags(
     const owner = owners.get(keyTag);
     if (owner === undefined) owners.set(keyTag, name);
     else {
+      const path = ["environments", name, "keyTag"];
       findings.mistake(
-        ["environments", name, "keyTag"],
-        `Cannot use the keyTag ${keyTag} for ${name}: environment ${owner} has it; a key must tell where it belongs`,
+        path,
+        `Cannot use the keyTag ${findings.shown(path, keyTag)} for ${name}: environment ${owner} has it; a key must tell where it belongs`,
       );
     }
   }
@@ -229,7 +231,8 @@ function checkRepeats(
   list?.forEach((value, i) => {
     if (list.indexOf(value) < i) {
       const place = String(path.at(-1));
-      findings.mistake([...path, i], `Cannot use ${value} twice in ${place}; remove one`);
+      const shown = findings.shown([...path, i], value);
+      findings.mistake([...path, i], `Cannot use ${shown} twice in ${place}; remove one`);
     }
   });
 }

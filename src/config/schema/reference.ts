@@ -102,7 +102,8 @@ const DESCRIPTION_NOTES = `## The API description
 Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not
 \`deprecated: true\` they are a warning and have no effect. A \`$ref\` of a path item is followed inside
 the file, and into other files of its folder, as in \`pets.yaml\` or \`paths/pets.yaml#/list\`; saving one of them
-reloads. One in place of an operation is followed likewise.
+reloads. Operations may stand beside it, but not one that it leads to as well. One in place of an operation is followed
+likewise, and keys beside it that the gateway acts on are mistakes, as is the merge key \`<<\`, which YAML 1.2 does not have.
 
 A description of Swagger 2.0 is a mistake that names a converter. Other tools' \`x-\` keys are left alone; one that is
 almost a key of this table is a warning with the right word.
