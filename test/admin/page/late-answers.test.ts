@@ -275,9 +275,10 @@ describe("a view of the configuration", () => {
       for (const one of ["/api/config", "/api/plans"]) {
         for (let i = 0; i < 2; i++) await answer(one, one === "/api/plans" ? [] : { environments: {}, plans: {} });
       }
-      const use = (account) => ({ account, plan: "p", windows: [{ window: "day", used: 1, limit: 2 }] });
-      await answer(path, [use("latest")], 1);
-      await answer(path, [use("earlier")]);
+      const windows = [{ window: "day", used: 1, limit: 2 }];
+      const use = (account) => ({ items: [{ account, plan: "p", windows }], missing: null });
+      await answer(path, use("latest"), 1);
+      await answer(path, use("earlier"));
       return text().match(/latest|earlier/g);
     `);
     assert.deepEqual(told, ["latest"]);
