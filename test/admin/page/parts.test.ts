@@ -297,7 +297,7 @@ const REREAD = `(async () => {
   const answers = {
     "/api/config": { environments: { e: { operations } }, plans: { free: { minute: 1 } } },
     "/api/plans": [{ plan: "free", accounts: 0, environments: {} }],
-    "/api/usage?top=10": [],
+    "/api/usage?top=10": { items: [], missing: null },
   };
   let isAway = false;
   const get = async (path) => {
@@ -311,7 +311,7 @@ const REREAD = `(async () => {
     const listen = (kind) => (listener) => (listeners[kind] = listener, () => {});
     const figures = { plans: [], deprecated: [] };
     const live = { figures, onChange: listen("figures"), onRoutes: listen("routes") };
-    const { element } = view({ api: { get, has: () => false }, live });
+    const { element } = view({ api: { get, page: get, has: () => false }, live });
     told[name] = [];
     const look = async (act) => {
       act?.();
