@@ -92,7 +92,7 @@ export async function openTab(url: string, options: BrowserContextOptions = {}):
   const page = await context.newPage();
   // A page that is left open goes on asking and drawing beside the next test.
   onTestFinished(async () => {
-    await page.unrouteAll({ behavior: "ignoreErrors" });
+    if (!page.isClosed()) await page.unrouteAll({ behavior: "ignoreErrors" });
     await context.close();
   });
   page.setDefaultTimeout(15_000);
