@@ -62,6 +62,8 @@ export class WorkerPool {
   #stopping = false;
   readonly #store: StoreAvailability;
   readonly #turns: NodeJS.Timeout;
+  /** Rollouts in progress. They replace workers that do not answer by themselves. */
+  #rollouts = 0;
   /** The times of the last minute at which a process was lost, on performance.now(). */
   #endsMs: number[] = [];
   #lastWhy = "";
@@ -153,12 +155,15 @@ export class WorkerPool {
   /** Applies a configuration in all workers, and in those that start from now on (rollout.ts). */
   reload(config: Config): Promise<Rollout> {
     this.#heedDrain(config);
+    this.#rollouts += 1;
     return rollOut(config, {
       members: this.#members,
       onTaken: () => {
         this.#config = config;
       },
       replace: (worker) => this.#retire(worker),
+    }).finally(() => {
+      this.#rollouts -= 1;
     });
   }
 
@@ -188,7 +193,7 @@ export class WorkerPool {
   /** Ends workers that stand still: their connections wait, and new ones still come to them. */
   #turn(): void {
     for (const worker of [...this.#members].filter(({ serving }) => serving)) {
-      if (!worker.turn()) continue;
+      if (!worker.turn() || this.#rollouts > 0) continue;
       this.#lose(worker, "it did not answer for 10 s");
       worker.kill();
     }
