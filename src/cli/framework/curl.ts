@@ -22,9 +22,9 @@ export function curlLine(
   return `curl -i${named} -H ${quoted(`Authorization: Bearer ${key}`)} ${quoted(`${reached}${path}`)}`;
 }
 
-/** A word of a shell, which replaces nothing inside single quotes. */
+/** A word of a shell, which replaces some characters inside double quotes, and none inside single. */
 function quoted(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`;
+  return /[$`"\\!]/.test(word) ? `'${word.replaceAll("'", "'\\''")}'` : `"${word}"`;
 }
 
 /**

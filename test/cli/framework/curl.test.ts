@@ -13,19 +13,19 @@ const ENVIRONMENT = {
 describe("the curl line of a key", () => {
   it("says https where the environment speaks TLS, and http elsewhere", () => {
     const tls = { cert: "a.pem", key: "b.pem" };
-    assert.match(curlLine({ ...ENVIRONMENT, tls }, "K"), / 'https:\/\/127\.0\.0\.1:8443\/v1\/'$/);
-    assert.match(curlLine(ENVIRONMENT, "K"), / 'http:\/\/127\.0\.0\.1:8443\/v1\/'$/);
+    assert.match(curlLine({ ...ENVIRONMENT, tls }, "K"), / "https:\/\/127\.0\.0\.1:8443\/v1\/"$/);
+    assert.match(curlLine(ENVIRONMENT, "K"), / "http:\/\/127\.0\.0\.1:8443\/v1\/"$/);
   });
 
   it("names a host by its field, and under TLS in the URL, for which the certificate is", () => {
     const hosts = ["api.example.com"];
     assert.match(
       curlLine({ ...ENVIRONMENT, hosts }, "K"),
-      /^curl -i -H 'Host: api\.example\.com' /,
+      /^curl -i -H "Host: api\.example\.com" /,
     );
     const secure = curlLine({ ...ENVIRONMENT, hosts, tls: {} }, "K");
-    assert.match(secure, /^curl -i --resolve 'api\.example\.com:8443:127\.0\.0\.1' /);
-    assert.match(secure, / 'https:\/\/api\.example\.com:8443\/v1\/'$/);
+    assert.match(secure, /^curl -i --resolve "api\.example\.com:8443:127\.0\.0\.1" /);
+    assert.match(secure, / "https:\/\/api\.example\.com:8443\/v1\/"$/);
   });
 
   it("names the usual port of HTTPS, an address of IPv6, and a base path that is all", () => {
@@ -34,7 +34,7 @@ describe("the curl line of a key", () => {
     const routes = { basePath: "/", operations: undefined } as const;
     assert.match(
       curlLine({ ...ENVIRONMENT, ...all, routes }, "K"),
-      /^curl -i --resolve 'api\.example\.com:443:\[::1\]' .* 'https:\/\/api\.example\.com:443\/'$/,
+      /^curl -i --resolve "api\.example\.com:443:\[::1\]" .* "https:\/\/api\.example\.com:443\/"$/,
     );
   });
 
@@ -53,7 +53,7 @@ describe("the curl line of a key", () => {
     ];
     const pathOf = (operations: readonly Operation[]) => {
       const routes = { ...ENVIRONMENT.routes, operations };
-      return /:8443(\/\S*)'$/.exec(curlLine({ ...ENVIRONMENT, routes }, "K"))?.[1];
+      return /:8443(\/\S*)["']$/.exec(curlLine({ ...ENVIRONMENT, routes }, "K"))?.[1];
     };
     assert.equal(pathOf(all), "/v1/pets");
     const strange = [operation("GET", "/v1/$metadata")];

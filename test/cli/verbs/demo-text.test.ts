@@ -60,7 +60,7 @@ it("the first screen shows each new key once, with its limits and a line that tr
     `, shown this once (only their digests are kept):
 
 production, free (5 a minute, 1000 a day)
-  curl -i -H 'Authorization: Bearer pets_live_x' 'http://127.0.0.1:8080/v1/pets'
+  curl -i -H "Authorization: Bearer pets_live_x" "http://127.0.0.1:8080/v1/pets"
 
 Another key:
   npm run -s tollgate -- keys create --env production --plan free

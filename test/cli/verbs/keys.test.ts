@@ -109,7 +109,7 @@ describe("keys", () => {
     const key = /^ {2}(pets_test_\w{36})$/m.exec(out)?.[1];
     assert.match(
       out,
-      new RegExp(`^ {2}curl -i -H 'Authorization: Bearer ${key}' 'http://.*/v1/pets'$`, "m"),
+      new RegExp(`^ {2}curl -i -H "Authorization: Bearer ${key}" "http://.*/v1/pets"$`, "m"),
     );
     assert.doesNotMatch((await keys("list")).out, /pets_test_/);
     const two = await keys("create", "--env", "staging", "--plan", "pro", "--count", "2");
@@ -255,7 +255,7 @@ describe("keys", () => {
   it("are shown with a command at the listener of their environment, and not rotated where that is gone", async () => {
     await writeConfig(folder, { production: 8001, staging: 8002 });
     const made = await keys("create", "--env", "staging", "--plan", "free");
-    assert.match(made.out, /^ {2}curl -i .* 'http:\/\/127\.0\.0\.1:8002\/v1\/pets'$/m);
+    assert.match(made.out, /^ {2}curl -i .* "http:\/\/127\.0\.0\.1:8002\/v1\/pets"$/m);
     const text = await readFile(file, "utf8");
     await writeFile(file, text.replace(/ {2}staging:\n(?: {4}.*\n)+/, ""));
     const [, id = ""] = /^Key (k_\w+): staging, /.exec(made.out) ?? [];
