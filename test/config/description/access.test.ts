@@ -96,7 +96,10 @@ it("windows of an operation that needs no key that are longer than an hour are a
   for (const security of ["[]", "[{ token: [a] }, {}]"]) {
     const { told } = await accessOf(`${security}, ${limits}`);
     assert.equal(told.length, 2, security);
-    assert.match(told[0] ?? "", /^Each client address is kept for the whole day, as this operation needs no key/);
+    assert.match(
+      told[0] ?? "",
+      /^Each client address is kept for the whole day, as this operation needs no key/,
+    );
     assert.match(
       told[1] ?? "",
       /^Each client address is kept for the whole year, .*an hour at most \(second, minute, hour\)/,
