@@ -21,7 +21,7 @@ const ROWS = rowsOf(read("docs/evidence/fault-matrix.md"));
 describe("the fault matrix", () => {
   it("has every row of its four tables", () => {
     const count = (table: string) => ROWS.filter(([row]) => row.startsWith(table)).length;
-    assert.deepEqual(["2.1 ", "2.2 ", "2.3 ", "2.4 "].map(count), [23, 10, 10, 13]);
+    assert.deepEqual(["2.1 ", "2.2 ", "2.3 ", "2.4 "].map(count), [23, 10, 10, 15]);
   });
 
   it("names for each row tests that are there, the first of which is named like it", () => {

@@ -58,7 +58,7 @@ async function startUpTo(at: "read" | "pets" | "listen", verb = "start") {
 
 const names = (gateway: RunningProcess) => gateway.lines().map(({ msg }) => msg);
 
-describe("a gateway that starts", () => {
+describe("2.4 SIGTERM, SIGHUP, a save during the start: a gateway that starts", () => {
   it("and is told to end while it reads its configuration ends with 0, and says so", async () => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       const { gateway } = await startUpTo("read");
@@ -124,7 +124,7 @@ it("npm start that is ended before it has shown its demo keys leaves none behind
   }
 });
 
-it("SIGUSR1 opens no debugger, and SIGUSR2 ends nothing", async () => {
+it("2.4 SIGUSR1, SIGUSR2: the one opens no debugger, the other ends nothing", async () => {
   await using gateway = startTollgate(["start", "--config", file]);
   await gateway.line(({ msg }) => msg === "serving");
   gateway.child.kill("SIGUSR2");

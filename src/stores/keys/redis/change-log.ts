@@ -95,9 +95,12 @@ export function isOlder(
   return !past.has(known) && [...past].some((each) => numberOfVersion(each) === number);
 }
 
-/** A version as the id of a file of records, which has no dots. */
-export function idOfVersion(version: string): string {
-  return version.replace(".", "v");
+/**
+ * A version as the id of a file of records, which has no dots; undefined before the first change,
+ * as such a file is named by nothing.
+ */
+export function idOfVersion(version: string): string | undefined {
+  return version === "" ? undefined : version.replace(".", "v");
 }
 
 /** The version that a file of records is named by; "" if it is not named by one. */
