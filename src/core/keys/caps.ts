@@ -1,5 +1,6 @@
+import { DAY_MS } from "../quota/days.ts";
 import { CAP_NUMBER_MAX, type Limit, sortByLength, WINDOW_NAMES } from "../quota/windows.ts";
-import type { Cap, KeyRecord } from "./records.ts";
+import type { Cap, KeyCaps, KeyRecord } from "./records.ts";
 import { windowLimitsError } from "./window-limits.ts";
 
 /** The mistake in the given caps, in words; undefined if there is none. */
@@ -13,18 +14,26 @@ export function mergeCaps(before: readonly Cap[], change: readonly Cap[]): reado
   return sortByLength([...kept, ...change.map(({ window, limit }) => ({ window, limit }))]);
 }
 
+/** How long a number is not given again after its caps were dropped: more than any window. */
+export const DROPPED_CAPS_MS = 367 * DAY_MS;
+
+/** Whether counts may live under the number of these caps. */
+export function holdsNumber({ droppedMs }: KeyCaps, nowMs: number): boolean {
+  return droppedMs === undefined || nowMs < droppedMs + DROPPED_CAPS_MS;
+}
+
 /**
- * Numbers for new caps of an account that none of its keys has; undefined if fewer than `count` are
- * left. Numbers of keys that ended are reused last.
+ * Numbers for new caps of an account under which none of its keys is counted or was in the longest
+ * window; undefined if fewer than `count` are left. Numbers of keys that ended are not given again.
  */
 export function freeCapNumbers(
   keys: readonly KeyRecord[],
   account: string,
-  count: number,
+  { count, nowMs }: { readonly count: number; readonly nowMs: number },
 ): readonly number[] | undefined {
   const taken = new Set<number>();
-  for (const key of keys) {
-    if (key.account === account && key.caps !== undefined) taken.add(key.caps.number);
+  for (const { account: owner, caps } of keys) {
+    if (owner === account && caps !== undefined && holdsNumber(caps, nowMs)) taken.add(caps.number);
   }
   return freeNumbers(taken, count);
 }

@@ -1,7 +1,7 @@
 import { newCalendar } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { CAP_NUMBER_MAX } from "../quota/windows.ts";
-import { capsError, freeCapNumbers, mergeCaps } from "./caps.ts";
+import { capsError, freeCapNumbers, holdsNumber, mergeCaps } from "./caps.ts";
 import {
   accountConflict,
   conflictRefusal,
@@ -72,7 +72,7 @@ export function issueKeys(
   const capNumbers =
     caps.length === 0 || of.length > 1
       ? []
-      : freeCapNumbers(records.keys, (of[0] as AccountRecord).id, count);
+      : freeCapNumbers(records.keys, (of[0] as AccountRecord).id, { count, nowMs: context.nowMs });
   if (capNumbers === undefined) return conflictRefusal(tooManyCaps((of[0] as AccountRecord).id));
   const issued = Array.from({ length: count }, (_, i): IssuedKey => {
     const account = (of[i] ?? of[0]) as AccountRecord;
@@ -263,7 +263,7 @@ export function updateKey(
   if (key.revokedMs !== undefined) {
     return conflictRefusal(`Cannot change key ${key.id} as it is revoked: issue a new key`);
   }
-  const caps = changedCaps(records.keys, key, change);
+  const caps = changedCaps(records.keys, key, { ...change, nowMs });
   if (caps === "too many") return conflictRefusal(tooManyCaps(key.account));
   const { expiresMs: before, caps: _, ...rest } = key;
   const expiresMs =
@@ -279,20 +279,22 @@ export function updateKey(
   return { ok: true, records: { ...records, keys: replaceById(records.keys, [changed]) }, changed };
 }
 
-/** Caps that are dropped and set again in one call keep their counts. */
+/** Caps that are dropped and set again keep their counts. */
 function changedCaps(
   keys: readonly KeyRecord[],
   key: KeyRecord,
-  { caps = [], dropCaps = false }: KeyChange,
+  { caps = [], dropCaps = false, nowMs }: KeyChange & { readonly nowMs: number },
 ): KeyCaps | undefined | "too many" {
-  const limits = mergeCaps(dropCaps ? [] : (key.caps?.limits ?? []), caps);
-  if (limits.length === 0) return undefined;
-  const number = key.caps?.number ?? freeCapNumbers(keys, key.account, 1)?.[0];
+  const { caps: old } = key;
+  const limits = mergeCaps(dropCaps ? [] : (old?.limits ?? []), caps);
+  if (limits.length === 0) return old && { droppedMs: nowMs, ...old, limits };
+  const own = old !== undefined && holdsNumber(old, nowMs) ? old.number : undefined;
+  const number = own ?? freeCapNumbers(keys, key.account, { count: 1, nowMs })?.[0];
   return number === undefined ? "too many" : { number, limits };
 }
 
 function tooManyCaps(account: string): string {
-  return `Cannot cap one more key of account ${account}: ${CAP_NUMBER_MAX + 1} of its keys have caps, those that ended too; take some away with \`keys set ID --no-caps\``;
+  return `Cannot cap one more key of account ${account}: ${CAP_NUMBER_MAX + 1} of its keys have caps or had some in the last year, those that ended too; a number is free a year after \`keys set ID --no-caps\``;
 }
 
 /** The list, in which records of `by` replace those with the same ids. */

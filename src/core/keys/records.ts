@@ -35,9 +35,14 @@ export type Cap = Pick<Limit, "window" | "limit">;
 
 /**
  * The caps of a key, shortest window first, and the number under which they are counted. It is
- * unique in the account, except that a rotated key and its successor share it and its counts.
+ * unique in the account, except that a rotated key and its successor share it and its counts. A key
+ * whose caps were dropped, at `droppedMs`, has no limits and keeps its number.
  */
-export type KeyCaps = { readonly number: number; readonly limits: readonly Cap[] };
+export type KeyCaps = {
+  readonly number: number;
+  readonly limits: readonly Cap[];
+  readonly droppedMs?: number;
+};
 
 /**
  * The record of an account (docs/reference/keys.md#accounts): the terms of all of its keys.

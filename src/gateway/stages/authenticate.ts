@@ -106,8 +106,8 @@ function consumerOf({ plans }: Environment, key: KeyRecord, owner: AccountRecord
 
 /** The limits of a key with caps: its caps and the limits of its account, if that has any. */
 function withCaps(limits: readonly Limit[], key: KeyRecord): readonly Limit[] {
-  if (key.caps === undefined || limits.length === 0) return limits;
-  return sortByLength([...limits, ...capLimits(key)]);
+  const caps = capLimits(key);
+  return caps.length === 0 || limits.length === 0 ? limits : sortByLength([...limits, ...caps]);
 }
 
 /** Limits of accounts without windows of their own. Nearly all keys share them. */

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { capsError, freeCapNumbers, mergeCaps } from "../../../src/core/keys/caps.ts";
+import {
+  capsError,
+  DROPPED_CAPS_MS,
+  freeCapNumbers,
+  mergeCaps,
+} from "../../../src/core/keys/caps.ts";
 import { updateKey } from "../../../src/core/keys/edit-keys.ts";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
+import { encodeKey, RecordReader } from "../../../src/stores/keys/records/record-format.ts";
 
 function key(account: string, number: number | undefined): KeyRecord {
   const caps = number === undefined ? {} : { caps: { number, limits: [] } };
@@ -17,18 +23,18 @@ const TERMS = { environment: "production", plan: "free", limits: [], meta: {}, c
 describe("the numbers of caps", () => {
   it("are those that no key of the account has, the next one first", () => {
     const keys = [key("a", 0), key("a", 4), key("b", 9), key("a", undefined)];
-    assert.deepEqual(freeCapNumbers(keys, "a", 2), [5, 6]);
-    assert.deepEqual(freeCapNumbers(keys, "b", 1), [10]);
-    assert.deepEqual(freeCapNumbers(keys, "c", 2), [0, 1]);
+    assert.deepEqual(freeCapNumbers(keys, "a", { count: 2, nowMs: 0 }), [5, 6]);
+    assert.deepEqual(freeCapNumbers(keys, "b", { count: 1, nowMs: 0 }), [10]);
+    assert.deepEqual(freeCapNumbers(keys, "c", { count: 2, nowMs: 0 }), [0, 1]);
   });
 
   it("are given again after 1,024, and are none where all are taken", () => {
     const last = [key("a", 1_023), key("a", 0)];
-    assert.deepEqual(freeCapNumbers(last, "a", 2), [1, 2]);
+    assert.deepEqual(freeCapNumbers(last, "a", { count: 2, nowMs: 0 }), [1, 2]);
     const all = Array.from({ length: 1_024 }, (_, number) => key("a", number));
-    assert.equal(freeCapNumbers(all, "a", 1), undefined);
-    assert.deepEqual(freeCapNumbers(all.slice(1), "a", 1), [0]);
-    assert.equal(freeCapNumbers(all.slice(1), "a", 2), undefined);
+    assert.equal(freeCapNumbers(all, "a", { count: 1, nowMs: 0 }), undefined);
+    assert.deepEqual(freeCapNumbers(all.slice(1), "a", { count: 1, nowMs: 0 }), [0]);
+    assert.equal(freeCapNumbers(all.slice(1), "a", { count: 2, nowMs: 0 }), undefined);
   });
 
   it("are refused to one key more than there are, and are kept by a key that has one", () => {
@@ -42,6 +48,58 @@ describe("the numbers of caps", () => {
     const changed = updateKey({ keys, accounts }, "k7", { caps }, 0);
     assert.ok(changed.ok);
     assert.deepEqual(changed.changed.caps, { number: 7, limits: caps });
+  });
+});
+
+describe("the number of caps that were dropped", () => {
+  const caps = [{ window: "day", limit: 3 }] as const;
+  const records = { keys: [{ ...key("a", 0), caps: { number: 0, limits: caps } }], accounts: [] };
+
+  it("stays with its key, which goes on with its counts", () => {
+    const dropped = updateKey(records, "k0", { dropCaps: true }, 1_000);
+    assert.ok(dropped.ok);
+    assert.deepEqual(dropped.changed.caps, { number: 0, limits: [], droppedMs: 1_000 });
+    const again = updateKey(dropped.records, "k0", { dropCaps: true }, 2_000);
+    assert.ok(again.ok);
+    assert.deepEqual(again.changed, dropped.changed);
+    const back = updateKey(dropped.records, "k0", { caps }, 2_000);
+    assert.ok(back.ok);
+    assert.deepEqual(back.changed.caps, { number: 0, limits: caps });
+  });
+
+  it("is free when no counts of any window are left, not earlier", () => {
+    const dropped = updateKey(records, "k0", { dropCaps: true }, 1_000);
+    assert.ok(dropped.ok);
+    const { keys } = dropped.records;
+    const freeAt = 1_000 + DROPPED_CAPS_MS;
+    assert.deepEqual(freeCapNumbers(keys, "a", { count: 1, nowMs: freeAt - 1 }), [1]);
+    assert.deepEqual(freeCapNumbers(keys, "a", { count: 1, nowMs: freeAt }), [0]);
+    const other = { ...key("a", 0), id: "other", caps: { number: 0, limits: caps } };
+    const now = { keys: [...keys, other], accounts: [] };
+    const back = updateKey(now, "k0", { caps }, freeAt);
+    assert.ok(back.ok);
+    assert.deepEqual(back.changed.caps, { number: 1, limits: caps });
+  });
+
+  it("is read as it was written", () => {
+    const dropped = { ...key("a", 0), digest: "0".repeat(64), id: "k_1" };
+    for (const kept of [
+      { number: 5, limits: [], droppedMs: 1_000 },
+      { number: 5, limits: caps },
+    ]) {
+      const reader = new RecordReader();
+      const text = encodeKey({ ...dropped, caps: kept });
+      assert.deepEqual(reader.key(JSON.parse(text), []).record.caps, kept);
+      assert.deepEqual(reader.mistakes, []);
+    }
+    for (const wrong of [
+      { number: 5 },
+      { number: 5, day: 3, dropped: "1970-01-01T00:00:01.000Z" },
+    ]) {
+      const reader = new RecordReader();
+      reader.key({ ...JSON.parse(encodeKey(dropped)), caps: wrong }, []);
+      assert.equal(reader.mistakes.length, 1);
+    }
   });
 });
 

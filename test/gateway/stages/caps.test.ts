@@ -136,6 +136,19 @@ describe("limits of one key", () => {
     await house.law();
   });
 
+  it("of a new key begin at 0 where another key of the account had caps that were dropped", async (t) => {
+    const [house] = (await open(t)) as [TestGateway];
+    const { id, key, account } = await house.issue({ caps: { day: 3 } });
+    assert.equal(await admittedOf(house, key, 3), 3);
+    const said = await runVerb(["keys", "set", id, "--no-caps", "--config", house.file]);
+    assert.equal(said.status, 0, said.err);
+    const more = { account, environment: undefined, plan: undefined };
+    const fresh = await house.issue({ ...more, caps: { day: 3 } });
+    assert.equal(await admittedOf(house, fresh.key, 4), 3);
+    assert.equal(await admittedOf(house, key, 1), 1);
+    await house.law();
+  });
+
   it("take at most 50 bytes of Redis each, for 1,000 keys of an account", async (t) => {
     const [house] = (await open(t)) as [TestGateway];
     const { account } = await house.issue({ plan: "agreed" });

@@ -1,5 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { freeNumbers } from "../../../core/keys/caps.ts";
+import { freeNumbers, holdsNumber } from "../../../core/keys/caps.ts";
 import { canBeSent } from "../../../core/keys/credentials.ts";
 import {
   conflictRefusal,
@@ -120,7 +120,9 @@ class RecordImport {
       this.#byDigest.set(key.digest, key);
       this.#taken.add(key.id);
       this.#keyOwners.set(key.id, key.account);
-      if (key.caps !== undefined) this.#numbersOf(key.account).add(key.caps.number);
+      if (key.caps !== undefined && holdsNumber(key.caps, this.#options.context.nowMs)) {
+        this.#numbersOf(key.account).add(key.caps.number);
+      }
       yield;
     }
     for (const { at, value, isKept } of lines) {

@@ -63,7 +63,11 @@ export function encodeKey(record: KeyRecord): string {
     created: instant(createdMs),
     expires: instant(expiresMs),
     revoked: instant(revokedMs),
-    caps: caps && { number: caps.number, ...limitMap(caps.limits) },
+    caps: caps && {
+      number: caps.number,
+      dropped: instant(caps.droppedMs),
+      ...limitMap(caps.limits),
+    },
     replacedBy,
     import: importId,
   });
@@ -226,10 +230,10 @@ export class RecordReader extends JsonMemberReader {
   }
 
   #caps(value: unknown, path: JsonPath): KeyCaps {
-    const { number, ...windows } = this.object(value, path);
+    const { number, dropped, ...windows } = this.object(value, path);
     const limits = this.#limits(windows, path);
     if (
-      limits.length === 0 ||
+      (limits.length === 0) !== (dropped !== undefined) ||
       limits.some(({ window }) => !WINDOW_NAMES.some((name) => name === window))
     ) {
       this.note(path, `it must have windows of ${WINDOW_NAMES.join(", ")}`, value);
@@ -237,6 +241,7 @@ export class RecordReader extends JsonMemberReader {
     return {
       number: this.integer(number, [...path, "number"], 0, CAP_NUMBER_MAX),
       limits: limits as KeyCaps["limits"],
+      ...(dropped === undefined ? {} : { droppedMs: this.#instant(dropped, [...path, "dropped"]) }),
     };
   }
 
