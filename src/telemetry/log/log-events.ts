@@ -211,6 +211,12 @@ export const LOG_EVENTS = {
     members: ["file"],
     meaning: "The key records that Redis had before are kept in a file",
   },
+  keys_copy_damaged: {
+    level: "error",
+    members: ["file", "why"],
+    meaning:
+      "The copy of the key records on disk cannot be used: the gateway goes on without it, and it gets `.damaged` and the time behind its name",
+  },
   keys_copy_unwritten: {
     level: "error",
     members: ["file", "why"],

@@ -1,7 +1,8 @@
+import { rename } from "node:fs/promises";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
-import { damagedFileError } from "../../files/damaged-file.ts";
+import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
@@ -10,6 +11,8 @@ import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 export type DiskCopy = {
   /** The records that were there at the start, and their id; undefined when there was no copy. */
   readonly found: { readonly records: Records; readonly id: string | undefined } | undefined;
+  /** Why there is a copy and it cannot be used. It is moved aside before the first write. */
+  readonly damaged: DamagedFileError | undefined;
   /**
    * Writes in the background; of several calls, the newest is written. `id` names these records.
    * Never fails: trouble is reported once.
@@ -23,13 +26,14 @@ export type DiskCopy = {
 /** The gateways of one machine may share the file: each writes the same content, one at a time. */
 const LOCK_WAIT_MS = 5_000;
 
-/** Rejects with DamagedFileError if there is a copy that cannot be read, and leaves it as it is. */
+/** Changes nothing on disk. Rejects if there is a copy that cannot be read at all. */
 export async function openDiskCopy(
   file: string,
   report: Reporter,
   lockWaitMs = LOCK_WAIT_MS,
 ): Promise<DiskCopy> {
-  const found = await read(file);
+  const { found, damaged } = await read(file);
+  let isDamaged = damaged !== undefined;
   let wanted: { readonly records: Records; readonly id: string | undefined } | undefined;
   let writing: Promise<void> | undefined;
   const aside = new SerialQueue();
@@ -40,7 +44,11 @@ export async function openDiskCopy(
       const text = encodeKeyFile(wanted.records, [], wanted.id);
       wanted = undefined;
       try {
-        await writeOne(file, text, lockWaitMs);
+        await withLock(file, lockWaitMs, async () => {
+          if (isDamaged) await moveAside(file);
+          isDamaged = false;
+          await replaceFile(file, text);
+        });
         if (trouble) report("info", "keys_copy_written", { file });
         trouble = false;
       } catch (cause) {
@@ -56,13 +64,16 @@ export async function openDiskCopy(
 
   return {
     found,
+    damaged,
     write: (records, id) => {
       wanted = { records, id };
       writing ??= writeAll();
     },
     setAside: (records) => {
       const lost = `${file}.lost`;
-      const written = aside.run(() => writeOne(lost, encodeKeyFile(records), lockWaitMs));
+      const written = aside.run(() =>
+        withLock(lost, lockWaitMs, () => replaceFile(lost, encodeKeyFile(records))),
+      );
       written.then(
         () => report("info", "keys_set_aside", { file: lost }),
         (cause) =>
@@ -76,32 +87,44 @@ export async function openDiskCopy(
   };
 }
 
-async function writeOne(file: string, text: Iterable<string>, lockWaitMs: number): Promise<void> {
+async function withLock(
+  file: string,
+  lockWaitMs: number,
+  write: () => Promise<void>,
+): Promise<void> {
   const lock = await takeLock(file, lockWaitMs);
   if (lock === undefined) throw new Error("another process keeps it locked");
   try {
-    await replaceFile(file, text);
+    await write();
   } finally {
     lock.release();
   }
 }
 
-async function read(file: string): Promise<DiskCopy["found"]> {
+/** Renames a damaged file, so that what is left in it is kept. */
+function moveAside(file: string): Promise<void> {
+  return rename(file, `${file}.damaged.${Date.now()}`);
+}
+
+async function read(file: string): Promise<Pick<DiskCopy, "found" | "damaged">> {
+  const none = { found: undefined, damaged: undefined };
   let text: string;
   try {
     text = (await readRegularFile(file)).toString();
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return none;
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
-  if (isCounters(text)) return undefined;
-  const { records, damaged: found, id } = await decodeKeyFile(file, text, { nowMs: Date.now() });
-  if (found.length === 0) return { records, id };
-  throw damagedFileError(
-    file,
-    text,
-    found.flatMap(({ mistakes }) => mistakes),
-  );
+  if (isCounters(text)) return none;
+  try {
+    const { records, damaged, id } = await decodeKeyFile(file, text, { nowMs: Date.now() });
+    const mistakes = damaged.flatMap((one) => one.mistakes);
+    if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
+    return { ...none, found: { records, id } };
+  } catch (cause) {
+    if (!(cause instanceof DamagedFileError)) throw cause;
+    return { ...none, damaged: cause };
+  }
 }
 
 /**

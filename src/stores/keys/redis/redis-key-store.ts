@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
+import { DamagedFileError } from "../../files/damaged-file.ts";
 import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
 import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
@@ -58,8 +59,8 @@ const PAUSE_MAX_MS = 100;
 /**
  * Keys and accounts in Redis, with a full copy here: a lookup costs no command. If Redis is
  * unreachable, a gateway (`watch`) starts from the copy on disk if there is one; a command rejects
- * instead. Rejects with DamagedFileError if the copy on disk cannot be read, and leaves it as it
- * is.
+ * instead. A damaged copy is reported, and not used. Without records in Redis either, rejects with
+ * its DamagedFileError and leaves it as it is.
  */
 export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<KeyStore> {
   const { address, prefix, copyFile, report, watch, now = Date.now } = options;
@@ -70,6 +71,7 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
     await store.open(watch);
   } catch (cause) {
     await store.close();
+    if (cause instanceof DamagedFileError) throw cause;
     throw new Error(`Cannot read the keys in ${address.shown}: ${wordsOf(cause)}`, { cause });
   }
   return store;
@@ -132,6 +134,11 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     await this.#link.tried;
     if (watch) await this.#follow();
     else await this.refresh();
+    const damaged = this.#copy?.damaged;
+    if (damaged === undefined) return;
+    if (!this.#ready) throw damaged;
+    const why = `${damaged.message}. The gateway goes on without this copy`;
+    this.#options.report("error", "keys_copy_damaged", { file: damaged.file, why });
   }
 
   get ready(): boolean {
@@ -258,7 +265,9 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     const pieces = this.#ready ? "small" : "large";
     const snapshot = followed ?? (await this.#redisRecords.all(this.held.records, pieces));
     // Redis is empty and there is a copy here: Redis lost the records while no gateway ran.
-    if (snapshot.version === "" && before === undefined && this.held.records.keys.length > 0) {
+    const isEmpty = snapshot.version === "" && before === undefined;
+    if (isEmpty && !this.#ready && this.#copy?.damaged !== undefined) throw this.#copy.damaged;
+    if (isEmpty && this.held.records.keys.length > 0) {
       throw new LostRecordsError(
         "Redis has no key records, the last copy on disk has some: the copy stays in use. Restore Redis, or remove the copy and restart",
       );

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { describe, it } from "vitest";
 import type { KeyStore } from "../../../../src/stores/keys/key-store.ts";
 import { watchStalls } from "../../../support/in-time.ts";
@@ -58,14 +59,46 @@ describe("Keys in Redis", () => {
     );
   });
 
-  it("do not start from a damaged copy, which is named and left as it was", async () => {
+  it("do not start from a damaged copy where Redis has none: it is named and left as it was", async () => {
+    const file = copyFile();
+    await add(await open(file), record("k_1"));
+    await eventually(async () => assert.match(await readFile(file, "utf8"), /"k_1"/));
+    await redis.flushall();
+    const damaged = `{"version":1,"keys":[\n{"id"\n`;
+    const later = copyFile();
+    await mkdir(dirname(later));
+    await writeFile(later, damaged);
+    const isNamed = /state\.json:3:1: Cannot read this as JSON/;
+    await assert.rejects(open(later), isNamed);
+    await server.stop();
+    await assert.rejects(open(later), isNamed);
+    assert.deepEqual(await readdir(dirname(later)), ["state.json"]);
+    assert.equal(await readFile(later, "utf8"), damaged);
+  });
+
+  it("are those in Redis where the copy on disk is damaged, which is told and kept", async () => {
     const file = copyFile();
     const store = await open(file);
-    await add(store, record("k_1"));
+    const first = record("k_1");
+    await add(store, first);
     await close(store);
-    await writeFile(file, `{"version":1,"keys":[\n{"id"\n`);
-    await assert.rejects(open(file), /state\.json:3:1: Cannot read this as JSON/);
-    assert.equal(await readFile(file, "utf8"), `{"version":1,"keys":[\n{"id"\n`);
+    for (const damaged of [`{"version":1,"keys":[\n{"id"\n`, `{"version":1,"keys":[{}]}`]) {
+      told.length = 0;
+      await writeFile(file, damaged);
+      const again = await open(file);
+      assert.deepEqual([again.find(first.digest), again.health().ok], [first, true]);
+      assert.match(
+        told.join("\n"),
+        /^error: .*state\.json:\d+:\d+: Cannot .*The gateway goes on without/s,
+      );
+      await close(again);
+      assert.match(await readFile(file, "utf8"), /"k_1"/);
+      const kept = (await readdir(dirname(file))).filter((name) => name.includes(".damaged."));
+      const texts = await Promise.all(
+        kept.map((name) => readFile(join(dirname(file), name), "utf8")),
+      );
+      assert.ok(texts.includes(damaged));
+    }
   });
 
   it("are copied to disk as soon as that can be written, with trouble told once", async () => {
