@@ -81,6 +81,25 @@ describe("2.1 Records lost", () => {
     assert.equal((await house.ask(other.key)).status, 401);
   });
 
+  it("before and after a restart of the gateway all come back by the one line", async () => {
+    await using folder = await openFolder();
+    const config = { keys: "redis", stateFile: join(folder.path, "state.json") };
+    const first = await openRedisHouse(server, { config });
+    const one = await first.issue();
+    await redis.flushall();
+    await eventually(async () => assert.equal(await metric(first, LOST), 2));
+    await first[Symbol.asyncDispose]();
+    await using house = await openRedisHouse(server, { config });
+    const other = await house.issue();
+    await redis.flushall();
+    await eventually(async () => assert.equal(await metric(house, LOST), 2));
+    await eventually(async () => {
+      await doAsTold(house);
+      assert.equal(await metric(house, LOST), 0);
+    });
+    for (const { key } of [one, other]) assert.equal((await house.ask(key)).status, 200);
+  });
+
   it("while no gateway ran stay in use, fail `keys`, and one line brings them back", async () => {
     const first = await openHouse();
     const { key } = await first.issue();

@@ -1,10 +1,12 @@
 import { rename } from "node:fs/promises";
 import { SerialQueue } from "../../../base/serial-queue.ts";
-import type { Records } from "../../../core/keys/records.ts";
+import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
+import { keepRevocations } from "../records/keep-revocations.ts";
+import { LostRecords } from "../records/lost-records.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 
 /** The last copy on disk of records that live in Redis. */
@@ -18,7 +20,10 @@ export type DiskCopy = {
    * Never fails: trouble is reported once.
    */
   write(records: Records, id?: string): void;
-  /** Keeps records that Redis has lost in a file next to the copy. An operator can restore them. */
+  /**
+   * Keeps records that Redis has lost in a file next to the copy, together with those that the file
+   * has from an earlier loss. An operator can restore them.
+   */
   setAside(records: Records): void;
   close(): Promise<void>;
 };
@@ -45,7 +50,8 @@ export async function openDiskCopy(
       wanted = undefined;
       try {
         await withLock(file, lockWaitMs, async () => {
-          if (isDamaged) await moveAside(file);
+          // Another gateway of this machine may have replaced it.
+          if (isDamaged && (await read(file)).damaged !== undefined) await moveAside(file);
           isDamaged = false;
           await replaceFile(file, text);
         });
@@ -72,7 +78,7 @@ export async function openDiskCopy(
     setAside: (records) => {
       const lost = `${file}.lost`;
       const written = aside.run(() =>
-        withLock(lost, lockWaitMs, () => replaceFile(lost, encodeKeyFile(records))),
+        withLock(lost, lockWaitMs, () => addLost(lost, records, report)),
       );
       written.then(
         () => report("info", "keys_set_aside", { file: lost }),
@@ -85,6 +91,27 @@ export async function openDiskCopy(
       await aside.idle();
     },
   };
+}
+
+/** Writes lost records to their file, together with those that it has. */
+async function addLost(file: string, records: Records, report: Reporter): Promise<void> {
+  const { found, damaged } = await read(file);
+  if (damaged !== undefined) {
+    await moveAside(file);
+    report("error", "keys_copy_damaged", { file, why: damaged.message });
+  }
+  await replaceFile(file, encodeKeyFile(await withEarlier(records, found?.records)));
+}
+
+/** The records, and of an earlier loss the further ones and the revocations. */
+async function withEarlier(records: Records, earlier = NO_RECORDS): Promise<Records> {
+  const lost = new LostRecords();
+  lost.add(earlier);
+  const all = lost.with(records);
+  const byDigest = new Map(earlier.keys.map((key) => [key.digest, key]));
+  const find = (digest: string) => byDigest.get(digest);
+  const { keys } = await keepRevocations(all.keys, { records: earlier, find }, false);
+  return { ...all, keys };
 }
 
 async function withLock(

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import type { KeyRecord } from "../../../../src/core/keys/records.ts";
 import { takeLock } from "../../../../src/stores/files/file-lock.ts";
 import { openDiskCopy } from "../../../../src/stores/keys/file/disk-copy.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
@@ -64,6 +65,26 @@ describe("The copy of the keys on disk", () => {
     const back = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
     assert.equal((await back.peek(accountRef, quotaRequest)).windows[0]?.used, 0);
     await back.close();
+  });
+
+  it("that is set aside keeps what an earlier process lost, revocations too", async () => {
+    const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")];
+    const setAside = async (...keys: KeyRecord[]) => {
+      const copy = await openDiskCopy(file, () => {});
+      copy.setAside(withAccounts(...keys));
+      await copy.close();
+      return (await openDiskCopy(`${file}.lost`, () => {})).found?.records;
+    };
+    newFile();
+    const revoked = { ...second, revokedMs: 5_000 };
+    assert.deepEqual(await setAside(first, revoked), withAccounts(first, revoked));
+    const named = { ...first, name: "newer" };
+    assert.deepEqual(await setAside(second, third, named), withAccounts(revoked, third, named));
+    assert.deepEqual((await setAside(third))?.keys, [third, revoked, named]);
+    await writeFile(`${file}.lost`, "cut");
+    assert.deepEqual(await setAside(third), withAccounts(third));
+    const kept = (await readdir(join(file, ".."))).filter((name) => name.includes(".damaged."));
+    assert.equal(await readFile(join(file, "..", kept[0] ?? ""), "utf8"), "cut");
   });
 
   it("is damaged where it is neither", async () => {
