@@ -108,7 +108,7 @@ describe("trouble with a file", () => {
     const copy = await openDiskCopy(
       file,
       (_level, event, details) => told.push(whyOf(event, details)),
-      100,
+      { lockWaitMs: 100 },
     );
     copy.write(withAccounts(record("one")));
     await eventually(() => assert.equal(told.length, 1), { withinMs: 60_000, everyMs: 50 });

@@ -28,53 +28,31 @@ export type DiskCopy = {
   close(): Promise<void>;
 };
 
-/** The gateways of one machine may share the file: each writes the same content, one at a time. */
-const LOCK_WAIT_MS = 5_000;
+export type DiskCopyOptions = {
+  /**
+   * The gateways of one machine may share the file: each writes the same content, one at a time.
+   */
+  readonly lockWaitMs?: number;
+  /** How soon records that could not be written are tried again. */
+  readonly retryMs?: number;
+};
 
 /** Changes nothing on disk. Rejects if there is a copy that cannot be read at all. */
 export async function openDiskCopy(
   file: string,
   report: Reporter,
-  lockWaitMs = LOCK_WAIT_MS,
+  { lockWaitMs = 5_000, retryMs = 5_000 }: DiskCopyOptions = {},
 ): Promise<DiskCopy> {
   const { found, damaged } = await read(file);
-  let isDamaged = damaged !== undefined;
-  let wanted: { readonly records: Records; readonly id: string | undefined } | undefined;
-  let writing: Promise<void> | undefined;
+  const writer = new CopyWriter(file, report, {
+    ...{ lockWaitMs, retryMs },
+    isDamaged: damaged !== undefined,
+  });
   const aside = new SerialQueue();
-  let trouble = false;
-
-  async function writeAll(): Promise<void> {
-    while (wanted !== undefined) {
-      const text = encodeKeyFile(wanted.records, [], wanted.id);
-      wanted = undefined;
-      try {
-        await withLock(file, lockWaitMs, async () => {
-          // Another gateway of this machine may have replaced it.
-          if (isDamaged && (await read(file)).damaged !== undefined) await moveAside(file);
-          isDamaged = false;
-          await replaceFile(file, text);
-        });
-        if (trouble) report("info", "keys_copy_written", { file });
-        trouble = false;
-      } catch (cause) {
-        if (!trouble) {
-          const why = `Cannot write the copy of the keys to ${file}: ${fileErrorMessage(cause)}`;
-          report("error", "keys_copy_unwritten", { file, why });
-        }
-        trouble = true;
-      }
-    }
-    writing = undefined;
-  }
-
   return {
     found,
     damaged,
-    write: (records, id) => {
-      wanted = { records, id };
-      writing ??= writeAll();
-    },
+    write: (records, id) => writer.write({ records, id }),
     setAside: (records) => {
       const lost = `${file}.lost`;
       const written = aside.run(() =>
@@ -87,10 +65,90 @@ export async function openDiskCopy(
       );
     },
     close: async () => {
-      await writing;
+      await writer.close();
       await aside.idle();
     },
   };
+}
+
+/** `isDamaged`: there is a damaged copy, which is to be kept. */
+type WriterOptions = Required<DiskCopyOptions> & { readonly isDamaged: boolean };
+type NamedRecords = NonNullable<DiskCopy["found"]>;
+
+/** Writes the newest records, and tries again until they are written. */
+class CopyWriter {
+  readonly #file: string;
+  readonly #report: Reporter;
+  readonly #options: WriterOptions;
+  #isDamaged: boolean;
+  #wanted: NamedRecords | undefined;
+  #writing: Promise<void> | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #trouble = false;
+  #closed = false;
+
+  constructor(file: string, report: Reporter, options: WriterOptions) {
+    this.#file = file;
+    this.#report = report;
+    this.#options = options;
+    this.#isDamaged = options.isDamaged;
+  }
+
+  write(records: NamedRecords): void {
+    this.#wanted = records;
+    this.#start();
+  }
+
+  /** Tries once more what is not written yet. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    await this.#writing;
+    if (this.#wanted === undefined) return;
+    this.#start();
+    await this.#writing;
+  }
+
+  #start(): void {
+    clearTimeout(this.#retry);
+    this.#writing ??= this.#writeAll();
+  }
+
+  async #writeAll(): Promise<void> {
+    let failed = false;
+    while (this.#wanted !== undefined && !failed) {
+      const tried = this.#wanted;
+      this.#wanted = undefined;
+      const isWritten = await this.#writeOne(tried);
+      failed = !isWritten && this.#wanted === undefined;
+      if (failed) this.#wanted = tried;
+    }
+    this.#writing = undefined;
+    if (!failed || this.#closed) return;
+    this.#retry = setTimeout(() => this.#start(), this.#options.retryMs).unref();
+  }
+
+  async #writeOne({ records, id }: NamedRecords): Promise<boolean> {
+    const file = this.#file;
+    try {
+      await withLock(file, this.#options.lockWaitMs, async () => {
+        // Another gateway of this machine may have replaced it.
+        if (this.#isDamaged && (await read(file)).damaged !== undefined) await moveAside(file);
+        this.#isDamaged = false;
+        await replaceFile(file, encodeKeyFile(records, [], id));
+      });
+      if (this.#trouble) this.#report("info", "keys_copy_written", { file });
+      this.#trouble = false;
+      return true;
+    } catch (cause) {
+      if (!this.#trouble) {
+        const why = `Cannot write the copy of the keys to ${file}: ${fileErrorMessage(cause)}`;
+        this.#report("error", "keys_copy_unwritten", { file, why });
+      }
+      this.#trouble = true;
+      return false;
+    }
+  }
 }
 
 /** Writes lost records to their file, together with those that it has. */

@@ -7,6 +7,7 @@ import type { KeyRecord } from "../../../../src/core/keys/records.ts";
 import { takeLock } from "../../../../src/stores/files/file-lock.ts";
 import { openDiskCopy } from "../../../../src/stores/keys/file/disk-copy.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { eventually } from "../../../support/poll.ts";
 import { record, withAccounts } from "../record.ts";
 
 let directory: string;
@@ -65,6 +66,27 @@ describe("The copy of the keys on disk", () => {
     const back = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
     assert.equal((await back.peek(accountRef, quotaRequest)).windows[0]?.used, 0);
     await back.close();
+  });
+
+  it("that could not be written is written without a further change, and at the end", async () => {
+    await mkdir(`${newFile()}.tmp`, { recursive: true });
+    const told: string[] = [];
+    const report = (_: string, event: string) => told.push(event);
+    const copy = await openDiskCopy(file, report, { retryMs: 10 });
+    copy.write(withAccounts(record("k_1")));
+    await eventually(() => assert.deepEqual(told, ["keys_copy_unwritten"]));
+    await rm(`${file}.tmp`, { recursive: true });
+    await eventually(() => assert.deepEqual(told, ["keys_copy_unwritten", "keys_copy_written"]));
+    assert.match(await readFile(file, "utf8"), /"k_1"/);
+    await copy.close();
+
+    await mkdir(`${file}.tmp`);
+    const late = await openDiskCopy(file, report, { retryMs: 60_000 });
+    late.write(withAccounts(record("k_2")));
+    await eventually(() => assert.equal(told.length, 3));
+    await rm(`${file}.tmp`, { recursive: true });
+    await late.close();
+    assert.match(await readFile(file, "utf8"), /"k_2"/);
   });
 
   it("that is set aside keeps what an earlier process lost, revocations too", async () => {
