@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import { API_ROUTES } from "../../../src/admin/api/routes.ts";
+import { findById } from "../../../src/core/keys/record-index.ts";
+import type { KeyRecord } from "../../../src/core/keys/records.ts";
+import { encodeKey } from "../../../src/stores/keys/records/record-format.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
 const FREE = { environment: "production", plan: "free", account: "acme" };
@@ -193,4 +196,29 @@ it("a ban by hand is of the environment of its account", async () => {
   assert.equal(ban?.environment, "staging");
   const shown = await house.ask("GET", "/api/usage/acme");
   assert.notEqual(shown.json().ban, null, "it holds there");
+});
+
+it("a revoked key stays revoked, whatever a change of its record says, and may be revoked earlier", async () => {
+  await using house = await openAdminHouse();
+  const made = await house.ask("POST", "/api/keys", { body: FREE });
+  const { id } = made.json<{ id: string }>();
+  await house.ask("POST", `/api/keys/${id}/revoke`, { body: {} });
+  const recordOf = () => findById(house.keys.records().keys, id) as KeyRecord;
+  const patch = (after: KeyRecord) => {
+    const change = { record: "key", before: encodeKey(recordOf()), after: encodeKey(after) };
+    return house.ask("PATCH", "/api/records", { body: { changes: [change] } });
+  };
+  const { revokedMs = 0, ...working } = recordOf();
+  for (const wrong of [working, { ...working, revokedMs: revokedMs + 1 }]) {
+    const got = await patch(wrong);
+    assert.deepEqual([got.status, recordOf().revokedMs], [400, revokedMs], got.text);
+    assert.match(got.text, /as it is revoked: it stays revoked/);
+  }
+  for (const right of [
+    { ...recordOf(), name: "web" },
+    { ...working, revokedMs: revokedMs - 1 },
+  ]) {
+    const got = await patch(right);
+    assert.deepEqual([got.status, recordOf()], [200, right], got.text);
+  }
 });

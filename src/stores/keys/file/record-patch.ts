@@ -1,5 +1,6 @@
 import { inSlices } from "../../../base/event-loop.ts";
 import { conflictRefusal, type EditResult, usageRefusal } from "../../../core/keys/edit-rules.ts";
+import { findById } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
@@ -39,7 +40,7 @@ function changesOf<T extends { readonly id: string }>(
 
 /**
  * Makes a change to the newest records. Refuses the whole change if one of the records differs from
- * its text before, or if one of the texts is not a record.
+ * its text before, if one of the texts is not a record, or if a revoked key would work again.
  */
 export async function preparePatch(
   patches: readonly RecordPatch[],
@@ -62,8 +63,17 @@ export async function preparePatch(
     if (accounts === undefined || keys === undefined) {
       return conflictRefusal("Cannot change the records: others have changed them since");
     }
+    const restored = fresh.keys.find((key) => isRestored(key, findById(records.keys, key.id)));
+    if (restored !== undefined) {
+      return usageRefusal(`Cannot change key ${restored.id} as it is revoked: it stays revoked`);
+    }
     return { ok: true, records: { keys, accounts } };
   };
+}
+
+/** Whether a change takes a revocation away or puts it off. */
+function isRestored(key: KeyRecord, was: KeyRecord | undefined): boolean {
+  return was?.revokedMs !== undefined && !(Number(key.revokedMs) <= was.revokedMs);
 }
 
 type MergeOptions<T> = {
