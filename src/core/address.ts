@@ -51,6 +51,11 @@ export function shortestHost(host: string): string {
   return isIPv6(host) ? new URL(`http://[${host}]`).hostname.slice(1, -1) : host;
 }
 
+/** The host of a URL or a Host field: an address of IPv6, which is in brackets, in its shortest form. */
+export function shortestInBrackets(host: string): string {
+  return host.startsWith("[") ? `[${shortestHost(host.slice(1, -1))}]` : host;
+}
+
 /** Whether only this machine can reach it. */
 export function isLoopback({ host }: HostPort): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));

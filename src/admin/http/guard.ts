@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { shortestHost } from "../../core/address.ts";
+import { shortestHost, shortestInBrackets } from "../../core/address.ts";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
 /** The fields that the guard checks, from rawHeaders, because merged headers hide repetition. */
@@ -84,7 +84,7 @@ function isOwnHost(host: string, guarded: GuardOptions): boolean {
   if (name === undefined) return false;
   const bare = shortestHost(name.replace(/^\[|\]$/g, ""));
   if (LOOPBACK.has(bare) || bare === guarded.host) return true;
-  if (guarded.hosts.includes(name)) return true;
+  if (guarded.hosts.includes(shortestInBrackets(name))) return true;
   return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;
 }
 

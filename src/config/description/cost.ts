@@ -1,6 +1,11 @@
 import { crc32 } from "node:zlib";
 import { COST_MAX } from "../../core/quota/decide.ts";
-import { type Limit, type OperationLimits, WINDOW_NAMES } from "../../core/quota/windows.ts";
+import {
+  CAP_NAME,
+  type Limit,
+  type OperationLimits,
+  WINDOW_NAMES,
+} from "../../core/quota/windows.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
 import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
 import { limitsByLength, windowKeys } from "../schema/plan-windows.ts";
@@ -88,6 +93,13 @@ function claimName(
     if (operationId === undefined) {
       findings.mistake([...path, "x-limits"], `Cannot use x-limits without an operationId: ${why}`);
     } else findings.wrongValue(at, "a name for x-limits", why);
+    return undefined;
+  }
+  if (isLimited && operationId === CAP_NAME) {
+    findings.mistake(
+      at,
+      `Cannot use the operationId ${CAP_NAME} with x-limits: ${CAP_NAME}.minute is the name of a limit of one key; rename it`,
+    );
     return undefined;
   }
   const where = `${formatPath(path)} of ${findings.file}`;

@@ -159,9 +159,12 @@ function isSecret(path: ConfigPath): boolean {
   return SECRETS.includes(formatPath(path));
 }
 
-/** Services that receive events or telemetry may have a token in the path or query of their URL. */
+/**
+ * Services that receive events or telemetry may have a token in the path or query of their URL. The
+ * address of the store may stand at `keys`.
+ */
 const SECRETS = [
-  ...["store", "admin.token", "events", "events.secret", "events.url"],
+  ...["store", "keys", "admin.token", "events", "events.secret", "events.url"],
   ...["telemetry", "telemetry.otlp"],
 ];
 

@@ -47,7 +47,8 @@ plans:
 
 These are mistakes too:
 
-- \`keys: redis\`, or \`workers\` other than 1, with \`store: memory\`.
+- \`keys: redis\`, or \`workers\` other than 1, with \`store: memory\`; the
+  address of a store as \`keys\`, which is \`redis\` or a path.
 - An admin listener off loopback without a token of at least 32 characters.
 - One address for two environments whose \`hosts\` do not tell them apart, or for an environment and
   the admin listener; an address beside one that includes it, such as \`0.0.0.0:8080\` and

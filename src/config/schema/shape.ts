@@ -97,7 +97,7 @@ export const shape = z.strictObject(
       "How long a call to the store may take before it counts as lost. Far regions raise it, stay exact, and pay latency.",
     ),
     keys: optional(
-      kind.file,
+      kind.keys,
       "./data/keys.json",
       "Where key records live: a file, or `redis` for the store.",
     ),

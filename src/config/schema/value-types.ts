@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { shortestInBrackets } from "../../core/address.ts";
 import { SCOPE_PATTERN } from "../../core/keys/edit-rules.ts";
 import { COST_MAX } from "../../core/quota/decide.ts";
 import { LIMIT_MAX } from "../../core/quota/windows.ts";
@@ -120,6 +121,17 @@ export const keyPart = text("1 to 32 characters of a-z and 0-9", /^[a-z0-9]{1,32
 
 export const file = text("a path, relative to this file", /^[^\0]+$/);
 
+/** The address of a store is no path: its password would be shown as a part of one. */
+export const keys = read("redis, or a path, relative to this file", {
+  pattern: /^(?!rediss?(?:\+\w+)?:\/\/)[^\0]+$/,
+  read: (text): ParseResult<string> => {
+    if (text === "" || text.includes("\0")) return { why: "name a file" };
+    return /^rediss?(?:\+\w+)?:\/\//i.test(text)
+      ? { why: "write keys: redis, and the address as store: redis://HOST:PORT" }
+      : { value: text };
+  },
+});
+
 export const listenAddress = read("an address to listen on, HOST:PORT (IPv6 in brackets)", {
   pattern: /:\d{1,5}$/,
   read: parseListen,
@@ -183,11 +195,15 @@ const IPV6 = [
 ].join("|");
 const LABEL = "[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?";
 
-/** Lower case, no port; an IPv6 address in brackets, as in the Host field. */
+const HOST = "a lower-case host name without port";
+
+/** Lower case, no port; an IPv6 address in brackets, as in the Host field, in any of its forms. */
 export const hostName = text(
-  "a lower-case host name without port",
+  HOST,
   new RegExp(`^(?:(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*|\\[(?:${IPV6})\\])$`),
-);
+)
+  .transform(shortestInBrackets)
+  .meta({ title: HOST });
 
 /** Literal segments that arrive as they are written: no dot segments, escapes or empty segments. */
 export const basePath = text(

@@ -1,3 +1,4 @@
+import { shortestInBrackets } from "../address.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 import { isMethod } from "./route.ts";
 
@@ -182,10 +183,11 @@ export function validateBody(
 }
 
 /**
- * Removes the port from the authority and lowers its case, for comparison with configured hosts.
+ * Removes the port from the authority, lowers its case and shortens IPv6, for comparison with
+ * configured hosts.
  */
 export function normalizeHost(host: string): string {
-  return host.replace(/:\d*$/, "").toLowerCase();
+  return shortestInBrackets(host.replace(/:\d*$/, "").toLowerCase());
 }
 
 /**

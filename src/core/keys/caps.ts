@@ -1,5 +1,11 @@
 import { DAY_MS } from "../quota/days.ts";
-import { CAP_NUMBER_MAX, type Limit, sortByLength, WINDOW_NAMES } from "../quota/windows.ts";
+import {
+  CAP_NAME,
+  CAP_NUMBER_MAX,
+  type Limit,
+  sortByLength,
+  WINDOW_NAMES,
+} from "../quota/windows.ts";
 import type { Cap, KeyCaps, KeyRecord } from "./records.ts";
 import { windowLimitsError } from "./window-limits.ts";
 
@@ -82,6 +88,6 @@ export function capsByAccount(keys: readonly KeyRecord[]): ReadonlyMap<string, A
 /** The caps of a key as limits of a decision; empty if it has none. */
 export function capLimits({ id, caps }: Pick<KeyRecord, "id" | "caps">): readonly Limit[] {
   if (caps === undefined) return [];
-  const part = { id: `@${caps.number}`, name: "key", key: id };
+  const part = { id: `@${caps.number}`, name: CAP_NAME, key: id };
   return caps.limits.map(({ window, limit }) => ({ window, limit, part }));
 }

@@ -57,6 +57,8 @@ export function windowRow(window: WindowName): WindowRow {
 export type LimitPart = { readonly id: string; readonly name: string; readonly key?: string };
 /** Ids of operations. */
 export const OPERATION_ID = /^[0-9a-z]{1,7}$/;
+/** The name of the limits of one key, such as key.minute. */
+export const CAP_NAME = "key";
 /** Ids of keys with caps. */
 export const CAP_ID = /^@\d{1,4}$/;
 export const CAP_NUMBER_MAX = 1_023;

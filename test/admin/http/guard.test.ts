@@ -64,6 +64,7 @@ describe("/api is guarded", () => {
     assert.equal(statusOf("[2001:db8::2]:9090"), 403);
     guarded.hosts.push("[2001:db8::2]");
     assert.equal(statusOf("[2001:db8::2]:9090"), undefined);
+    assert.equal(statusOf("[2001:db8:0:0::2]:9090"), undefined);
     const page = { ...head, host: "LOCALHOST:9090", origin: "http://localhost:9090" };
     assert.equal(checkAccess(page, guarded), undefined);
   });

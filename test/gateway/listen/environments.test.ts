@@ -44,6 +44,28 @@ test("environments share a listener and differ by hosts; another host is 421", a
   assert.equal(absolute.status, 400, "one authority decides");
 });
 
+test("an address of IPv6 in hosts is the same host however it is written", async () => {
+  const shared = { listen: `127.0.0.1:${await freePort()}`, upstreams: ["http://127.0.0.1:9"] };
+  await using house = await startTestGateway({
+    config: {
+      environments: {
+        production: { ...shared, keyTag: "live", hosts: ["[0:0:0:0:0:0:0:1]"] },
+        staging: { ...shared, keyTag: "test", hosts: ["[2001:db8::1]"] },
+      },
+    },
+  });
+  const { key } = await house.issue();
+  const codeFor = async (host: string) =>
+    errorOf(await sendRequest(house.port, { key, host, path: "/v1/pets" })).code;
+  for (const host of ["[::1]", "[::1]:8080", "[0:0:0:0:0:0:0:1]", "[0::0:1]"]) {
+    assert.equal(await codeFor(host), "upstream_unreachable", host);
+  }
+  for (const host of ["[2001:db8::1]", "[2001:DB8:0::1]:80"]) {
+    assert.equal(await codeFor(host), "key_invalid", host);
+  }
+  assert.equal(await codeFor("[::2]"), "misdirected");
+});
+
 test("a host that one environment names is that one's, though another before it takes any", async () => {
   const listen = `127.0.0.1:${await freePort()}`;
   const shared = { listen, basePath: "/v1", upstreams: ["http://127.0.0.1:9"] };
