@@ -1,5 +1,6 @@
 import { open } from "node:fs/promises";
 import { RAISE_OPEN_FILES } from "../../base/open-files.ts";
+import { openRegularFile, PipeError } from "../../base/open-regular-file.ts";
 
 export type TextFileResult =
   | { readonly ok: true; readonly text: string }
@@ -22,8 +23,11 @@ export async function readTextFile(path: string, bytesMax: number): Promise<Text
   return { ok: false, line: firstBadLine(bytes), why: "it is not UTF-8; save it as UTF-8" };
 }
 
+/** Pipes that the caller of the program opened, as in `check /dev/stdin` or with `<(…)` of a shell. */
+const HANDED_OVER = /^\/(?:dev\/(?:stdin$|fd\/)|proc\/)/;
+
 async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
-  const handle = await open(path);
+  const handle = await (HANDED_OVER.test(path) ? open(path) : openRegularFile(path));
   try {
     const chunks: Buffer[] = [];
     let left = bytesMax;
@@ -41,6 +45,7 @@ async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
 
 /** Why a file cannot be read, in words. An error of another kind is rethrown. */
 export function readErrorMessage(error: unknown): string {
+  if (error instanceof PipeError) return error.message;
   const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
   if (code === "ENOENT") return "there is no such file; check the path";
   if (code === "EACCES") return "this user may not read it; check its permissions";

@@ -1,7 +1,7 @@
-import { constants } from "node:fs";
 import { type FileHandle, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
+import { openRegularFile } from "../../base/open-regular-file.ts";
 
 /**
  * Replaces a file by temporary file, fsync, rename and fsync of the directory
@@ -33,14 +33,10 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
   await syncDirectory(dirname(target));
 }
 
-/**
- * The content of a file. Rejects at once if it is a pipe: to open one for reading waits for a writer
- * in a thread that no signal and no timeout can end.
- */
+/** The content of a file. Rejects at once if it is a named pipe. */
 export async function readRegularFile(path: string): Promise<Buffer> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const handle = await openRegularFile(path);
   try {
-    if ((await handle.stat()).isFIFO()) throw new Error("it is a pipe; name a file");
     return await handle.readFile();
   } finally {
     await handle.close();
