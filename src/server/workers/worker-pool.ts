@@ -1,5 +1,6 @@
 import cluster from "node:cluster";
 import { fileURLToPath } from "node:url";
+import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -90,8 +91,9 @@ export class WorkerPool {
    * ends the others. The first starts alone, because its obstacle would stop the others too.
    */
   async open(): Promise<void> {
-    await this.#serve();
-    await Promise.all(Array.from({ length: this.#options.count - 1 }, () => this.#serve()));
+    const serve = () => this.#serve(this.#launch());
+    await serve();
+    await Promise.all(Array.from({ length: this.#options.count - 1 }, serve));
     this.#opened = true;
   }
 
@@ -280,23 +282,33 @@ export class WorkerPool {
     this.#noteEnd(worker);
     // If one cannot serve while the pool opens, the pool does not open.
     if (this.#stopping || !(this.#opened || worker.hasServed)) return;
+    this.#replaceLater(why, worker);
+  }
+
+  /**
+   * Reports a loss and starts another worker. Without a process the loss is that of a start that the
+   * system refused, for example because no further process may run.
+   */
+  #replaceLater(why: string, lost?: WorkerProcess): void {
     this.#endsMs.push(performance.now());
     this.#lastWhy = why;
     const afterMs = restartDelayMs(this.#recentEnds());
-    const { log } = this.#options;
-    log.error("worker_lost", { worker: worker.number, pid: worker.pid, why, afterMs });
+    this.#options.log.error("worker_lost", { worker: lost?.number, pid: lost?.pid, why, afterMs });
     setTimeout(() => {
       if (this.#stopping) return;
       this.#restarts += 1;
-      // The loss of the process is reported elsewhere, together with the failed start.
-      this.#serve().catch(() => {});
+      try {
+        // The loss of the process is reported elsewhere, together with the failed start.
+        this.#serve(this.#launch()).catch(() => {});
+      } catch (error) {
+        this.#replaceLater(`the system cannot start it: ${errorMessage(error)}`);
+      }
     }, afterMs);
   }
 
-  /** Starts one worker. Rejects in words if it cannot serve. */
-  async #serve(): Promise<void> {
+  /** Resolves when a new worker serves. Rejects in words if it cannot. */
+  async #serve(worker: WorkerProcess): Promise<void> {
     const startMs = performance.now();
-    const worker = this.#launch();
     this.urls = await worker.ready;
     const startedMs = Math.round(performance.now() - startMs);
     const { number, pid } = worker;

@@ -316,6 +316,6 @@ export const LOG_EVENTS = {
     level: "error",
     members: ["worker", "pid", "why", "afterMs"],
     meaning:
-      "A process has ended; another takes its place after `afterMs`, and none without it: the process was killed while it drained",
+      "A process has ended; another takes its place after `afterMs`, and none without it: the process was killed while it drained; without `worker` and `pid` the system could not start one",
   },
 } as const satisfies Record<string, LogEventRow>;
