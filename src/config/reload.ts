@@ -187,7 +187,7 @@ function named(accounts: readonly AccountRecord[]): string {
 
 /** The configuration that replaces the one in force, or why none does. */
 export type ReloadDecision =
-  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly Mistake[] }
   | {
       readonly ok: false;
       readonly mistakes: readonly Mistake[];
@@ -215,10 +215,10 @@ export function decideReload(
     const { mistakes } = loaded;
     return { ok: false, mistakes, reasons: [], summary: placeOf(mistakes[0]) };
   }
-  const { config } = loaded;
+  const { config, warnings } = loaded;
   const change = { from, to: config };
   const reasons = reloadBlockers(change, records, nowMs);
-  if (reasons.length === 0) return { ok: true, config };
+  if (reasons.length === 0) return { ok: true, config, warnings };
   const summary =
     restartChanges(change).length > 0
       ? "it needs a restart"

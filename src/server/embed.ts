@@ -4,6 +4,7 @@ import { loadConfigAside } from "../config/load/load-aside.ts";
 import { createLog } from "../telemetry/log/log.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/identity.ts";
+import { logWarnings } from "./process/log-warnings.ts";
 import { startGateway } from "./start.ts";
 
 export type EmbedOptions = {
@@ -25,7 +26,7 @@ export type EmbeddedGateway = GatewayHandle;
  * signals, its stdout and its exit: it calls `reload()` and `stop()` of the result itself. Rejects
  * with an error in words when the configuration has mistakes (each as FILE:LINE:COLUMN: message),
  * when it wants several workers, when an address is taken, or when the options are not those of
- * EmbedOptions. If `log` throws, its line is lost and nothing else.
+ * EmbedOptions. If `log` throws or rejects, its line is lost and nothing else.
  */
 export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   const wrong = optionsError(options);
@@ -41,9 +42,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
     );
   }
   const log = createLog({ write: harmless(write) }, config.log.level, GATEWAY_ID);
-  for (const { message: why, ...place } of loaded.warnings) {
-    log.warn("config_warning", { ...place, why });
-  }
+  logWarnings(log, loaded.warnings);
   return startGateway(config, { log, load: () => loadConfigAside(configFile, env) });
 }
 
@@ -76,10 +75,13 @@ function optionsError(options: unknown): string | undefined {
 /** Wraps the program's own function, so that its errors do not fail requests. */
 function harmless(write: (line: string) => void): (line: string) => void {
   return (line) => {
+    // The line is lost: there is no other place to report it.
+    const lose = () => {};
     try {
-      write(line);
+      const written: unknown = write(line);
+      if (written instanceof Promise) written.catch(lose);
     } catch {
-      // The line is lost: there is no other place to report it.
+      lose();
     }
   };
 }

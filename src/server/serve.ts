@@ -9,6 +9,7 @@ import { setUpHeap } from "./process/compiled-code.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { GATEWAY_ID } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
+import { logWarnings } from "./process/log-warnings.ts";
 import {
   EXIT_CONFIG,
   EXIT_FAILURE,
@@ -116,9 +117,7 @@ class Service {
     }
     const { config } = loaded;
     this.#log.setLevel(config.log.level);
-    for (const { message: why, ...place } of loaded.warnings) {
-      this.#log.warn("config_warning", { ...place, why });
-    }
+    logWarnings(this.#log, loaded.warnings);
     this.#drainLaterMs = config.workers === 1 ? 0 : WORKERS_LATER_MS;
     this.#opening = true;
     try {

@@ -169,6 +169,28 @@ describe("an embedded gateway", () => {
     }
   });
 
+  it("says in its log what a configuration that it reloads hardly means, and nothing of one that it refuses", async () => {
+    await using folder = await openFolder();
+    const configFile = await writeConfig(folder);
+    const lines: Record<string, unknown>[] = [];
+    const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+    const warned = () => lines.filter(({ msg }) => msg === "config_warning");
+    try {
+      const free = "{ minute: 60, hour: 5 }";
+      await writeConfig(folder, { free, more: "storePrefix: other" });
+      assert.ok(!(await gateway.reload()).ok);
+      assert.deepEqual(warned(), []);
+      await writeConfig(folder, { free });
+      assert.ok((await gateway.reload()).ok);
+      const [warning, ...more] = warned();
+      assert.deepEqual([warning?.level, warning?.file, more], ["warn", configFile, []]);
+      assert.equal(typeof warning?.line, "number");
+      assert.match(String(warning?.why), /^The minute limit of plan free, 60, is never reached:/);
+    } finally {
+      await gateway.stop();
+    }
+  });
+
   it("cuts the requests of a drain that is under way when it is told to stop at once", async () => {
     await using folder = await openFolder();
     const asked = Promise.withResolvers<void>();
@@ -196,7 +218,18 @@ describe("an embedded gateway", () => {
     await stopped;
   });
 
-  it("serves on when the program's log throws", async () => {
+  const fault = new Error("the program's own fault");
+  const logs: Readonly<Record<string, () => void>> = {
+    throws: () => {
+      throw fault;
+    },
+    rejects: () => Promise.reject(fault),
+  };
+  it.each(Object.entries(logs))("serves on when the program's log %s", async (_, log) => {
+    const unhandled: unknown[] = [];
+    const heard = (reason: unknown) => void unhandled.push(reason);
+    process.on("unhandledRejection", heard);
+    onTestFinished(() => void process.off("unhandledRejection", heard));
     await using folder = await openFolder();
     await using upstream = await startTestUpstream();
     const productionUpstream = Number(new URL(upstream.origin).port);
@@ -207,7 +240,7 @@ describe("an embedded gateway", () => {
       configFile,
       log: () => {
         lines += 1;
-        throw new Error("the program's own fault");
+        return log();
       },
     });
     try {
@@ -217,6 +250,7 @@ describe("an embedded gateway", () => {
         assert.equal(status, 200);
       }
       assert.ok(lines >= 3, `${lines} lines`);
+      assert.deepEqual(unhandled, []);
     } finally {
       await gateway.stop();
     }

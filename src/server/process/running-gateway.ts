@@ -30,6 +30,7 @@ import { UsageEventSender } from "../events/usage-event-sender.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
+import { logWarnings } from "./log-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 
 /**
@@ -259,13 +260,14 @@ export class RunningGateway implements GatewayHandle {
       this.#kept(reloadErrors(next), next.summary);
       return next;
     }
-    const { config } = next;
+    const { config, warnings } = next;
     const { applied: taken, reasons } = await this.#dataPlane.applyConfig({ from, to: config });
     if (!taken) {
       this.#kept(reasons, "it could not be put to use");
       return { ok: false, mistakes: [], reasons };
     }
     this.#adopted(config);
+    logWarnings(this.#options.log, warnings);
     await this.configureTelemetry();
     return this.#told(config, reasons);
   }
@@ -295,13 +297,13 @@ export class RunningGateway implements GatewayHandle {
   #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
     const { log } = this.#options;
     const { metrics } = this.#stores;
+    if (this.#options.supervised !== true) log.info("config_reloaded", { hash });
     if (reasons.length > 0) {
       for (const why of reasons) log.error("config_incomplete", { why });
       metrics.reloaded("failure");
       return { ok: false, mistakes: [], reasons, partly: true };
     }
     metrics.reloaded("success");
-    if (this.#options.supervised !== true) log.info("config_reloaded", { hash });
     return { ok: true, hash };
   }
 
