@@ -110,7 +110,8 @@ export const EVENTS = {
   config_reloaded: {
     level: "info",
     members: ["hash"],
-    meaning: "A new configuration is in force",
+    meaning:
+      "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet",
   },
   config_refused: {
     level: "error",

@@ -93,6 +93,8 @@ describe("a reload of several processes", () => {
     );
     const incomplete = await crew.gateway.line(({ msg }) => msg === "config_incomplete");
     assert.match(String(incomplete.why), /^worker \d+: it did not answer in time$/);
+    const { hash } = await crew.gateway.line(({ kind }) => kind === "config_reloaded");
+    assert.match(String(hash), /^[0-9a-f]{64}$/, "the event says that it is in force");
     await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
     await allTold(100_000, crew, key);
     await eventually(() => assert.ok(!isAlive(stuck as number), "its drain is over"));
