@@ -193,8 +193,12 @@ export class ServerConnection {
     }
   };
 
-  /** A client that ends its side before its response counts as gone, as in Node's own server. */
+  /**
+   * A client that ends its side before its response counts as gone, as in Node's own server. Once
+   * the response is written it still gets that, and its pipelined requests have nowhere to go.
+   */
   readonly #onEnd = (): void => {
+    this.#ahead.clear();
     if (this.#writing?.ended === false) this.socket.destroy();
     // Node makes an error, with its stack, of a second end.
     else if (!this.socket.writableEnded) this.socket.end();
