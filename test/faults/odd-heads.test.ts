@@ -50,6 +50,19 @@ describe("a 204 that announces a body", () => {
   });
 });
 
+describe("a length beside a coding", () => {
+  it("of a 304 lends its connection to no other request", async () => {
+    const fields = "Content-Length: 4\r\nTransfer-Encoding: chunked";
+    const { house, backend, key } = await openHouse((connection) =>
+      connection === 1 ? `HTTP/1.1 304 X\r\n${fields}\r\n\r\n` : answerOf("200 OK", 99),
+    );
+    await using _ = house;
+    assert.equal((await sendRequest(house.port, { key })).status, 304);
+    assert.equal((await sendRequest(house.port, { key })).body.toString(), "ok");
+    assert.equal(backend.received.length, 2);
+  });
+});
+
 describe("the head of an answer", () => {
   it.each([
     ["1KiB", 65_536, 200],

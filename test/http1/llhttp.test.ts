@@ -103,7 +103,10 @@ async function readTheSameResponse(bytes: Buffer): Promise<void> {
   const isWhole = ours.end === "end" || (ours.end === "more" && ours.head?.framing === "close");
   if (!isWhole || ours.head === undefined) return;
   const theirs = await theirResponse("GET", bytes);
-  const { status, version, rawHeaders } = ours.head;
+  const { status, version, rawHeaders, keepsAlive } = ours.head;
+  // llhttp also refuses unclear framing of what has no body. We end that connection instead.
+  const isBodiless = status === 204 || status === 304;
+  if (theirs.head === undefined && isBodiless && !keepsAlive) return;
   expect(theirs.head).toEqual({ status, version, rawHeaders });
   expect(theirs.body).toBe(ours.body);
   expect(theirs.interim).toEqual(ours.interim);

@@ -227,8 +227,8 @@ function isPlain(value: string): boolean {
 
 /**
  * The backend's fields for the client, as a flat list: without the fields of the connection and
- * those in `replaced` (lower case), and with only the first Date. A 204 has no length. HEAD and 304
- * may state the length that GET would have.
+ * those in `replaced` (lower case), and with only the first Date. Interim responses and a 204 have no
+ * length (RFC 9110 8.6). HEAD and 304 may state the length that GET would have.
  */
 export function clientResponseFields(
   raw: readonly string[],
@@ -238,11 +238,12 @@ export function clientResponseFields(
   for (let i = 0; i < raw.length; i += 2) names.push((raw[i] as string).toLowerCase());
   const dropped = nominated(names, raw);
   const nominates = dropped.size > 0;
+  const hasLength = status >= 200 && status !== 204;
   const fields: string[] = [];
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
     if (HOP_BY_HOP.has(name) || (nominates && dropped.has(name))) continue;
-    if (replaced.has(name) || (status === 204 && name === "content-length")) continue;
+    if (replaced.has(name) || (!hasLength && name === "content-length")) continue;
     if (name === "date" && names.indexOf(name) < i) continue;
     fields.push(raw[2 * i] as string, raw[2 * i + 1] as string);
   }

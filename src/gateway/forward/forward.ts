@@ -23,6 +23,7 @@ import {
   endReason,
   failureRefusal,
   isSmall,
+  validateFieldCount,
   validateResponse,
 } from "./upstream-response.ts";
 
@@ -111,6 +112,11 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   onInterim({ status, rawHeaders }: ParsedResponseHead): void {
+    const wrong = validateFieldCount(rawHeaders);
+    if (wrong !== undefined) {
+      this.#fail({ code: "upstream_invalid", why: wrong });
+      return;
+    }
     this.#hints ??= new EarlyHints();
     this.#hints.pass(this.#context, status, rawHeaders);
   }

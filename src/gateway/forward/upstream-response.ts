@@ -13,7 +13,8 @@ const FIELDS_MAX = 100;
  */
 export function validateResponse(status: number, raw: readonly string[]): string | undefined {
   if (status > 599) return `status ${status}`;
-  if (raw.length > 2 * FIELDS_MAX) return "too many fields";
+  const wrong = validateFieldCount(raw);
+  if (wrong !== undefined) return wrong;
   let codings = 0;
   for (let i = 0; i < raw.length; i += 2) {
     if ((raw[i] as string).toLowerCase() !== "transfer-encoding") continue;
@@ -21,6 +22,11 @@ export function validateResponse(status: number, raw: readonly string[]): string
     if (codings > 1 || raw[i + 1]?.toLowerCase() !== "chunked") return "transfer coding";
   }
   return undefined;
+}
+
+/** The same for what holds of interim heads too. */
+export function validateFieldCount(raw: readonly string[]): string | undefined {
+  return raw.length > 2 * FIELDS_MAX ? "too many fields" : undefined;
 }
 
 /**

@@ -121,18 +121,20 @@ export class ResponseParser {
       closesConnection: closes,
       keepAliveS,
     } = parseFraming(version, rawHeaders);
-    if (isFramingError(told)) return this.#fail("framing");
     // RFC 9112 6.3: these responses have no body, whatever their fields say.
     const isBodiless = this.#toHead || status === 204 || status === 304;
-    const framing = isBodiless ? 0 : told;
+    const isDoubtful = isFramingError(told);
+    if (isDoubtful && !isBodiless) return this.#fail("framing");
+    const framing = isBodiless || isDoubtful ? 0 : told;
     if (framing === "close") this.#body.startUntilClose();
     else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits());
     else this.#body.startLength(framing);
     this.#phase = BODY;
     // The body that a 204 announces may still come: it must not become the next response.
-    const mayGoOn = status === 204 && told !== "close" && told !== 0;
+    const mayGoOn = isDoubtful || (status === 204 && told !== "close" && told !== 0);
     const keepsAlive = version === "1.1" && !closes && framing !== "close" && !mayGoOn;
-    this.head = { status, version, rawHeaders, framing, keepsAlive, keepAliveS };
+    const fields = isDoubtful ? withoutLength(rawHeaders) : rawHeaders;
+    this.head = { status, version, rawHeaders: fields, framing, keepsAlive, keepAliveS };
     return "head";
   }
 
@@ -146,4 +148,11 @@ export class ResponseParser {
     this.#phase = OVER;
     return "wrong";
   }
+}
+
+/** Recipients would disagree about a length that is malformed, or is there with a coding. */
+function withoutLength(rawHeaders: readonly string[]): string[] {
+  return rawHeaders.filter((_, i) => {
+    return rawHeaders[i - (i % 2)]?.toLowerCase() !== "content-length";
+  });
 }

@@ -69,6 +69,30 @@ test("HEAD, 204 and 304 have no body whatever their fields say", async () => {
   assert.equal(onlyValue(same, "ETag"), '"a"');
 });
 
+test.each([
+  ["GET", "304 Not Modified", "Content-Length: 9\r\nTransfer-Encoding: chunked"],
+  ["GET", "304 Not Modified", "Content-Length: 9\r\nContent-Length: 8"],
+  ["GET", "204 No Content", "Content-Length: x"],
+  ["HEAD", "200 OK", "Content-Length: 10, 10"],
+  ["HEAD", "404 Not Found", "Transfer-Encoding: chunked\r\nContent-Length: 10"],
+])("%s with %s and %j passes, without a length that clients read in two ways", async (...given) => {
+  const [method, status, fields] = given;
+  const answer = await answered(`HTTP/1.1 ${status}\r\n${fields}\r\nX-A: 1\r\n\r\n`, method);
+  assert.equal(answer.status, Number(status.slice(0, 3)));
+  assert.deepEqual([onlyValue(answer, "X-A"), answer.framing], ["1", "none"]);
+  assert.deepEqual(valuesOf(answer, "Content-Length"), []);
+});
+
+test.each([
+  ["GET", "200 OK", "Content-Length: 2\r\nTransfer-Encoding: chunked"],
+  ["GET", "200 OK", "Content-Length: 10, 10"],
+  ["GET", "204 No Content", "Transfer-Encoding: identity"],
+  ["HEAD", "200 OK", "Transfer-Encoding: gzip, chunked"],
+])("%s with %s and %j is 502", async (method, status, fields) => {
+  const answer = await answered(`HTTP/1.1 ${status}\r\n${fields}\r\n\r\n`, method);
+  assert.equal(answer.status, 502);
+});
+
 test("a status outside 200 to 599 is 502; 200 and 599 pass", async () => {
   for (const [status, wanted] of [
     [200, 200],
@@ -113,6 +137,31 @@ test("103 passes, at most 8 a response; 102 is dropped", async () => {
   );
   const [first] = answer.interim as [RawResponse];
   assert.deepEqual(first.fields, [["Link", "</a.css>; rel=preload"]]);
+});
+
+test("a 103 has no field of framing or of the connection", async () => {
+  const hint =
+    "HTTP/1.1 103 Early Hints\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\nKeep-Alive: a\r\n" +
+    "Connection: X-Secret\r\nX-Secret: 1\r\nTrailer: X\r\nLink: </a>\r\n\r\n";
+  const answer = await answered(`${hint}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`);
+  assert.deepEqual([answer.status, answer.body.toString()], [200, "ok"]);
+  assert.deepEqual(answer.interim[0]?.fields, [["Link", "</a>"]]);
+});
+
+test.each([
+  [103, 100, 200],
+  [103, 101, 502],
+  [102, 100, 200],
+  [102, 101, 502],
+])("a %i with %i fields leads to %i", async (status, count, wanted) => {
+  const interim = `HTTP/1.1 ${status} X\r\n${"X-A: 1\r\n".repeat(count)}\r\n`;
+  const answer = await answered(`${interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`);
+  assert.equal(answer.status, wanted);
+  const passed = status === 103 && wanted === 200 ? [count] : [];
+  assert.deepEqual(
+    answer.interim.map(({ fields }) => fields.length),
+    passed,
+  );
 });
 
 test("an HTTP/1.0 client gets no 1xx, and a body it can frame", async () => {
