@@ -52,6 +52,19 @@ for (const path of [
   });
 }
 
+test("OPTIONS of this host without a path asks about the gateway, as OPTIONS * does, without a key", async () => {
+  const before = house.backend.seen.length;
+  const answers = ["*", "http://gw.test", "http://gw.test:80"].map((path) =>
+    sendRequest(house.port, { method: "OPTIONS", path }),
+  );
+  const told = (await Promise.all(answers)).map((one) => [one.status, ...valuesOf(one, "Allow")]);
+  assert.deepEqual(told, Array(3).fill(told[0]));
+  assert.equal(told[0]?.[0], 204);
+  const slash = { method: "OPTIONS", path: "http://gw.test/" };
+  assert.equal((await sendRequest(house.port, slash)).status, 401);
+  assert.equal(house.backend.seen.length, before);
+});
+
 test("CONNECT is 405 and closed, with a key and without, and never a tunnel", async () => {
   for (const target of ["evil.test:443", "127.0.0.1:1", "/v1/pets", "*"]) {
     await using client = await openClient(house.port);

@@ -7,7 +7,11 @@ import { fieldOf, lastSeen, lawHolds, openAttacked } from "./attacked.ts";
 const house = await openAttacked({ environment: { hosts: ["api.test", "other.test"] } });
 afterAll(() => house[Symbol.asyncDispose]());
 
-for (const host of ["api.test", "API.Test", "api.test:8080", "api.test:", "other.test:443"]) {
+const OURS = ["api.test", "API.Test", "api.test:8080", "api.test:", "other.test:443"];
+/** The same names, written as complete ones of DNS (RFC 3986 3.2.2). nginx serves them too. */
+const COMPLETE = ["api.test.", "API.Test.", "api.test.:8080"];
+
+for (const host of [...OURS, ...COMPLETE]) {
   test(`Host: ${host} is served, and the backend sees its own`, async () => {
     assert.equal((await sendRequest(house.port, { key: KEY, host })).status, 200);
     assert.deepEqual(fieldOf(lastSeen(house), "host"), [`127.0.0.1:${house.backend.port}`]);
@@ -23,7 +27,9 @@ const MISDIRECTED = [
     "xapi.test",
     "api.tes",
     "api",
-    "api.test.",
+    "api.test..",
+    ".api.test",
+    ".",
   ],
   ...["127.0.0.1", "localhost", "[::1]", "test", "a.api.test"],
 ];

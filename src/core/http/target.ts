@@ -6,6 +6,9 @@ import { accept, type Result, refuse } from "../refusal.ts";
  */
 export type Target = { readonly raw: string; readonly path: string };
 
+/** The target of `OPTIONS *`: no path, but the server itself. */
+const SERVER: Target = { raw: "*", path: "*" };
+
 type TargetInput = { readonly method: string; readonly target: string; readonly host: string };
 
 /** The schemes of listeners, with the default port that each leaves out. */
@@ -22,17 +25,20 @@ const AMBIGUOUS = /\\|\/\/|\/\.\.?(?:[/;]|$)|%(?:2e|2f|5c|25|00)/i;
  * absolute-form with the listener's scheme and the same authority as Host. It is printable ASCII
  * without "#". The path contains nothing that another parser could read differently: dot segments,
  * double or encoded slashes, backslashes, doubled or broken escapes. `OPTIONS *` asks about the
- * server itself. Two spellings of one path are forwarded as one, because the backend's router would
- * decode them (RFC 3986 6.2.2).
+ * server itself, as does OPTIONS of an authority alone (RFC 9112 3.2.4). Two spellings of one path
+ * are forwarded as one, because the backend's router would decode them (RFC 3986 6.2.2).
  */
 export function validateTarget(
   { method, target, host }: TargetInput,
   scheme: Scheme,
 ): Result<Target> {
-  if (target === "*" && method === "OPTIONS") return accept({ raw: target, path: target });
+  const isOptions = method === "OPTIONS";
+  if (isOptions && target === "*") return accept(SERVER);
   if (!PRINTABLE.test(target)) return refuse("bad_request", "target is not printable ASCII");
-  const raw = originForm(target, host, scheme);
-  if (raw === undefined) return refuse("bad_request", "not this host's target");
+  const form = originForm(target, host, scheme);
+  if (form === undefined) return refuse("bad_request", "not this host's target");
+  if (isOptions && form === "") return accept(SERVER);
+  const raw = form || "/";
   const question = raw.indexOf("?");
   const path = question === -1 ? raw : raw.slice(0, question);
   if (AMBIGUOUS.test(path)) return refuse("bad_request", "ambiguous path");
@@ -74,6 +80,7 @@ function endOfSegments(raw: string, count: number): number {
 
 const ABSOLUTE = /^(https?):\/\/([^/?]+)(.*)/i;
 
+/** The path and query of a target for this host; "" if it has neither. */
 function originForm(target: string, host: string, scheme: Scheme): string | undefined {
   if (target.startsWith("/")) return target;
   const match = ABSOLUTE.exec(target);
@@ -81,7 +88,7 @@ function originForm(target: string, host: string, scheme: Scheme): string | unde
   const [named, authority, rest] = match.slice(1) as [string, string, string];
   if (named.toLowerCase() !== scheme) return undefined;
   if (withoutDefaultPort(authority, scheme) !== withoutDefaultPort(host, scheme)) return undefined;
-  return rest.startsWith("/") ? rest : `/${rest}`;
+  return rest.startsWith("?") ? `/${rest}` : rest;
 }
 
 function withoutDefaultPort(authority: string, scheme: Scheme): string {

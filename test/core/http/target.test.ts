@@ -139,6 +139,16 @@ describe("OPTIONS *", () => {
     assert.deepEqual(judge("/a", { method: "OPTIONS" }), { raw: "/a", path: "/a" });
     assert.equal(judge("**", { method: "OPTIONS" }), FOREIGN);
   });
+
+  it("is also said by an absolute-form without path and query (RFC 9112 3.2.4)", () => {
+    for (const url of ["http://api.test", "HTTP://API.test:80"]) {
+      assert.deepEqual(judge(url, { method: "OPTIONS" }), { raw: "*", path: "*" });
+    }
+    const [path, query] = ["http://api.test/", "http://api.test?b"];
+    assert.deepEqual(judge(path, { method: "OPTIONS" }), { raw: "/", path: "/" });
+    assert.deepEqual(judge(query, { method: "OPTIONS" }), { raw: "/?b", path: "/" });
+    assert.equal(judge("http://other.test", { method: "OPTIONS" }), FOREIGN);
+  });
 });
 
 describe("A target for a backend", () => {
