@@ -217,7 +217,8 @@ async function readBody(body: IncomingMessage): Promise<Buffer | "too long"> {
  * 15.5.6).
  */
 function sayWhyNot(request: FastifyRequest, reply: FastifyReply): void {
-  const path = request.url.split("?", 1)[0] ?? "";
+  // The router has the path in this form, and has refused it if it cannot be decoded.
+  const path = decodeURI(request.url.split(/[?#]/, 1)[0] ?? "");
   const allow = allowOf(path);
   if (allow === undefined) {
     sendProblem(reply, NOT_FOUND);

@@ -44,10 +44,28 @@ test("a known path with another method is 405 with Allow, whatever the body", as
   }
 });
 
+test("a known path in another spelling is known to every method", async (t) => {
+  const api = await openApi(t);
+  const spelled = ["/v1/%70ets", "/healt%68z", "/v1/pets#a", "/v1/pets#?a"];
+  const unlike = ["/v1/%70ets/", "/v1%2Fpets", "/v1/%2570ets", "/v1/pets%3Fa"];
+  for (const path of [...spelled, ...unlike]) {
+    const known = spelled.includes(path);
+    for (const method of ["GET", "DELETE", "OPTIONS"]) {
+      const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`;
+      const answer = (await sendRaw(api.port, [head])).bytes.toString();
+      const status = known ? ({ GET: 200 }[method] ?? 405) : 404;
+      assert.match(answer, new RegExp(`^HTTP/1.1 ${status} `), `${method} ${path}`);
+      assert.equal(/\r\nallow: GET, HEAD/i.test(answer), status === 405);
+    }
+  }
+});
+
 test("a path that is not well escaped is 400", async (t) => {
   const api = await openApi(t);
-  for (const path of ["/v1/pets/%zz", "/v1/pets/%", "/%ff", "/v1/pets/%c3"]) {
+  const among = ["/v1/%70ets/%zz", "/v1/pets/%2F%", "/v1/pets/%25%ff"];
+  for (const path of ["/v1/pets/%zz", "/v1/pets/%", "/%ff", "/v1/pets/%c3", ...among]) {
     assertError(await api.get(path), 400, "invalid_request");
+    assertError(await api.call("DELETE", path, {}), 400, "invalid_request");
   }
 });
 
