@@ -88,10 +88,11 @@ export const ACCESS_LOG_FIELDS: Readonly<
   traceId: { meaning: "The id of the client's trace", absent: "it sent no valid traceparent" },
   decidedAt: {
     meaning: "Unix milliseconds of the store's clock at the decision",
-    absent: "nothing was decided",
+    absent:
+      "no window and no ban was asked: `decision` is `none`, or `code` is `account_suspended`, `too_concurrent`, `meter_missing` or `cost_over_limit`",
   },
-  cost: { meaning: "Units that the request costs", absent: "nothing was decided" },
-  strikes: { meaning: "Strikes of the account after it", absent: "nothing was decided" },
+  cost: { meaning: "Units that the request costs", absent: "as `decidedAt`" },
+  strikes: { meaning: "Strikes of the account after it", absent: "as `decidedAt`" },
   config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
   meters: {
     meaning:

@@ -58,7 +58,8 @@ export const METRICS = {
     type: "counter",
     labels: ["env", "plan", "decision"],
     help: "Requests by what was decided about quota and ban.",
-    meaning: "`decision` is `admitted`, `refused`, or `none` where no key was accepted",
+    meaning:
+      "`decision` is `admitted`, `refused`, or `none` where neither was decided: no key was accepted, the request asked for its standing, or the gateway drains or cannot ask the store",
   },
   charged_total: { type: "counter", labels: ["env"], help: "Units charged to accounts." },
   forwards_total: {

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
+import { isDecision, type RefusalCode } from "../../../src/core/refusal.ts";
+import { REFUSALS } from "../../../src/core/refusal-table.ts";
+import { ACCESS_LOG_FIELDS, type AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { watchStalls } from "../../support/in-time.ts";
@@ -90,6 +93,39 @@ test("a refusal tells every window as it was decided, and where; a trace has its
   assert.deepEqual([line.by, line.cost, line.upstream], ["store", 1, undefined]);
   assert.equal(line.traceId, traceparent.slice(3, 35));
   assert.match(String(line.config), /^[0-9a-f]{8}$/);
+});
+
+test("a line has decidedAt, cost and strikes only if windows and ban were asked", async () => {
+  const options = {
+    api: null,
+    standing: "/v1/_limits",
+    costs: [{ match: "GET /v1/pets", cost: 5 }],
+  };
+  await using own = await startTestGateway({
+    environment: options,
+    config: { plans: { small: { month: 4 } } },
+  });
+  const { key: small, account: owner } = await own.issue({ plan: "small" });
+  const told = async (wanted: Parameters<typeof sendRequest>[1]) => {
+    const from = own.lines.length;
+    await sendRequest(own.port, wanted);
+    await eventually(() => assert.equal(own.lines.length, from + 1));
+    const { code, decision, decidedAt, cost, strikes } = own.lines[from] as AccessLogEntry;
+    assert.equal(decidedAt === undefined, strikes === undefined);
+    return [code, decision, decidedAt !== undefined, cost];
+  };
+  assert.deepEqual(await told({ key: small, path: "/v1/a" }), [undefined, "admitted", true, 1]);
+  assert.deepEqual(await told({ key: small }), ["cost_over_limit", "refused", false, undefined]);
+  const standing = { key: small, path: "/v1/_limits" };
+  assert.deepEqual(await told(standing), [undefined, "none", false, undefined]);
+  assert.deepEqual(await told({}), ["key_missing", "none", false, undefined]);
+  const headers = { "Content-Type": "application/json" };
+  await own.admin(`/api/accounts/${owner}/suspend`, { method: "POST", headers, body: "{}" });
+  const suspended = ["account_suspended", "refused", false, undefined];
+  await eventually(async () => assert.deepEqual(await told({ key: small }), suspended));
+  for (const code of (Object.keys(REFUSALS) as RefusalCode[]).filter(isDecision)) {
+    assert.ok(ACCESS_LOG_FIELDS.decidedAt.absent?.includes(`\`${code}\``), code);
+  }
 });
 
 test("why a key is invalid, the log knows", async () => {
