@@ -10,6 +10,8 @@ export type ReceivedSpan = {
   readonly name: string;
   readonly kind: "SERVER" | "CLIENT" | "INTERNAL";
   readonly failed: boolean;
+  /** From its start to its end. */
+  readonly durationMs: number;
   /** Whether its parent is a span of another process, as the sender says. */
   readonly hasRemoteParent: boolean;
   readonly attributes: Plain;
@@ -126,6 +128,7 @@ function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
         kind: KINDS[span.kind as 2 | 3] ?? "INTERNAL",
         hasRemoteParent: (Number(span.flags) & REMOTE_PARENT) !== 0,
         failed: (span.status as { code?: number } | undefined)?.code === 2,
+        durationMs: Number(BigInt(span.endTimeUnixNano) - BigInt(span.startTimeUnixNano)) / 1e6,
         attributes: plain(span.attributes),
         resource: plain((one.resource as Wire).attributes),
         scope: `${scope?.name} ${scope?.version}`,

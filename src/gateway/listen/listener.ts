@@ -184,11 +184,12 @@ export class Listener implements ServerHandler {
   ): void {
     const { memory = "enough", isTrusted } = this.#gateway;
     const nowMs = this.elapsed();
+    const beganMs = connection.headBeganMs ?? nowMs;
     const peer = normalizeAddress(connection.socket.remoteAddress);
     const changesProtocol = isUpgradeRequest(request.rawHeaders);
     const arrival = {
       id: randomUUID(),
-      beganMs: connection.headBeganMs ?? nowMs,
+      beganMs,
       startedMs: nowMs,
       onlyEnvironment: this.#environments.length === 1 ? this.#environments[0] : undefined,
       peer,
@@ -196,7 +197,7 @@ export class Listener implements ServerHandler {
       upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
       // A client that asks for another protocol may switch to it, whatever the response says.
       closesConnection: memory !== "enough" || changesProtocol,
-      span: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders),
+      span: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders, nowMs - beganMs),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
     this.#timeouts.add(exchange);

@@ -81,7 +81,12 @@ export function createTracing(tracer: Tracer, meter: Meter): Tracing {
       advice,
     }),
   };
-  return { begin: (rawHeaders) => new ServerSpan(instruments, readTraceContext(rawHeaders)) };
+  return {
+    begin: (rawHeaders, headMs = 0) => {
+      const startMs = headMs === 0 ? undefined : Date.now() - headMs;
+      return new ServerSpan(instruments, readTraceContext(rawHeaders), startMs);
+    },
+  };
 }
 
 class ServerSpan implements RequestSpan {
@@ -90,14 +95,23 @@ class ServerSpan implements RequestSpan {
   readonly #received: TraceContext | undefined;
   readonly #span: Span;
   readonly #context: Context;
+  /** Unix milliseconds, if it began before it was made: then its line says how long it lasted. */
+  readonly #startMs: number | undefined;
   #forwards = 0;
   #last: ClientSpan | undefined;
 
-  constructor(instruments: Instruments, received: TraceContext | undefined) {
+  constructor(
+    instruments: Instruments,
+    received: TraceContext | undefined,
+    startMs: number | undefined,
+  ) {
     this.#instruments = instruments;
+    this.#startMs = startMs;
     this.#received = received;
     const { tracer } = instruments;
-    this.#span = tracer.startSpan("HTTP", { kind: SpanKind.SERVER }, parentOf(received));
+    const start = startMs === undefined ? {} : { startTime: startMs };
+    const options = { kind: SpanKind.SERVER, ...start };
+    this.#span = tracer.startSpan("HTTP", options, parentOf(received));
     this.#context = trace.setSpan(ROOT_CONTEXT, this.#span);
     this.traceId = this.#span.spanContext().traceId;
   }
@@ -120,7 +134,8 @@ class ServerSpan implements RequestSpan {
     span.setAttributes(attributes);
     span.setAttributes(requestAttributes(entry, facts));
     if (error !== undefined && error !== GONE_ERROR) span.setStatus({ code: SpanStatusCode.ERROR });
-    span.end();
+    const startMs = this.#startMs;
+    span.end(startMs === undefined ? undefined : startMs + entry.durationMs);
   }
 }
 

@@ -5,8 +5,11 @@ import type { AccessLogEntry } from "../log/log.ts";
 
 /** Traces requests. It does not exist while telemetry is off, and its library is not loaded. */
 export type Tracing = {
-  /** Called when a request arrives with these fields, in which its client may name a trace. */
-  begin(rawHeaders: readonly string[]): RequestSpan;
+  /**
+   * Called when a request arrives with these fields, in which its client may name a trace. Its head
+   * began `headMs` earlier.
+   */
+  begin(rawHeaders: readonly string[], headMs?: number): RequestSpan;
 };
 
 /** The span of a request to the gateway. */

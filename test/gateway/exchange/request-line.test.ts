@@ -3,6 +3,7 @@ import { afterAll, test } from "vitest";
 import { isDecision, type RefusalCode } from "../../../src/core/refusal.ts";
 import { REFUSALS } from "../../../src/core/refusal-table.ts";
 import { ACCESS_LOG_FIELDS, type AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";
 import { watchStalls } from "../../support/in-time.ts";
@@ -123,7 +124,7 @@ test("a line has decidedAt, cost and strikes only if windows and ban were asked"
   await own.admin(`/api/accounts/${owner}/suspend`, { method: "POST", headers, body: "{}" });
   const suspended = ["account_suspended", "refused", false, undefined];
   await eventually(async () => assert.deepEqual(await told({ key: small }), suspended));
-  for (const code of (Object.keys(REFUSALS) as RefusalCode[]).filter(isDecision)) {
+  for (const code of each((Object.keys(REFUSALS) as RefusalCode[]).filter(isDecision))) {
     assert.ok(ACCESS_LOG_FIELDS.decidedAt.absent?.includes(`\`${code}\``), code);
   }
 });
