@@ -52,3 +52,24 @@ it("a known refusal does not close the connection of a request that came with it
   );
   await stopped;
 });
+
+it("a known refusal of a request whose body came with it in one write closes its connection", async () => {
+  await using house = await startTestGateway({
+    config: { ...CONFIG, plans: { free: { day: 1 } } },
+  });
+  const { key } = await house.issue();
+  const post = { key, method: "POST", body: "hello" };
+  await using client = await openClient(house.port);
+  client.write(Buffer.concat([requestBytes({ key }), requestBytes({ key })]));
+  const before = await client.responses(["GET", "GET"]);
+  assert.deepEqual(
+    before.map(({ status }) => status),
+    [200, 429],
+  );
+  const stopped = house.gateway.stop();
+  client.write(requestBytes(post));
+  const [refused] = await client.responses(["POST"]);
+  assert.ok(refused);
+  assert.deepEqual([refused.status, onlyValue(refused, "Connection")], [429, "close"]);
+  await stopped;
+});

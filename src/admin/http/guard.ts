@@ -53,9 +53,12 @@ export function checkAccess(fields: GuardFields, guarded: GuardOptions): AdminRe
     return problemResponse("host_refused", "This Host is not a name of the admin listener");
   }
   const { origin, fetchSite } = fields;
-  // Images and frames of a page of another site have no Origin, but a browser names their site.
-  const isForeign = origin !== undefined && !isOwnOrigin(origin, fields.host, guarded);
-  if (isForeign || fetchSite === "cross-site") {
+  // Images and frames of a page of another origin send none, but a browser says where they are from.
+  const isForeign =
+    origin === undefined
+      ? fetchSite === "cross-site" || fetchSite === "same-site"
+      : fetchSite === "cross-site" || !isOwnOrigin(origin, fields.host, guarded);
+  if (isForeign) {
     return problemResponse("origin_refused", "Requests from pages of another origin are refused");
   }
   if (guarded.token === "") return undefined;

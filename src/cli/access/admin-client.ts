@@ -74,7 +74,7 @@ function unreadWords(text: string): string | undefined {
   try {
     const body: unknown = JSON.parse(text);
     if (!isYamlMap(body) || body.read !== false) return undefined;
-    return `The gateway cannot read this change: ${body.why}`;
+    return `The gateway cannot read this change: ${cleanText(String(body.why))}`;
   } catch {
     return undefined;
   }
@@ -94,7 +94,8 @@ export async function gatewayRecordsIdentity({
     const { status, text } = await exchange(url, sent);
     const body: unknown = JSON.parse(text);
     if (status !== 200 || !isYamlMap(body) || typeof body.place !== "string") return undefined;
-    return { id: typeof body.id === "string" ? body.id : null, place: body.place };
+    const place = cleanText(body.place);
+    return { id: typeof body.id === "string" ? body.id : null, place };
   } catch {
     return undefined;
   }

@@ -183,19 +183,11 @@ export function validateBody(
 }
 
 /**
-<<<<<<< HEAD
- * Removes the port from the authority, lowers its case and shortens IPv6, for comparison with
- * configured hosts.
- */
-export function normalizeHost(host: string): string {
-  return shortestInBrackets(host.replace(/:\d*$/, "").toLowerCase());
-=======
  * Removes the port from the authority, and the final dot of a complete DNS name (RFC 3986 3.2.2),
- * and lowers its case, for comparison with configured hosts.
+ * lowers its case and shortens IPv6, for comparison with configured hosts.
  */
 export function normalizeHost(host: string): string {
-  return host.replace(/\.?(?::\d*)?$/, "").toLowerCase();
->>>>>>> f6a7c083 (edge: a Host with a final dot is the same name, and OPTIONS of an authority alone is OPTIONS *, as RFC 3986 and 9112 have them)
+  return shortestInBrackets(host.replace(/\.?(?::\d*)?$/, "").toLowerCase());
 }
 
 /**

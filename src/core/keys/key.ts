@@ -142,12 +142,17 @@ export function maskKeys(text: string, shapes: readonly ForeignKeyFormat[] = [])
 
 /** The same for a path as it came: any character of a key may be an escape, also of an escape. */
 export function maskKeysInPath(path: string, shapes: readonly ForeignKeyFormat[] = []): string {
-  const plain = path.includes("%") ? path.replace(ESCAPE, unescaped) : path;
+  let plain = path;
+  for (let round = 0; round < ROUNDS_MAX && plain.includes("%"); round++) {
+    plain = plain.replaceAll("%25", "%").replace(ESCAPE, unescaped);
+  }
   const masked = maskKeys(plain, shapes);
   return masked === plain ? path : masked;
 }
 
-const ESCAPE = /%(?:25)*([0-9A-Fa-f]{2})/g;
+const ESCAPE = /%([0-9A-Fa-f]{2})/g;
+/** Escapes of escapes that somebody may have written by mistake, and one more. */
+const ROUNDS_MAX = 4;
 
 /** Every visible character but `%` and `/` may stand in a prefix and be an escape. */
 function unescaped(text: string, octet: string): string {

@@ -134,7 +134,7 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
 
   /** Whether the client has sent nothing ahead behind this request. */
   get isLast(): boolean {
-    return this.connection.bytesAhead === 0;
+    return !this.connection.isFollowed;
   }
 
   /** Serves nothing more on this connection. */

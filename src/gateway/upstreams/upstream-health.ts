@@ -40,3 +40,16 @@ export function inheritHealth(upstream: Upstream, before: Upstream, hasHealthChe
   // Without a health check a request or a connection brings it back, as after failed requests.
   else if (before.failedProbes >= FAILED_PROBES_MAX) upstream.failuresInRow = FAILURES_MAX;
 }
+
+/**
+ * The last one in service is never taken out (docs/reference/edge.md#upstreams): where a reload leaves only upstreams
+ * that were out, they fail in service, and are tried again as such.
+ */
+export function keepOneIn(upstreams: readonly Upstream[]): void {
+  if (upstreams.some(({ out }) => !out)) return;
+  for (const upstream of upstreams) {
+    upstream.out = false;
+    upstream.trial = "none";
+    upstream.failuresInRow = Math.max(upstream.failuresInRow, FAILURES_MAX);
+  }
+}

@@ -9,6 +9,7 @@ import {
   inheritHealth,
   isFailing,
   isUp,
+  keepOneIn,
 } from "./upstream-health.ts";
 
 /** Responses that say that the upstream cannot serve (RFC 9110 15.6.3 to 15.6.5). */
@@ -52,6 +53,9 @@ export class UpstreamPool {
     for (const upstream of this.all) {
       const known = before?.all.find(({ origin }) => origin === upstream.origin);
       if (known !== undefined) inheritHealth(upstream, known, healthCheck !== undefined);
+    }
+    keepOneIn(this.all);
+    for (const upstream of this.all) {
       const isProbed = healthCheck !== undefined || (!isUp(upstream) && upstream.trial === "none");
       if (isProbed) upstream.probeAtMs = elapsed();
     }

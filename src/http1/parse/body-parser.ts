@@ -75,6 +75,11 @@ export class BodyParser {
     return this.#state === DONE;
   }
 
+  /** The bytes that are still to come of a body of known length; 0 for any other. */
+  get bytesLeft(): number {
+    return this.#state === LENGTH ? this.#bytesLeft : 0;
+  }
+
   /** Whether the body ends when the connection ends. */
   get untilClose(): boolean {
     return this.#state === UNTIL_CLOSE;

@@ -108,6 +108,11 @@ export class ServerConnection {
     return this.#ahead.length + (this.#isParsing ? this.#bytesBehind : 0);
   }
 
+  /** Whether bytes behind the current request, its body included, have arrived. */
+  get isFollowed(): boolean {
+    return this.bytesAhead > this.#body.bytesLeft;
+  }
+
   /** Tells the requests in the bytes that are ahead now from those that arrive later. */
   keepAhead(): void {
     this.#keptBytes = this.#ahead.length;

@@ -184,12 +184,13 @@ describe("/api is guarded", () => {
     }
   });
 
-  it("refuses what a page of another site loads without an Origin, such as an image", async () => {
+  it("refuses what a page of another origin loads without an Origin, such as an image", async () => {
     await using house = await openAdminHouse({ token: "" });
     const statusOf = async (path: string, site: string) => {
       return (await house.ask("HEAD", path, { fields: { "Sec-Fetch-Site": site } })).status;
     };
-    assert.equal(await statusOf("/api/events", "cross-site"), 403);
+    for (const site of ["cross-site", "same-site"])
+      assert.equal(await statusOf("/api/events", site), 403, site);
     for (const site of ["same-origin", "none"])
       assert.equal(await statusOf("/api/keys", site), 200);
     assert.equal(await statusOf("/", "cross-site"), 200, "a link leads to the page");

@@ -145,6 +145,8 @@ describe("A key in a text for the log", () => {
     }
     const twice = EXAMPLE.replaceAll("_", "%25255f");
     assert.equal(maskKeysInPath(`/v1/${twice}`), "/v1/pets_live_…");
+    const inParts = EXAMPLE.replace("l", "%25%36C");
+    assert.equal(maskKeysInPath(`/v1/${inParts}`), "/v1/pets_live_…");
     const foreign = [{ prefix: "sk:", min: 8 }];
     assert.equal(maskKeysInPath("/v1//sk%3A%61bcdefgh", foreign), "/v1//sk:…");
     for (const path of ["/v1/%70ets_live%5Fshort", "/v1/%25%5F%", "/v1/%c3%a4"]) {

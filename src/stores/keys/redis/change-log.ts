@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 
 /**
  * The last changes of the records in Redis, as a text that is kept next to them: which version
@@ -96,16 +96,31 @@ export function isOlder(
 }
 
 /**
- * A version as the id of a file of records, which has no dots; undefined before the first change,
- * as such a file is named by nothing.
+ * The id of a copy on disk: the version of its records and the place that they are of, without
+ * dots. Undefined before the first change, as such a copy is named by nothing.
  */
-export function idOfVersion(version: string): string | undefined {
-  return version === "" ? undefined : version.replace(".", "v");
+export function idOfCopy(version: string, place: string): string | undefined {
+  return /^\d+\.[0-9a-f]+$/.test(version)
+    ? `${version.replace(".", "v")}x${markOf(place)}`
+    : undefined;
 }
 
-/** The version that a file of records is named by; "" if it is not named by one. */
-export function versionOfId(id: string | undefined): string {
-  return /^\d+v[0-9a-z]+$/.test(id ?? "") ? `${id}`.replace("v", ".") : "";
+/**
+ * The version of the records that a copy with this id has; "" if it names none. `isElsewhere`: they
+ * are of another place, such as before `store` was changed, and say nothing of these records.
+ */
+export function versionOfCopy(
+  id: string | undefined,
+  place: string,
+): { readonly version: string; readonly isElsewhere: boolean } {
+  const [, version, mark] = /^(\d+v[0-9a-f]+)x([0-9a-f]+)$/.exec(id ?? "") ?? [];
+  if (version === undefined) return { version: "", isElsewhere: false };
+  if (mark !== markOf(place)) return { version: "", isElsewhere: true };
+  return { version: version.replace("v", "."), isElsewhere: false };
+}
+
+function markOf(place: string): string {
+  return hash("sha256", place, "hex").slice(0, 16);
 }
 
 /** The number of a version; 0 if there is none, or if it cannot be read. */

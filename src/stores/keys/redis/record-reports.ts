@@ -23,6 +23,10 @@ export function wordsOf(cause: unknown): string {
   return cause instanceof LostRecordsError ? cause.message : toStoreFailure(cause).message;
 }
 
+/** Without a byte of a record, as the readiness check repeats it. */
+const UNWRITTEN_ENDS =
+  "Redis does not take revocations and expiries that it had forgotten: they hold here; the log says why";
+
 function endsWords(cause: unknown): string {
   const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
   return cause === undefined
@@ -76,7 +80,9 @@ export class RecordReports {
       const why = `${this.#damaged} key records in Redis are damaged: the log names them`;
       return { ok: false, why };
     }
-    if (unwritten !== undefined) return { ok: false, why: endsWords(unwritten) };
+    if (unwritten !== undefined) {
+      return { ok: false, why: endsWords(unwritten), lost: UNWRITTEN_ENDS };
+    }
     const why = this.#trouble;
     return why === undefined ? { ok: isReady } : { ok: isReady, why };
   }

@@ -23,7 +23,7 @@ import {
   type RecordChanges,
   refuseOverDamaged,
 } from "../records/record-changes.ts";
-import { idOfVersion, isOlder, versionAfter, versionOfId } from "./change-log.ts";
+import { idOfCopy, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
 import { hasChanges, type LostWrite, withLostWrite } from "./lost-write.ts";
 import type { HashMark } from "./record-hash.ts";
 import { LostRecordsError, RecordReports, wordsOf } from "./record-reports.ts";
@@ -154,9 +154,13 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   async identity(): Promise<RecordsIdentity> {
-    const { address, prefix, watch } = this.#options;
-    const id = await this.#redisRecords.id(watch ? newRecordsId() : undefined);
-    return { id, place: `${address.shown}, prefix ${prefix}` };
+    const fresh = this.#options.watch ? newRecordsId() : undefined;
+    return { id: await this.#redisRecords.id(fresh), place: this.#place };
+  }
+
+  get #place(): string {
+    const { address, prefix } = this.#options;
+    return `${address.shown}, prefix ${prefix}`;
   }
 
   /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
@@ -233,12 +237,15 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       }
       const { snapshot, isFollowed } = await this.#read(before, mark);
       // At the first read, the copy on disk has what was in Redis before.
-      const known = before?.version ?? versionOfId(this.#copy?.found?.id);
-      const isBehind = isOlder(snapshot, known);
+      const copied = versionOfCopy(this.#copy?.found?.id, this.#place);
+      const isBehind = isOlder(snapshot, before?.version ?? copied.version);
       const whole = await this.#withEnds(snapshot, isBehind);
       if (whole === "raced") continue;
       // Commands write their changes into the log of changes, and this read followed that log.
-      if (isFollowed || !this.#ready) return this.#adopt(whole.snapshot, whole.records);
+      const isOther = before === undefined && copied.isElsewhere;
+      if (isFollowed || isOther || !this.#ready) {
+        return this.#adopt(whole.snapshot, whole.records);
+      }
       return this.#adoptOther(whole, isBehind);
     }
     throw new Error("Cannot read the keys: too many others are changing them. Try again");
@@ -315,7 +322,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#ready = true;
     if (records !== this.held.records) {
       await this.held.replace(records, changes);
-      this.#copy?.write(records, idOfVersion(snapshot.version));
+      this.#copy?.write(records, idOfCopy(snapshot.version, this.#place));
     }
     this.damageLines = this.#reports.adopted(snapshot.damaged, this.held);
   }

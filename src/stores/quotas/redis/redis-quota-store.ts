@@ -215,7 +215,11 @@ class RedisQuotaStore implements QuotaStore {
       [],
     );
     const atMs = replyNumber(await withTimeout(run, ADMIN_LATE_MS));
-    if (atMs === 0) return false;
+    if (atMs === 0) {
+      // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
+      await this.#changes.invalidateEverywhere([accountRef]);
+      return false;
+    }
     await this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
     return true;
   }

@@ -3,10 +3,10 @@ import { describe, it } from "vitest";
 import {
   appendChange,
   changedSince,
-  idOfVersion,
+  idOfCopy,
   isOlder,
   lastVersion,
-  versionOfId,
+  versionOfCopy,
 } from "../../../../src/stores/keys/redis/change-log.ts";
 
 describe("The log of changes of the records in Redis", () => {
@@ -72,7 +72,13 @@ describe("The log of changes of the records in Redis", () => {
 });
 
 it("a version names a file of records as an id, and other ids name no version", () => {
-  assert.equal(idOfVersion("12.0af3"), "12v0af3");
-  assert.equal(versionOfId("12v0af3"), "12.0af3");
-  for (const other of [undefined, "", "3", "0af312", "v1"]) assert.equal(versionOfId(other), "");
+  const id = idOfCopy("12.0af3", "here");
+  assert.deepEqual(versionOfCopy(id, "here"), { version: "12.0af3", isElsewhere: false });
+  assert.deepEqual(versionOfCopy(id, "there"), { version: "", isElsewhere: true });
+  for (const other of [undefined, "", "3", "0af312", "v1", "12v0af3"]) {
+    assert.deepEqual(versionOfCopy(other, "here"), { version: "", isElsewhere: false });
+  }
+  for (const version of ["", "12", "a.b", "1.2.3", "1. f"]) {
+    assert.equal(idOfCopy(version, "here"), undefined, "nothing names it");
+  }
 });
