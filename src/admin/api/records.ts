@@ -8,11 +8,14 @@ import {
 import { type ApiRequest, applyEdit } from "./api-request.ts";
 import { parseRecordChanges } from "./request-bodies.ts";
 
-/** The identity and location of this gateway's records. A command compares them with its own. */
+/**
+ * The identity and location of this gateway's records, which a command compares with its own, and
+ * a line for each that is damaged.
+ */
 export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminResponse> {
   try {
     const { id, place } = await deps.keys.identity();
-    return jsonResponse(200, { id: id ?? null, place });
+    return jsonResponse(200, { id: id ?? null, place, damaged: deps.keys.damage() });
   } catch {
     const message = "The key records cannot be asked which they are: the store is unreachable";
     return problemResponse("store_unavailable", message, RETRY_AFTER_1);

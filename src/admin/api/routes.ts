@@ -106,7 +106,7 @@ const KEYS: readonly ApiRoute[] = [
     bodyBytesMax: IMPORT_BYTES_MAX,
   },
   row("GET /api/records", showRecordsIdentity, {
-    summary: "Which set of key records this gateway has, and where",
+    summary: "Which set of key records this gateway has, where, and which are damaged",
     answers: "Records",
     refuses: ["store_unavailable"],
   }),

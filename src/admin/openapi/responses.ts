@@ -215,6 +215,7 @@ export const RESPONSE_SCHEMAS = {
   Records: objectOf({
     id: { ...orNull(STRING), description: "The same wherever the same records are" },
     place: { ...STRING, description: "The file, or the address and prefix in Redis" },
+    damaged: { ...arrayOf(STRING), description: "Each damaged record with its place" },
   }),
   Refreshed: objectOf({ ok: BOOLEAN, why: STRING, read: BOOLEAN }, ["why"]),
   Explanation: objectOf(EXPLANATION),

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { cleanText } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.ts";
@@ -19,6 +20,7 @@ const PAUSE_MAX_MS = 200;
 export async function openGatewayRecords(config: Config, now: () => number): Promise<CommandKeys> {
   const store = new GatewayRecords(config, now);
   await store.refresh();
+  await store.readDamage();
   return store;
 }
 
@@ -27,6 +29,7 @@ class GatewayRecords implements CommandKeys {
   readonly #now: () => number;
   readonly #listeners: (() => void)[] = [];
   #records: Records = { keys: [], accounts: [] };
+  #damage: readonly string[] = [];
 
   constructor(config: Config, now: () => number) {
     this.#config = config;
@@ -41,6 +44,12 @@ class GatewayRecords implements CommandKeys {
     const text = await fetchAdminText(this.#config, "/api/keys/export");
     if (!text.ok) throw new Error(text.message);
     this.#records = await decodeExport(text.value, this.#now());
+  }
+
+  /** Unknown, and so none, if the gateway cannot say it now or is of an older version. */
+  async readDamage(): Promise<void> {
+    const told = await this.#fetchIdentity();
+    if (told.ok) this.#damage = (told.value.damaged ?? []).map(cleanText);
   }
 
   async change<T>(edit: RecordEdit<T>): Promise<T> {
@@ -68,15 +77,20 @@ class GatewayRecords implements CommandKeys {
   }
 
   damage(): readonly string[] {
-    return [];
+    return this.#damage;
   }
 
   async identity(): Promise<RecordsIdentity> {
-    const known = await fetchAdmin<{ id: string | null; place: string }>(this.#config, {
-      ...{ path: "/api/records", members: ["id", "place"] },
-    });
+    const known = await this.#fetchIdentity();
     if (!known.ok) throw new Error(known.message);
     return { id: known.value.id ?? undefined, place: known.value.place };
+  }
+
+  #fetchIdentity() {
+    return fetchAdmin<{ id: string | null; place: string; damaged?: readonly string[] }>(
+      this.#config,
+      { path: "/api/records", members: ["id", "place"] },
+    );
   }
 
   close(): Promise<void> {

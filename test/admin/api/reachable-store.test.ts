@@ -66,9 +66,11 @@ it("records that do not say which they are may be asked again in a second", asyn
 });
 
 it("records that may not be written tell that they have no id", async () => {
-  const deps = { keys: { identity: async () => ({ id: undefined, place: "./keys.json" }) } };
+  const deps = {
+    keys: { identity: async () => ({ id: undefined, place: "./keys.json" }), damage: () => [] },
+  };
   const { body } = await showRecordsIdentity({ deps } as unknown as ApiRequest);
-  assert.deepEqual(JSON.parse(String(body)), { id: null, place: "./keys.json" });
+  assert.deepEqual(JSON.parse(String(body)), { id: null, place: "./keys.json", damaged: [] });
 });
 
 it("a change of records that fails is an error in the log, and its reason stands there alone", async () => {

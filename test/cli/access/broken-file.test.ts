@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { appendFile, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { describe, it } from "vitest";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
@@ -172,6 +173,22 @@ describe("a verb on a running gateway, with a mistake in its file", () => {
       const after = await runVerb(["keys", "export", ...where]);
       assert.match(after.out, /"umbrella".*"pro"/);
       assert.doesNotMatch(after.out, /import/);
+    } finally {
+      await running.close();
+    }
+  });
+
+  it("tells damaged records through --admin, with their places", async () => {
+    const running = await openRunning({});
+    try {
+      const place = join(dirname(running.file), "data", "keys.json");
+      const text = await readFile(place, "utf8");
+      await writeFile(place, text.replace(`"keys":[`, `"keys":[{"id":7},`));
+      const list = () => runVerb(["keys", "list", "--json", "--admin", running.admin]);
+      await eventually(async () => assert.equal((await list()).status, 1));
+      const said = await list();
+      assert.match(said.err, /keys\.json:\d+:\d+: Cannot use keys\[0\]/);
+      assert.deepEqual(jsonOf<object[]>(said).length, 1);
     } finally {
       await running.close();
     }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers/promises";
 import { it, vi } from "vitest";
+import { cleanText } from "../../../src/base/messages.ts";
 import { openGatewayRecords } from "../../../src/cli/access/gateway-records.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { Records } from "../../../src/core/keys/records.ts";
@@ -50,16 +51,22 @@ it("a change of records at a gateway is made again with what another writer left
   assert.deepEqual([told, left], [1, ["other", "acme"]]);
   const asked = admin.questions.map((one) => one.asked);
   const again = ["PATCH /api/records", "GET /api/keys/export"];
-  assert.deepEqual(asked, ["GET /api/keys/export", ...again, ...again, "PATCH /api/records"]);
+  assert.deepEqual(asked, [
+    "GET /api/keys/export",
+    "GET /api/records",
+    ...again,
+    ...again,
+    "PATCH /api/records",
+  ]);
 });
 
 it("a change of records at a gateway that has another reason is not made again, and none is not sent", async () => {
   const { admin, records } = await openRecords([500]);
   await using _ = admin;
   const unchanged = await records.change((before) => ({ records: before, result: "same" }));
-  assert.deepEqual([unchanged, admin.questions.length], ["same", 1]);
+  assert.deepEqual([unchanged, admin.questions.length], ["same", 2]);
   await assert.rejects(records.change(add), { message: "Told 500" });
-  assert.deepEqual([admin.questions.length, records.records().accounts], [2, []]);
+  assert.deepEqual([admin.questions.length, records.records().accounts], [3, []]);
   assert.deepEqual(await records.identity(), { id: undefined, place: "there" });
 });
 
@@ -87,4 +94,20 @@ it("records of a gateway that cannot be read are told with its reason", async ()
   const { admin, records } = await openRecords([], { reads: 1 });
   await using _ = admin;
   await assert.rejects(records.identity(), { message: "Away" });
+});
+
+it("damaged records are told with their places, and none by a gateway that does not know", async () => {
+  for (const [told, damage] of [
+    [{ damaged: ["keys.json:3:1: Cannot use keys[0]"] }, ["keys.json:3:1: Cannot use keys[0]"]],
+    [{ damaged: ["\u001b[31m"] }, [cleanText("\u001b[31m")]],
+    [{ damaged: [] }, []],
+    [{}, []],
+  ]) {
+    await using admin = await openAdmin((response, { asked }) => {
+      if (asked === "GET /api/keys/export") return void response.end("");
+      send(response, 200, { id: null, place: "there", ...told });
+    });
+    const records = await openGatewayRecords(admin.config as unknown as Config, Date.now);
+    assert.deepEqual(records.damage(), damage);
+  }
 });
