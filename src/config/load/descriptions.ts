@@ -102,9 +102,10 @@ function judgeTogether(
   const { standing, backends = [] } = environments.get(environment) ?? {};
   const table = { basePath: start ?? "/", paths, operations };
   if (standing !== undefined && findRoute(table, "GET", standing).allowedMethods !== undefined) {
+    const at = ["environments", environment, "standing"];
     findings.mistake(
-      ["environments", environment, "standing"],
-      `Cannot use the path ${standing}: the description has it too; choose another`,
+      at,
+      `Cannot use the path ${findings.shown(at, standing)}: the description has it too; choose another`,
     );
   }
   if (backend !== undefined) return;

@@ -54,7 +54,7 @@ function checkBackends(environment: EnvironmentDraft, start: ConfigPath, finding
     if (basePath !== undefined && !isTemplateUnder(basePath, path, matching)) {
       findings.mistake(
         [...here, "path"],
-        `Cannot use the path ${path}: it lies outside of basePath ${basePath}`,
+        outsideMessage(path, [...here, "path"], [basePath, start], findings),
       );
     }
     const form = comparablePath(path, "loose");
@@ -68,13 +68,13 @@ function checkBackends(environment: EnvironmentDraft, start: ConfigPath, finding
     if (first !== undefined) {
       findings.mistake(
         [...here, "path"],
-        `Cannot use the path ${path} twice: backends[${first}] has it; give both one entry, or paths of their own`,
+        `Cannot use the path ${findings.shown([...here, "path"], path)} twice: backends[${first}] has it; give both one entry, or paths of their own`,
       );
     }
     if (stripPrefix !== undefined && !isTemplateUnder(stripPrefix, path, matching)) {
       findings.mistake(
         [...here, "stripPrefix"],
-        `Cannot strip ${stripPrefix}: the path ${path} does not start with it; give the path, or whole leading segments of it`,
+        `Cannot strip ${findings.shown([...here, "stripPrefix"], stripPrefix)}: the path ${findings.shown([...here, "path"], path)} does not start with it; give the path, or whole leading segments of it`,
       );
     }
     upstreams.forEach((origin, j) => {
@@ -102,23 +102,24 @@ function checkPublicPlan(
   findings: Findings,
 ): void {
   if (plans === undefined || name === undefined) return;
+  const shown = findings.shown(path, name);
   const plan = Object.hasOwn(plans, name) ? plans[name] : undefined;
   if (plan === undefined) {
     const known = Object.keys(plans).join(", ");
-    findings.mistake(path, `Cannot use the plan ${name}: there is none; the plans are ${known}`);
+    findings.mistake(path, `Cannot use the plan ${shown}: there is none; the plans are ${known}`);
     return;
   }
   if (plan === "custom" || plan.custom === true) {
     findings.mistake(
       path,
-      `Cannot use the plan ${name} for public operations: it is custom, and an address has no agreement; name a plan with windows`,
+      `Cannot use the plan ${shown} for public operations: it is custom, and an address has no agreement; name a plan with windows`,
     );
     return;
   }
   const refuse = (what: string) => {
     findings.mistake(
       path,
-      `Cannot use the plan ${name} for public operations: it has ${what}, and theirs are ${ADDRESS_WINDOWS}; name another plan`,
+      `Cannot use the plan ${shown} for public operations: it has ${what}, and theirs are ${ADDRESS_WINDOWS}; name another plan`,
     );
   };
   const longIn = (windows: { readonly [W in WindowName]?: unknown } = {}) =>
@@ -137,44 +138,50 @@ function checkPublicPlan(
  * If every service has a description, the descriptions decide the cost of a request and who may
  * call.
  */
-function checkRoutes(environment: EnvironmentDraft, path: ConfigPath, findings: Findings): void {
+function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
   const isDescribed = api !== undefined && backends.every((backend) => backend.api !== undefined);
   const instead = { costs: "x-cost", publicRoutes: "security: []" };
   for (const [key, word] of Object.entries(instead)) {
-    if (!isDescribed || !findings.isGiven([...path, key])) continue;
+    if (!isDescribed || !findings.isGiven([...start, key])) continue;
     findings.mistakeAtKey(
-      [...path, key],
+      [...start, key],
       `Cannot use ${key} beside api: the description says that; write ${word} there`,
     );
   }
   const routes = [
-    ...costs.map(({ match }, i) => ({ match, path: [...path, "costs", i, "match"] })),
-    ...publicRoutes.map((match, i) => ({ match, path: [...path, "publicRoutes", i] })),
+    ...costs.map(({ match }, i) => ({ match, path: [...start, "costs", i, "match"] })),
+    ...publicRoutes.map((match, i) => ({ match, path: [...start, "publicRoutes", i] })),
   ];
   for (const { match, path } of routes) {
     if (basePath === undefined || isTemplateUnder(basePath, match.template, environment.paths)) {
       continue;
     }
-    findings.mistake(
-      path,
-      `Cannot use the path ${match.template}: it lies outside of basePath ${basePath}`,
-    );
+    findings.mistake(path, outsideMessage(match.template, path, [basePath, start], findings));
   }
   if (publicRoutes.length > 0 && environment.public === undefined) {
     findings.warning(
-      [...path, "publicRoutes"],
+      [...start, "publicRoutes"],
       "publicRoutes need a key all the same: the environment has public: off; name a plan there",
     );
   }
 }
 
-function checkStanding(environment: EnvironmentDraft, path: ConfigPath, findings: Findings): void {
+function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { standing, basePath, paths } = environment;
   if (standing === undefined || basePath === undefined) return;
   if (isTemplateUnder(basePath, standing, paths)) return;
-  findings.mistake(
-    [...path, "standing"],
-    `Cannot use the path ${standing}: it lies outside of basePath ${basePath}`,
-  );
+  const path = [...start, "standing"];
+  findings.mistake(path, outsideMessage(standing, path, [basePath, start], findings));
+}
+
+/** `path` has the value that is outside; `start` is the environment of the base path. */
+function outsideMessage(
+  outside: string,
+  path: ConfigPath,
+  [basePath, start]: readonly [string, ConfigPath],
+  findings: Findings,
+): string {
+  const base = findings.shown([...start, "basePath"], basePath);
+  return `Cannot use the path ${findings.shown(path, outside)}: it lies outside of basePath ${base}`;
 }

@@ -82,6 +82,10 @@ function checkIncluded(
 function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Findings): void {
   checkRepeats(keyHeaders, ["keyHeaders"], findings);
   const prefixes = foreignKeys?.map(({ prefix }) => prefix) ?? [];
+  const shown = (prefix: string) => {
+    const i = prefixes.indexOf(prefix);
+    return findings.shown(i === -1 ? ["keyPrefix"] : ["foreignKeys", i, "prefix"], prefix);
+  };
   prefixes.forEach((prefix, i) => {
     const ours = keyPrefix === undefined ? [] : [`${keyPrefix}_`];
     const other = [...ours, ...prefixes.slice(0, i)].find((one) => {
@@ -90,7 +94,7 @@ function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Find
     if (other === undefined) return;
     findings.mistake(
       ["foreignKeys", i, "prefix"],
-      `Cannot use the prefix ${prefix}: a key could start with it and with ${other}; choose prefixes that tell keys apart`,
+      `Cannot use the prefix ${findings.shown(["foreignKeys", i, "prefix"], prefix)}: a key could start with it and with ${shown(other)}; choose prefixes that tell keys apart`,
     );
   });
 }
@@ -157,7 +161,7 @@ function checkListeners({ environments, admin }: Draft, findings: Findings): voi
     if (listen === undefined) continue;
     const path = ["environments", name, "listen"];
     for (const earlier of seen) {
-      const why = clash({ name, listen, hosts }, earlier);
+      const why = clash({ name, listen, hosts }, earlier, findings);
       if (why !== undefined) findings.mistake(path, why);
     }
     seen.push({ name, listen, hosts });
@@ -170,18 +174,22 @@ function checkListeners({ environments, admin }: Draft, findings: Findings): voi
   const given = findings.isGiven(["admin", "listen"]);
   findings.mistake(
     given ? ["admin", "listen"] : ["environments", taken.name, "listen"],
-    `Cannot open the admin listener on ${formatHostPort(admin.listen)}: environment ${taken.name} listens on ${formatHostPort(taken.listen)}; choose another port`,
+    `Cannot open the admin listener on ${findings.shown(["admin", "listen"], formatHostPort(admin.listen))}: environment ${taken.name} listens on ${shownListen(taken, findings)}; choose another port`,
   );
+}
+
+function shownListen({ name, listen }: Omit<ListenerUse, "hosts">, findings: Findings): string {
+  return findings.shown(["environments", name, "listen"], formatHostPort(listen));
 }
 
 /**
  * Why two environments cannot both listen: on one address, they need hosts that tell them apart.
  */
-function clash(one: ListenerUse, earlier: ListenerUse): string | undefined {
-  const where = formatHostPort(one.listen);
+function clash(one: ListenerUse, earlier: ListenerUse, findings: Findings): string | undefined {
+  const where = shownListen(one, findings);
   if (!isSame(one.listen, earlier.listen)) {
     if (!collide(one.listen, earlier.listen)) return undefined;
-    const other = formatHostPort(earlier.listen);
+    const other = shownListen(earlier, findings);
     return `Cannot open ${where} for ${one.name} beside ${other} for ${earlier.name}: one includes the other; write both alike, or choose another port`;
   }
   if (one.hosts === undefined || earlier.hosts === undefined) return undefined;
@@ -190,7 +198,8 @@ function clash(one: ListenerUse, earlier: ListenerUse): string | undefined {
   }
   const both = one.hosts.find((host) => earlier.hosts?.includes(host));
   if (both === undefined) return undefined;
-  return `Cannot share ${where} between ${earlier.name} and ${one.name}: both have the host ${both}; keep it in one`;
+  const shown = findings.shown(["environments", one.name, "hosts", one.hosts.indexOf(both)], both);
+  return `Cannot share ${where} between ${earlier.name} and ${one.name}: both have the host ${shown}; keep it in one`;
 }
 
 /** Port 0 means any free port, so it is never shared. */
@@ -267,7 +276,7 @@ function checkTls({ environments }: Draft, findings: Findings): void {
       const [having, lacking] = isTls ? [name, first.name] : [first.name, name];
       findings.mistake(
         isTls ? path : ["environments", name, "listen"],
-        `Cannot share ${where} between ${first.name} and ${name}: ${having} has tls and ${lacking} has not; give tls to both, or choose another port`,
+        `Cannot share ${shownListen({ name, listen }, findings)} between ${first.name} and ${name}: ${having} has tls and ${lacking} has not; give tls to both, or choose another port`,
       );
     }
   }
