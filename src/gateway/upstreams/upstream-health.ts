@@ -42,7 +42,7 @@ export function inheritHealth(upstream: Upstream, before: Upstream, hasHealthChe
 }
 
 /**
- * The last one in service is never taken out (docs/reference/edge.md#upstreams): where a reload leaves only upstreams
+ * The last one in service is never taken out (docs/reference/edge.md#backends): where a reload leaves only upstreams
  * that were out, they fail in service, and are tried again as such.
  */
 export function keepOneIn(upstreams: readonly Upstream[]): void {
