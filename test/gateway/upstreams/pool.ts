@@ -17,14 +17,14 @@ export const OPTIONS = {
 };
 
 /** On a clock that the test moves; sockets are real. */
-export function poolOf(origins: readonly string[], more: Partial<UpstreamPoolOptions> = {}) {
+export function poolOf(
+  origins: readonly string[],
+  more: Partial<UpstreamPoolOptions> = {},
+  before?: UpstreamPool,
+) {
   const clock = { ms: 0 };
-  const upstreams = new UpstreamPool({
-    ...OPTIONS,
-    origins,
-    elapsed: () => clock.ms,
-    ...more,
-  });
+  const options = { ...OPTIONS, origins, elapsed: () => clock.ms, ...more };
+  const upstreams = new UpstreamPool(options, before);
   return { upstreams, clock, [Symbol.asyncDispose]: async () => upstreams.close() };
 }
 

@@ -46,6 +46,20 @@ describe("several upstreams", () => {
     );
   });
 
+  it("that were out and are all that a reload leaves are in service, and up once one connects", async () => {
+    await using backend = await startTestUpstream();
+    await using before = poolOf([A, backend.origin]);
+    fail(before.upstreams, backend.origin, 5);
+    assert.equal(before.upstreams.all[1]?.out, true);
+    await using after = poolOf([backend.origin], {}, before.upstreams);
+    assert.equal(after.upstreams.all[0]?.out, false);
+    assert.equal(after.upstreams.health()[0]?.up, false, "nothing says yet that it is back");
+    after.upstreams.probe();
+    await eventually(() => assert.equal(after.upstreams.health()[0]?.up, true));
+    await using both = poolOf([A, backend.origin], {}, before.upstreams);
+    assert.equal(both.upstreams.all[1]?.out, true, "another is in service");
+  });
+
   it("are probed after 1 s and not before; then one request decides whether they are back", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
