@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { type Holds, meterPart } from "../../../../src/core/quota/meters.ts";
+import type { Limit } from "../../../../src/core/quota/windows.ts";
 import { isMeter } from "../../../../src/core/quota/windows.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import type { ChargeResult } from "../../../../src/stores/quotas/quota-store.ts";
@@ -19,6 +20,7 @@ afterEach(async () => {
 const { server, redis, proxy } = await useProxiedRedis();
 
 const MINUTE = { window: "minute", limit: 100_000 } as const;
+const CAP: Limit = { window: "day", limit: 3, part: { id: "@17", name: "key" } };
 const TOKENS = {
   window: "day",
   limit: 4_100,
@@ -103,29 +105,14 @@ it("counts that went down reach an account that asks all the time for something 
   }
 });
 
-it("without bans, a window filled with an answer that was taken back is asked for again", async () => {
+it.each<[string, Pick<QuotaRequest, "limits" | "bans">]>([
+  ["a window, without bans,", { limits: [{ window: "day", limit: 3 }], bans: undefined }],
+  ["a cap of a key", { limits: [MINUTE, CAP], bans: BANS }],
+])("%s filled with an answer that was taken back is asked for again", async (what, terms) => {
   const late = await openHouse({ policy: { onStoreFailure: "deny" } }, proxy.port);
   const fills = await openHouse();
-  const accountRef = account("without_bans");
-  const quotaRequest: QuotaRequest = {
-    limits: [{ window: "day", limit: 3 }],
-    bans: undefined,
-    requests: 1,
-  };
-  await ask(late, accountRef, quotaRequest);
-  proxy.behave({ answerLatencyMs: 400 });
-  assert.ok("unavailable" in (await late.store.charge(accountRef, quotaRequest)));
-  assert.equal((await ask(fills, accountRef, quotaRequest)).admitted, true);
-  proxy.behave({});
-  await admitsSoon(fills, accountRef, quotaRequest);
-});
-
-it("a cap of a key filled with an answer that was taken back is asked for again", async () => {
-  const late = await openHouse({ policy: { onStoreFailure: "deny" } }, proxy.port);
-  const fills = await openHouse();
-  const accountRef = account("capped");
-  const cap = { window: "day", limit: 3, part: { id: "@17", name: "key" } } as const;
-  const quotaRequest: QuotaRequest = { limits: [MINUTE, cap], bans: BANS, requests: 1 };
+  const accountRef = account(what.replaceAll(/\W/g, "_"));
+  const quotaRequest: QuotaRequest = { ...terms, requests: 1 };
   await ask(late, accountRef, quotaRequest);
   proxy.behave({ answerLatencyMs: 400 });
   assert.ok("unavailable" in (await late.store.charge(accountRef, quotaRequest)));
