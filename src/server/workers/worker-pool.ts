@@ -16,27 +16,14 @@ import {
 import type { DiagnosticsQuery, DiagnosticsReply, WorkerStart } from "./messages.ts";
 import { rollOut } from "./rollout.ts";
 import { StoreAvailability } from "./store-availability.ts";
+import { WorkerLosses } from "./worker-losses.ts";
 import { TURN_MS, WorkerProcess } from "./worker-process.ts";
 
 /** The program itself: TypeScript in a checkout, JavaScript in the package. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
 const MAIN = fileURLToPath(new URL(`../../main.${EXTENSION}`, import.meta.url));
-/**
- * More ends than this in a minute are a loop. Each further start waits twice as long as the one
- * before.
- */
-const ENDS_MAX = 5;
-const ENDS_WITHIN_MS = 60_000;
-const BACKOFF_MS = 1_000;
 /** Time after the drain's deadline, which each process keeps by itself. */
 export const LAST_MESSAGES_MS = 2_500;
-const BACKOFF_MS_MAX = 30_000;
-
-/** The time until a lost worker is replaced. `ends` is how many were lost within a minute. */
-export function restartDelayMs(ends: number): number {
-  const over = ends - ENDS_MAX;
-  return over <= 0 ? 0 : Math.min(BACKOFF_MS * 2 ** (over - 1), BACKOFF_MS_MAX);
-}
 
 export type WorkerPoolOptions = {
   readonly count: number;
@@ -65,9 +52,7 @@ export class WorkerPool {
   readonly #turns: NodeJS.Timeout;
   /** Rollouts in progress. They replace workers that do not answer by themselves. */
   #rollouts = 0;
-  /** The times of the last minute at which a process was lost, on performance.now(). */
-  #endsMs: number[] = [];
-  #lastWhy = "";
+  readonly #losses = new WorkerLosses();
   /** The last values of ended processes, because counters must only grow. */
   readonly #past = new Map<GrowingName, number>();
   #restarts = 0;
@@ -126,10 +111,8 @@ export class WorkerPool {
   /** The gateway is not ready if workers end again and again, or if none serves. */
   get health(): ReadinessCheck {
     const { count } = this.#options;
-    const ends = this.#recentEnds();
-    if (ends > ENDS_MAX) {
-      return { ok: false, why: `${ends} ended within a minute, the last one: ${this.#lastWhy}` };
-    }
+    const { loop } = this.#losses;
+    if (loop !== undefined) return { ok: false, why: loop };
     const { serving } = this;
     if (serving === count) return { ok: true };
     const silent = [...this.#members].filter((worker) => worker.serving && !worker.answers);
@@ -290,9 +273,7 @@ export class WorkerPool {
    * system refused, for example because no further process may run.
    */
   #replaceLater(why: string, lost?: WorkerProcess): void {
-    this.#endsMs.push(performance.now());
-    this.#lastWhy = why;
-    const afterMs = restartDelayMs(this.#recentEnds());
+    const afterMs = this.#losses.note(why);
     this.#options.log.error("worker_lost", { worker: lost?.number, pid: lost?.pid, why, afterMs });
     setTimeout(() => {
       if (this.#stopping) return;
@@ -313,12 +294,6 @@ export class WorkerPool {
     const startedMs = Math.round(performance.now() - startMs);
     const { number, pid } = worker;
     this.#options.log.info("worker_serves", { worker: number, pid, startedMs });
-  }
-
-  #recentEnds(): number {
-    const sinceMs = performance.now() - ENDS_WITHIN_MS;
-    this.#endsMs = this.#endsMs.filter((ms) => ms > sinceMs);
-    return this.#endsMs.length;
   }
 
   #killAll(): void {

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, it, onTestFinished, vi } from "vitest";
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { startGateway } from "../../../src/server/start.ts";
-import { restartDelayMs } from "../../../src/server/workers/worker-pool.ts";
+import { restartDelayMs } from "../../../src/server/workers/worker-losses.ts";
 import { WorkerProcess } from "../../../src/server/workers/worker-process.ts";
 import { createLog } from "../../../src/telemetry/log/log.ts";
 import { each } from "../../support/each.ts";
