@@ -16,7 +16,6 @@ import {
   type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
-import { keepRevocations } from "../records/keep-revocations.ts";
 import {
   checkedChanges,
   compareRecords,
@@ -25,6 +24,7 @@ import {
 } from "../records/record-changes.ts";
 import { idOfCopy, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
 import { hasChanges, type LostWrite, withLostWrite } from "./lost-write.ts";
+import { MissingEnds, type WholeRecords } from "./missing-ends.ts";
 import type { HashMark } from "./record-hash.ts";
 import { LostRecordsError, RecordReports, wordsOf } from "./record-reports.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
@@ -77,20 +77,6 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   return store;
 }
 
-/** Records with ends that Redis lacks. `isOlder`: its records are older than those known here. */
-type MissingEnds = {
-  readonly records: Records;
-  readonly changes: RecordChanges;
-  readonly isOlder: boolean;
-};
-
-/** The records in Redis, and those to use: with the ends that it lacked, which are so many. */
-type WholeRecords = {
-  readonly snapshot: Snapshot;
-  readonly records: Records;
-  readonly ended: number;
-};
-
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #link: Link;
   readonly #redisRecords: RedisRecords;
@@ -102,8 +88,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   >;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #snapshot: Snapshot | undefined;
-  /** Ends that hold here and that Redis has not taken yet. */
-  #unwritten: (MissingEnds & { readonly cause: unknown }) | undefined;
+  readonly #missingEnds: MissingEnds;
   #ready = false;
   #subscription: { restart(): void } | undefined;
   #missed = false;
@@ -123,6 +108,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#copy = copy;
     const { report, copyFile } = options;
     this.#reports = new RecordReports({ report, copy, copyFile, key: redisRecords.key });
+    this.#missingEnds = new MissingEnds(redisRecords, this.#reports);
   }
 
   async open(watch: boolean): Promise<void> {
@@ -146,7 +132,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   health(): ReturnType<KeyStore["health"]> {
-    return this.#reports.health(this.#ready, this.#unwritten?.cause);
+    return this.#reports.health(this.#ready, this.#missingEnds.cause);
   }
 
   troubles(): RecordTroubles {
@@ -203,7 +189,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       await this.#refresh();
       // An edit of the records in Redis would not know the ends that they lack.
-      if (this.#unwritten !== undefined) throw this.#unwritten.cause;
+      const { cause } = this.#missingEnds;
+      if (cause !== undefined) throw cause;
       const before = this.#snapshot as Snapshot;
       const again = lost && (await withLostWrite(lost, before.records));
       const { records, result } =
@@ -230,16 +217,16 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const mark = await this.#redisRecords.mark();
       const isSame = mark.version === before?.version && mark.fields === before.fields;
       if (before !== undefined && isSame && before.damaged.length === 0) {
-        const after = this.#unwritten && (await this.#putEnds(before, this.#unwritten));
+        const after = await this.#missingEnds.write(before);
         if (after === "raced") continue;
-        this.#snapshot = after ?? before;
+        this.#snapshot = after;
         return this.#reports.readable();
       }
       const { snapshot, isFollowed } = await this.#read(before, mark);
       // At the first read, the copy on disk has what was in Redis before.
       const copied = versionOfCopy(this.#copy?.found?.id, this.#place);
       const isBehind = isOlder(snapshot, before?.version ?? copied.version);
-      const whole = await this.#withEnds(snapshot, isBehind);
+      const whole = await this.#missingEnds.keep(snapshot, this.held, isBehind);
       if (whole === "raced") continue;
       // Commands write their changes into the log of changes, and this read followed that log.
       const isOther = before === undefined && copied.isElsewhere;
@@ -280,41 +267,6 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       );
     }
     return { snapshot, isFollowed: followed !== undefined };
-  }
-
-  /**
-   * The records with the revocations and expiries that are known here, which are written to Redis if
-   * it has lost them. Keys that Redis no longer has are not written.
-   */
-  async #withEnds(snapshot: Snapshot, isBehind: boolean): Promise<WholeRecords | "raced"> {
-    const isOlder = isBehind || this.#unwritten?.isOlder === true;
-    const { keys, changed } = await keepRevocations(snapshot.records.keys, this.held, isOlder);
-    if (changed === 0) {
-      this.#unwritten = undefined;
-      return { snapshot, records: snapshot.records, ended: 0 };
-    }
-    const records = { ...snapshot.records, keys };
-    const changes = await compareRecords(snapshot.records, records);
-    const after = await this.#putEnds(snapshot, { records, changes, isOlder });
-    return after === "raced" ? after : { snapshot: after, records, ended: changed };
-  }
-
-  /** The snapshot with the ends; as it is if Redis does not take them now. */
-  async #putEnds(snapshot: Snapshot, missing: MissingEnds): Promise<Snapshot | "raced"> {
-    const { records, changes, isOlder } = missing;
-    const { length } = changes.keys.made;
-    try {
-      const to = versionAfter(snapshot.version);
-      const after = await this.#redisRecords.put(snapshot, { records, changes, to });
-      if (typeof after === "string") return "raced";
-      this.#unwritten = undefined;
-      this.#reports.ended(length);
-      return after;
-    } catch (cause) {
-      if (this.#unwritten === undefined) this.#reports.ended(length, cause);
-      this.#unwritten = { records, changes, isOlder, cause };
-      return snapshot;
-    }
   }
 
   async #adopt(snapshot: Snapshot, records: Records, changes?: RecordChanges): Promise<void> {
