@@ -6,6 +6,7 @@ import { AheadBuffer } from "./ahead-buffer.ts";
 import { copyOf, readAsStream, readDirectly } from "./direct-read.ts";
 import { IncomingRequest, type RequestError } from "./incoming-request.ts";
 import { READING, type Reading } from "./reading.ts";
+import { ReadingDeadline } from "./reading-deadline.ts";
 import { ResponseWriter } from "./response-writer.ts";
 import { type ServerLimits, trailerLimits } from "./server-limits.ts";
 
@@ -58,19 +59,13 @@ export class ServerConnection {
   #isParsing = false;
   /** While bytes are parsed: how many of them are left. */
   #bytesBehind = 0;
-  /** When the first tick saw the current state; -1 before. */
-  #sinceMs = -1;
-  /** When the first tick saw the current request, later by the time in which it was held. */
-  #begunMs = -1;
-  #tickedMs = -1;
-  /** While lingering: whether bytes came since the last tick, and when the last ones were seen. */
-  #hasDiscarded = false;
-  #quietSinceMs = -1;
+  readonly #deadline: ReadingDeadline;
 
   constructor(socket: Socket, handler: ServerHandler) {
     this.socket = socket;
     this.#handler = handler;
     this.#heads = new RequestHeadParser(handler.limits);
+    this.#deadline = new ReadingDeadline(() => handler.limits);
     if (!readDirectly(socket, this.#onRead)) socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("drain", this.#onDrain);
@@ -147,41 +142,22 @@ export class ServerConnection {
 
   /** Must be called a few times a second, with a clock that never goes back. */
   tick(nowMs: number): void {
-    const { limit, onLate } = this.#reading;
-    const passedMs = nowMs - this.#tickedMs;
-    this.#tickedMs = nowMs;
-    if (limit === undefined || this.socket.destroyed) return;
-    if (this.#sinceMs === -1) this.#sinceMs = nowMs;
-    const request = this.#writing?.request;
-    if (this.#reading === READING.head || this.#reading === READING.body) {
-      if (this.#begunMs === -1) this.#begunMs = nowMs;
-      else if (request?.isHeld) this.#begunMs += passedMs;
-    }
-    if (this.#reading === READING.lingering && this.#isQuiet(nowMs)) this.socket.destroy();
-    const sinceMs = limit === "requestTimeoutMs" ? this.#begunMs : this.#sinceMs;
-    if (nowMs - sinceMs < this.#limitMs(limit)) return;
+    if (this.socket.destroyed) return;
+    const reading = this.#reading;
+    const isOver = this.#deadline.isOver(reading, this.#writing?.request, nowMs);
+    if (reading === READING.lingering && this.#deadline.isQuiet(nowMs)) this.socket.destroy();
+    else if (isOver) this.#late(reading.onLate);
+  }
+
+  #late(onLate: Reading["onLate"]): void {
     if (onLate === "refuse") this.#refuse("timeout");
     else if (onLate === "break") this.#break("timeout");
     else this.end();
   }
 
-  #limitMs(limit: NonNullable<Reading["limit"]>): number {
-    const own = limit === "requestTimeoutMs" ? this.#writing?.request.limits : undefined;
-    return own?.requestTimeoutMs ?? this.#handler.limits[limit];
-  }
-
-  /**
-   * Whether nothing has arrived for so long that the response has been received, or never will be.
-   */
-  #isQuiet(nowMs: number): boolean {
-    if (this.#hasDiscarded || this.#quietSinceMs === -1) this.#quietSinceMs = nowMs;
-    this.#hasDiscarded = false;
-    return nowMs - this.#quietSinceMs >= this.#handler.limits.lingerIdleMs;
-  }
-
   #enter(reading: Reading): void {
     this.#reading = reading;
-    this.#sinceMs = -1;
+    this.#deadline.restart();
   }
 
   readonly #onData = (chunk: Buffer): void => this.#onRead(chunk, chunk.length);
@@ -189,7 +165,7 @@ export class ServerConnection {
   /** The next read overwrites `bytes`. */
   readonly #onRead = (bytes: Buffer, size: number): void => {
     if (this.#reading === READING.lingering) {
-      this.#hasDiscarded = true;
+      this.#deadline.discarded();
     } else if (this.#ahead.length > 0 || this.#isParsing) {
       this.#ahead.append(bytes, 0, size);
       this.#holdBack();
@@ -349,7 +325,7 @@ export class ServerConnection {
   #next(): void {
     this.#writing = undefined;
     this.headBeganMs = undefined;
-    this.#begunMs = -1;
+    this.#deadline.restartRequest();
     this.#enter(READING.idle);
     this.#goOn();
   }
