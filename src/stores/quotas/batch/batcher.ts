@@ -1,5 +1,4 @@
 import { setTimeoutAfterPoll } from "../../../base/event-loop.ts";
-import type { NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { StoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
@@ -24,7 +23,7 @@ import {
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import { Lane } from "./lane.ts";
 import { canMerge } from "./mergeable.ts";
-import { type CallOutcome, failureOf, shareRefusal, uncertainCharges } from "./outcomes.ts";
+import { answerWaiting, type CallOutcome, failureOf, uncertainCharges } from "./outcomes.ts";
 import { StrikePacer } from "./strike-pacer.ts";
 
 export type BatcherOptions = {
@@ -335,28 +334,14 @@ export class Batcher {
     trip: RoundTrip,
     invalidated: InvalidatedAccounts,
   ): void {
-    const { id, accountRef, quotaRequest, waiting, reserved } = merged;
+    const { id, accountRef, quotaRequest, waiting } = merged;
     const { decisionCache, onVerdict } = this.#options;
     const before = decisionCache.get(id);
     onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
     const asked = quotaRequest.strikesOnly ? 1 : waiting.length;
     decisionCache.put(id, cacheDecision(quotaRequest, decision, trip, before, asked), invalidated);
     if (waiting.length === 0) decisionCache.putUnreportedBan(id, decision.newBan);
-    const { granted } = decision;
-    const { cost = 1 } = quotaRequest;
-    const share = granted < waiting.length ? shareRefusal(decision, cost, reserved) : undefined;
-    for (let i = 0; i < waiting.length; i++) {
-      const admitted = i < granted;
-      if (share !== undefined && !admitted) {
-        waiting[i]?.(share);
-        continue;
-      }
-      const requestsAfter = admitted ? granted - 1 - i : 0;
-      // Reported to only one of the refused requests: a ban is earned once.
-      const first = i === granted && decision.newBan !== undefined;
-      const answer = { decision, requestsAfter, admitted, by: "store" } as const;
-      waiting[i]?.(first ? { ...answer, earned: decision.newBan as NewBan } : answer);
-    }
+    answerWaiting(merged, decision);
   }
 
   #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {

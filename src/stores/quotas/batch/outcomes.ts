@@ -34,10 +34,33 @@ export function uncertainCharges(
 }
 
 /**
+ * Answers the requests that the store decided together: the first are admitted, as many as it
+ * granted, and the others refused.
+ */
+export function answerWaiting(merged: MergedRequest, decision: QuotaDecision): void {
+  const { quotaRequest, waiting, reserved } = merged;
+  const { granted } = decision;
+  const { cost = 1 } = quotaRequest;
+  const share = granted < waiting.length ? shareRefusal(decision, cost, reserved) : undefined;
+  for (let i = 0; i < waiting.length; i++) {
+    const admitted = i < granted;
+    if (share !== undefined && !admitted) {
+      waiting[i]?.(share);
+      continue;
+    }
+    const requestsAfter = admitted ? granted - 1 - i : 0;
+    // Reported to only one of the refused requests: a ban is earned once.
+    const earned = i === granted ? decision.newBan : undefined;
+    const answer = { decision, requestsAfter, admitted, by: "store" } as const;
+    waiting[i]?.(earned === undefined ? answer : { ...answer, earned });
+  }
+}
+
+/**
  * The refusal of requests that fit in the plan's limits, but not without the units that are kept
  * for other gateways; undefined if a limit or a ban refuses them.
  */
-export function shareRefusal(
+function shareRefusal(
   decision: QuotaDecision,
   cost: number,
   reserved: readonly number[] | undefined,

@@ -8,7 +8,7 @@ import {
   type QuotaRequest,
 } from "../../../core/quota/decide.ts";
 import { type Holds, heldUnits, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
-import { counterWindow, type Limit, windowEnd } from "../../../core/quota/windows.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
@@ -30,6 +30,7 @@ import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./acc
 import { chargeInPlace } from "./charge-in-place.ts";
 import { DayCounts } from "./day-counts.ts";
 import { DayFiles } from "./day-files.ts";
+import { endBan, imposeBan, resetCounters } from "./edit-entry.ts";
 import { MemoryActivity } from "./memory-activity.ts";
 import { MemoryGateways } from "./memory-gateways.ts";
 import { settleStanding } from "./settle-standing.ts";
@@ -157,8 +158,7 @@ class MemoryStore implements QuotaStore {
   }
 
   charge(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult {
-    const entry =
-      this.#accounts.find(accountRef) ?? this.#accounts.add(accountRef, newAccountEntry());
+    const entry = this.#entry(accountRef);
     const nowMs = this.#now();
     const decision =
       chargeInPlace(entry, quotaRequest, nowMs) ??
@@ -184,6 +184,10 @@ class MemoryStore implements QuotaStore {
       by: "store",
     } as const;
     return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
+  }
+
+  #entry(accountRef: AccountRef): AccountEntry {
+    return this.#accounts.find(accountRef) ?? this.#accounts.add(accountRef, newAccountEntry());
   }
 
   #decide(
@@ -256,21 +260,9 @@ class MemoryStore implements QuotaStore {
     return found;
   }
 
-  async ban(
-    accountRef: AccountRef,
-    { lengthMs, window, keptMs, reason }: ImposedBan,
-  ): Promise<Ban> {
-    const entry =
-      this.#accounts.find(accountRef) ?? this.#accounts.add(accountRef, newAccountEntry());
-    const atMs = this.#now();
-    const { untilMs, offences: earned } = entry.ban ?? { untilMs: 0, offences: 0 };
-    const offences = untilMs + keptMs > atMs ? earned : 0;
-    const ban = { untilMs: atMs + lengthMs, lengthMs, window, offences };
-    entry.cause = { untilMs: ban.untilMs, atMs, imposed: true, reason, strikesMs: [] };
-    entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
-    entry.ban = ban;
+  async ban(accountRef: AccountRef, imposed: ImposedBan): Promise<Ban> {
     this.#saver.changed = true;
-    return ban;
+    return imposeBan(this.#entry(accountRef), imposed, this.#now());
   }
 
   async banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
@@ -286,32 +278,16 @@ class MemoryStore implements QuotaStore {
 
   async liftBan(accountRef: AccountRef): Promise<boolean> {
     const entry = this.#accounts.find(accountRef);
-    const ban = entry?.ban;
-    if (entry === undefined || ban === undefined || ban.untilMs <= this.#now()) return false;
-    entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
-    entry.ban = undefined;
-    this.#saver.changed = true;
-    return true;
+    const isLifted = entry !== undefined && endBan(entry, this.#now());
+    if (isLifted) this.#saver.changed = true;
+    return isLifted;
   }
 
-  async reset(
-    accountRef: AccountRef,
-    { counters, calendar }: ResetScope = {},
-  ): Promise<ResetWindow[]> {
+  async reset(accountRef: AccountRef, scope: ResetScope = {}): Promise<ResetWindow[]> {
     const entry = this.#accounts.find(accountRef);
     if (entry === undefined) return [];
-    const reset: ResetWindow[] = [];
-    const usage = { ...entry.usage };
-    for (const [counter, stored] of Object.entries(entry.usage)) {
-      if (stored === undefined || counters?.includes(counter) === false) continue;
-      const endMs = windowEnd(counterWindow(counter), stored.startMs, calendar);
-      if (endMs <= this.#now()) continue;
-      usage[counter] = { startMs: stored.startMs, count: 0, refusedMs: 0, zeroedMs: this.#now() };
-      reset.push({ counter, units: stored.count });
-    }
-    entry.usage = usage;
     this.#saver.changed = true;
-    return reset;
+    return resetCounters(entry, scope, this.#now());
   }
 
   history(accountRefs: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
