@@ -37,7 +37,7 @@ export type PromisedWindow = {
   otherLimits: number;
 };
 
-/** What the windows of a proof did not keep, in units and in responses. */
+/** The promises that the windows of a proof did not keep, in units and in responses. */
 type BrokenPromises = {
   readonly overLimit: number;
   readonly falseRefusals: number;
