@@ -129,15 +129,31 @@ export function containsKey(text: string, shapes: readonly ForeignKeyFormat[] = 
 
 /**
  * Hides keys in a text for the log, because people put keys in paths and a log must not contain
- * them.
+ * them. All shapes are looked for in the text as it came: a part of a key may have another shape,
+ * and would hide the rest of the key from its own.
  */
 export function maskKeys(text: string, shapes: readonly ForeignKeyFormat[] = []): string {
-  let masked = text.includes("_") ? text.replace(KEY_SHAPED, "$1…") : text;
+  const secrets = text.includes("_") ? secretsOf(text, KEY_SHAPED) : [];
   for (const shape of shapes) {
-    if (!masked.includes(shape.prefix)) continue;
-    masked = masked.replace(new RegExp(foreignPattern(shape), "g"), `${shape.prefix}…`);
+    if (text.includes(shape.prefix)) secrets.push(...secretsOf(text, foreignPattern(shape)));
   }
-  return masked;
+  let masked = "";
+  let end = 0;
+  for (const secret of secrets.sort((a, b) => a.start - b.start)) {
+    if (end === 0 || secret.start > end) masked += `${text.slice(end, secret.start)}…`;
+    end = Math.max(end, secret.end);
+  }
+  return masked + text.slice(end);
+}
+
+/** The parts of the text that follow the first group of the pattern in its matches. */
+function secretsOf(
+  text: string,
+  pattern: RegExp,
+): { readonly start: number; readonly end: number }[] {
+  return [...text.matchAll(pattern)].map(({ 0: all, 1: prefix = "", index }) => {
+    return { start: index + prefix.length, end: index + all.length };
+  });
 }
 
 /** The same for a path as it came: any character of a key may be an escape, also of an escape. */
@@ -161,7 +177,7 @@ function unescaped(text: string, octet: string): string {
 }
 
 function foreignPattern({ prefix, min }: ForeignKeyFormat): RegExp {
-  return new RegExp(`${prefix.replace(/[^A-Za-z0-9_]/g, "\\$&")}[A-Za-z0-9_-]{${min},}`);
+  return new RegExp(`(${prefix.replace(/[^A-Za-z0-9_]/g, "\\$&")})[A-Za-z0-9_-]{${min},}`, "g");
 }
 
 /** From here on a key is its digest: the raw key is never stored, cached or logged. */

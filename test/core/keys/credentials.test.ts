@@ -75,4 +75,18 @@ describe("A key of another shape", () => {
     assert.equal(containsKey(OURS), true);
     assert.equal(containsKey("k_4fPqX1mZ0aBc"), false);
   });
+
+  it("is masked to its end where a part of it looks like another key", () => {
+    const shapes = [
+      { prefix: "ab", min: 20 },
+      { prefix: "sk_live_", min: 24 },
+    ];
+    const cases = [
+      ["/sk_live_ABCDEFGHIJKLMNOPQRSTUV-SECRET_SECRET/x", "/sk_live_…/x"],
+      ["/sk_live_AB-xx_yy_ABCDEFGHIJKLMNOPQRSTUV-SECRET/x", "/sk_live_…/x"],
+      ["/sk_live_12345ab345678901234567890123/sk_live_short", "/sk_live_…/sk_live_short"],
+      [`/${OURS.slice(0, 22)}ab${OURS.slice(24)}?b=${OURS}`, "/pets_live_…?b=pets_live_…"],
+    ] as const;
+    for (const [text, masked] of cases) assert.equal(maskKeys(text, shapes), masked);
+  });
 });
