@@ -223,12 +223,15 @@ class RecordImport {
     const owner = this.#keyOwners.get(id);
     if (owner !== undefined) return `${id} is a key of account ${owner} here`;
     const { context } = this.#options;
-    if (!isId(id)) return "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..";
     if (!isKept && keyTagOf(context, environment) === undefined) {
       return `environment ${JSON.stringify(environment)} is unknown`;
     }
-    // One account of a plan that is gone must not keep away those that a loss took from all others.
+    // One account of a plan that is gone must not keep away those that a loss took from all others,
+    // and neither must an ID or a name that an earlier version took.
     const mistake =
+      (isId(id)
+        ? undefined
+        : "the account must be 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..") ??
       planError(plan, context) ??
       missingLimitsError(plan, limits, context) ??
       // The meters of another configuration go with the account.
@@ -271,15 +274,17 @@ class RecordImport {
     if (owner.environment !== key.environment) {
       return `account ${account} lives in ${owner.environment}, not in ${key.environment}`;
     }
-    const wrongName = nameError(key.name);
-    if (!isId(id) || wrongName !== undefined) return wrongName ?? `${id} cannot be an ID`;
     const isFirstOfOlder = id === account;
     const isTaken = isFirstOfOlder ? this.#keyOwners.has(id) : this.#taken.has(id);
     if (this.#options.plain === false && isTaken) {
       return `another key or account has the ID ${id}`;
     }
     const mistake =
-      scopesError(key.scopes) ?? networksError(key.from) ?? this.#heldKey({ name: key.name });
+      nameError(key.name) ??
+      (isId(id) ? undefined : `${id} cannot be an ID`) ??
+      scopesError(key.scopes) ??
+      networksError(key.from) ??
+      this.#heldKey({ name: key.name });
     if (!isKept && mistake !== undefined) return mistake;
     const caps = this.#capsHere(key);
     if (caps === "too many") return `too many keys of account ${account} have caps`;

@@ -50,6 +50,30 @@ describe("an import of the records that were kept when Redis lost them", () => {
     assert.ok(again.ok && again.records === done.records);
   });
 
+  it("brings back names and ids that are entered no more, which an export may not bring", async () => {
+    const odd: Records = {
+      accounts: [{ ...first, plan: second.plan, id: "." }],
+      keys: keys.slice(0, 2).map((key, index) => {
+        return { ...key, account: ".", id: index === 0 ? ".." : key.id, name: "shop \u200e one" };
+      }),
+    };
+    const lines = await readLines("state.json.lost", [...encodeKeyFile(odd)].join(""), 5_000);
+    const done = importNow(NOTHING, lines, options);
+    assert.ok(done.ok, JSON.stringify(done));
+    assert.deepEqual(
+      done.records.keys.map(({ id, name }) => [id, name]),
+      odd.keys.map(({ id, name }) => [id, name]),
+    );
+    const { exportLines } = await import("../../../../src/stores/keys/file/export-records.ts");
+    const named = {
+      accounts: [{ ...first, plan: second.plan }],
+      keys: [{ ...keys[0]!, name: "\u200e" }],
+    };
+    const exported = await readLines("-", [...exportLines(named)].join("\n"), 5_000);
+    const refused = importNow(NOTHING, exported, options);
+    assert.ok(!refused.ok && refused.message.startsWith("-:2: Cannot use the name"));
+  });
+
   it("keeps the plan that an account was moved to since, and brings the others back", async () => {
     const text = [...encodeKeyFile(KEPT)].join("");
     const moved = { ...second, environment: "closed", plan: "agreed" };
