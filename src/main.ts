@@ -35,6 +35,7 @@ async function runVerb(): Promise<number> {
   process.stderr.on("error", () => {});
   let written = Promise.resolve();
   let failure: Error | undefined;
+  const lost: string[] = [];
   const status = await run(
     process.argv.slice(2),
     {
@@ -42,9 +43,10 @@ async function runVerb(): Promise<number> {
       isTty: isatty(1),
       isErrTty: isatty(2),
       now: Date.now,
-      out: (text) => {
+      out: (text, ifLost) => {
         written = writeOut(text).then((error) => {
           failure ??= error;
+          if (error !== undefined && ifLost !== undefined) lost.push(ifLost);
         });
       },
       err: (text) => process.stderr.write(text),
@@ -61,7 +63,7 @@ async function runVerb(): Promise<number> {
   );
   await written;
   if (failure === undefined) return status;
-  return statusUnwritten(failure, { status, err: (text) => process.stderr.write(text) });
+  return statusUnwritten(failure, { status, lost, err: (text) => process.stderr.write(text) });
 }
 
 async function askLine(question: string): Promise<string> {

@@ -107,15 +107,20 @@ function say(terminal: Terminal, text: string): number {
 
 /**
  * The exit status if the output of a verb could not be written: a backup or a new key is lost. If
- * the reader ends early (`tollgate keys list | head -1`), that is no failure of Tollgate.
+ * the reader ends early (`tollgate keys list | head -1`), that is no failure of Tollgate, unless
+ * something is lost with the text. `lost` says what, one line each.
  */
 export function statusUnwritten(
   failure: Error,
-  { status, err }: Pick<Terminal, "err"> & { readonly status: number },
+  {
+    status,
+    lost = [],
+    err,
+  }: Pick<Terminal, "err"> & { readonly status: number; readonly lost?: readonly string[] },
 ): number {
   const code = "code" in failure ? failure.code : undefined;
-  if (code === "EPIPE") return status;
+  if (code === "EPIPE" && lost.length === 0) return status;
   const why = code === "ENOSPC" ? "the disk is full (ENOSPC)" : failure.message;
-  err(`Cannot write to stdout: ${why}\n`);
+  err([`Cannot write to stdout: ${why}`, ...lost, ""].join("\n"));
   return status === EXIT_OK ? EXIT_FAILURE : status;
 }

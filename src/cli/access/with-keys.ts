@@ -137,6 +137,13 @@ export function issuedText(issued: IssuedKey, config: Config): string {
   return `Key ${id}: ${environment}, plan ${plan}, account ${account}. It is shown this once:\n  ${key}\n  ${curlLine(where, key)}\n`;
 }
 
+/** The words for keys that were issued and could not be shown: no command shows them again. */
+export function unshownText(issued: readonly IssuedKey[]): string {
+  const ids = issued.map(({ record }) => record.id).join(", ");
+  const [keys, ends] = issued.length === 1 ? ["key", "it"] : ["keys", "one"];
+  return `Issued, but not shown: ${keys} ${ids}. \`keys revoke ID\` ends ${ends}, \`keys rotate ID --grace 0s\` issues another in its place`;
+}
+
 /**
  * Reads the key, one line, from stdin. Undefined if there is none, or if the argument
  * is not "-". Then stderr says so, without repeating the input.

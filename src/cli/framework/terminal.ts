@@ -11,7 +11,8 @@ export type Terminal = ProcessContext & {
   readonly isErrTty?: boolean;
   /** Unix milliseconds. */
   now(): number;
-  out(text: string): void;
+  /** Writes to stdout. If the text cannot be written, `ifLost` says on stderr what is lost with it. */
+  out(text: string, ifLost?: string): void;
   /**
    * Reads all of stdin. Secrets are passed there, because lists of processes and shell histories do
    * not show it.
@@ -22,8 +23,8 @@ export type Terminal = ProcessContext & {
 };
 
 /** With --json, stdout is one JSON value and nothing else. */
-export function printJson(terminal: Terminal, value: unknown): number {
-  terminal.out(`${JSON.stringify(value, null, terminal.isTty ? 2 : 0)}\n`);
+export function printJson(terminal: Terminal, value: unknown, ifLost?: string): number {
+  terminal.out(`${JSON.stringify(value, null, terminal.isTty ? 2 : 0)}\n`, ifLost);
   return EXIT_OK;
 }
 

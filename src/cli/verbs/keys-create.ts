@@ -8,7 +8,7 @@ import {
   parseLimitOptions,
   parseMetaOptions,
 } from "../access/limit-options.ts";
-import { issuedText, withEdit, withKeys } from "../access/with-keys.ts";
+import { issuedText, unshownText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
   ADMIN,
@@ -49,11 +49,12 @@ export const keysCreate: Verb = {
       withEdit(keys, terminal, {
         edit: (records) => issueKeys(records, wanted, context),
         say: ({ issued }) => {
+          const ifLost = unshownText(issued);
           if (invocation.flag("json")) {
             const reports = issued.map(issuedReport);
-            return printJson(terminal, wanted.count === undefined ? reports[0] : reports);
+            return printJson(terminal, wanted.count === undefined ? reports[0] : reports, ifLost);
           }
-          terminal.out(issued.map((one) => issuedText(one, config)).join("\n"));
+          terminal.out(issued.map((one) => issuedText(one, config)).join("\n"), ifLost);
           return EXIT_OK;
         },
       }),

@@ -4,7 +4,13 @@ import { digestKey } from "../../core/keys/key.ts";
 import { issuedReport, keyReports } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { issuedText, readKeyFromStdin, withEdit, withKeys } from "../access/with-keys.ts";
+import {
+  issuedText,
+  readKeyFromStdin,
+  unshownText,
+  withEdit,
+  withKeys,
+} from "../access/with-keys.ts";
 import { formatInstant } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
@@ -30,13 +36,13 @@ export const keysRotate: Verb = {
         edit: (records) => rotateKey(records, invocation.args[0] ?? "", options),
         say: ({ issued, previous, records }) => {
           const [old] = keyReports([previous], records);
+          const until = formatInstant(old?.expires ?? 0);
+          const ifLost = `${unshownText([issued])}\nKey ${previous.id} works until ${until}: \`keys set ${previous.id} --expires\` changes that`;
           if (invocation.flag("json")) {
-            return printJson(terminal, { ...issuedReport(issued), previous: old });
+            return printJson(terminal, { ...issuedReport(issued), previous: old }, ifLost);
           }
-          terminal.out(issuedText(issued, config));
-          if (typeof old?.expires === "number") {
-            terminal.out(`The old key ${old.id} works until ${formatInstant(old.expires)}\n`);
-          }
+          terminal.out(issuedText(issued, config), ifLost);
+          terminal.out(`The old key ${previous.id} works until ${until}\n`);
           return EXIT_OK;
         },
       });

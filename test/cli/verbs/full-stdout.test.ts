@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { openSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
@@ -36,5 +37,25 @@ describe("the output of a verb", () => {
     const [status, told] = await end(["check", "--config", "/nowhere.yaml", "--json"], full());
     assert.equal(status, 78);
     assert.match(told, /no such file/);
+  });
+
+  it("that has a new key is told with what was changed and what to do about it", async () => {
+    await using folder = await openFolder();
+    const config = ["--config", await writeConfig(folder)];
+    const asked = ["keys", "create", "--env", "production", "--plan", "free", ...config];
+    const [status, told] = await end(asked, "pipe");
+    const [, id = ""] = told.match(/^Issued, but not shown: key (k_\w+)\./m) ?? [];
+    assert.equal(status, 1, told);
+    assert.match(told, /^Cannot write to stdout: .*EPIPE/);
+    assert.match(told, /`keys revoke ID` ends it, `keys rotate ID --grace 0s` issues another/);
+    const [again, after] = await end(["keys", "rotate", id, ...config], full());
+    const [, next = ""] = after.match(/^Issued, but not shown: key (k_\w+)\./m) ?? [];
+    assert.equal(again, 1, after);
+    assert.match(
+      after,
+      new RegExp(`^Key ${id} works until .*\`keys set ${id} --expires\` changes`, "m"),
+    );
+    const args = ["keys", "rotate", next, "--grace", "0s", "--json", ...config];
+    assert.equal(jsonOf<{ previous: { id: string } }>(await runVerb(args)).previous.id, next);
   });
 });
