@@ -1,5 +1,6 @@
 import { type Anchor, changeAnchor } from "../quota/calendar.ts";
 import { dayOf, formatDay } from "../quota/days.ts";
+import { effectiveMeters } from "../quota/meters.ts";
 import { replaceById } from "./edit-keys.ts";
 import {
   anchorError,
@@ -107,13 +108,20 @@ function become(
       `Cannot keep more than ${META_MAX} names of metadata for account ${account.id}`,
     );
   }
-  const lacking = missingLimitsError(plan, limits, context);
-  if (lacking !== undefined) return usageRefusal(`${lacking} (account ${account.id})`);
+  // An account of an earlier version may have more meters, and stays as changeable as it was.
+  const hasMore = meterCount(limits) > meterCount(account.limits);
+  const mistake =
+    (hasMore ? limitsError(limits, {}) : undefined) ?? missingLimitsError(plan, limits, context);
+  if (mistake !== undefined) return usageRefusal(`${mistake} (account ${account.id})`);
   const next = { ...account, plan, limits, meta: Object.fromEntries(meta) };
   if (change.anchor === undefined) return next;
   const changed = changeAnchor(account.calendar, change.anchor, context.nowMs);
   if ("next" in changed) return conflictRefusal(secondAnchorMessage(account.id, changed.next));
   return changed.calendar.length === 0 ? next : { ...next, calendar: changed.calendar };
+}
+
+function meterCount(limits: readonly AccountLimit[]): number {
+  return effectiveMeters([], limits).length;
 }
 
 function secondAnchorMessage(account: string, { day, fromMs }: Anchor): string {

@@ -132,6 +132,24 @@ describe("A change of accounts", () => {
     refusedChange({ meta: named(META_MAX - 1) }, message);
   });
 
+  it("is refused where the account would limit more than 4 meters, and taken where it limits no more", () => {
+    const daily = (...meters: string[]) =>
+      meters.map((meter) => ({ window: `${meter}.day`, limit: 5 }) as const);
+    const [full] = changed(["shop"], { limits: daily("a", "b", "c", "d") });
+    const message = "Cannot limit 5 meters of an account: at most 4 (account acme)";
+    const records = (...meters: string[]) => {
+      return { ...RECORDS, accounts: [{ ...ACME, limits: daily(...meters) }] };
+    };
+    assert.equal(full?.limits.length, 4);
+    refusedChange({ limits: daily("e") }, message, records("a", "b", "c", "d"));
+    changed(["acme"], { limits: daily("d", "e"), dropLimits: true }, records("a", "b", "c"));
+    const more = records("a", "b", "c", "d", "e");
+    assert.equal(
+      changed(["acme"], { limits: daily("a"), plan: "gold" }, more)[0]?.limits.length,
+      5,
+    );
+  });
+
   it("is refused a plan of agreed limits once the last of them is dropped", () => {
     assert.equal(changed(["acme"], { plan: "agreed" })[0]?.plan, "agreed");
     refusedChange({ plan: "agreed", dropLimits: true }, /without a limit.*\(account acme\)$/);
