@@ -1,3 +1,4 @@
+import { cleanText } from "../../base/messages.ts";
 import type { TextPosition } from "../../base/text-position.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import { findPosition, findSyntaxMistake, type JsonPath } from "./json-position.ts";
@@ -50,7 +51,7 @@ export function damagedFileError(
   const told = mistakes.slice(0, MISTAKES_MAX).map(({ path, why }) => {
     const member = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`));
     const name = member.join("").replace(/^\./, "") || "the file";
-    return { ...findPosition(text, path), message: `Cannot use ${name}: ${why}` };
+    return { ...findPosition(text, path), message: cleanText(`Cannot use ${name}: ${why}`) };
   });
   return new DamagedFileError(file, told);
 }

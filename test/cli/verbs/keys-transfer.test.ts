@@ -253,6 +253,32 @@ describe("keys by stdin", () => {
     assert.ok(stored.includes(digestKey(KEY)) && !stored.includes(KEY));
   });
 
+  it("are refused without the escapes of the terminal that a file has", async () => {
+    await create("--account", "acme");
+    const exported = JSON.parse((await keys("", "export", "--json")).out) as [object, object];
+    const [account, key] = exported.map((one) => ({ ...one, import: undefined }));
+    const other = { ...key, id: "k_1", digest: "a".repeat(64) };
+    const odd = [
+      { ...account, plan: "\u001b[31mX" },
+      { ...other, environment: "\u009b31mX" },
+      { ...account, "\u001b[2J": 1 },
+      { ...account, environment: "\u202eX" },
+    ];
+    const lines = await keys(odd.map((one) => `${JSON.stringify(one)}\n`).join(""), "import", "-");
+    const places = [...lines.err.matchAll(/^-:(\d): .*\\u(001b|009b|202e)/gm)].map(([, at]) => at);
+    assert.deepEqual([lines.status, places], [1, ["1", "2", "3", "4"]], lines.err);
+    const path = join(folder.path, "whole.json");
+    const whole = JSON.stringify({ version: 2, keys: [], accounts: [{ ...odd[0], id: "b" }] });
+    await writeFile(path, whole.replace('"record":"account",', ""));
+    const named = await keys("", "import", path);
+    assert.match(named.err, /whole\.json: environment production and plan \\u001b\[31mX must/);
+    await writeFile(path, whole.replace('"record":"account",', '"\u009b2J":1,'));
+    const damaged = await keys("", "import", path);
+    assert.match(damaged.err, /accounts\[0\]\.\\u009b2J: it is unknown/);
+    assert.deepEqual([named.status, damaged.status], [1, 1]);
+    assert.doesNotMatch(lines.err + named.err + damaged.err, /(?!\n)[\p{Cc}\p{Cf}]/u);
+  });
+
   it("come in from a file with a byte order mark, as editors and shells of Windows write it", async () => {
     const record = { key: KEY, account: "shop", plan: "free", environment: "production" };
     const path = join(folder.path, "plain.jsonl");

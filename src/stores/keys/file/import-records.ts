@@ -1,4 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import { cleanText } from "../../../base/messages.ts";
 import { freeNumbers, holdsNumber } from "../../../core/keys/caps.ts";
 import { canBeSent } from "../../../core/keys/credentials.ts";
 import {
@@ -130,7 +131,8 @@ class RecordImport {
         ? this.#takePlain(value)
         : this.#takeRecord(value, isKept);
       if (mistake !== undefined) {
-        this.#mistakes.push(`${at}: ${maskKeys(mistake, this.#options.foreignKeys)}`);
+        const told = cleanText(maskKeys(mistake, this.#options.foreignKeys));
+        this.#mistakes.push(`${at}: ${told}`);
       }
       if (this.#mistakes.length === MISTAKES_MAX) {
         this.#mistakes.push(`Stopped after ${MISTAKES_MAX} mistakes: more may follow`);
@@ -222,6 +224,10 @@ class RecordImport {
     }
     const owner = this.#keyOwners.get(id);
     if (owner !== undefined) return `${id} is a key of account ${owner} here`;
+    // No configuration has such a name, and each list of accounts would print it to a terminal.
+    if (/\p{Cc}/u.test(environment + plan)) {
+      return `environment ${environment} and plan ${plan} must have no control characters`;
+    }
     const { context } = this.#options;
     if (!isKept && keyTagOf(context, environment) === undefined) {
       return `environment ${JSON.stringify(environment)} is unknown`;

@@ -1,3 +1,4 @@
+import { cleanText } from "../../../base/messages.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { MISTAKES_MAX } from "../../files/damaged-file.ts";
@@ -166,5 +167,5 @@ function linesOf(key: string, damaged: readonly DamagedRecord[]): readonly strin
   return damaged
     .flatMap(({ mistakes }) => mistakes)
     .slice(0, MISTAKES_MAX)
-    .map(({ path, why }) => `Cannot use ${path.join(".")} in the hash ${key}: ${why}`);
+    .map(({ path, why }) => cleanText(`Cannot use ${path.join(".")} in the hash ${key}: ${why}`));
 }
