@@ -3,7 +3,12 @@ import { cleanText } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { Records } from "../../core/keys/records.ts";
 import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.ts";
-import type { CommandKeys, RecordEdit, RecordsIdentity } from "../../stores/keys/key-store.ts";
+import {
+  type CommandKeys,
+  IS_DAMAGED,
+  type RecordEdit,
+  type RecordsIdentity,
+} from "../../stores/keys/key-store.ts";
 import { fetchAdmin, fetchAdminText } from "./admin-client.ts";
 
 /**
@@ -66,7 +71,9 @@ class GatewayRecords implements CommandKeys {
         for (const listener of this.#listeners) listener();
         return result;
       }
-      if (sent.status !== 409 || tried === TRIES_MAX) throw new Error(sent.message);
+      // A damaged record forbids the change however often it is tried.
+      const isRace = sent.status === 409 && !sent.message.endsWith(IS_DAMAGED);
+      if (!isRace || tried === TRIES_MAX) throw new Error(sent.message);
       await pause(Math.min(PAUSE_MAX_MS, 10 * tried) * Math.random());
       await this.refresh();
     }

@@ -1,7 +1,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { Config } from "../../config/config.ts";
 import { meterNames } from "../../config/queries/meter-names.ts";
-import type { EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
+import { conflictRefusal, type EditResult, type KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 
 /** One edit of all records: the new records, and the result for the editor. */
@@ -72,6 +72,12 @@ export const NO_TROUBLES: RecordTroubles = { lost: 0, damaged: 0, unreadable: 0,
 /** `place`: the file, or the address and prefix in Redis without its password. */
 export type RecordsIdentity = { readonly id: string | undefined; readonly place: string };
 
+/** The end of the message of DamagedRecordError, by which a command knows it. */
+export const IS_DAMAGED = "the record that has it is damaged, repair it";
+
+/** A change that the damaged record forbids until it is repaired. The message has its ID alone. */
+export class DamagedRecordError extends Error {}
+
 /** An id for a set of records: 96 random bits. */
 export function newRecordsId(): string {
   return randomBytes(12).toString("hex");
@@ -91,14 +97,25 @@ export function keyContextOf(
 
 /**
  * Applies an edit of core/keys to the newest records. An edit that is refused leaves them as they
- * are.
+ * are. One that a damaged record forbids is refused too: trying it again is of no use.
  */
 export function applyKeyEdit<T>(
   keys: Pick<KeyStore, "change">,
   edit: (records: Records) => EditResult<T>,
 ): Promise<EditResult<T>> {
-  return keys.change((records) => {
-    const result = edit(records);
-    return { records: result.ok ? result.records : records, result };
-  });
+  return refusedOverDamaged(
+    keys.change((records) => {
+      const result = edit(records);
+      return { records: result.ok ? result.records : records, result };
+    }),
+  );
+}
+
+async function refusedOverDamaged<T>(edited: Promise<EditResult<T>>): Promise<EditResult<T>> {
+  try {
+    return await edited;
+  } catch (error) {
+    if (error instanceof DamagedRecordError) return conflictRefusal(error.message);
+    throw error;
+  }
 }

@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
 import { checkKeyFormat, digestKey, makeKey } from "../../../src/core/keys/key.ts";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
+import { runVerb } from "../../cli/kit.ts";
 import { type AdminHouse, NOON_MS, openAdminHouse, TOKEN } from "../admin-house.ts";
 
 type Issued = KeyReport & { readonly key: string };
@@ -152,6 +153,47 @@ describe("POST /api/keys", () => {
     assert.equal(await readFile(keys.path, "utf8"), "{ damaged");
     assert.equal(house.keys.records().keys.length, 1);
     assert.ok(house.logged.some((line) => /"keys_unchanged",\{"why":"[^"]/.test(line)));
+  });
+
+  it("is 409 in words where a damaged record has the ID, and issues others", async () => {
+    await using house = await openAdminHouse();
+    const { keys } = house.config;
+    assert.ok(keys.in === "file");
+    await house.ask("POST", "/api/keys", { body: FREE });
+    const file = JSON.parse(await readFile(keys.path, "utf8"));
+    const account = { ...file.accounts[0], id: "dmg" };
+    file.accounts.push({ ...account, plan: 7 });
+    await writeFile(keys.path, JSON.stringify(file));
+    await house.keys.refresh();
+    const records = [{ record: "account", ...account }];
+    const message = "Cannot use the ID dmg: the record that has it is damaged, repair it";
+    for (const [path, body] of [
+      ["/api/keys", { ...FREE, account: "dmg" }],
+      ["/api/keys/import", { records }],
+    ] as const) {
+      const got = await house.ask("POST", path, { body });
+      const problem = got.json<Problem>();
+      assert.deepEqual(
+        [got.status, problem.code, problem.message],
+        [409, "conflict", message],
+        path,
+      );
+    }
+    const args = [
+      "--account",
+      "dmg",
+      "--env",
+      "production",
+      "--plan",
+      "free",
+      "--admin",
+      house.url,
+    ];
+    const said = await runVerb(["keys", "create", ...args], {
+      env: { TOLLGATE_ADMIN_TOKEN: TOKEN },
+    });
+    assert.deepEqual([said.status, said.err.endsWith(`${message}\n`)], [1, true], said.err);
+    assert.equal((await house.ask("POST", "/api/keys", { body: FREE })).status, 201);
   });
 
   it("loses none of 40 sent at once", async () => {

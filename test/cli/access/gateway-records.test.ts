@@ -16,7 +16,10 @@ const OTHERS = [...recordLines({ keys: [], accounts: [{ ...ADDED, id: "other", c
   .join("");
 
 /** A gateway without records at first, and what answers changes of them. It tells them `reads` times. */
-async function openRecords(statuses: readonly number[], { reads = Number.POSITIVE_INFINITY } = {}) {
+async function openRecords(
+  statuses: readonly number[],
+  { reads = Number.POSITIVE_INFINITY, told = (status: number) => `Told ${status}` } = {},
+) {
   let read = 0;
   const left = [...statuses];
   const admin = await openAdmin((response, { asked }) => {
@@ -24,7 +27,7 @@ async function openRecords(statuses: readonly number[], { reads = Number.POSITIV
     if (asked === "GET /api/keys/export") return void response.end(read === 1 ? "" : OTHERS);
     if (asked === "GET /api/records") return send(response, 200, { id: null, place: "there" });
     const status = left.shift() ?? 500;
-    send(response, status, status === 200 ? { changed: 1 } : { message: `Told ${status}` });
+    send(response, status, status === 200 ? { changed: 1 } : { message: told(status) });
   });
   const config = admin.config as unknown as Config;
   const records = await openGatewayRecords(config, Date.now).catch(async (error: unknown) => {
@@ -68,6 +71,14 @@ it("a change of records at a gateway that has another reason is not made again, 
   await assert.rejects(records.change(add), { message: "Told 500" });
   assert.deepEqual([admin.questions.length, records.records().accounts], [3, []]);
   assert.deepEqual(await records.identity(), { id: undefined, place: "there" });
+});
+
+it("a change of records at a gateway that a damaged record forbids is not made again", async () => {
+  const words = "Cannot use the ID acme: the record that has it is damaged, repair it";
+  const { admin, records } = await openRecords([409, 200], { told: () => words });
+  await using _ = admin;
+  await assert.rejects(records.change(add), { message: words });
+  assert.equal(admin.questions.filter(({ asked }) => asked.startsWith("PATCH")).length, 1);
 });
 
 it("a change of records at a gateway is tried 100 times, and no more", async (t) => {

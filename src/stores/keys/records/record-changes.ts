@@ -1,6 +1,7 @@
 import { inSlices } from "../../../base/event-loop.ts";
 import { findById, type HasId } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
+import { DamagedRecordError, IS_DAMAGED } from "../key-store.ts";
 import type { ReadRecords } from "./record-collector.ts";
 
 /** The difference between two versions of one list. */
@@ -88,7 +89,7 @@ export async function checkedChanges(
 }
 
 /**
- * Throws if a new record would take the place of one that cannot be read: a key that was revoked
+ * Throws DamagedRecordError if a new record would take the place of one that cannot be read: a key that was revoked
  * would work again, and a suspended account be served.
  */
 export function refuseOverDamaged(
@@ -107,9 +108,7 @@ export function refuseOverDamaged(
   ][0];
   if (over === undefined) return;
   const part = "digest" in over && !taken.has(`key ${over.id}`) ? "digest of key" : "ID";
-  throw new Error(
-    `Cannot use the ${part} ${over.id}: the record that has it is damaged, repair it`,
-  );
+  throw new DamagedRecordError(`Cannot use the ${part} ${over.id}: ${IS_DAMAGED}`);
 }
 
 function idsOf(records: readonly HasId[]): ReadonlySet<string> {
