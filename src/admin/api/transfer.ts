@@ -1,7 +1,7 @@
 import { inSlices } from "../../base/event-loop.ts";
 import { recordLines } from "../../stores/keys/file/export-records.ts";
 import { prepareImport } from "../../stores/keys/file/import-records.ts";
-import { keyContextOf } from "../../stores/keys/key-store.ts";
+import { judgeKeyEdit, keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse } from "../http/response.ts";
 import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { parseImport } from "./request-bodies.ts";
@@ -25,8 +25,8 @@ export async function importKeys({ deps, body: members }: ApiRequest): Promise<A
   const options = { plain, foreignKeys, context: keyContextOf(config, deps.now()) };
   const lines = values.map((value, index) => ({ at: `records[${index}]`, value }));
   if (dryRun) {
-    const records = deps.keys.records();
-    const judged = (await prepareImport(records, lines, options))(records);
+    const edit = await prepareImport(deps.keys.records(), lines, options);
+    const judged = await judgeKeyEdit(deps.keys, edit);
     return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged);
   }
   const edited = await applyEdit(deps, await prepareImport(deps.keys.records(), lines, options));

@@ -79,6 +79,9 @@ class GatewayRecords implements CommandKeys {
     }
   }
 
+  /** The gateway alone knows what its damaged records have, and judges a change when it is sent. */
+  refuseOverDamaged(): void {}
+
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
   }

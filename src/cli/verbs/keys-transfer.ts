@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { formatCount } from "../../base/messages.ts";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, judgeKeyEdit } from "../../stores/keys/key-store.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
@@ -54,9 +54,8 @@ const keysImport: Verb = {
       };
       const lines = await readLines(file, text, terminal.now());
       const dry = invocation.flag("dry-run");
-      const edited = dry
-        ? importNow(keys.records(), lines, options)
-        : await applyKeyEdit(keys, (records) => importNow(records, lines, options));
+      const apply = dry ? judgeKeyEdit : applyKeyEdit;
+      const edited = await apply(keys, (records) => importNow(records, lines, options));
       if (!edited.ok) return failWithRefusal(terminal, edited);
       const { keys: fresh, accounts, known, ended } = edited;
       if (invocation.flag("json"))

@@ -29,6 +29,8 @@ export interface KeyStore {
   readonly ready: boolean;
   /** Applies the edit to the newest records, atomically against all other writers. */
   change<T>(edit: RecordEdit<T>): Promise<T>;
+  /** Throws DamagedRecordError if a change to these records would, so far as it is known here. */
+  refuseOverDamaged(after: Records): void;
   /** Reads the newest records now. Rejects if they cannot be read. */
   refresh(): Promise<void>;
   /** Called after each change of the records that `find` sees. */
@@ -109,6 +111,19 @@ export function applyKeyEdit<T>(
       return { records: result.ok ? result.records : records, result };
     }),
   );
+}
+
+/** The result that applyKeyEdit would have with the records as they are known now. Changes nothing. */
+export function judgeKeyEdit<T>(
+  keys: Pick<KeyStore, "records" | "refuseOverDamaged">,
+  edit: (records: Records) => EditResult<T>,
+): Promise<EditResult<T>> {
+  const judge = async () => {
+    const result = edit(keys.records());
+    if (result.ok) keys.refuseOverDamaged(result.records);
+    return result;
+  };
+  return refusedOverDamaged(judge());
 }
 
 async function refusedOverDamaged<T>(edited: Promise<EditResult<T>>): Promise<EditResult<T>> {

@@ -169,6 +169,7 @@ describe("POST /api/keys", () => {
     const message = "Cannot use the ID dmg: the record that has it is damaged, repair it";
     for (const [path, body] of [
       ["/api/keys", { ...FREE, account: "dmg" }],
+      ["/api/keys/import", { records, dryRun: true }],
       ["/api/keys/import", { records }],
     ] as const) {
       const got = await house.ask("POST", path, { body });

@@ -253,6 +253,23 @@ describe("keys by stdin", () => {
     assert.ok(stored.includes(digestKey(KEY)) && !stored.includes(KEY));
   });
 
+  it("are told by --dry-run that a damaged record has their ID, as without it", async () => {
+    await create("--account", "acme");
+    const [account] = JSON.parse((await keys("", "export", "--json")).out) as [{ id: string }];
+    const path = join(folder.path, "data/keys.json");
+    const text = await readFile(path, "utf8");
+    await writeFile(path, text.replace('"id":"acme"', '"x":1,"id":"acme"'));
+    const tried = await keys(`${JSON.stringify(account)}\n`, "import", "-", "--dry-run");
+    const done = await keys(`${JSON.stringify(account)}\n`, "import", "-");
+    assert.match(
+      tried.err,
+      /Cannot use the ID acme: the record that has it is damaged, repair it\n$/,
+    );
+    assert.deepEqual([tried.status, tried], [1, done]);
+    const other = `${JSON.stringify({ ...account, id: "other" })}\n`;
+    assert.equal((await keys(other, "import", "-", "--dry-run")).status, 0);
+  });
+
   it("are refused without the escapes of the terminal that a file has", async () => {
     await create("--account", "acme");
     const exported = JSON.parse((await keys("", "export", "--json")).out) as [object, object];

@@ -115,6 +115,10 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     return { ...NO_TROUBLES, damaged, unreadable: this.#unreadable };
   }
 
+  refuseOverDamaged(after: Records): void {
+    refuseOverDamaged({ ...this.#reading, records: this.held.records }, after);
+  }
+
   refresh(): Promise<void> {
     return this.queue.run(() => this.#follow(true));
   }
@@ -167,7 +171,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const { path } = this.#options;
     const find = (digest: string) => this.held.find(digest);
     const changes = await checkedChanges(this.held.records, records, find);
-    refuseOverDamaged({ ...this.#reading, records: this.held.records }, records);
+    this.refuseOverDamaged(records);
     const id = this.#id ?? newRecordsId();
     const text = encodeKeyFile(records, this.#reading.damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {

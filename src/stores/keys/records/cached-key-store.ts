@@ -35,6 +35,8 @@ export abstract class CachedKeyStore {
 
   abstract troubles(): RecordTroubles;
 
+  abstract refuseOverDamaged(after: Records): void;
+
   change<T>(edit: RecordEdit<T>): Promise<T> {
     return this.queue.run(() => this.apply(edit));
   }

@@ -184,6 +184,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#next();
   }
 
+  refuseOverDamaged(after: Records): void {
+    if (this.#snapshot !== undefined) refuseOverDamaged(this.#snapshot, after);
+  }
+
   protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
     let lost: (LostWrite & { readonly result: T }) | undefined;
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
@@ -198,7 +202,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       if (records === before.records) return result;
       const find = (digest: string) => this.held.find(digest);
       const changes = await checkedChanges(before.records, records, find);
-      refuseOverDamaged(before, records);
+      this.refuseOverDamaged(records);
       const to = versionAfter(before.version);
       const after = await this.#redisRecords.put(before, { records, changes, to });
       if (typeof after !== "string") {
