@@ -69,16 +69,19 @@ function takeHandshakes<T>(
 ): void {
   const [secure] = server.listeners("connection") as ((socket: Socket) => void)[];
   /**
-   * Keyed by the peer's address and port, because Node does not expose a TLS socket's raw socket.
+   * Keyed by the addresses and ports of both ends, because Node does not expose a TLS socket's raw
+   * socket. A client may use one port towards two addresses of this listener.
    */
   const handshakes = new Map<string, { readonly accepted: T; readonly raw: Socket }>();
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {
     const accepted = handler.onAccept(socket);
     if (accepted === undefined) return;
-    const peer = peerOf(socket);
-    handshakes.set(peer, { accepted, raw: socket });
-    socket.once("close", () => handshakes.delete(peer));
+    const ends = endsOf(socket);
+    const handshake = { accepted, raw: socket };
+    handshakes.set(ends, handshake);
+    // After a reset the client may have connected again from the same port.
+    socket.once("close", () => handshakes.get(ends) === handshake && handshakes.delete(ends));
     const drop = () => socket.destroy();
     socket.on("error", drop);
     socket.allowHalfOpen = false;
@@ -94,7 +97,7 @@ function takeHandshakes<T>(
     });
   });
   server.on("secureConnection", (socket: TLSSocket) => {
-    const handshake = handshakes.get(peerOf(socket));
+    const handshake = handshakes.get(endsOf(socket));
     if (handshake === undefined) return void socket.destroy();
     const { accepted, raw } = handshake;
     socket.allowHalfOpen = true;
@@ -107,8 +110,8 @@ function takeHandshakes<T>(
   });
 }
 
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }
 
 /** Makes clients without SNI get the current certificate. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectPlain, createServer, type Socket } from "node:net";
-import { connect } from "node:tls";
+import { connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { samplesOf } from "../../admin/scrape.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
@@ -37,10 +37,13 @@ function portOf(server: ReturnType<typeof createServer>): number {
   return address.port;
 }
 
-function openTlsHouse(limits: Readonly<Record<string, unknown>> = {}): Promise<TestGateway> {
+function openTlsHouse(
+  limits: Readonly<Record<string, unknown>> = {},
+  listen = "127.0.0.1:0",
+): Promise<TestGateway> {
   const { cert, key } = authority.issue(["DNS:a.test", "IP:127.0.0.1"]);
   return startTestGateway({
-    environment: { limits, tls: { cert: "./edge.pem", key: "./edge.key" } },
+    environment: { listen, limits, tls: { cert: "./edge.pem", key: "./edge.key" } },
     files: { "edge.pem": cert, "edge.key": key },
   });
 }
@@ -141,5 +144,58 @@ describe("a TLS handshake", () => {
     const closed = once(client, "close");
     await house[Symbol.asyncDispose]();
     await closed;
+  });
+});
+
+describe("two TLS connections from one port of a client, to two addresses of a listener", () => {
+  async function from(localPort: number, host: string, port: number): Promise<Socket> {
+    const socket = connectPlain({ port, host, localAddress: "127.0.0.1", localPort });
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    return socket;
+  }
+
+  async function openBoth(house: TestGateway): Promise<[Socket, Socket]> {
+    const first = await from(0, "127.0.0.1", house.port);
+    const second = await from(first.localPort ?? 0, "127.0.0.2", house.port);
+    assert.equal(second.localPort, first.localPort);
+    await eventually(async () => assert.equal(await openConnections(house), 2));
+    return [first, second];
+  }
+
+  async function shaken(raw: Socket): Promise<TLSSocket> {
+    const socket = connect({ socket: raw, ca: authority.ca, servername: "a.test" });
+    socket.on("error", () => {});
+    await Promise.race([once(socket, "secureConnect"), once(raw, "close")]);
+    return socket;
+  }
+
+  const GET = "GET /v1/pets HTTP/1.1\r\nHost: a.test\r\n";
+
+  /** The first bytes of the last answer, or none where the connection ended without. */
+  async function statusOver(socket: TLSSocket): Promise<string> {
+    socket.write(`${GET}Connection: close\r\n\r\n`);
+    let text = "";
+    for await (const chunk of socket) text += String(chunk);
+    return text.slice(0, "HTTP/1.1 401".length);
+  }
+
+  it("have a headersTimeout each: that of one handshake does not cut the other connection", async () => {
+    await using house = await openTlsHouse({ headersTimeout: "3s" }, "0.0.0.0:0");
+    const [used, silent] = await openBoth(house);
+    const socket = await shaken(used);
+    socket.write(`${GET}\r\n`);
+    await once(socket, "data");
+    const closed = (one: Socket) => once(one.resume(), "close").then(() => one);
+    assert.equal(await Promise.race([closed(silent), closed(used)]), silent);
+    assert.equal(await statusOver(socket), "HTTP/1.1 401");
+  });
+
+  it("end by themselves: one that closes before its handshake does not take the other along", async () => {
+    await using house = await openTlsHouse({ headersTimeout: "60s" }, "0.0.0.0:0");
+    const [closes, stays] = await openBoth(house);
+    closes.destroy();
+    await eventually(async () => assert.equal(await openConnections(house), 1));
+    assert.equal(await statusOver(await shaken(stays)), "HTTP/1.1 401");
   });
 });
