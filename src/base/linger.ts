@@ -5,9 +5,8 @@ import type { Socket } from "node:net";
 export const LINGER_MS = 1_000;
 
 /**
- * The bytes of a request that are read only to be discarded. An unread body of this length leaves
- * the connection usable. Before a connection is closed, this many bytes are read if no environment
- * sets another number (docs/reference/edge.md#unread-bodies).
+ * The bytes of an unread body that are read only to be discarded: a body of up to this length
+ * leaves the connection usable (docs/reference/edge.md#unread-bodies).
  */
 export const DISCARD_BYTES_MAX = 65_536;
 

@@ -1,6 +1,5 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, Server as TlsServer } from "node:tls";
-import { DISCARD_BYTES_MAX, endThenDiscard } from "../../base/linger.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { Certificate } from "../runtime/certificate.ts";
 import { refusalResponse } from "./parser-error.ts";
@@ -16,9 +15,10 @@ export type EdgeHandler<T> = {
   onAccept(socket: Socket): T | undefined;
   /**
    * Called with the socket that carries HTTP: the same socket, or over TLS the socket on top of it,
-   * once its handshake is over. `accepted` is the return value of `onAccept`.
+   * once its handshake is over. `accepted` is the return value of `onAccept`. `answer` is the whole
+   * response to a connection that began no handshake, and its last one.
    */
-  onConnection(socket: Socket, accepted: T): void;
+  onConnection(socket: Socket, accepted: T, answer?: string): void;
 };
 
 /**
@@ -92,7 +92,8 @@ function takeHandshakes<T>(
         socket.unshift(first);
         secure?.call(server, socket);
       } else {
-        endThenDiscard(socket, plainResponse(), DISCARD_BYTES_MAX);
+        socket.allowHalfOpen = true;
+        handler.onConnection(socket, accepted, plainResponse());
       }
     });
   });

@@ -95,8 +95,10 @@ export class Listener implements ServerHandler {
     });
     this.#server = createEdgeServer(gateway, () => this.#environments, {
       onAccept: (socket) => this.#accept(socket),
-      onConnection: (socket, accepted) => {
-        accepted.http = new ServerConnection(socket, this);
+      onConnection: (socket, accepted, answer) => {
+        const connection = new ServerConnection(socket, this);
+        accepted.http = connection;
+        if (answer !== undefined) connection.hangUp(answer);
       },
     });
   }

@@ -124,6 +124,20 @@ export class ServerConnection {
   }
 
   /**
+   * Half-closes the socket and keeps reading for a while. Destroying a socket with unread input
+   * sends a TCP reset, which can discard the response before the client has read it (RFC 9112 9.6).
+   * `answer` is that response, or "" if it was written already.
+   */
+  hangUp(answer: string): void {
+    this.#enter(READING.lingering);
+    this.#ahead.clear();
+    if (this.socket.isPaused()) this.socket.resume();
+    if (answer === "") this.socket.end();
+    else this.socket.end(answer, "latin1");
+    this.#handler.onLinger(this);
+  }
+
+  /**
    * Hands over the socket, paused, for an upgrade. Bytes that were not parsed as HTTP yet are the
    * first that it delivers. Only while a request is in progress.
    */
@@ -309,7 +323,7 @@ export class ServerConnection {
     this.#enter(READING.ahead);
     this.#ahead.clear();
     if (this.socket.isPaused()) this.socket.resume();
-    if (response.finished) this.#hangUp("");
+    if (response.finished) this.hangUp("");
     else this.#handler.onRequestError(response.request, response);
   }
 
@@ -317,7 +331,7 @@ export class ServerConnection {
   readonly #answered = (): void => {
     if (!this.#reading.parses) return;
     const { request, closesConnection: isLast } = this.#writing as ResponseWriter;
-    if (isLast || request.error !== undefined) this.#hangUp("");
+    if (isLast || request.error !== undefined) this.hangUp("");
     else if (!request.complete) request.discard();
     else this.#next();
   };
@@ -331,20 +345,7 @@ export class ServerConnection {
   }
 
   #refuse(error: RequestError): void {
-    this.#hangUp(this.#handler.errorResponse(error, this.#heads.method));
-  }
-
-  /**
-   * Half-closes the socket and keeps reading for a while. Destroying a socket with unread input
-   * sends a TCP reset, which can discard the response before the client has read it (RFC 9112 9.6).
-   */
-  #hangUp(answer: string): void {
-    this.#enter(READING.lingering);
-    this.#ahead.clear();
-    if (this.socket.isPaused()) this.socket.resume();
-    if (answer === "") this.socket.end();
-    else this.socket.end(answer, "latin1");
-    this.#handler.onLinger(this);
+    this.hangUp(this.#handler.errorResponse(error, this.#heads.method));
   }
 
   #giveBack(): void {

@@ -6,6 +6,7 @@ import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
+import { openAuthority } from "../../support/wire/certificates.ts";
 
 const MEBIBYTE = 1024 ** 2;
 const UPLOADS = 10;
@@ -60,6 +61,19 @@ describe("A client that sends all of a body before it reads", () => {
     await using house = await startTestGateway({ environment: { limits: { bodyBytes: "64MiB" } } });
     assert.equal(await upload(house.port, 20 * MEBIBYTE), "HTTP/1.1 401");
     await house.law();
+  });
+
+  it(`gets the 400 to 20 MiB of plain HTTP on a TLS port, ${UPLOADS} times of ${UPLOADS}`, async () => {
+    using authority = openAuthority();
+    const { cert, key } = authority.issue(["DNS:gw.test"]);
+    await using house = await startTestGateway({
+      environment: { tls: { cert: "./edge.pem", key: "./edge.key" } },
+      files: { "edge.pem": cert, "edge.key": key },
+    });
+    const answers: string[] = [];
+    for (let i = 0; i < UPLOADS; i++) answers.push(await upload(house.port, 20 * MEBIBYTE));
+    assert.deepEqual(answers, Array<string>(UPLOADS).fill("HTTP/1.1 400"));
+    await eventually(async () => assert.equal(await openConnections(house), 0));
   });
 });
 
