@@ -115,6 +115,81 @@ test("2.4 SIGTERM in flight: the last of the requests sent ahead closes the conn
   assert.equal(house.lines.length, 3);
 });
 
+/** The bytes of a request, and apart from them the line that ends its head. */
+function cutHead(key: string): [Buffer, Buffer] {
+  const bytes = requestBytes({ key });
+  return [bytes.subarray(0, -2), bytes.subarray(-2)];
+}
+
+test("2.4 SIGTERM in flight: a request whose head has begun is served, and one that begins later is 503 draining", async () => {
+  await using house = await startTestGateway({ config: { limits: { drain: "60s" } } });
+  const { key } = await house.issue();
+  await using used = await openClient(house.port);
+  await using fresh = await openClient(house.port);
+  await using idle = await openClient(house.port);
+  const [begun, rest] = cutHead(key);
+  assert.equal((await used.ask({ key })).status, 200);
+  for (const client of [used, fresh]) client.write(begun);
+  // The request of this client arrives behind those heads.
+  assert.equal((await idle.ask({ key })).status, 200);
+  const stopped = house.gateway.stop();
+  await untilRefused(house.port);
+  const late = await idle.ask({ key });
+  assert.deepEqual([late.status, errorOf(late).code], [503, "draining"]);
+  for (const client of [used, fresh]) {
+    client.write(rest);
+    const [answer] = await client.responses(["GET"]);
+    assert.deepEqual([answer?.status, answer && onlyValue(answer, "Connection")], [200, "close"]);
+    assert.equal(await client.ended, "closed");
+  }
+  await stopped;
+  assert.deepEqual(
+    house.lines.map(({ status, charged, forwards }) => [status, charged, forwards]),
+    [
+      [200, 1, 1],
+      [200, 1, 1],
+      [503, 0, 0],
+      [200, 1, 1],
+      [200, 1, 1],
+    ],
+  );
+});
+
+test("2.4 SIGTERM in flight: a head that was sent ahead in part is served behind the answer that it waits for", async () => {
+  await using house = await startTestGateway({ config: { limits: { drain: "60s" } } });
+  const { key } = await house.issue();
+  let answerNow = () => {};
+  house.backend.answer((_seen, response) => {
+    answerNow = () => void response.end("late");
+  });
+  await using client = await openClient(house.port);
+  const [begun, rest] = cutHead(key);
+  client.write(Buffer.concat([requestBytes({ key }), begun]));
+  await eventually(() => house.backend.seen.length === 1);
+  house.backend.answer((_seen, response) => void response.end("soon"));
+  const stopped = house.gateway.stop();
+  await untilRefused(house.port);
+  answerNow();
+  const [first] = await client.responses(["GET"]);
+  assert.deepEqual([first?.status, first && valuesOf(first, "Connection")], [200, []]);
+  client.write(rest);
+  const [second] = await client.responses(["GET"]);
+  assert.deepEqual([second?.status, second && onlyValue(second, "Connection")], [200, "close"]);
+  await stopped;
+});
+
+test("2.4 SIGTERM in flight: a head that has begun and does not end holds the end up by no more than headersTimeout", async () => {
+  const limits = { drain: "60s", headersTimeout: "500ms" };
+  await using house = await startTestGateway({ config: { limits } });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  client.write(cutHead(key)[0]);
+  assert.equal((await sendRequest(house.port, { key })).status, 200);
+  await house.gateway.stop();
+  const [answer] = await client.responses(["GET"]);
+  assert.equal(answer?.status, 408);
+});
+
 test("2.4 SIGTERM in flight: at the deadline what still runs is cut", async () => {
   await using house = await startTestGateway({ config: { limits: { drain: "200ms" } } });
   const { key } = await house.issue();

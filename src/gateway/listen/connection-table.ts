@@ -24,13 +24,18 @@ export type ConnectionsRefused = {
   readonly address: string | undefined;
 };
 
+type HttpConnection = Pick<
+  ServerConnection,
+  "usedMs" | "inUse" | "keepAhead" | "awaitsKept" | "tick" | "end"
+>;
+
 /** One client connection, from its first byte on. */
 export type OpenConnection = {
   readonly socket: Socket;
   readonly group: string;
   readonly openedMs: number;
   /** Undefined during a TLS handshake, which must end within `headersTimeout`. */
-  http: Pick<ServerConnection, "usedMs" | "inUse" | "keepAhead" | "tick" | "end"> | undefined;
+  http: HttpConnection | undefined;
 };
 
 const TELL_EVERY_MS = 60_000;
@@ -96,9 +101,15 @@ export class ConnectionTable {
     this.#tell(nowMs);
   }
 
-  /** Requests that clients have sent ahead by now are served, though later ones are refused. */
+  /** Requests that have begun to arrive by now are served, though later ones are refused. */
   keepAhead(): void {
     for (const { http } of this.#open) http?.keepAhead();
+  }
+
+  /** Whether the head of such a request is still arriving. */
+  awaitsKept(): boolean {
+    for (const { http } of this.#open) if (http?.awaitsKept) return true;
+    return false;
   }
 
   endAll(): void {

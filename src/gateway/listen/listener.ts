@@ -155,22 +155,23 @@ export class Listener implements ServerHandler {
 
   cut(): void {
     this.#timeouts.cut();
+    this.#connections.endAll();
   }
 
   /**
-   * Resolves when no exchange is in progress or the deadline passes, then ends every connection.
+   * Resolves when no exchange is in progress or has begun to arrive, or the deadline passes. Then ends
+   * every connection.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#server.listening) this.#server.close();
     this.#connections.keepAhead();
-    await this.#timeouts.waitUntilIdle(deadlineMs);
+    await this.#timeouts.waitUntilIdle(deadlineMs, () => this.#connections.awaitsKept());
     if (this.#tunnels.size > 0) {
       this.#timeouts.cut(({ arrival }) => arrival.upgrade === undefined);
       this.#tunnels.closeAll(1001, "the gateway is going away");
       await this.#timeouts.waitUntilIdle(FAREWELL_MS);
     }
-    this.#timeouts.cut();
-    this.#connections.endAll();
+    this.cut();
     // Every exchange writes its log entry before anything else ends: a charge without an entry
     // breaks the law (docs/reference/http.md#law).
     await this.#timeouts.waitUntilIdle(CUT_MS);

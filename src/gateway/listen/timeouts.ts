@@ -84,16 +84,16 @@ export class Timeouts {
   }
 
   /**
-   * Resolves when no exchange is in progress, or after `deadlineMs`. The end of one may begin the
-   * next one, which the client had sent ahead.
+   * Resolves when no exchange is in progress and none is `awaited`, or after `deadlineMs`. The end of
+   * one may begin the next one, which the client had sent ahead.
    */
-  async waitUntilIdle(deadlineMs: number): Promise<void> {
+  async waitUntilIdle(deadlineMs: number, awaited: () => boolean = no): Promise<void> {
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
       this.#whenIdle?.();
     }, deadlineMs);
-    while (this.#exchanges.length > 0 && !isLate) {
+    while ((this.#exchanges.length > 0 || awaited()) && !isLate) {
       await new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
@@ -104,6 +104,8 @@ export class Timeouts {
   #onTick(): void {
     const nowMs = this.#gateway.elapsed();
     this.#also(nowMs);
+    // An awaited request may have ended without an exchange.
+    if (this.#exchanges.length === 0) this.#whenIdle?.();
     // A request that was refused before its environment was known has the limits of all.
     const loosest = loosestLimits(this.#environments());
     // Goes from the end: an exchange that leaves is replaced by one that was checked already.
@@ -117,6 +119,8 @@ export class Timeouts {
     }
   }
 }
+
+const no = () => false;
 
 function limitMs(waiting: WaitKind, limits: EdgeLimits): number {
   switch (waiting) {

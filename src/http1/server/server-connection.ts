@@ -50,6 +50,8 @@ export class ServerConnection {
   readonly #ahead = new AheadBuffer();
   /** The bytes of `keepAhead` that are not parsed yet. */
   #keptBytes = 0;
+  /** Whether the head that is being read had begun at `keepAhead`. */
+  #isHeadKept = false;
   #reading: Reading = READING.connected;
   /** The writing side: the current response with its request. It keeps its own state. */
   #writing: ResponseWriter | undefined;
@@ -108,14 +110,20 @@ export class ServerConnection {
     return this.bytesAhead > this.#body.bytesLeft;
   }
 
-  /** Tells the requests in the bytes that are ahead now from those that arrive later. */
+  /** Tells the requests that have begun to arrive by now from those that begin later. */
   keepAhead(): void {
     this.#keptBytes = this.#ahead.length;
+    this.#isHeadKept = this.#heads.begun;
   }
 
-  /** Whether the request that is being parsed began in the bytes of `keepAhead`. */
+  /** Whether the request that is being parsed had begun at `keepAhead`. */
   get isKept(): boolean {
-    return this.#keptBytes > 0;
+    return this.#keptBytes > 0 || this.#isHeadKept;
+  }
+
+  /** Whether such a request is still arriving, and no byte behind its head has been read. */
+  get awaitsKept(): boolean {
+    return this.#isHeadKept && this.#reading === READING.head;
   }
 
   /** Ends the connection in order, without waiting for the client. */
@@ -279,10 +287,12 @@ export class ServerConnection {
       this.#writing = response;
       this.#startBody(request);
       this.#handler.onRequest(request, response, this);
+      this.#isHeadKept = false;
       if (request.limits !== undefined) {
         this.#body.limitTrailers(trailerLimits(request.limits, request.rawHeaders));
       }
     } else if (heads.begun) {
+      this.#isHeadKept = this.isKept;
       this.headBeganMs ??= this.#handler.elapsed();
       if (this.#reading === READING.idle) this.#enter(READING.head);
       else this.#reading = READING.head;

@@ -37,6 +37,7 @@ class Bench {
       usedMs,
       inUse,
       keepAhead: () => {},
+      awaitsKept: false,
       tick: () => {},
       end: () => connection.socket.destroy(),
     };
