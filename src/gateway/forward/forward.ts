@@ -39,6 +39,8 @@ class Forward implements ForwardHandler, ResponseHandler {
   #connection: UpstreamConnection | undefined;
   #span: UpstreamSpan | undefined;
   #body: RequestBody | undefined;
+  /** Whether the client waits for a 100 before it sends the body. */
+  #owesContinue = false;
   /** Reads from the answer what the request used. */
   #answerReader: AnswerReader | undefined;
   #stopWaiting: () => void = nothing;
@@ -59,7 +61,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     exchange.forward(this);
     if (hasBody(head)) {
       this.#body = new RequestBody(exchange, service.limits.bodyBytes, gateway.elapsed);
-      if (head.expectsContinue) exchange.response.writeContinue();
+      this.#owesContinue = head.expectsContinue;
     }
     this.#try();
   }
@@ -92,6 +94,8 @@ class Forward implements ForwardHandler, ResponseHandler {
   onStart(connection: ClientConnection): void {
     const { gateway, exchange } = this.#context;
     if (this.#body === undefined) return;
+    if (this.#owesContinue) exchange.response.writeContinue();
+    this.#owesContinue = false;
     exchange.wait("upload", gateway.elapsed());
     this.#body.sendTo(connection);
   }

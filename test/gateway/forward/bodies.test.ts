@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
+import { freePort } from "../../support/redis/redis.ts";
 import { errorOf, openClient, sendRequest } from "../../support/wire/client.ts";
 import type { RawResponse } from "../../support/wire/response.ts";
 
@@ -75,11 +76,15 @@ paths:
   await other.law();
 });
 
+function expecting(of: string): string {
+  const fields = `Authorization: Bearer ${of}\r\nExpect: 100-continue\r\nContent-Length: 3\r\n`;
+  return `POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`;
+}
+
 test("100-continue: the decision comes first, then 100, then the body", async () => {
   await using client = await openClient(house.port);
-  const fields = `Authorization: Bearer ${key}\r\nExpect: 100-continue\r\nContent-Length: 3\r\n`;
   const seen = house.backend.seen.length;
-  client.write(`POST /v1/pets HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+  client.write(expecting(key));
   await eventually(() => client.waiting().includes("HTTP/1.1 100 Continue\r\n\r\n"));
   client.write("abc");
   const [answer] = (await client.responses(["POST"])) as [RawResponse];
@@ -106,6 +111,48 @@ test("100-continue: a refusal comes without 100, and the connection ends", async
     assert.deepEqual([answer.status, answer.interim], [status, []]);
     assert.equal(await client.ended, "closed");
   }
+});
+
+test("100-continue: without a backend the body is not asked for", async () => {
+  const origin = `http://127.0.0.1:${await freePort()}`;
+  await using other = await startTestGateway({ environment: { upstreams: [origin] } });
+  await using client = await openClient(other.port);
+  client.write(expecting((await other.issue()).key));
+  const [answer] = (await client.responses(["POST"])) as [RawResponse];
+  assert.deepEqual([answer.status, answer.interim], [502, []]);
+  assert.equal(await client.ended, "closed");
+  await other.law();
+});
+
+test("100-continue: the body is asked for when a connection to the backend is free, once", async () => {
+  await using other = await startTestGateway({
+    environment: { limits: { upstreamConnections: 1 } },
+  });
+  const { key: theirs, id } = await other.issue();
+  let answerNow = () => {};
+  other.backend.answer((_seen, response) => {
+    answerNow = () => void response.end();
+  });
+  const first = sendRequest(other.port, { key: theirs });
+  await eventually(() => other.backend.seen.length === 1);
+  other.backend.answer((_seen, response) => void response.end());
+  await using client = await openClient(other.port);
+  client.write(expecting(theirs));
+  await eventually(async () => {
+    const usage = (await (await other.admin(`/api/usage/${id}`)).json()) as {
+      windows: { used: number }[];
+    };
+    assert.equal(usage.windows[0]?.used, 2);
+  });
+  assert.equal((await sendRequest(other.port)).status, 401);
+  assert.equal(client.waiting().toString(), "");
+  answerNow();
+  assert.equal((await first).status, 200);
+  await eventually(() => client.waiting().includes("HTTP/1.1 100 Continue\r\n\r\n"));
+  client.write("abc");
+  const [answer] = (await client.responses(["POST"])) as [RawResponse];
+  assert.deepEqual([answer.status, answer.interim.length], [200, 1]);
+  await other.law();
 });
 
 test("another expectation is 417, uncharged", async () => {
