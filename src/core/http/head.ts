@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import { shortestInBrackets } from "../address.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 import { isMethod } from "./route.ts";
@@ -50,7 +51,8 @@ class SingleFields {
   upgrade: string | undefined;
 }
 
-const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{0,5}))?$/;
+/** A name, its labels apart by single dots, or in brackets what may be an IPv6 address; a port. */
+const HOST = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[([0-9A-Fa-f:.]+)\])(?::(\d{0,5}))?$/;
 const PORT_MAX = 65_535;
 
 /**
@@ -73,10 +75,7 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
   const { single, names } = fields.value;
   const { host, authorization, expect: expected, upgrade } = single;
   if (host === undefined) return refuse("bad_request", "no Host");
-  const hostParts = HOST.exec(host);
-  if (hostParts === null || Number(hostParts[1] ?? 0) > PORT_MAX) {
-    return refuse("bad_request", "malformed Host");
-  }
+  if (!isHost(host)) return refuse("bad_request", "malformed Host");
   const framing = checkFraming(raw);
   if (!framing.ok) return framing;
   const expect = version === "1.0" ? undefined : expected;
@@ -95,6 +94,13 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
     framing: framing.value,
     expectsContinue: expect !== undefined,
   });
+}
+
+function isHost(host: string): boolean {
+  const parts = HOST.exec(host);
+  if (parts === null) return false;
+  const [, address, port] = parts;
+  return (address === undefined || isIPv6(address)) && Number(port ?? 0) <= PORT_MAX;
 }
 
 /**

@@ -16,14 +16,17 @@ describe("The Host of a request", () => {
     assert.equal(told(judge("Accept", "a")), "bad_request: no Host");
   });
 
-  const names = ["a", "api.test", "A-1_b.test", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[aF]"];
+  const names = [
+    ...["a", "api.test", "api.test.", "A-1_b.test", "-a-.b", "127.0.0.1"],
+    ...["[::1]", "[::ffff:127.0.0.1]", "[::aF]", "[1:2:3:4:5:6:7:8]"],
+  ];
   for (const name of names) {
     it(`may be ${name}, with or without a port`, () => {
       for (const port of ["", ":", ":0", ":8080", ":65535", ":00080"]) {
         const judged = judge("Host", name + port);
         assert.ok(judged.ok, told(judged));
         assert.equal(judged.value.host, name + port);
-        const shortest = name.toLowerCase().replace("127.0.0.1]", "7f00:1]");
+        const shortest = name.toLowerCase().replace("127.0.0.1]", "7f00:1]").replace(/\.$/, "");
         assert.equal(normalizeHost(judged.value.host), shortest);
       }
     });
@@ -56,8 +59,12 @@ describe("The Host of a request", () => {
     "a%2e",
     "a\n",
   ];
-  const brackets = ["[::1", "::1]", "::1", "[g]", "[::1]a", "a[::1]", "[::1]80", "[a]]", "[[a]"];
-  for (const host of [...empty, ...ports, ...marks, ...brackets]) {
+  const labels = [".", "..", ".a", "a..", "a..b", "a..:80"];
+  const brackets = [
+    ...["[::1", "::1]", "::1", "[g]", "[::1]a", "a[::1]", "[::1]80", "[a]]", "[[a]"],
+    ...["[:::::]", "[aF]", "[1:2]", "[127.0.0.1]", "[::1.2]", "[.]", "[::1.]", "[::1::2]:80"],
+  ];
+  for (const host of [...empty, ...ports, ...marks, ...labels, ...brackets]) {
     it(`may not be ${JSON.stringify(host)}`, () => {
       assert.equal(told(judge("Host", host)), "bad_request: malformed Host");
     });
