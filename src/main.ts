@@ -110,6 +110,8 @@ function door(): ProcessControl {
     exit: (status) => process.exit(status),
     kill: () => {
       process.kill(process.pid, "SIGKILL");
+      // Process 1 of a container is still here: it gets no signal of its own (pid_namespaces(7)).
+      process.abort();
     },
     parent: process.connected ? parentDoor() : undefined,
   };

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
+import { provided } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
 import { sendRequest } from "../support/wire/client.ts";
@@ -153,38 +154,69 @@ for (const [status, drain, second, leastMs] of [
   });
 }
 
-test("2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s after its drain, by SIGKILL", async (t) => {
-  await using backend = await startTestUpstream();
-  // Only to learn where everything is: the one that hangs writes to a file.
-  await using served = await spawnGateway({ upstreams: [backend.origin] });
-  await served.running.stop();
-  const stuck = `
-    import fs from "node:fs";
-    import { syncBuiltinESMExports } from "node:module";
-    const { write } = fs;
-    let hangs = false;
-    process.on("SIGUSR2", () => { hangs = true; });
-    fs.write = (fd, ...rest) => { if (!hangs || fd !== 1) write(fd, ...rest); };
-    syncBuiltinESMExports();`;
-  const log = join(served.directory, "log");
-  const descriptor = openSync(log, "w");
-  const main = new URL("../../src/main.ts", import.meta.url).pathname;
-  const child = spawn(process.execPath, [main, "start", "--config", served.file], {
-    stdio: ["ignore", descriptor, "ignore"],
-    env: { ...process.env, ...preload(stuck) },
+/** A namespace of process IDs of its own, as a container has, in which the program is process 1. */
+const AS_FIRST = ["unshare", "--fork", "--pid"] as const;
+const canBeFirst = spawnSync(AS_FIRST[0], [...AS_FIRST.slice(1), "true"]).status === 0;
+
+/** A process whose log is on a disk that answers no more, once it got a SIGUSR2. */
+const HUNG_LOG = `
+  import fs from "node:fs";
+  import { syncBuiltinESMExports } from "node:module";
+  const { write } = fs;
+  let hangs = false;
+  process.on("SIGUSR2", () => { hangs = true; });
+  fs.write = (fd, ...rest) => {
+    if (!hangs || fd !== 1) write(fd, ...rest);
+    else setInterval(() => {}, 60_000);
+  };
+  syncBuiltinESMExports();`;
+
+for (const [place, inFront, left] of [
+  ["", [], {}],
+  [" as process 1 of a container", AS_FIRST, provided(canBeFirst, "a right to namespaces")],
+] as const) {
+  test.concurrent(`2.4 Hang at exit: with a log on a disk that never answers it is gone 2 s after its drain${place}`, {
+    ...left,
+  }, async (t) => {
+    await using backend = await startTestUpstream();
+    // Only to learn where everything is: the one that hangs writes to a file.
+    await using served = await spawnGateway({ upstreams: [backend.origin] });
+    await served.running.stop();
+    const log = join(served.directory, "log");
+    const descriptor = openSync(log, "w");
+    const main = new URL("../../src/main.ts", import.meta.url).pathname;
+    const [program, ...rest] = [...inFront, process.execPath, main, "start"] as [
+      string,
+      ...string[],
+    ];
+    const child = spawn(program, [...rest, "--config", served.file], {
+      stdio: ["ignore", descriptor, "ignore"],
+      env: { ...process.env, ...preload(HUNG_LOG) },
+    });
+    const pid = () =>
+      inFront.length === 0 ? (child.pid as number) : firstChildOf(child.pid as number);
+    t.onTestFinished(() => {
+      child.kill("SIGKILL");
+      if (child.exitCode === null && child.signalCode === null) process.kill(pid(), "SIGKILL");
+    });
+    closeSync(descriptor);
+    await eventually(() => assert.match(readFileSync(log, "utf8"), /"msg":"serving"/), {
+      withinMs: 60_000,
+    });
+    const gateway = pid();
+    process.kill(gateway, "SIGUSR2");
+    const ended = once(child, "exit");
+    const startMs = performance.now();
+    process.kill(gateway, "SIGTERM");
+    const [code, signal] = await ended;
+    const tookMs = performance.now() - startMs;
+    t.annotate(`gone after ${Math.round(tookMs)} ms`);
+    assert.equal(code, null, `${signal}`);
+    if (inFront.length === 0) assert.deepEqual([code, signal], [null, "SIGKILL"]);
+    assert.ok(tookMs >= 1_900 && tookMs < 3_000 + 2_000 + 3_000, `${tookMs} ms`);
   });
-  t.onTestFinished(() => void child.kill("SIGKILL"));
-  closeSync(descriptor);
-  await eventually(() => assert.match(readFileSync(log, "utf8"), /"msg":"serving"/), {
-    withinMs: 60_000,
-  });
-  child.kill("SIGUSR2");
-  const ended = once(child, "exit");
-  const startMs = performance.now();
-  child.kill("SIGTERM");
-  const [code, signal] = await ended;
-  const tookMs = performance.now() - startMs;
-  t.annotate(`gone after ${Math.round(tookMs)} ms`);
-  assert.deepEqual([code, signal], [null, "SIGKILL"]);
-  assert.ok(tookMs >= 1_900 && tookMs < 3_000 + 2_000 + 3_000, `${tookMs} ms`);
-});
+}
+
+function firstChildOf(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim());
+}

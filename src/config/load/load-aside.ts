@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { errorMessage } from "../../base/messages.ts";
+import { RAISE_OPEN_FILES } from "../../base/open-files.ts";
 import type { LoadResult } from "../config.ts";
 import type { Variables } from "../file/substitute.ts";
 
@@ -9,28 +10,81 @@ export type LoadRequest = { readonly file: string; readonly variables: Variables
 
 /** The program of the thread, in the sources and in the package. */
 const THREAD = new URL(import.meta.url.replace(/load-aside(\.\w+)$/, "load-thread$1"));
+/** A start of the thread takes ten times as long as reading a small configuration. */
+const REST_MS = 5_000;
+
+/** The thread of the last reload, for one that comes soon after it. */
+let resting: { readonly thread: Worker; readonly timer: NodeJS.Timeout } | undefined;
 
 /**
  * As `loadConfig`, in a thread of its own: a description of some megabytes takes seconds to parse,
- * and a gateway that reloads has requests to answer (docs/reference/edge.md#reload).
+ * and a gateway that reloads has requests to answer (docs/reference/edge.md#reload). A thread that
+ * cannot start, or ends, is a mistake as any other.
  */
 export async function loadConfigAside(file: string, variables: Variables): Promise<LoadResult> {
-  const workerData: LoadRequest = { file, variables: { ...variables } };
-  const thread = new Worker(THREAD, { workerData, execArgv: [] });
+  const request: LoadRequest = { file, variables: { ...variables } };
+  let thread: Worker | undefined;
   try {
-    return await new Promise((taken, reject) => {
-      thread.once("message", taken);
-      thread.once("error", reject);
-      thread.once("exit", () => reject(new Error("its thread ended")));
-    });
+    thread = takeThread();
+    const result = await askThread(thread, request);
+    rest(thread);
+    return result;
   } catch (error) {
-    const message = `Cannot read the configuration: ${errorMessage(error)}`;
+    await thread?.terminate();
+    const message = `Cannot read the configuration: ${obstacleOf(errorMessage(error))}`;
     return {
       ok: false,
       mistakes: [{ file, line: 1, column: 1, message }],
       files: [resolve(file)],
     };
-  } finally {
-    await thread.terminate();
   }
+}
+
+function takeThread(): Worker {
+  if (resting === undefined) return new Worker(THREAD, { execArgv: [] });
+  const { thread, timer } = resting;
+  resting = undefined;
+  clearTimeout(timer);
+  thread.ref();
+  return thread;
+}
+
+/** One that rests keeps no process from its end. */
+function rest(thread: Worker): void {
+  thread.unref();
+  if (resting !== undefined) {
+    void thread.terminate();
+    return;
+  }
+  const end = () => {
+    resting = undefined;
+    void thread.terminate();
+  };
+  resting = { thread, timer: setTimeout(end, REST_MS).unref() };
+}
+
+function askThread(thread: Worker, request: LoadRequest): Promise<LoadResult> {
+  return new Promise((taken, reject) => {
+    const ended = () => failed(new Error("its thread ended"));
+    const failed = (error: Error) => {
+      reject(error);
+      forget();
+    };
+    const forget = () => thread.off("error", failed).off("exit", ended);
+    thread.once("error", failed).once("exit", ended);
+    thread.once("message", (result: LoadResult) => {
+      taken(result);
+      forget();
+    });
+    thread.postMessage(request);
+  });
+}
+
+/** The words of Node name neither the limit that is reached nor the remedy. */
+function obstacleOf(message: string): string {
+  if (/EMFILE|ENFILE|too many open files/.test(message)) {
+    return `too many files are open; ${RAISE_OPEN_FILES}`;
+  }
+  if (!message.includes("EAGAIN")) return message;
+  return "the system can start no further thread; raise its limit (TasksMax, pids.max or ulimit -u)";
 }
