@@ -17,9 +17,9 @@ export function addressMatcher(cidrs: readonly string[]): AddressMatcher {
   // have every IPv4 address.
   const ofIPv4 = new BlockList();
   for (const cidr of cidrs) {
-    const [network = "", length] = cidr.split("/");
+    const [network = ""] = cidr.split("/");
     const family = isIP(network) === 6 ? "ipv6" : "ipv4";
-    const bits = Number(length ?? (family === "ipv6" ? 128 : 32));
+    const bits = bitsOf(cidr);
     all.addSubnet(network, bits, family);
     if (family === "ipv4" || bits >= MAPPED_BITS) ofIPv4.addSubnet(network, bits, family);
   }
@@ -36,6 +36,21 @@ export function isCidr(text: string): boolean {
   const [, address = "", bits] = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const version = isIP(address);
   return version !== 0 && Number(bits ?? 0) <= (version === 6 ? 128 : 32);
+}
+
+/** Whether every address of a network lies in one network of a list. */
+export function isWithin(cidr: string, networks: readonly string[]): boolean {
+  const [address = ""] = cidr.split("/");
+  return networks.some((network) => {
+    const isSameFamily = network.includes(":") === cidr.includes(":");
+    return isSameFamily && bitsOf(cidr) >= bitsOf(network) && addressMatcher([network])(address);
+  });
+}
+
+/** The prefix length of a CIDR. A bare address is a network of one address. */
+function bitsOf(cidr: string): number {
+  const [address = "", length] = cidr.split("/");
+  return Number(length ?? (isIPv6(address) ? 128 : 32));
 }
 
 /** Port 0 asks for any free port. */

@@ -5,10 +5,15 @@ import { loadFiles } from "./folder.ts";
 
 const BASE =
   "environments: { production: { listen: 127.0.0.1:0, keyTag: live, upstreams: [http://127.0.0.1:9] } }\nplans: { free: { minute: 60 } }\n";
+
+/** The configuration with these networks of clients. */
+function allowing(networks: string): string {
+  return BASE.replace(" } }\n", `, allow: [${networks}] } }\n`);
+}
 const SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
 
-async function warned(lines: string): Promise<string[]> {
-  const loaded = await loadFiles({ "tollgate.yaml": `${BASE}${lines}\n` });
+async function warned(lines: string, base = BASE): Promise<string[]> {
+  const loaded = await loadFiles({ "tollgate.yaml": `${base}${lines}\n` });
   assert.ok(loaded.ok, JSON.stringify(loaded));
   return loaded.warnings.map(({ line, column, message }) => `${line}:${column}: ${message}`);
 }
@@ -46,6 +51,30 @@ describe("check warns", () => {
   ]) {
     it(`not of ${lines}`, async () => assert.deepEqual(await warned(lines), []));
   }
+
+  for (const [allow, trusted, isWarned] of [
+    ["10.1.0.0/16, 10.2.0.1", "10.0.0.0/8", true],
+    ["192.0.2.0/24, 2001:db8:1::/48", "2001:db8::/32, 192.0.2.0/24", true],
+    ["10.1.0.0/16, 192.0.2.0/24", "10.0.0.0/8", false],
+    ["10.0.0.0/8", "10.1.0.0/16", false],
+    ["0.0.0.0/0", "10.0.0.0/8", false],
+    ["2001:db8::1", "10.0.0.0/8", false],
+    ["", "10.0.0.0/8", false],
+  ] as const) {
+    it(`${isWarned ? "" : "not "}of allow: [${allow}] behind proxies in ${trusted}`, async () => {
+      const warnings = await warned(`trustedProxies: [${trusted}]`, allowing(allow));
+      assert.equal(warnings.length, isWarned ? 1 : 0, warnings.join("\n"));
+      if (isWarned) assert.match(warnings[0] ?? "", /^1:\d+: No client outside of trustedProxies/);
+    });
+  }
+
+  it("not twice of allow where every address is a trusted proxy", async () => {
+    const warnings = await warned("trustedProxies: [0.0.0.0/0]", allowing("10.0.0.0/8"));
+    assert.deepEqual(
+      warnings.map((text) => text.includes("is every address")),
+      [true],
+    );
+  });
 });
 
 describe("The shown configuration", () => {

@@ -1,12 +1,13 @@
-import { isLoopback } from "../../core/address.ts";
+import { isLoopback, isWithin } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { Draft } from "./draft.ts";
 
-/** Warns of settings that are allowed but probably open a gateway to more people than intended. */
+/** Warns of settings that are allowed but probably open a gateway to more people than intended, or to none. */
 export function checkExposure(
-  { trustedProxies = [], events, admin }: Draft,
+  { trustedProxies = [], events, admin, environments }: Draft,
   findings: Findings,
 ): void {
+  checkAllowed(trustedProxies, environments, findings);
   trustedProxies.forEach((network, i) => {
     if (network === undefined || !network.endsWith("/0")) return;
     findings.warning(
@@ -24,6 +25,26 @@ export function checkExposure(
     findings.warning(
       ["admin", "token"],
       "The token is one character again and again, which is soon guessed: make one with openssl rand -hex 32",
+    );
+  }
+}
+
+/**
+ * Warns if `allow` has proxies in place of clients: a client address is taken from behind the proxies, so every client
+ * of theirs would be refused.
+ */
+function checkAllowed(
+  trustedProxies: readonly (string | undefined)[],
+  environments: Draft["environments"],
+  findings: Findings,
+): void {
+  const proxies = trustedProxies.flatMap((each) => (each?.endsWith("/0") === false ? [each] : []));
+  for (const [name, { allow = [] }] of environments) {
+    if (allow.length === 0 || !allow.every((each) => each !== undefined && isWithin(each, proxies)))
+      continue;
+    findings.warning(
+      ["environments", name, "allow"],
+      "No client outside of trustedProxies may call, because every network of allow lies within them: allow is about the addresses of clients, which trusted proxies tell; to take connections from proxies alone use a firewall",
     );
   }
 }

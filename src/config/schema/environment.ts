@@ -134,7 +134,7 @@ export const environmentShape = z.strictObject(
     allow: optional(
       kind.networks,
       [],
-      "Networks of the clients that may call; empty: all. Others are 403 `address_refused`.",
+      "Networks of the clients that may call, never of the proxies ahead of the gateway; empty: all. Others are 403 `address_refused`.",
     ),
     deny: optional(
       kind.networks,
