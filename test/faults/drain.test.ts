@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
+import { readPage } from "../docs/markdown.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
@@ -57,6 +58,32 @@ test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes late
   await stopped;
   const charged = house.lines.map(({ status, charged }) => `${status}: ${charged}`);
   assert.deepEqual(new Set(charged), new Set(["200: 1", "503: 0"]));
+});
+
+test("a balancer sees a drain in /readyz, by the text of docs/operations.md, and never in /livez, though the port is closed", async () => {
+  const [, text = ""] = /look for `("draining":[^`]+)`/.exec(readPage("docs/operations.md")) ?? [];
+  assert.ok(text, "the page names a text");
+  await using house = await startTestGateway({ config: { limits: { drain: "60s" } } });
+  const { key } = await house.issue();
+  let answerNow = () => {};
+  house.backend.answer((_seen, response) => {
+    answerNow = () => void response.end("late");
+  });
+  const look = async () => {
+    const [live, ready] = await Promise.all(
+      ["/livez", "/readyz"].map((path) => fetch(`${house.adminUrl}${path}`)),
+    );
+    return [live?.status, ready?.status, (await ready?.text())?.includes(text)];
+  };
+  assert.deepEqual(await look(), [200, 200, false]);
+  const slow = sendRequest(house.port, { key });
+  await eventually(() => house.backend.seen.length === 1);
+  const stopped = house.gateway.stop();
+  await untilRefused(house.port);
+  assert.deepEqual(await look(), [200, 503, true]);
+  answerNow();
+  assert.equal((await slow).status, 200);
+  await stopped;
 });
 
 test("2.4 SIGTERM in flight: drain, closed: requests sent ahead are served in their order, one that is sent later is 503 draining", async () => {
