@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
@@ -57,19 +57,45 @@ async function startBiller(statusOf: (id: string) => number) {
 }
 
 async function tell(port: number, ...accounts: readonly string[]): Promise<void> {
-  const id = randomUUID();
   const events = accounts.map((account) => {
     return { id: account, time: "2026-10-14T23:59:59Z", data: { account, units: 1 } };
   });
-  const body = JSON.stringify(events);
+  assert.equal(await post(port, JSON.stringify(events)), 204);
+}
+
+/** Sends a signed message. Returns the status. */
+async function post(port: number, body: string): Promise<number> {
+  const [id, now] = [randomUUID(), new Date()];
   const headers = {
     ...{ "content-type": "application/cloudevents-batch+json", "webhook-id": id },
-    "webhook-timestamp": String(Math.floor(Date.now() / 1000)),
-    "webhook-signature": new Webhook(SECRET).sign(id, new Date(), body),
+    "webhook-timestamp": String(Math.floor(now.getTime() / 1000)),
+    "webhook-signature": new Webhook(SECRET).sign(id, now, body),
   };
-  const { status } = await fetch(`http://127.0.0.1:${port}`, { method: "POST", headers, body });
-  assert.equal(status, 204);
+  return (await fetch(`http://127.0.0.1:${port}`, { method: "POST", headers, body })).status;
 }
+
+it("docs/billing.md: its receiver outlives messages that are cut, too long or no JSON", async () => {
+  await using folder = await openFolder();
+  const { receiver, port } = await startReceiver(folder.path, {});
+  await using _receiver = receiver;
+  const cut = connect(port, "127.0.0.1");
+  cut.end("POST / HTTP/1.1\r\nHost: billing.test\r\nContent-Length: 100\r\n\r\n[{}");
+  await once(cut.resume(), "close");
+  // The answers to two more show that the receiver has met the end of the first.
+  assert.equal(await post(port, `[${" ".repeat(1024 ** 2 - 2)}]`), 204);
+  assert.equal(await post(port, `[${" ".repeat(1024 ** 2 - 1)}]`), 413);
+  assert.equal(await post(port, '[{"id":"lost"},'), 500);
+  await receiver.says("aborted");
+  await tell(port, "acme");
+  await eventually(() => assert.equal(receiver.lines().length, 2));
+  assert.deepEqual(
+    receiver.lines().map((line) => [Object.keys(line), /acme/.test(JSON.stringify(line))]),
+    [
+      [["stripe"], true],
+      [["openMeter"], true],
+    ],
+  );
+});
 
 it("docs/billing.md: an event that one refuses holds up no other, and goes to nobody twice", async () => {
   await using folder = await openFolder();
