@@ -13,6 +13,7 @@ import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import { describe, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../../src/config/load/load.ts";
+import { readPage } from "../docs/markdown.ts";
 import { needing } from "../support/needing.ts";
 import { readExample, replaceAll } from "./example-file.ts";
 
@@ -180,6 +181,18 @@ describe("the systemd unit", needing("systemd-analyze"), () => {
     const level = Number(/exposure level for tollgate\.service: ([\d.]+)/.exec(stdout)?.[1]);
     assert.ok(level <= 2, stdout);
     await rm(folder, { recursive: true });
+  });
+
+  it("has the journal drop no line of the log, however many come", () => {
+    assert.match(readExample("systemd/tollgate.service"), /^LogRateLimitIntervalSec=0$/m);
+  });
+
+  it("has a log of a whole month of UTC by docs/tasks.md, wherever the machine is", async () => {
+    const [, since = ""] = /journalctl .*--since "([^"]+)"/.exec(readPage("docs/tasks.md")) ?? [];
+    const env = { ...process.env, TZ: "America/New_York" };
+    const { stdout } = await run("systemd-analyze", ["timestamp", since], { env });
+    const seconds = Number(/UNIX seconds: @(\d+)/.exec(stdout)?.[1]);
+    assert.equal(new Date(seconds * 1_000).toISOString(), "2026-10-01T00:00:00.000Z");
   });
 
   it("waits longer for a drain than the default takes", () => {
