@@ -49,6 +49,23 @@ describe("a log read again", () => {
     assert.ok(each(told).every(([, all]) => all === bytes));
   });
 
+  it("has every line after a truncation of which the writer knows nothing, and NULs elsewhere are damage", async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "cut.log");
+    const lineOf = (id: string) => `${JSON.stringify({ ...REQUEST, id })}\n`;
+    const writer = await open(file, "w");
+    await writer.write(lineOf("old").repeat(8_000));
+    // As logrotate does with `copytruncate`: what is written next has NULs ahead of it.
+    await truncate(file);
+    await writer.write(`${lineOf("r1")}\0${lineOf("r2")}${lineOf("r3")}`);
+    await writer.close();
+    assert.ok((await stat(file)).size > 2 * 1024 ** 2);
+    const ids: string[] = [];
+    const tally = await readLogs([file], { request: ({ id }) => ids.push(id) });
+    assert.deepEqual(ids, ["r1", "r3"]);
+    assert.deepEqual(tally, { lines: 3, requests: 2, damaged: 1, firstDamage: `${file}:2` });
+  });
+
   it("has no line of more than a mebibyte, though it is whole", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "wide.log");
@@ -64,7 +81,7 @@ describe("a log read again", () => {
   it("may have a line that is longer than any text, and the next one is told", async () => {
     await using folder = await openFolder();
     const file = join(folder.path, "endless.log");
-    await writeFile(file, "");
+    await writeFile(file, "{");
     await truncate(file, constants.MAX_STRING_LENGTH + 1);
     await appendFile(file, `\n${JSON.stringify(REQUEST)}\n`);
     const tally = await readLogs([file], { request: () => {} });

@@ -209,7 +209,8 @@ function countingBytes(advance: (bytes: number) => void): Transform {
 
 /**
  * Calls `take` for each line until it returns true. A line that is far too long is passed once, cut,
- * so that it counts as one. Only the last one may lack its end.
+ * so that it counts as one. Only the last one may lack its end. NULs ahead of all lines hold nothing:
+ * a file that was truncated under its writer begins with them.
  */
 async function eachLine(
   stream: Readable,
@@ -217,7 +218,10 @@ async function eachLine(
 ): Promise<void> {
   stream.setEncoding("utf8");
   let rest = "";
-  for await (const piece of stream as AsyncIterable<string>) {
+  let isInHole = true;
+  for await (const read of stream as AsyncIterable<string>) {
+    const piece: string = isInHole ? read.replace(/^\0+/, "") : read;
+    isInHole &&= piece === "";
     let from = 0;
     for (let end = piece.indexOf("\n"); end !== -1; end = piece.indexOf("\n", from)) {
       if (take(rest + piece.slice(from, end), true)) return;
