@@ -52,6 +52,14 @@ describe("the page for the users of an API", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
+  /** The backend answers 503 once, and well from then on. */
+  function answerOnce(fields: Readonly<Record<string, string>>): void {
+    upstream.answer((_seen, response) => {
+      response.writeHead(503, fields).end();
+      upstream.answer((_next, well) => void well.end());
+    });
+  }
+
   for (const { file, fence, needs, command } of LANGUAGES) {
     it(`has a loop that gets every answer and earns no ban: ${file}`, needing(needs), async () => {
       const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
@@ -59,6 +67,8 @@ describe("the page for the users of an API", () => {
       await writeFile(join(folder, file), text);
       const [program, ...args] = command;
       const run = async () => {
+        // RFC 9110 10.2.3: a date in place of seconds, as a backend may send it.
+        answerOnce({ "Retry-After": new Date(Date.now() + 1_000).toUTCString() });
         const before = gateway.lines.length;
         const running = startProgram(program, args, {
           cwd: folder,
