@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { globSync } from "node:fs";
+import { globSync, statSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ async function checked(text: string, env: Readonly<Record<string, string>> = {})
 }
 
 describe("the examples", () => {
-  const configurations = globSync("examples/*/tollgate.yaml", { cwd: ROOT }).filter((path) => {
+  const configurations = globSync("examples/**/tollgate.yaml", { cwd: ROOT }).filter((path) => {
     return !path.includes("kubernetes");
   });
   for (const path of configurations.sort()) {
@@ -81,7 +81,7 @@ describe("the Compose file", () => {
   });
 
   it("publishes the port that the gateway listens on, and names services that are there", () => {
-    const { environments } = parse(readExample("compose/tollgate.yaml")) as {
+    const { environments } = parse(readExample("compose/config/tollgate.yaml")) as {
       environments: { production: { listen: string; upstreams: string[] } };
     };
     const { listen, upstreams } = environments.production;
@@ -90,6 +90,21 @@ describe("the Compose file", () => {
     assert.deepEqual(
       hosts.filter((host) => compose.services[host] === undefined),
       [],
+    );
+  });
+});
+
+describe("the files of the machine that the Compose file mounts", () => {
+  it("are folders, since one file keeps what it was when an editor saves a new one in its place", () => {
+    const { services } = parse(readExample("compose/compose.yaml")) as {
+      services: { gateway: { volumes: string[] } };
+    };
+    const sources = services.gateway.volumes.map((volume) => volume.split(":")[0] ?? "");
+    const mounted = sources.filter((source) => source.startsWith("."));
+    const folder = join(ROOT, "examples/compose");
+    assert.deepEqual(
+      mounted.map((source) => [source, statSync(join(folder, source)).isDirectory()]),
+      [["./config", true]],
     );
   });
 });
