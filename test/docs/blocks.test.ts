@@ -117,10 +117,10 @@ async function mistakesInYaml(text: string): Promise<readonly string[]> {
   const described = /"api":"\.\/([\w.-]+)"/.exec(whole)?.[1] ?? "api.yaml";
   const { cert, key } = AUTHORITY.issue(["DNS:api.example.com"]);
   const files = {
-    "tollgate.yaml": whole,
+    "tollgate.yaml": whole.replaceAll("/etc/letsencrypt/live/api.example.com", "./tls"),
     [described]: readPage("config/pets.openapi.yaml"),
-    "tls/cert.pem": cert,
-    "tls/key.pem": key,
+    ...{ "tls/cert.pem": cert, "tls/key.pem": key },
+    ...{ "tls/fullchain.pem": cert, "tls/privkey.pem": key },
   };
   return told(await loadFiles(files, ENV));
 }

@@ -5,6 +5,7 @@ import { describe, it } from "vitest";
 import { freePorts, openFolder, writeConfig } from "../cli/kit.ts";
 import { each } from "../support/each.ts";
 import { startProgram, startTollgate } from "../support/gateway/processes.ts";
+import { readPage } from "./markdown.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const TOKEN = "the-token-of-the-admin-listener-0123";
@@ -51,5 +52,11 @@ describe("the page of tasks", () => {
     for (const account of ["ada", "scoped", "customer-42", "customer-43", "client-test"]) {
       assert.ok(listed.said.includes(`"account":"${account}"`), account);
     }
+  });
+
+  it("serves with certbot's file that has the chain, as clients do not look for missing parts", () => {
+    const live = /tls:\s+\{ cert: \S*\/([\w.]+), key: \S*\/([\w.]+) \}/;
+    const [, ...names] = live.exec(readPage("docs/tasks.md")) ?? [];
+    assert.deepEqual(names, ["fullchain.pem", "privkey.pem"]);
   });
 });
