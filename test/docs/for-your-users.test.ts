@@ -52,6 +52,12 @@ describe("the page for the users of an API", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
+  function programOf(file: string, fence: string): string {
+    const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
+    assert.ok(text, `${file} is on the page`);
+    return text;
+  }
+
   /** The backend answers 503 once, and well from then on. */
   function answerOnce(fields: Readonly<Record<string, string>>): void {
     upstream.answer((_seen, response) => {
@@ -62,9 +68,7 @@ describe("the page for the users of an API", () => {
 
   for (const { file, fence, needs, command } of LANGUAGES) {
     it(`has a loop that gets every answer and earns no ban: ${file}`, needing(needs), async () => {
-      const text = new RegExp(`\`${file}\`:\n\n\`\`\`${fence}\n(.*?)\`\`\``, "s").exec(page)?.[1];
-      assert.ok(text, `${file} is on the page`);
-      await writeFile(join(folder, file), text);
+      await writeFile(join(folder, file), programOf(file, fence));
       const [program, ...args] = command;
       const run = async () => {
         // RFC 9110 10.2.3: a date in place of seconds, as a backend may send it.
@@ -89,6 +93,26 @@ describe("the page for the users of an API", () => {
       assert.deepEqual([...new Set(codes)], ["rate_limited"]);
     });
   }
+
+  it("has a loop in JavaScript that waits out a year, for which a timer of Node is too short", async () => {
+    answerOnce({ "Retry-After": String(366 * 86_400) });
+    await writeFile(join(folder, "year.mjs"), programOf("call.mjs", "js"));
+    // Ends the program at its first wait that is no refusal's of this gateway, and names it.
+    const preload = `import timers from "node:timers/promises";
+      import { syncBuiltinESMExports } from "node:module";
+      const { setTimeout } = timers;
+      timers.setTimeout = (ms) => {
+        if (ms < 60_000) return setTimeout(ms);
+        console.log("waits", ms);
+        process.exit();
+      };
+      syncBuiltinESMExports();`;
+    const data = `data:text/javascript,${encodeURIComponent(preload)}`;
+    const env = { API_URL: `${gateway.url}/v1`, API_KEY: KEY };
+    const args = ["--import", data, "year.mjs"];
+    const { stdout } = await startProgram(process.execPath, args, { cwd: folder, env }).exited;
+    assert.equal(stdout, `waits ${2 ** 31 - 1}\n`);
+  });
 
   it("names every status that the table of refusals gives to a client with a key", async () => {
     for (const status of [401, 403, 410, 429, 502, 503, 504]) {
