@@ -13,7 +13,7 @@ import type { ForwardHandler } from "../exchange/exchange.ts";
 import { readAnswerHead } from "../exchange/metered-answer.ts";
 import { countForwardedBytes } from "../runtime/memory.ts";
 import { closeIfDraining, failExchange } from "../stages/reply.ts";
-import type { UpstreamConnection } from "../upstreams/upstream.ts";
+import type { Upstream, UpstreamConnection } from "../upstreams/upstream.ts";
 import { endInBatch } from "./end-in-batch.ts";
 import { RequestBody } from "./request-body.ts";
 import { RetryPolicy } from "./retry-policy.ts";
@@ -129,8 +129,8 @@ class Forward implements ForwardHandler, ResponseHandler {
     this.#span?.setStatus(head.status);
     const wrong = validateResponse(head.status, head.rawHeaders);
     if (wrong === undefined) {
-      const { upstream } = this.#connection as UpstreamConnection;
-      this.#context.service.upstreams.answering(upstream);
+      const { upstream, account } = this.#connection as UpstreamConnection;
+      this.#context.service.upstreams.answered(upstream, account, head.status);
       this.#sendHead(head);
     } else this.#fail({ code: "upstream_invalid", why: wrong });
   }
@@ -156,8 +156,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const { service, exchange, gateway } = this.#context;
     this.#writePieces();
     this.#span?.end();
-    const { upstream, account } = this.#connection as UpstreamConnection;
-    service.upstreams.answered(upstream, account, exchange.response.status);
+    service.upstreams.delivered((this.#connection as UpstreamConnection).upstream);
     this.#body?.stop();
     exchange.completeAnswer();
     exchange.settle(gateway.elapsed());
@@ -175,7 +174,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     // A connection that died of old age, or while its client was not reading, is no sign of a bad
     // upstream.
     const isBackends = isUpstreamFault(refusal.code) && again !== "aged";
-    if (isBackends && exchange.waiting !== "reader") service.upstreams.failed(upstream, refusal);
+    if (isBackends && exchange.waiting !== "reader") this.#blame(upstream, refusal);
     this.#releaseConnection();
     if (again === undefined) this.#end(refusal);
     else if (typeof again === "string") this.#try();
@@ -216,6 +215,11 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onClientGone(): void {
     this.#span?.end("client_gone");
+    const { exchange, service } = this.#context;
+    // Streams have no other end: of one that brought something, this says that it went well.
+    if (exchange.bodyBytes > 0 && this.#connection !== undefined) {
+      service.upstreams.delivered(this.#connection.upstream);
+    }
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
 
@@ -227,11 +231,16 @@ class Forward implements ForwardHandler, ResponseHandler {
       connection.abort();
       this.#body?.stop();
       if (isUpstreamFault(refusal.code)) {
-        this.#context.service.upstreams.failed(connection.upstream, refusal);
+        this.#blame(connection.upstream, refusal);
       }
       this.#releaseConnection();
     }
     this.#end(refusal);
+  }
+
+  #blame(upstream: Upstream, refusal: Refusal): void {
+    const { service, exchange } = this.#context;
+    service.upstreams.failed(upstream, refusal, exchange.state === "answering");
   }
 
   /** Ends the client's side. This object gets no more calls once the exchange is settled. */

@@ -211,6 +211,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       exchange.wait("reader", gateway.elapsed());
     });
     answer.once("end", () => {
+      if (this.#upstream) this.#context.service.upstreams.delivered(this.#upstream);
       exchange.completeAnswer();
       this.#settle();
       response.end();
@@ -302,7 +303,8 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #fail(refusal: Refusal): void {
     if (this.#settled) return;
     if (isUpstreamFault(refusal.code) && this.#upstream !== undefined) {
-      this.#context.service.upstreams.failed(this.#upstream, refusal);
+      const { service, exchange } = this.#context;
+      service.upstreams.failed(this.#upstream, refusal, exchange.state === "answering");
     }
     this.#settle();
     this.#span?.end(refusal.code);
@@ -328,6 +330,8 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     const { service, caller } = this.#context;
     if (this.#upstream !== undefined) {
       service.upstreams.answered(this.#upstream, caller.account, status);
+      // The bytes after a 101 are no body that could break.
+      if (status === 101) service.upstreams.delivered(this.#upstream);
     }
   }
 }

@@ -6,8 +6,8 @@ export const FAILED_PROBES_MAX = 2;
 
 /** Whether its latest failures take the upstream out of service. */
 export function isFailing(upstream: Upstream): boolean {
-  const { failuresInRow, unavailableInRow, isUnavailableForSeveral } = upstream;
-  if (failuresInRow >= FAILURES_MAX) return true;
+  const { failuresInRow, brokenInRow, unavailableInRow, isUnavailableForSeveral } = upstream;
+  if (failuresInRow + brokenInRow >= FAILURES_MAX) return true;
   // One account with one bad route must not take an upstream away from all other accounts.
   return unavailableInRow >= FAILURES_MAX && isUnavailableForSeveral;
 }
@@ -19,6 +19,7 @@ export function isUp(upstream: Upstream): boolean {
 
 export function forgive(upstream: Upstream): void {
   upstream.failuresInRow = 0;
+  upstream.brokenInRow = 0;
   upstream.unavailableInRow = 0;
   upstream.isUnavailableForSeveral = false;
 }
@@ -33,6 +34,7 @@ export function inheritHealth(upstream: Upstream, before: Upstream, hasHealthChe
   upstream.failedTrials = before.failedTrials;
   upstream.why = before.why;
   upstream.failuresInRow = before.failuresInRow;
+  upstream.brokenInRow = before.brokenInRow;
   upstream.unavailableInRow = before.unavailableInRow;
   upstream.unavailableFor = before.unavailableFor;
   upstream.isUnavailableForSeveral = before.isUnavailableForSeveral;

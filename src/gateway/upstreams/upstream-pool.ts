@@ -148,16 +148,16 @@ export class UpstreamPool {
     if (upstream.trial === "asked") upstream.trial = "due";
   }
 
-  /** The response head is good. The body may take long, so another request may be the trial now. */
-  answering(upstream: Upstream): void {
-    if (upstream.trial === "asked") upstream.trial = "due";
-  }
-
   /**
-   * The upstream has answered a request of the account. All client addresses count as one account.
+   * The upstream has sent a good head to a request of the account. All client addresses count as
+   * one account. The body may take long, so the head decides, and a body that breaks then counts
+   * by itself.
    */
   answered(upstream: Upstream, account: string, status: number): void {
     upstream.failuresInRow = 0;
+    if (upstream.trial === "asked") {
+      upstream.brokenInRow = Math.min(upstream.brokenInRow, FAILURES_MAX - 1);
+    }
     if (UNAVAILABLE.has(status)) {
       const holder = holderOf(account);
       if (upstream.unavailableInRow === 0) upstream.unavailableFor = holder;
@@ -168,8 +168,14 @@ export class UpstreamPool {
       upstream.unavailableInRow = 0;
       upstream.isUnavailableForSeveral = false;
     }
-    if (isFailing(upstream)) this.#distrust(upstream);
-    else this.#trust(upstream);
+    if (!isFailing(upstream)) this.#trust(upstream);
+    else if (UNAVAILABLE.has(status)) this.#distrust(upstream);
+  }
+
+  /** A body of the upstream went well: it was whole, or its client left in the middle of it. */
+  delivered(upstream: Upstream): void {
+    upstream.brokenInRow = 0;
+    if (!isFailing(upstream)) this.#trust(upstream);
   }
 
   /** Another process found the upstream down: it counts as failing here, until a probe succeeds. */
@@ -183,11 +189,12 @@ export class UpstreamPool {
     }
   }
 
-  /** A request to the upstream failed, and the upstream is to blame. */
-  failed(upstream: Upstream, { code, why = code }: Refusal): void {
+  /** A request to the upstream failed, before its head or after it, and the upstream is to blame. */
+  failed(upstream: Upstream, { code, why = code }: Refusal, isAnswered = false): void {
     // The reason alone, such as `line`, does not say that the response was malformed.
     upstream.why = code === "upstream_invalid" && why !== code ? `${code}: ${why}` : why;
-    upstream.failuresInRow += 1;
+    if (isAnswered) upstream.brokenInRow += 1;
+    else upstream.failuresInRow += 1;
     if (upstream.trial === "asked" || isFailing(upstream)) this.#distrust(upstream);
   }
 

@@ -48,8 +48,10 @@ export class Upstream {
   failedTrials = 0;
   /** Why the latest of its failures was one, whether of a request or of a probe. */
   why = "";
-  /** Failed requests. */
+  /** Requests that failed without a good head, since the last good head. */
   failuresInRow = 0;
+  /** Bodies that broke off behind a good head, since the last one that went well. */
+  brokenInRow = 0;
   /** Responses in a row that say that it cannot serve, and whether several accounts got them. */
   unavailableInRow = 0;
   unavailableFor = "";

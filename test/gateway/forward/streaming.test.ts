@@ -110,3 +110,43 @@ test("a client that goes away before the answer counts as forwarded, too", async
   assert.deepEqual([entry.status, entry.forwards, entry.charged], [499, 1, 1]);
   await house.law();
 });
+
+async function isUp(): Promise<boolean> {
+  const text = await (await house.admin("/readyz")).text();
+  return !text.includes(`down: production ${house.backend.origin}`);
+}
+
+test("a backend that failed is told as up once a stream of it has begun", async () => {
+  house.backend.answer((_seen, response) => void response.destroy());
+  for (let i = 0; i < 5; i++) assert.equal((await house.ask(key)).status, 502);
+  assert.ok(!(await isUp()));
+  house.backend.answer((_seen, response) => void response.write("begun"));
+  await using client = await openClient(house.port);
+  client.write(requestBytes({ key }));
+  await eventually(() => client.waiting().includes("begun"));
+  assert.ok(await isUp());
+});
+
+async function breakOff(times: number): Promise<void> {
+  house.backend.answer((_seen, response) => {
+    response.write("part", () => void response.destroy());
+  });
+  for (let i = 0; i < times; i++) {
+    await assert.rejects(house.ask(key).then((answer) => answer.text()));
+  }
+}
+
+test("five bodies in a row that break off take a backend out, and a stream that its client left ends the row", async () => {
+  await breakOff(4);
+  house.backend.answer((_seen, response) => void response.write("begun"));
+  const lines = house.lines.length;
+  await using client = await openClient(house.port);
+  client.write(requestBytes({ key }));
+  await eventually(() => client.waiting().includes("begun"));
+  client.socket.destroy();
+  await eventually(() => nth(lines));
+  await breakOff(4);
+  assert.ok(await isUp());
+  await breakOff(1);
+  assert.ok(!(await isUp()));
+});

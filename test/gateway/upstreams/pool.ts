@@ -46,6 +46,16 @@ export function fail(upstreams: UpstreamPool, origin: string, times: number): vo
   for (let i = 0; i < times; i++) upstreams.failed(upstream, FAILURE);
 }
 
+/** Responses with a good head whose body breaks off. */
+export function breakOff(upstreams: UpstreamPool, origin: string, times: number): void {
+  const upstream = upstreams.all.find((one) => one.origin === origin);
+  assert.ok(upstream);
+  for (let i = 0; i < times; i++) {
+    upstreams.answered(upstream, "acme", 200);
+    upstreams.failed(upstream, { code: "upstream_invalid", why: "ECONNRESET" }, true);
+  }
+}
+
 export function originsOf(upstreams: UpstreamPool, count: number): string[] {
   const connections = Array.from({ length: count }, () => take(upstreams));
   for (const connection of connections) upstreams.release(connection);

@@ -3,7 +3,7 @@ import { describe, it } from "vitest";
 import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
-import { A, B, fail, originsOf, poolOf, take } from "./pool.ts";
+import { A, B, breakOff, fail, originsOf, poolOf, take } from "./pool.ts";
 
 describe("several upstreams", () => {
   it("share requests by how many are pending", async () => {
@@ -118,19 +118,49 @@ describe("several upstreams", () => {
     assert.equal(take(pool.upstreams).upstream.origin, B);
   });
 
-  it("give the trial to the next request, while the body of the first answer goes on", async () => {
+  it("are back with the head of the trial's answer, while its body goes on, and out again if that breaks", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
     const [upstream] = pool.upstreams.all;
     assert.ok(upstream);
-    fail(pool.upstreams, backend.origin, 5);
+    breakOff(pool.upstreams, backend.origin, 5);
     pool.clock.ms = 1_000;
     pool.upstreams.probe();
     await eventually(() => assert.equal(upstream.trial, "due"));
     take(pool.upstreams);
     assert.equal(take(pool.upstreams).upstream.origin, B);
-    pool.upstreams.answering(upstream);
-    assert.equal(take(pool.upstreams).upstream, upstream);
+    pool.upstreams.answered(upstream, "acme", 200);
+    assert.equal(pool.upstreams.health()[0]?.up, true);
+    const wanted = [1, 2].map(() => take(pool.upstreams).upstream.origin);
+    assert.deepEqual(wanted.sort(), [backend.origin, B].sort(), "one of each was pending");
+    breakOff(pool.upstreams, backend.origin, 1);
+    assert.equal(upstream.out, true, "five bodies and one more have broken off");
+  });
+
+  it("are taken out by five bodies in a row that break off, whatever heads come before them", async () => {
+    await using pool = poolOf([A, B]);
+    const [a] = pool.upstreams.all;
+    assert.ok(a);
+    breakOff(pool.upstreams, A, 4);
+    pool.upstreams.answered(a, "acme", 200);
+    pool.upstreams.delivered(a);
+    breakOff(pool.upstreams, A, 4);
+    assert.equal(a.out, false, "one among them went well");
+    breakOff(pool.upstreams, A, 1);
+    assert.equal(a.out, true);
+    pool.upstreams.answered(a, "acme", 200);
+    assert.equal(a.out, true, "a head that was under way says nothing about bodies");
+    pool.upstreams.delivered(a);
+    assert.equal(a.out, false);
+  });
+
+  it("are taken out by five failures in a row of both kinds", async () => {
+    await using pool = poolOf([A, B]);
+    breakOff(pool.upstreams, A, 3);
+    fail(pool.upstreams, A, 1);
+    assert.equal(pool.upstreams.all[0]?.out, false);
+    fail(pool.upstreams, A, 1);
+    assert.equal(pool.upstreams.all[0]?.out, true);
   });
 
   it("have their names asked again as time passes, and addresses have none", async () => {
