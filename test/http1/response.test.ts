@@ -83,6 +83,15 @@ describe("a response", () => {
     expect([told.body, told.pieces]).toEqual(["x".repeat(100), 1]);
   });
 
+  it("may have a signature with each of its chunks, however many there are, of up to 16 KiB", async () => {
+    const told = async (chunks: string) =>
+      get(saying(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`));
+    const signed = (bytes: number) => `1;${"a".repeat(bytes - 1)}\r\nx\r\n`;
+    expect((await told(signed(90).repeat(400))).body).toBe("x".repeat(400));
+    expect((await told(signed(16_384).repeat(2))).body).toBe("xx");
+    expect((await told(signed(16_385))).failure?.why).toBe("extension_overflow");
+  });
+
   it.each([
     ["no length, ended", "HTTP/1.1 200 OK\r\n\r\nhello", "end", undefined],
     ["no length, reset", "HTTP/1.1 200 OK\r\n\r\nhello", "reset", "cut"],

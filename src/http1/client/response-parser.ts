@@ -127,7 +127,7 @@ export class ResponseParser {
     if (isDoubtful && !isBodiless) return this.#fail("framing");
     const framing = isBodiless || isDoubtful ? 0 : told;
     if (framing === "close") this.#body.startUntilClose();
-    else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits());
+    else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits(), "chunk");
     else this.#body.startLength(framing);
     this.#phase = BODY;
     // The body that a 204 announces may still come: it must not become the next response.

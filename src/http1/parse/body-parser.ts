@@ -13,7 +13,7 @@ export type TrailerLimits = {
   readonly trailerCountMax: number;
 };
 
-/** The most bytes of chunk extensions in all chunks of one body (llhttp has the same limit). */
+/** The most bytes of chunk extensions in one chunk, or in all chunks of one body. */
 const EXTENSION_BYTES_MAX = 16_384;
 /** Includes leading zeros. The size stays a safe integer. */
 const SIZE_DIGITS_MAX = 13;
@@ -60,6 +60,7 @@ export class BodyParser {
   #bytesLeft = 0;
   #sizeDigits = 0;
   #extensionBytes = 0;
+  #sumsExtensions = true;
   #trailerName = "";
   #trailerBytes = 0;
   #trailerCount = 0;
@@ -94,9 +95,14 @@ export class BodyParser {
     this.#state = UNTIL_CLOSE;
   }
 
-  startChunked(limits: TrailerLimits): void {
+  /**
+   * `limitExtensionsOf`: RFC 9112 7.1.1 asks for a limit over the whole of a request. A response may
+   * be a stream without an end, each chunk of which is signed, so its chunks are limited one by one.
+   */
+  startChunked(limits: TrailerLimits, limitExtensionsOf: "body" | "chunk" = "body"): void {
     this.#state = SIZE_FIRST;
     this.#limits = limits;
+    this.#sumsExtensions = limitExtensionsOf === "body";
     this.#extensionBytes = 0;
     this.#trailerBytes = 0;
     this.#trailerCount = 0;
@@ -172,6 +178,7 @@ export class BodyParser {
       case SIZE_FIRST:
         this.#bytesLeft = 0;
         this.#sizeDigits = 0;
+        if (!this.#sumsExtensions) this.#extensionBytes = 0;
         return this.#size(byte);
       case SIZE:
         if (byte === CR) return this.#enter(SIZE_LF);
