@@ -85,18 +85,17 @@ export class OpenTunnels {
 
   /** A reload may have added a client's network to `deny`, or removed it from `allow`. */
   #closeRefusedAddresses(): void {
-    const now = this.#served();
     for (const tunnel of this.#all()) {
-      const environment = now.find(({ name }) => name === tunnel.environment.name);
-      if (
-        environment === undefined ||
-        environment === tunnel.environment ||
-        environment.isAddressAllowed(tunnel.client)
-      ) {
-        continue;
-      }
+      const environment = this.#environmentOf(tunnel);
+      if (environment === tunnel.environment) continue;
+      if (environment.isAddressAllowed(tunnel.client)) continue;
       tunnel.close(1008, `not from ${tunnel.client}`);
     }
+  }
+
+  /** The environment as it is served now, or as it was if it is served no more. */
+  #environmentOf({ environment }: OpenTunnel): Environment {
+    return this.#served().find(({ name }) => name === environment.name) ?? environment;
   }
 
   /** The first tunnel of each key. It stands for the key's other tunnels. */
@@ -117,7 +116,9 @@ export class OpenTunnels {
   }
 
   async #closeBanned(): Promise<void> {
-    const tunnels = this.#firsts().filter(({ key, environment }) => key && environment.bans);
+    const tunnels = this.#firsts().filter(
+      (tunnel) => tunnel.key && this.#environmentOf(tunnel).bans,
+    );
     for (let i = 0; i < tunnels.length; i += ASKED_AT_ONCE) {
       const some = tunnels.slice(i, i + ASKED_AT_ONCE);
       const banned = await Promise.all(some.map((tunnel) => this.#isBanned(tunnel)));
@@ -131,12 +132,14 @@ export class OpenTunnels {
    * Asks the store, because any gateway may have banned the account. While the store is
    * unreachable, the last known state is used.
    */
-  async #isBanned({ key, environment }: OpenTunnel): Promise<boolean> {
+  async #isBanned(tunnel: OpenTunnel): Promise<boolean> {
+    const { key } = tunnel;
     if (key === undefined) return false;
     const { quotas } = this.#gateway;
+    const { bans } = this.#environmentOf(tunnel);
     const accountRef = { environment: key.environment, account: key.account };
     const decision = await quotas
-      .peek(accountRef, { limits: [], bans: environment.bans })
+      .peek(accountRef, { limits: [], bans })
       .catch(() => quotas.lastKnown(accountRef));
     return decision?.ban !== undefined && decision.ban.untilMs > decision.nowMs;
   }

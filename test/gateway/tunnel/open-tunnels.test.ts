@@ -59,6 +59,23 @@ it("a tunnel that comes after the last has gone is looked at again, and leaves o
   expect(looks()).toBe(2);
 });
 
+it("the store is asked about no ban in an environment that is served without bans now, and about those of one that is gone", () => {
+  const quotas = { peek: vi.fn(async () => undefined) };
+  const keys = { ready: false };
+  const named = { ...environment, name: "production", isAddressAllowed: () => true };
+  const served = [{ ...named, bans: undefined } as Environment];
+  const gateway = { keys, quotas } as unknown as GatewayContext;
+  for (const now of [served, []]) {
+    const all = new OpenTunnels(gateway, () => now);
+    const key = { environment: "production", account: "a" } as KeyRecord;
+    const before = { ...named, bans: {} } as unknown as Environment;
+    all.enter({ ...tunnel("k_1"), key, environment: before });
+    vi.advanceTimersByTime(1_000);
+    expect(quotas.peek).toHaveBeenCalledTimes(now === served ? 0 : 1);
+    vi.clearAllTimers();
+  }
+});
+
 it("the store is asked about a ban at each look, and not again while it has not answered", async () => {
   const asked: (() => void)[] = [];
   const quotas = { peek: () => new Promise((resolve) => asked.push(() => resolve({}))) };
