@@ -6,6 +6,7 @@ import { endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
+import { REFUSED_HANDSHAKE } from "../../http1/client/client-connection.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import { keepSession } from "../../http1/client/socket.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
@@ -52,7 +53,8 @@ function lossOf(error: Error, sent: boolean, answering: boolean): RequestFailure
   const code = "code" in error ? error.code : undefined;
   const why = code === undefined ? error.message : String(code);
   const lost = { sent, reused: false, why };
-  if (!sent) return { ...lost, kind: "unreached" };
+  const isRefused = !answering && REFUSED_HANDSHAKE.test(why);
+  if (!sent || isRefused) return { ...lost, kind: "unreached" };
   return { ...lost, kind: LOST.has(why) && !answering ? "unanswered" : "invalid" };
 }
 

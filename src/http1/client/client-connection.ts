@@ -57,7 +57,7 @@ export type ResponseHandler = {
  * The alerts by which an upstream refuses the client certificate. With TLS 1.3 they come after the
  * handshake of this side, perhaps after a request was sent (RFC 8446 4.4.2.4, 6.2).
  */
-const REFUSED_HANDSHAKE = /^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/;
+export const REFUSED_HANDSHAKE = /^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)/;
 
 /**
  * One connection to an upstream, for one request at a time. It connects when it is needed. Bytes

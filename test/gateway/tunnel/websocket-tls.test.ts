@@ -100,6 +100,25 @@ describe("A WebSocket over TLS on both sides", () => {
     socket.close();
   });
 
+  it("goes to another backend where one refuses the certificate by TLS 1.3", async () => {
+    const strict = await openEcho("DNS:backend.test", { requestCert: true, ca: authority.ca });
+    const echo = await openEcho("DNS:backend.test");
+    const upstreams = [strict.origin, echo.origin];
+    await using house = await openTlsHouse(echo, {}, { upstreams });
+    const socket = connect(house.port);
+    const told = await new Promise((resolve) => {
+      socket.on("open", () => resolve("open"));
+      socket.on("unexpected-response", (_request, { statusCode }) => resolve(statusCode));
+      socket.on("error", () => {});
+    });
+    socket.terminate();
+    assert.equal(told, "open");
+    await eventually(() => assert.equal(house.lines.length, 1));
+    assert.deepEqual([house.lines[0]?.charged, house.lines[0]?.forwards], [1, 2]);
+    assert.equal(strict.opened(), 0);
+    await strict.close();
+  });
+
   it("is 502, and nothing is tunnelled, where the backend's certificate has another name", async () => {
     const echo = await openEcho("DNS:other.test");
     await using house = await openTlsHouse(echo);
