@@ -155,6 +155,8 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     request.once("continue", () => this.#fail(unasked));
     const hints = new EarlyHints();
     request.on("information", ({ statusCode, rawHeaders }) => {
+      const wrong = answered.validateFieldCount(rawHeaders);
+      if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
       if (!this.#settled) hints.pass(this.#context, statusCode, rawHeaders);
     });
     request.once("upgrade", (answer, socket) => this.#switches(answer, socket as Socket));

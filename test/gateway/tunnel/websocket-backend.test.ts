@@ -204,6 +204,18 @@ test("a 100 that nobody asked for is 502, and a 103 goes ahead of the 101", asyn
   assert.deepEqual([switched.status, told], [101, Array(8).fill("103 </a>; rel=preload")]);
 });
 
+test("a 103 of over 100 fields ahead of the 101 is 502, and one of 100 goes on", async () => {
+  const hint = (fields: number) =>
+    `HTTP/1.1 103 Early Hints\r\n${"Link: </a>\r\n".repeat(fields)}\r\n`;
+  answersWith((nonce) => hint(101) + agreed(nonce));
+  const { answer } = await handshake();
+  assert.deepEqual([answer.status, answer.interim], [502, []]);
+  assert.equal(errorOf(answer).code, "upstream_invalid");
+  answersWith((nonce) => hint(100) + agreed(nonce));
+  const { answer: switched } = await handshake();
+  assert.deepEqual([switched.status, switched.interim.length], [101, 1]);
+});
+
 test("what a client sends early reaches the backend after the 101, and not before", async () => {
   const early = Buffer.from("\x81\x85\0\0\0\0early", "latin1");
   let before = "";
