@@ -306,14 +306,14 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   #fail(refusal: Refusal): void {
     if (this.#settled) return;
+    const { gateway, exchange, service } = this.#context;
     if (isUpstreamFault(refusal.code) && this.#upstream !== undefined) {
-      const { service, exchange } = this.#context;
       service.upstreams.failed(this.#upstream, refusal, exchange.state === "answering");
     }
     this.#settle();
     this.#span?.end(refusal.code);
     this.#request?.destroy();
-    failExchange(this.#context.gateway, this.#context.exchange, refusal);
+    failExchange(gateway, exchange, { ...refusal, why: answered.endReason(refusal, exchange) });
   }
 
   #settle(): void {

@@ -75,7 +75,7 @@ test("a refusal of the backend is passed on as an ordinary response, with our fi
   assert.deepEqual([entry?.source, entry?.charged, entry?.forwards], ["backend", 1, 1]);
 });
 
-test("a chunked 200 is passed on whole; one that breaks off ends the client's connection", async () => {
+test("a chunked 200 is passed on whole; one that breaks off ends the client's connection, and its line says after how many bytes", async () => {
   answersWith("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
   const { answer } = await handshake();
   assert.deepEqual([answer.status, answer.body.toString()], [200, "abc"]);
@@ -85,7 +85,13 @@ test("a chunked 200 is passed on whole; one that breaks off ends the client's co
     setTimeout(() => socket.resetAndDestroy(), 50);
   };
   await using client = await openClient(house.port);
+  const lines = house.lines.length;
   await assert.rejects(client.ask({ key, fields: handshakeOf() }), /ended|closed/);
+  await eventually(() => assert.equal(house.lines.length, lines + 1));
+  assert.match(
+    house.lines[lines]?.why ?? "",
+    /^upstream_aborted: \w+, after 3 of 10 bytes of the body$/,
+  );
 });
 
 /** A gateway with a short deadline, which a busy machine would miss in the other tests. */
