@@ -70,7 +70,7 @@ export const limits = z.strictObject(
     idleTimeout: optional(
       kind.duration(TIMEOUT),
       "60s",
-      "Between two pieces of a body, either way.",
+      "Between two pieces of a body, either way; it sets a least speed for clients that read slowly.",
     ),
     upstreamIdle: optional(
       kind.duration(TIMEOUT),
