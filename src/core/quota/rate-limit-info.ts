@@ -7,6 +7,7 @@ import {
   fitsLimit,
   isMeter,
   type Limit,
+  mayStrike,
   type WindowName,
 } from "./windows.ts";
 
@@ -83,24 +84,26 @@ export function windowLabel({ window, part }: Pick<Limit, "window" | "part">): s
 }
 
 /** The window whose refusals made the strikes of a ban, if it is among `windows`. */
-export function banWindow(
-  windows: readonly WindowUsage[],
+export function banWindow<T extends Limit>(
+  windows: readonly T[],
   ban: Pick<Ban, "window" | "operation">,
-): WindowUsage | undefined {
-  return windows.find(({ window, part }) => {
-    return window === ban.window && part?.id === ban.operation;
+): T | undefined {
+  return windows.find(({ window, part, observed }) => {
+    return window === ban.window && part?.id === ban.operation && !observed;
   });
 }
 
 /**
  * The refusal of a request of that cost at `nowMs` of the store's clock: by the ban, or by windows
  * in which the cost does not fit. Its rate limit info describes the one that ends last
- * (docs/reference/http.md#rate-limit-fields). Undefined if all of them have ended.
+ * (docs/reference/http.md#rate-limit-fields). `operations` are the windows of all operations,
+ * because a ban may have been earned at another one. Undefined if all of them have ended.
  */
 export function rateLimitRefusal(
   decision: Pick<QuotaDecision, "windows" | "ban">,
   nowMs: number,
   cost = 1,
+  operations: readonly Limit[] = [],
 ): RateLimitRefusal | undefined {
   let last: WindowUsage | undefined;
   for (const window of decision.windows) {
@@ -113,8 +116,8 @@ export function rateLimitRefusal(
 
   const code = banned ? "key_banned" : "rate_limited";
   if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
-    const struck = banWindow(decision.windows, ban);
-    const shown = decision.windows.findLast(({ observed }) => !observed);
+    const struck = banWindow(decision.windows, ban) ?? banWindow(operations, ban);
+    const shown = decision.windows.findLast((one) => !one.observed && mayStrike(one));
     const { limit } = struck ?? last ?? shown ?? { limit: 0 };
     return { code, rateLimitInfo: { window: "ban", limit, remaining: 0, resetMs: ban.untilMs } };
   }
@@ -130,10 +133,11 @@ export function rateLimitRefusal(
  */
 export function knownRateLimit(
   known: Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>,
+  operations: readonly Limit[] = [],
 ): RateLimitInfo {
   const { windows, ban, nowMs } = known;
   const isBanned = ban !== undefined && ban.untilMs > nowMs;
-  const refusal = isBanned ? rateLimitRefusal({ windows, ban }, nowMs) : undefined;
+  const refusal = isBanned ? rateLimitRefusal({ windows, ban }, nowMs, 1, operations) : undefined;
   return refusal?.rateLimitInfo ?? admittedRateLimit(known);
 }
 

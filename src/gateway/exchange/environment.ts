@@ -1,7 +1,7 @@
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { comparablePath, isUnder, type PathMatching } from "../../core/http/path-pattern.ts";
-import type { RouteTable } from "../../core/http/route.ts";
+import { operationWindows, type RouteTable } from "../../core/http/route.ts";
 import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { BanPolicy } from "../../core/quota/bans.ts";
 import type { Limit, PlanOptions } from "../../core/quota/windows.ts";
@@ -163,6 +163,15 @@ export const STANDING_METHODS: readonly string[] = ["GET", "HEAD"];
 /** Whether the path, in normal form, is the one of the standing, which no description has. */
 export function isStandingPath({ standing, paths }: Environment, path: string): boolean {
   return standing !== undefined && comparablePath(path, paths) === standing;
+}
+
+const ofOperations = new WeakMap<readonly Service[], readonly Limit[]>();
+
+/** The windows of all operations of the environment. */
+export function operationLimits({ services }: Environment): readonly Limit[] {
+  const limits = ofOperations.get(services) ?? operationWindows(services.map((one) => one.routes));
+  ofOperations.set(services, limits);
+  return limits;
 }
 
 /** The scheme that clients of this environment speak. */

@@ -21,7 +21,12 @@ import {
 } from "../../core/quota/windows.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult, StoreUnavailable } from "../../stores/quotas/quota-store.ts";
-import type { Environment, GatewayContext, ResponseStyle } from "../exchange/environment.ts";
+import {
+  type Environment,
+  type GatewayContext,
+  operationLimits,
+  type ResponseStyle,
+} from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
 import { refuseByQuota } from "./quota-refusal.ts";
@@ -45,9 +50,11 @@ export function chargeQuota(
   const metered = limitsOf(own, caller, options, exchange);
   const limits = typeof metered === "string" ? own : metered;
 
+  const known = { caller, limits, served: environment };
+
   const atOnce = judgeAtOnce(gateway, exchange, { options, metered, caller });
   if (!atOnce.ok) {
-    standAsKnown(gateway, exchange, { caller, limits });
+    standAsKnown(gateway, exchange, known);
     return atOnce;
   }
   const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
@@ -59,10 +66,10 @@ export function chargeQuota(
         cost,
         requestsAfter: answer.requestsAfter,
       });
-      return judgeAnswer(gateway, answer, exchange, { options, caller, limits });
+      return judgeAnswer(gateway, answer, exchange, { options, ...known });
     }
     gateway.onWithoutStore("unavailable");
-    standAsKnown(gateway, exchange, { caller, limits });
+    standAsKnown(gateway, exchange, known);
     return refuse("store_unavailable", "the rate limit store is away");
   };
   const bans = caller.key === undefined ? undefined : environment.bans;
@@ -128,15 +135,22 @@ function judgeAtOnce(
   return refuse("cost_over_limit", why);
 }
 
+/** An account that makes a request, the windows that decide it, and where it is made. */
+type Asked = {
+  readonly caller: Caller;
+  readonly limits: readonly Limit[];
+  readonly served: Environment;
+};
+
 /** Without a decision, the standing is the last known one, or that of an unused account. */
 export function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
-  { caller, limits }: { readonly caller: Caller; readonly limits: readonly Limit[] },
+  { caller, limits, served }: Asked,
 ): void {
   const last = quotas.lastKnown(caller, limits);
   const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
-  exchange.setRateLimit(knownRateLimit(known));
+  exchange.setRateLimit(knownRateLimit(known, operationLimits(served)));
   announceRateLimit(style, exchange, known);
 }
 
@@ -144,11 +158,7 @@ function judgeAnswer(
   { holds: open }: GatewayContext,
   result: ChargeResult,
   exchange: Exchange,
-  {
-    options: { observe },
-    caller,
-    limits,
-  }: Pick<ChargeInputs, "options" | "caller"> & { readonly limits: readonly Limit[] },
+  { options: { observe }, caller, limits, served }: Pick<ChargeInputs, "options"> & Asked,
 ): Result<RateLimitInfo> {
   const { decision, admitted, requestsAfter } = result;
   if (admitted) {
@@ -171,7 +181,7 @@ function judgeAnswer(
     });
     return accept(rateLimitInfo);
   }
-  return refuseByQuota(open, result, exchange, caller);
+  return refuseByQuota({ open, operations: operationLimits(served) }, result, exchange, caller);
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];

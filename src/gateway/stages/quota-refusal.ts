@@ -12,7 +12,7 @@ import {
   shareWhy,
   windowLabel,
 } from "../../core/quota/rate-limit-info.ts";
-import { costIn, isMeter, windowStart } from "../../core/quota/windows.ts";
+import { costIn, isMeter, type Limit, windowStart } from "../../core/quota/windows.ts";
 import { type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult } from "../../stores/quotas/quota-store.ts";
 import type { OpenHolds } from "../client/open-holds.ts";
@@ -20,16 +20,23 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { DecisionFacts } from "../exchange/exchange-record.ts";
 import type { Caller } from "./authenticate.ts";
 
+type RefusalInputs = {
+  readonly open: OpenHolds;
+  /** The windows of all operations of the environment. */
+  readonly operations: readonly Limit[];
+};
+
 /** Refuses by the store's decision, or by the one that is known of it, and records why. */
 export function refuseByQuota(
-  open: OpenHolds,
+  { open, operations }: RefusalInputs,
   { decision, by }: ChargeResult,
   exchange: Exchange,
   caller: Caller,
 ): Result<RateLimitInfo> {
   const { cost } = exchange;
   const { nowMs: decidedMs, strikes } = decision;
-  const facts = by === "memory" ? knownFacts(decision, cost) : refusalFacts(decision, cost, by);
+  const request = { cost, operations, by };
+  const facts = by === "memory" ? knownFacts(decision, request) : refusalFacts(decision, request);
   const { rateLimitInfo, logged, refusal } = facts;
   exchange.setDecision({
     outcome: "refused",
@@ -54,10 +61,17 @@ export function refuseByQuota(
   return refusal;
 }
 
-/** The facts that follow from the windows of a refusal, a ban and the cost, at whatever time. */
-type RefusalFacts = {
-  readonly ban: Ban | undefined;
+type RefusedRequest = Pick<RefusalInputs, "operations"> & {
   readonly cost: number;
+  readonly by: ChargeResult["by"];
+};
+
+/**
+ * The facts that follow from the windows of a refusal, a ban, the cost and the windows of all
+ * operations, at whatever time.
+ */
+type RefusalFacts = Omit<RefusedRequest, "by"> & {
+  readonly ban: Ban | undefined;
   readonly code: RateLimitRefusal["code"];
   readonly rateLimitInfo: RateLimitInfo;
   readonly isMetered: boolean;
@@ -68,17 +82,25 @@ type RefusalFacts = {
 /** By the windows of a refusal from memory, which stay the same list while they stay as they are. */
 const known = new WeakMap<readonly WindowUsage[], RefusalFacts>();
 
-function knownFacts(decision: QuotaDecision, cost: number): RefusalFacts {
+function knownFacts(decision: QuotaDecision, request: RefusedRequest): RefusalFacts {
+  const { cost, operations } = request;
   const facts = known.get(decision.windows);
-  if (facts !== undefined && facts.ban === decision.ban && facts.cost === cost) return facts;
-  const found = refusalFacts(decision, cost, "memory");
+  if (facts?.ban === decision.ban && facts?.cost === cost && facts.operations === operations)
+    return facts;
+  const found = refusalFacts(decision, request);
   known.set(decision.windows, found);
   return found;
 }
 
-function refusalFacts(decision: QuotaDecision, cost: number, by: ChargeResult["by"]): RefusalFacts {
+function refusalFacts(decision: QuotaDecision, request: RefusedRequest): RefusalFacts {
+  const { cost, operations, by } = request;
   const { windows, ban, nowMs } = decision;
-  const { code, rateLimitInfo } = rateLimitRefusal(decision, nowMs, cost) as RateLimitRefusal;
+  const { code, rateLimitInfo } = rateLimitRefusal(
+    decision,
+    nowMs,
+    cost,
+    operations,
+  ) as RateLimitRefusal;
   const told = windows.filter(({ observed }) => !observed);
   const logged = {
     windows: told.map(({ used, limit, resetMs, ...window }) => {
@@ -92,7 +114,16 @@ function refusalFacts(decision: QuotaDecision, cost: number, by: ChargeResult["b
   const message = code === "key_banned" ? {} : { message: limitExceededMessage(rateLimitInfo) };
   const repeated = by === "memory" ? { repeated: { parts: undefined } } : {};
   const refusal = refuse(code, undefined, { ...message, ...repeated });
-  return { ban, cost, code, rateLimitInfo, isMetered: windows.some(isMeter), logged, refusal };
+  return {
+    ban,
+    cost,
+    operations,
+    code,
+    rateLimitInfo,
+    isMetered: windows.some(isMeter),
+    logged,
+    refusal,
+  };
 }
 
 /** By meter: the units that the request would have held; undefined if it has no meters. */

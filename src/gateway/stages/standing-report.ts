@@ -1,5 +1,4 @@
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
-import { operationWindows } from "../../core/http/route.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/usage-reports.ts";
 import { meterWindows } from "../../core/quota/meter-windows.ts";
@@ -10,6 +9,7 @@ import {
   type Environment,
   type GatewayContext,
   isStandingPath,
+  operationLimits,
   STANDING_METHODS,
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -37,8 +37,8 @@ export async function sendStandingReport(
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
   const { observe = [], included = [], meters = [] } = served.planBounds.get(plan) ?? {};
-  const operation = windowsOf(served);
-  const { calendar } = owner ?? {};
+  const operation = operationLimits(served);
+  const calendar = owner?.calendar;
   const caps = limits.filter(isCap);
   const bans = caller.key === undefined ? undefined : served.bans;
   const peek = (capsOfKeys: readonly Limit[]) => {
@@ -50,20 +50,20 @@ export async function sendStandingReport(
     return gateway.quotas.peek(caller, { limits: sortByLength(asked), bans });
   };
   const askedMs = gateway.elapsed();
-  const answer = await gateway.usageReports
-    .ask(caller.id, askedMs, peek, caps)
-    .catch(() => undefined);
+  const asking = gateway.usageReports.ask(caller.id, askedMs, peek, caps);
+  const answer = await asking.catch(() => undefined);
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
   if (answer === undefined) {
-    standAsKnown(gateway, exchange, { caller, limits: mergeLimits(limits, { calendar }) });
+    const asked = { caller, served, limits: mergeLimits(limits, { calendar }) };
+    standAsKnown(gateway, exchange, asked);
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
   const windows = answer.decision.windows.filter((one) => {
     return !isCap(one) || one.part?.id === caps[0]?.part?.id;
   });
   const own = windows.filter((one) => one.part === undefined || isCap(one));
-  exchange.setRateLimit(knownRateLimit({ ...answer.decision, windows: own }));
+  exchange.setRateLimit(knownRateLimit({ ...answer.decision, windows: own }, operation));
   announceRateLimit(gateway.style, exchange, { ...answer.decision, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
@@ -89,13 +89,4 @@ export async function sendStandingReport(
 
 function callReport({ method, route, requests, last }: DeprecatedCall) {
   return { method, route, requests, last };
-}
-
-const known = new WeakMap<Environment["services"], readonly Limit[]>();
-
-/** The windows of all operations of the environment. */
-function windowsOf({ services: backends }: Environment): readonly Limit[] {
-  const limits = known.get(backends) ?? operationWindows(backends.map(({ routes }) => routes));
-  known.set(backends, limits);
-  return limits;
 }

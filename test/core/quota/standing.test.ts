@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type AccountState, decide, type QuotaDecision } from "../../../src/core/quota/decide.ts";
+import {
+  type AccountState,
+  decide,
+  type QuotaDecision,
+  type WindowUsage,
+} from "../../../src/core/quota/decide.ts";
 import {
   admittedRateLimit,
   crossedLimits,
@@ -170,6 +175,35 @@ describe("A refused request is told", () => {
     const free = verdict([["minute", 0, 60, MINUTE_END], roomy, month], ban);
     assert.equal(rateLimitRefusal(free, NOON)?.rateLimitInfo.limit, 30_000);
     assert.equal(rateLimitRefusal(verdict([], ban), NOON)?.rateLimitInfo.limit, 0);
+  });
+
+  it("the limit of the operation that earned the ban, whose window it does not have", () => {
+    const part = { id: "1z1", name: "createPet" };
+    const ban = { ...banned(DAY_END + 1, "hour"), operation: part.id };
+    const operations: readonly Limit[] = [
+      { window: "hour", limit: 4, part: { id: "1z2", name: "listPets" } },
+      { window: "day", limit: 6, part },
+      { window: "hour", limit: 5, part },
+    ];
+    const limitTold = (all: readonly Limit[], by: typeof ban) => {
+      return rateLimitRefusal(verdict([roomy], by), NOON, 1, all)?.rateLimitInfo.limit;
+    };
+    assert.equal(limitTold(operations, ban), 5);
+    assert.equal(limitTold(operations.slice(0, 2), ban), 1_000, "the operation lost its window");
+    assert.equal(limitTold(operations, { ...ban, operation: "1z2" }), 4);
+  });
+
+  it("no limit of a meter, a key or an observed window where the one that struck is gone", () => {
+    const ban = banned(DAY_END + 1, "hour");
+    const month = { window: "month", limit: 7, used: 0, resetMs: Date.UTC(2026, 7) } as const;
+    const others: readonly WindowUsage[] = [
+      { ...month, part: { id: "#tokens", name: "tokens" } },
+      { ...month, part: { id: "@1", name: "key" } },
+      { ...month, window: "hour", observed: true },
+    ];
+    const { windows } = verdict([roomy]);
+    const refusal = rateLimitRefusal({ windows: [...windows, ...others], ban }, NOON);
+    assert.equal(refusal?.rateLimitInfo.limit, 1_000);
   });
 
   it("nothing once all of it is over, and what is left before", () => {

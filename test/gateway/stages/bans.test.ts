@@ -12,6 +12,8 @@ import { KEY } from "../../support/gateway/served.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
+import { rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
+import { onlyValue } from "../../support/wire/response.ts";
 
 const { server } = await useRedis();
 
@@ -25,6 +27,17 @@ const BANS = {
   max: "1h",
   forgetAfter: "1h",
 };
+
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /narrow:
+    get: { operationId: narrow, x-limits: { day: 2 }, responses: {} }
+  /plain:
+    get: { operationId: plain, responses: {} }
+  /huge:
+    get: { operationId: huge, x-cost: 1001, responses: {} }
+`;
 
 type Refused = {
   readonly status: number;
@@ -169,6 +182,26 @@ for (const kind of ["memory", "redis"] as const) {
       const retryMs = bannedMs + (told?.retry ?? 0) * 1_000;
       await eventually(() => performance.now() >= retryMs, { everyMs: 1 });
       assert.equal((await ask(house, key)).status, 200, "the first request passes");
+    });
+
+    it("tell the limit that earned them, that of an operation to every other operation too", async () => {
+      const config = {
+        plans: { free: { day: 1_000, year: 5_000 } },
+        bans: { ...BANS, strikes: 1, grace: "0s", duration: "48h", max: "48h" },
+      };
+      const environment = { standing: "/v1/_limits" };
+      const served = { api: "./api.yaml", files: { "api.yaml": API }, environment };
+      await using house = await open(address(), { ...served, config });
+      const { key } = await house.issue();
+      const told = async (path: string) => {
+        const answer = await sendRequest(house.port, { key, path });
+        return [onlyValue(answer, "X-RateLimit-Window"), rateLimitFieldsOf(answer).limit];
+      };
+      await eventually(async () => (await told("/v1/narrow"))[0] === "ban", { everyMs: 5 });
+      for (const path of ["/v1/narrow", "/v1/plain", "/v1/plain", "/v1/_limits", "/v1/huge"]) {
+        assert.deepEqual(await told(path), ["ban", 2], path);
+      }
+      await house.law();
     });
   });
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Ban } from "../../../src/core/quota/bans.ts";
 import type { WindowUsage } from "../../../src/core/quota/decide.ts";
+import type { Limit } from "../../../src/core/quota/windows.ts";
 import { OpenHolds } from "../../../src/gateway/client/open-holds.ts";
 import type { Exchange } from "../../../src/gateway/exchange/exchange.ts";
 import type { DecisionFacts } from "../../../src/gateway/exchange/exchange-record.ts";
@@ -13,6 +14,8 @@ const NOON = Date.UTC(2026, 6, 15, 12);
 const CALLER = { environment: "production", account: "a", id: "production:a" } as Caller;
 const MINUTE: WindowUsage = { window: "minute", limit: 60, used: 60, resetMs: NOON + 60_000 };
 const DAY: WindowUsage = { window: "day", limit: 1_000, used: 998, resetMs: NOON + 43_200_000 };
+
+const NO_OPERATIONS: readonly Limit[] = [];
 
 const TOKENS = { id: "#tokens", name: "tokens" };
 
@@ -26,7 +29,12 @@ function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new O
   const decided = { granted: 0, strikes: 2, strikeDueMs: NOON, repaired: false };
   const decision = { nowMs: NOON, windows, ban, ...decided };
   const answer = { decision, admitted: false, requestsAfter: 0, by };
-  const result = refuseByQuota(open, answer, exchange as unknown as Exchange, CALLER);
+  const result = refuseByQuota(
+    { open, operations: NO_OPERATIONS },
+    answer,
+    exchange as unknown as Exchange,
+    CALLER,
+  );
   assert.ok(!result.ok);
   const [facts] = told;
   assert.ok(facts !== undefined && told.length === 1);
