@@ -143,13 +143,14 @@ export function knownRateLimit(
 
 /**
  * The observed limits that an admitted request exceeded. It would have been refused if they were
- * limits of its plan.
+ * limits of its plan. A request that costs nothing exceeds none, because no limit refuses it.
  */
 export function crossedLimits(
   { windows }: Pick<QuotaDecision, "windows">,
   observe: readonly Limit[],
   { cost = 1, requestsAfter = 0 }: DecidedRequest,
 ): readonly WindowName[] {
+  if (cost === 0) return [];
   return observe.flatMap(({ window, limit }) => {
     const counted = windows.find((one) => one.window === window && one.part === undefined);
     return counted !== undefined && counted.used - requestsAfter * cost > limit ? [window] : [];

@@ -316,6 +316,11 @@ describe("A request that is admitted over limits that only observe", () => {
     assert.deepEqual(crossedBy(16, 0, { cost: 3, requestsAfter: 2 }), []);
   });
 
+  it("names none if it costs nothing, because it is admitted whatever the counts", () => {
+    assert.deepEqual(crossedBy(11, 101, { cost: 0 }), []);
+    assert.deepEqual(crossedBy(11, 101, { cost: 1 }), ["minute", "day"]);
+  });
+
   it("names no window that is not counted, nor one of an operation in place of it", () => {
     const minute = { window: "minute", limit: 1e9, used: 50, resetMs: MINUTE_END } as const;
     const operation = { ...minute, part: { id: "1z1", name: "createPet" } };

@@ -136,6 +136,9 @@ describe("the cost of an operation", async () => {
     assert.equal(house.lines.at(-2)?.observed, undefined);
     for (let i = 0; i < 2; i++) await sendRequest(house.port, { key, path: "/v1/reports" });
     await eventually(() => assert.deepEqual(house.lines.at(-1)?.observed, ["minute", "hour"]));
+    assert.equal((await sendRequest(house.port, { key, path: "/v1/free" })).status, 200);
+    await eventually(() => assert.equal(house.lines.at(-1)?.charged, 0));
+    assert.equal(house.lines.at(-1)?.observed, undefined, "a limit would not have refused it");
     const metrics = await (await house.admin("/metrics")).text();
     assert.match(metrics, /^tollgate_observed_refusals_total\{.*window="hour".*\} [1-9]$/m);
     await house.law();
