@@ -1,4 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { Config } from "../config/config.ts";
+import { activeBans } from "../stores/queries/active-bans.ts";
 import type { AccountBan, GatewayDirectory, QuotaAdmin } from "../stores/quotas/quota-store.ts";
 import { type GatewayReport, gatewayReports } from "../telemetry/gateway-status.ts";
 import type { Diagnostics } from "../telemetry/history/diagnostics.ts";
@@ -89,6 +91,7 @@ export type DashboardSources = {
   readonly metricSources: MetricSources;
   readonly metrics: Pick<MetricsRecorder, "tables" | "configuration">;
   readonly quotas: Pick<QuotaAdmin, "bans"> & { readonly gateways: Pick<GatewayDirectory, "list"> };
+  readonly config: () => Pick<Config, "bans">;
   readonly diagnostics: Pick<Diagnostics, "refused">;
   readonly recent: Pick<RecentEvents, "last" | "since">;
   readonly checks: () => ReadinessChecks;
@@ -116,12 +119,13 @@ export class Dashboard {
   #lastImposed = 0;
 
   constructor(sources: DashboardSources) {
-    const { quotas, diagnostics, name } = sources;
+    const { quotas, config, diagnostics, name } = sources;
     this.#sources = sources;
     this.#bans = new BackgroundValue({
       read: async () => {
         const readMs = performance.now();
-        return (await quotas.bans()).map(({ leftMs, ...ban }) => ({ ban, endMs: readMs + leftMs }));
+        const active = await activeBans(quotas, config());
+        return active.map(({ leftMs, ...ban }) => ({ ban, endMs: readMs + leftMs }));
       },
     });
     this.#refused = new BackgroundValue({ read: () => diagnostics.refused() });

@@ -10,6 +10,7 @@ import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.t
 import { observeDuration } from "../../src/telemetry/metrics/metric-vec.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recorder.ts";
 import { increment } from "../../src/telemetry/metrics/request-metrics.ts";
+import { DEFAULT_BANS } from "../support/gateway/default-bans.ts";
 import { watchStalls } from "../support/in-time.ts";
 import { eventually } from "../support/poll.ts";
 import { type AdminHouse, ALL_WELL, openAdminHouse, UNWATCHED } from "./admin-house.ts";
@@ -33,6 +34,7 @@ function dashboardOf(house: AdminHouse, over: Partial<DashboardSources> = {}) {
     ...{ metricSources: { ...UNWATCHED, storeUp: () => true }, metrics: createMetricsRecorder() },
     ...{
       quotas,
+      config: () => ({ bans: DEFAULT_BANS }),
       recent,
       diagnostics: new RecentRefusals({ open: () => [], tellStore: async () => {} }),
       checks: () => ALL_WELL,

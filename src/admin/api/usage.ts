@@ -5,6 +5,7 @@ import {
   sortBans,
   type UsageReport,
 } from "../../core/keys/usage-reports.ts";
+import { activeBans } from "../../stores/queries/active-bans.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import {
@@ -29,7 +30,7 @@ import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts
 /** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
   return fromReachableStore(deps, async (onMissing) => {
-    const named = sortBans(await deps.quotas.bans(onMissing)).map((one) => {
+    const named = sortBans(await activeBans(deps.quotas, deps.config(), onMissing)).map((one) => {
       return { id: rankedId(-one.ban.untilMs, `${one.account} ${one.environment}`), one };
     });
     return pageResponse(named, { path: "/api/bans", query }, (page) =>

@@ -10,6 +10,7 @@ import {
 } from "../../core/keys/usage-reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import { activeBans } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import {
   type AccountLookup,
@@ -74,7 +75,10 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
     return report === undefined ? noPlan(found.subject) : given(report);
   };
   return {
-    bans: () => answered(config, async (missing) => given(bansReport(await quotas.bans(missing)))),
+    bans: () =>
+      answered(config, async (missing) => {
+        return given(bansReport(await activeBans(quotas, config, missing)));
+      }),
     usage: (selector) => answered(config, () => usage(selector)),
     usageOfAll: (filter) =>
       answered(config, async (missing) => {

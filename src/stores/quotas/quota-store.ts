@@ -188,7 +188,7 @@ export interface QuotaAdmin {
   /** The part of a shared store that has the account; undefined if the store has only one part. */
   partOf(accountRef: AccountRef): StorePart | undefined;
 
-  /** Every ban in force. */
+  /** Every ban that has not ended, in force or kept while bans are off. */
   bans(onMissing?: OnMissing): Promise<AccountBan[]>;
 
   /**

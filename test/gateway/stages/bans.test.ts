@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
+import { runVerb } from "../../cli/kit.ts";
 import { each } from "../../support/each.ts";
 import {
   startTestGateway,
@@ -33,8 +34,8 @@ info: { title: t, version: 1.0.0 }
 paths:
   /narrow:
     get: { operationId: narrow, x-limits: { day: 2 }, responses: {} }
-  /plain:
-    get: { operationId: plain, responses: {} }
+  /pets:
+    get: { operationId: pets, responses: {} }
   /huge:
     get: { operationId: huge, x-cost: 1001, responses: {} }
 `;
@@ -198,13 +199,56 @@ for (const kind of ["memory", "redis"] as const) {
         return [onlyValue(answer, "X-RateLimit-Window"), rateLimitFieldsOf(answer).limit];
       };
       await eventually(async () => (await told("/v1/narrow"))[0] === "ban", { everyMs: 5 });
-      for (const path of ["/v1/narrow", "/v1/plain", "/v1/plain", "/v1/_limits", "/v1/huge"]) {
+      for (const path of ["/v1/narrow", "/v1/pets", "/v1/pets", "/v1/_limits", "/v1/huge"]) {
         assert.deepEqual(await told(path), ["ban", 2], path);
       }
       await house.law();
     });
   });
 }
+
+describe("bans over a reload", () => {
+  const plans = { free: { day: 1_000, year: 5_000 } };
+  const configOf = (store: string, bans: typeof BANS | "off") => ({ store, plans, bans });
+
+  async function openBanned(store: string) {
+    const served = { api: "./api.yaml", files: { "api.yaml": API } };
+    const house = await open(store, { ...served, config: configOf(store, BANS) });
+    const { key, account } = await house.issue();
+    const body = JSON.stringify({ id: account, for: "1h" });
+    const added = await house.admin("/api/bans", { method: "POST", body });
+    assert.equal(added.status, 201, await added.text());
+    const reload = async (bans: typeof BANS | "off") => {
+      await house.rewrite(configOf(store, bans));
+      const reloaded = await house.gateway.reload();
+      assert.ok(reloaded.ok, JSON.stringify(reloaded));
+    };
+    return { house, key, account, reload };
+  }
+
+  for (const kind of ["memory", "redis"] as const) {
+    it(`are listed while they are in force and no longer, before any request too, store: ${kind}`, async () => {
+      const { house: opened, ...rest } = await openBanned(kind === "redis" ? server.url : kind);
+      await using house = opened;
+      const { key, account, reload } = rest;
+      const listed = async () => {
+        const asked = kind === "redis" ? ["--config", house.file] : ["--admin", house.adminUrl];
+        const told = await runVerb(["bans", "list", "--json", ...asked]);
+        assert.equal(told.status, 0, told.err);
+        const byVerb = (JSON.parse(told.out) as Ban[]).map((ban) => ban.account);
+        const byGateway = (await bans(house)).map((ban) => ban.account);
+        return [byVerb, byGateway].map((all) => all.includes(account));
+      };
+      assert.deepEqual(await listed(), [true, true]);
+      await reload("off");
+      assert.deepEqual(await listed(), [false, false]);
+      assert.equal((await ask(house, key)).status, 200);
+      await reload(BANS);
+      assert.deepEqual(await listed(), [true, true]);
+      assert.equal((await ask(house, key)).code, "key_banned");
+    });
+  }
+});
 
 describe("bans at several gateways", () => {
   async function two(config: Record<string, unknown> = {}) {

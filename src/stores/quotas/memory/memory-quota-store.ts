@@ -252,7 +252,6 @@ class MemoryStore implements QuotaStore {
 
   async bans(): Promise<AccountBan[]> {
     const found: AccountBan[] = [];
-    if (this.#policy === undefined) return found;
     await inSlices(this.#accounts.all(), ([accountRef, { ban }]) => {
       const leftMs = (ban?.untilMs ?? 0) - this.#now();
       if (ban !== undefined && leftMs > 0) found.push({ ...accountRef, ban, leftMs });

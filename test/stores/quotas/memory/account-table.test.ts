@@ -32,7 +32,7 @@ const second = (bans: BanPolicy | undefined): QuotaRequest => ({
   requests: 1,
 });
 
-it("more banned accounts than are listed at once are all listed, and none once bans are off", async () => {
+it("more banned accounts than are listed at once are all listed", async () => {
   const noonMs = Date.UTC(2026, 6, 15, 12);
   await using house = await openAt(noonMs);
   const { store, clock } = house;
@@ -43,8 +43,6 @@ it("more banned accounts than are listed at once are all listed, and none once b
     for (let i = 0; i < ACCOUNTS; i++) await store.charge(account(`a${i}`), second(once));
   }
   assert.equal((await store.bans()).length, ACCOUNTS);
-  await store.charge(account("a0"), second(undefined));
-  assert.deepEqual(await store.bans(), []);
 });
 
 it("an account is kept for its strikes while they count, and let go of when they do not", async () => {
