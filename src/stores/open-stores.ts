@@ -77,9 +77,9 @@ export async function openQuotaStore(
   config: Config,
   { now, report, serves = false, ...callbacks }: QuotaOptions,
 ): Promise<QuotaStore> {
-  const { store: address, storePrefix: prefix, stateFile, historyMs } = config;
+  const { store: address, storePrefix: prefix, stateFile, historyMs, bans } = config;
   if (address.kind === "memory")
-    return createMemoryQuotaStore({ stateFile, now, report, historyMs });
+    return createMemoryQuotaStore({ stateFile, now, report, historyMs, bans });
   const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
   const common = { address, prefix, report, historyMs, ...callbacks };
   if (!serves) return createRedisQuotaStore(common);

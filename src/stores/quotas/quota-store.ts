@@ -1,4 +1,4 @@
-import type { Ban, NewBan } from "../../core/quota/bans.ts";
+import type { Ban, BanPolicy, NewBan } from "../../core/quota/bans.ts";
 import type { Calendar } from "../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../core/quota/decide.ts";
@@ -70,6 +70,8 @@ export type FailurePolicy = {
 export type StorePolicy = FailurePolicy & {
   /** How long the usage of each account is kept by day; undefined if it is not kept. */
   readonly historyMs: number | undefined;
+  /** The rules of bans; undefined if they are off. */
+  readonly bans: BanPolicy | undefined;
 };
 
 /** A window that was set to 0, and the units that it had counted before. */
@@ -280,7 +282,7 @@ export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
   readonly gateways: GatewayDirectory;
   readonly usageMarks: UsageMarks;
 
-  /** A reload may change how long history is kept, and the policy during an outage. */
+  /** A reload may change how long history is kept, and the rules of bans and of an outage. */
   reconfigure(policy: StorePolicy): void;
 
   close(): Promise<void>;

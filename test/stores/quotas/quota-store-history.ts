@@ -136,9 +136,9 @@ export function describeHistory(engine: string, open: OpenQuotaStore): void {
       const { store, accountRef } = await bench.start();
       bench.nowMs = OCTOBER_30;
       const policy = { onStoreFailure: "deny", expectedGateways: 1, storeTimeoutMs: 50 } as const;
-      store.reconfigure?.({ ...policy, historyMs: undefined });
+      store.reconfigure?.({ ...policy, historyMs: undefined, bans: undefined });
       await spend(store, accountRef, MONTH_1000);
-      store.reconfigure?.({ ...policy, historyMs: DAY });
+      store.reconfigure?.({ ...policy, historyMs: DAY, bans: undefined });
       await spend(store, accountRef, MONTH_1000);
       assert.deepEqual(await rows(store, accountRef), ["2026-10-30 1 1"]);
     });

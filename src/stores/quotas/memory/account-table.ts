@@ -65,10 +65,10 @@ export class AccountTable {
 
   /**
    * Checks the next accounts and addresses in turn, and drops those without anything that still
-   * counts. Without a known policy nothing of an account is certainly over.
+   * counts.
    */
-  sweep(policy: BanPolicy | undefined | "unknown", nowMs: number): void {
-    if (policy !== "unknown") this.#accounts.sweep(policy, nowMs);
+  sweep(policy: BanPolicy | undefined, nowMs: number): void {
+    this.#accounts.sweep(policy, nowMs);
     this.#addresses.sweep(undefined, nowMs);
   }
 

@@ -45,6 +45,8 @@ export type MemoryQuotaStoreOptions = {
   readonly report: Reporter;
   /** How long the usage of each account is kept by day; by default it is not kept. */
   readonly historyMs?: number | undefined;
+  /** The rules of bans; by default they are off. */
+  readonly bans?: BanPolicy | undefined;
   /** Called when counts rose by what requests used beyond their holds. */
   readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
   /**
@@ -118,11 +120,8 @@ class MemoryStore implements QuotaStore {
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
   #era = 0;
-  /**
-   * The policy of the last request with a key. Before the first one it is unknown, and no account is
-   * swept. Addresses have none.
-   */
-  #policy: BanPolicy | undefined | "unknown" = "unknown";
+  /** The rules in force for accounts. Addresses have none. */
+  #bans: BanPolicy | undefined;
   readonly #saver: StateSaver;
 
   constructor(
@@ -138,6 +137,7 @@ class MemoryStore implements QuotaStore {
     this.activity = activity;
     this.usageMarks = activity.usageMarks;
     this.#historyMs = options.historyMs;
+    this.#bans = options.bans;
     activity.keepsDays = options.historyMs !== undefined;
     let overflowed = false;
     this.#accounts = new AccountTable(accountsMax, () => {
@@ -166,10 +166,8 @@ class MemoryStore implements QuotaStore {
     entry.limits = quotaRequest.limits;
     entry.era = this.#era;
     entry.recent = true;
-    const isAddress = isAddressAccount(accountRef);
-    if (!isAddress) this.#policy = quotaRequest.bans;
     this.#saver.changed = true;
-    if (this.#historyMs !== undefined && decision.granted > 0 && !isAddress) {
+    if (this.#historyMs !== undefined && decision.granted > 0 && !isAddressAccount(accountRef)) {
       const { granted: requests } = decision;
       const { cost = 1, plan } = quotaRequest;
       this.#days.admit(accountRef, nowMs, requests, requests * cost, plan);
@@ -231,8 +229,8 @@ class MemoryStore implements QuotaStore {
    */
   lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const entry = this.#accounts.find(accountRef);
-    const bans = isAddressAccount(accountRef) ? undefined : this.#policy;
-    if (entry === undefined || bans === "unknown") return;
+    if (entry === undefined) return;
+    const bans = isAddressAccount(accountRef) ? undefined : this.#bans;
     if (limits === undefined && entry.era !== this.#era) return;
     const quotaRequest = { limits: limits ?? entry.limits, bans, requests: 0 };
     return decide(entry, quotaRequest, this.#now()).decision;
@@ -293,8 +291,9 @@ class MemoryStore implements QuotaStore {
     return this.#days.read(accountRefs, span);
   }
 
-  reconfigure({ historyMs }: StorePolicy): void {
+  reconfigure({ historyMs, bans }: StorePolicy): void {
     this.#historyMs = historyMs;
+    this.#bans = bans;
     this.activity.keepsDays = historyMs !== undefined;
   }
 
@@ -345,7 +344,7 @@ class MemoryStore implements QuotaStore {
   }
 
   #tick(): void {
-    this.#accounts.sweep(this.#policy, this.#now());
+    this.#accounts.sweep(this.#bans, this.#now());
     this.#saver.start();
   }
 

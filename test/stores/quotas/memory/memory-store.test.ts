@@ -46,7 +46,8 @@ async function open(more: Partial<MemoryQuotaStoreOptions> = {}): Promise<QuotaS
   const report = (level: string, event: string, details?: { readonly why?: unknown }) => {
     told.push(`${level}: ${details?.why ?? event}`);
   };
-  const store = await createMemoryQuotaStore({ stateFile, now: () => nowMs, report, ...more });
+  const given = { stateFile, now: () => nowMs, report, bans: BANS, ...more };
+  const store = await createMemoryQuotaStore(given);
   opened.push(store);
   return store;
 }
@@ -95,6 +96,24 @@ describe("The memory store over a restart", () => {
       other.windows.map((window) => window.used),
       [1, 1],
     );
+  });
+
+  it("knows an account before any request is decided: its counts, its ban, and none if bans are off", async () => {
+    const store = await open();
+    for (let i = 0; i < 2; i++) spend(store, "counted", ASK);
+    const imposed = { lengthMs: 60_000, window: "day", keptMs: 1_000, plan: "free" } as const;
+    const { untilMs } = await store.ban(name("counted"), { ...imposed, reason: "" });
+    await close(store);
+
+    const known = (later: QuotaStore) => {
+      const { windows = [], ban } = later.lastKnown(name("counted"), ASK.limits) ?? {};
+      return [windows.map((window) => window.used), ban?.untilMs];
+    };
+    const later = await open();
+    assert.deepEqual(known(later), [[2, 2], untilMs]);
+    assert.equal(later.lastKnown(name("unused"), ASK.limits), undefined);
+    await close(later);
+    assert.deepEqual(known(await open({ bans: undefined })), [[2, 2], undefined]);
   });
 
   it("knows them after a SIGKILL too, but for the last second", async () => {
