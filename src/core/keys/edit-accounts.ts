@@ -16,6 +16,7 @@ import {
   planError,
   reasonError,
   sortLimits,
+  storedMeta,
   usageRefusal,
 } from "./edit-rules.ts";
 import { findAccount, unknownIdRefusal } from "./find-records.ts";
@@ -102,8 +103,8 @@ function become(
     given.every((limit) => limit.window !== window),
   );
   const limits = sortLimits([...kept, ...given]);
-  const meta = Object.entries({ ...account.meta, ...change.meta }).filter(([, value]) => value);
-  if (meta.length > META_MAX) {
+  const meta = storedMeta({ ...account.meta, ...change.meta });
+  if (Object.keys(meta).length > META_MAX) {
     return usageRefusal(
       `Cannot keep more than ${META_MAX} names of metadata for account ${account.id}`,
     );
@@ -113,7 +114,7 @@ function become(
   const mistake =
     (hasMore ? limitsError(limits, {}) : undefined) ?? missingLimitsError(plan, limits, context);
   if (mistake !== undefined) return usageRefusal(`${mistake} (account ${account.id})`);
-  const next = { ...account, plan, limits, meta: Object.fromEntries(meta) };
+  const next = { ...account, plan, limits, meta };
   if (change.anchor === undefined) return next;
   const changed = changeAnchor(account.calendar, change.anchor, context.nowMs);
   if ("next" in changed) return conflictRefusal(secondAnchorMessage(account.id, changed.next));

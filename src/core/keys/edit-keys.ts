@@ -19,6 +19,7 @@ import {
   newKeysError,
   scopesError,
   sortLimits,
+  storedMeta,
   usageRefusal,
 } from "./edit-rules.ts";
 import { findKeys, pickKey } from "./find-records.ts";
@@ -126,8 +127,9 @@ function ownersFor(
     const id = account ?? freshId("a_", context, taken);
     taken.add(id);
     const calendar = wanted.anchor === undefined ? undefined : newCalendar(wanted.anchor);
+    const meta = storedMeta(wanted.meta ?? {});
     return {
-      ...{ id, environment, plan, limits, meta: wanted.meta ?? {}, createdMs: context.nowMs },
+      ...{ id, environment, plan, limits, meta, createdMs: context.nowMs },
       ...(calendar && { calendar }),
     };
   });

@@ -156,7 +156,7 @@ export function anchorError(anchor: number | undefined): string | undefined {
   return `Cannot use the anchor ${quoteValue(anchor)}: it must be a day of the month from 1 to ${ANCHOR_DAY_MAX}`;
 }
 
-/** The mistake in names and values of metadata. The value "" removes a name, if that is allowed. */
+/** The mistake in names and values of metadata. The value "" removes a name. */
 export function metaError(meta: readonly (readonly [string, string])[]): string | undefined {
   const name = meta.find(([each]) => !META_NAME_PATTERN.test(each))?.[0];
   if (name !== undefined) {
@@ -168,6 +168,11 @@ export function metaError(meta: readonly (readonly [string, string])[]): string 
   }
   if (meta.length > META_MAX) return `Cannot keep more than ${META_MAX} names of metadata`;
   return undefined;
+}
+
+/** Metadata as it is stored: without the names whose value is "". */
+export function storedMeta(meta: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(meta).filter(([, value]) => value !== ""));
 }
 
 export function nameError(name = ""): string | undefined {
@@ -222,7 +227,7 @@ export function accountConflict(
     const asked = terms(plan ?? account.plan, limits ?? account.limits);
     return `Cannot add a key on ${asked} to account ${account.id}, which is on ${terms(account.plan, account.limits)}: leave them out, or change them for all of its keys with \`accounts set ${account.id}\``;
   }
-  if (Object.entries(meta ?? {}).some(([name, value]) => account.meta[name] !== value)) {
+  if (Object.entries(meta ?? {}).some(([name, value]) => (account.meta[name] ?? "") !== value)) {
     return `Cannot add a key with other metadata to account ${account.id}: change that with \`accounts set ${account.id} --meta\``;
   }
   const { day, next } = anchorDays(account.calendar, nowMs);

@@ -45,6 +45,15 @@ describe("Issuing keys", () => {
     });
   });
 
+  it("keeps no metadata without a value, which no store could read again", () => {
+    const { records } = issue({ account: "acme", meta: { tenant: "", team: "cats" } });
+    assert.deepEqual(first(records.accounts).meta, { team: "cats" });
+    const again = issue({ account: "acme", meta: { tenant: "", team: "cats" } }, records);
+    assert.equal(again.records.keys.length, 2);
+    const other = issueKeys(records, { account: "acme", meta: { team: "" } }, ring());
+    assert.match(refusal(other), /^refused: Cannot add a key with other metadata/);
+  });
+
   it("gives no name, scope, network or expiry unless told to, and then that", () => {
     const from = ["192.0.2.0/24", "::1"];
     const record = first(issue({ expiresInMs: 90 * DAY, from }).records.keys);
