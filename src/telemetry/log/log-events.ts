@@ -217,6 +217,12 @@ export const LOG_EVENTS = {
     meaning:
       "The copy of the key records on disk cannot be used: the gateway goes on without it, and it gets `.damaged` and the time behind its name",
   },
+  keys_copy_elsewhere: {
+    level: "warn",
+    members: ["file", "why"],
+    meaning:
+      "The copy of the key records on disk is of [another store](keys.md#copies): nothing of it is in force, and it is kept in a file",
+  },
   keys_copy_unwritten: {
     level: "error",
     members: ["file", "why"],

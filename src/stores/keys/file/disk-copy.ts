@@ -13,6 +13,12 @@ import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 export type DiskCopy = {
   /** The records that were there at the start, and their id; undefined when there was no copy. */
   readonly found: { readonly records: Records; readonly id: string | undefined } | undefined;
+  /**
+   * The same of a copy of another store: nothing of it is in force. It is moved aside before the
+   * first write, unless `takeOther` says that its store is this one under another address.
+   */
+  readonly other: DiskCopy["found"];
+  takeOther(): void;
   /** Why there is a copy and it cannot be used. It is moved aside before the first write. */
   readonly damaged: DamagedFileError | undefined;
   /**
@@ -29,6 +35,8 @@ export type DiskCopy = {
 };
 
 export type DiskCopyOptions = {
+  /** Whether a copy with this id is of another store. By default none is. */
+  readonly isOther?: (id: string | undefined) => boolean;
   /**
    * The gateways of one machine may share the file: each writes the same content, one at a time.
    */
@@ -41,17 +49,19 @@ export type DiskCopyOptions = {
 export async function openDiskCopy(
   file: string,
   report: Reporter,
-  { lockWaitMs = 5_000, retryMs = 5_000 }: DiskCopyOptions = {},
+  { lockWaitMs = 5_000, retryMs = 5_000, isOther = () => false }: DiskCopyOptions = {},
 ): Promise<DiskCopy> {
   const { found, damaged } = await read(file);
+  const other = found !== undefined && isOther(found.id) ? found : undefined;
   const writer = new CopyWriter(file, report, {
-    ...{ lockWaitMs, retryMs },
-    isDamaged: damaged !== undefined,
+    ...{ lockWaitMs, retryMs, isOther },
+    keepsFound: damaged !== undefined || other !== undefined,
   });
   const aside = new SerialQueue();
   return {
-    found,
-    damaged,
+    found: other === undefined ? found : undefined,
+    ...{ other, damaged },
+    takeOther: () => writer.overwrite(),
     write: (records, id) => writer.write({ records, id }),
     setAside: (records) => {
       const lost = `${file}.lost`;
@@ -71,8 +81,8 @@ export async function openDiskCopy(
   };
 }
 
-/** `isDamaged`: there is a damaged copy, which is to be kept. */
-type WriterOptions = Required<DiskCopyOptions> & { readonly isDamaged: boolean };
+/** `keepsFound`: there is a damaged copy, or one of another store, which is to be kept. */
+type WriterOptions = Required<DiskCopyOptions> & { readonly keepsFound: boolean };
 type NamedRecords = NonNullable<DiskCopy["found"]>;
 
 /** Writes the newest records, and tries again until they are written. */
@@ -80,7 +90,7 @@ class CopyWriter {
   readonly #file: string;
   readonly #report: Reporter;
   readonly #options: WriterOptions;
-  #isDamaged: boolean;
+  #keepsFound: boolean;
   #wanted: NamedRecords | undefined;
   #writing: Promise<void> | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -91,7 +101,12 @@ class CopyWriter {
     this.#file = file;
     this.#report = report;
     this.#options = options;
-    this.#isDamaged = options.isDamaged;
+    this.#keepsFound = options.keepsFound;
+  }
+
+  /** The copy that is there need not be kept. */
+  overwrite(): void {
+    this.#keepsFound = false;
   }
 
   write(records: NamedRecords): void {
@@ -132,9 +147,8 @@ class CopyWriter {
     const file = this.#file;
     try {
       await withLock(file, this.#options.lockWaitMs, async () => {
-        // Another gateway of this machine may have replaced it.
-        if (this.#isDamaged && (await read(file)).damaged !== undefined) await moveAside(file);
-        this.#isDamaged = false;
+        if (this.#keepsFound) await this.#keepFound();
+        this.#keepsFound = false;
         await replaceFile(file, encodeKeyFile(records, [], id));
       });
       if (this.#trouble) this.#report("info", "keys_copy_written", { file });
@@ -149,13 +163,23 @@ class CopyWriter {
       return false;
     }
   }
+
+  /** Another gateway of this machine may have replaced it: then nothing is left to keep. */
+  async #keepFound(): Promise<void> {
+    const { found, damaged } = await read(this.#file);
+    if (damaged !== undefined) await moveAside(this.#file, "damaged");
+    if (found === undefined || !this.#options.isOther(found.id)) return;
+    const file = await moveAside(this.#file, "elsewhere");
+    const why = `The key records that were kept here are of another store, and none of their keys is accepted. If they belong into this one: tollgate keys import ${file}`;
+    this.#report("warn", "keys_copy_elsewhere", { file, why });
+  }
 }
 
 /** Writes lost records to their file, together with those that it has. */
 async function addLost(file: string, records: Records, report: Reporter): Promise<void> {
   const { found, damaged } = await read(file);
   if (damaged !== undefined) {
-    await moveAside(file);
+    await moveAside(file, "damaged");
     report("error", "keys_copy_damaged", { file, why: damaged.message });
   }
   await replaceFile(file, encodeKeyFile(await withEarlier(records, found?.records)));
@@ -186,9 +210,11 @@ async function withLock(
   }
 }
 
-/** Renames a damaged file, so that what is left in it is kept. */
-function moveAside(file: string): Promise<void> {
-  return rename(file, `${file}.damaged.${Date.now()}`);
+/** Renames a file, so that what is in it is kept. Returns its new name. */
+async function moveAside(file: string, why: "damaged" | "elsewhere"): Promise<string> {
+  const name = `${file}.${why}.${Date.now()}`;
+  await rename(file, name);
+  return name;
 }
 
 async function read(file: string): Promise<Pick<DiskCopy, "found" | "damaged">> {

@@ -105,9 +105,17 @@ export function idOfCopy(version: string, place: string): string | undefined {
     : undefined;
 }
 
+/** Whether records at this version became those of the snapshot, by changes that the log has. */
+export function isFromVersion(
+  { version, changes }: { readonly version: string; readonly changes: ChangeLog },
+  earlier: string,
+): boolean {
+  return version === earlier || changedSince(earlier, changes) !== undefined;
+}
+
 /**
  * The version of the records that a copy with this id has; "" if it names none. `isElsewhere`: they
- * are of another place, such as before `store` was changed, and say nothing of these records.
+ * are of another place, such as before `store` was changed.
  */
 export function versionOfCopy(
   id: string | undefined,
@@ -115,8 +123,7 @@ export function versionOfCopy(
 ): { readonly version: string; readonly isElsewhere: boolean } {
   const [, version, mark] = /^(\d+v[0-9a-f]+)x([0-9a-f]+)$/.exec(id ?? "") ?? [];
   if (version === undefined) return { version: "", isElsewhere: false };
-  if (mark !== markOf(place)) return { version: "", isElsewhere: true };
-  return { version: version.replace("v", "."), isElsewhere: false };
+  return { version: version.replace("v", "."), isElsewhere: mark !== markOf(place) };
 }
 
 function markOf(place: string): string {

@@ -22,7 +22,7 @@ import {
   type RecordChanges,
   refuseOverDamaged,
 } from "../records/record-changes.ts";
-import { idOfCopy, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
+import { idOfCopy, isFromVersion, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
 import { hasChanges, type LostWrite, withLostWrite } from "./lost-write.ts";
 import { MissingEnds, type WholeRecords } from "./missing-ends.ts";
 import type { HashMark } from "./record-hash.ts";
@@ -60,11 +60,13 @@ const PAUSE_MAX_MS = 100;
  * Keys and accounts in Redis, with a full copy here: a lookup costs no command. If Redis is
  * unreachable, a gateway (`watch`) starts from the copy on disk if there is one; a command rejects
  * instead. A damaged copy is reported, and not used. Without records in Redis either, rejects with
- * its DamagedFileError and leaves it as it is.
+ * its DamagedFileError and leaves it as it is. A copy of another store is not used.
  */
 export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<KeyStore> {
   const { address, prefix, copyFile, report, watch, now = Date.now } = options;
-  const copy = watch && copyFile !== undefined ? await openDiskCopy(copyFile, report) : undefined;
+  const isOther = (id: string | undefined) => versionOfCopy(id, placeOf(options)).isElsewhere;
+  const copy =
+    watch && copyFile !== undefined ? await openDiskCopy(copyFile, report, { isOther }) : undefined;
   const link = (options.connect ?? connectRedis)(options);
   const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, options);
   try {
@@ -77,6 +79,11 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   return store;
 }
 
+/** Names the records for people. The copy on disk names them by it too. */
+function placeOf({ address, prefix }: Pick<RedisKeyStoreOptions, "address" | "prefix">): string {
+  return `${address.shown}, prefix ${prefix}`;
+}
+
 class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #link: Link;
   readonly #redisRecords: RedisRecords;
@@ -84,8 +91,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #reports: RecordReports;
   readonly #options: Pick<
     RedisKeyStoreOptions,
-    "address" | "prefix" | "report" | "watch" | "inForce"
+    "address" | "prefix" | "report" | "watch" | "inForce" | "copyFile"
   >;
+  /** The version of the records in the copy on disk at the start; "" if that is unknown. */
+  #copied: string;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #snapshot: Snapshot | undefined;
   readonly #missingEnds: MissingEnds;
@@ -107,6 +116,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#redisRecords = redisRecords;
     this.#copy = copy;
     const { report, copyFile } = options;
+    this.#copied = versionOfCopy(copy?.found?.id, this.#place).version;
     this.#reports = new RecordReports({ report, copy, copyFile, key: redisRecords.key });
     this.#missingEnds = new MissingEnds(redisRecords, this.#reports);
   }
@@ -120,6 +130,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     await this.#link.tried;
     if (watch) await this.#follow();
     else await this.refresh();
+    if (this.#copy?.other !== undefined && !this.#ready) this.#tellUnused();
     const damaged = this.#copy?.damaged;
     if (damaged === undefined) return;
     if (!this.#ready) throw damaged;
@@ -145,8 +156,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   get #place(): string {
-    const { address, prefix } = this.#options;
-    return `${address.shown}, prefix ${prefix}`;
+    return placeOf(this.#options);
   }
 
   /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
@@ -227,19 +237,38 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
         return this.#reports.readable();
       }
       const { snapshot, isFollowed } = await this.#read(before, mark);
+      if (before === undefined && (await this.#takeMoved(snapshot))) continue;
       // At the first read, the copy on disk has what was in Redis before.
-      const copied = versionOfCopy(this.#copy?.found?.id, this.#place);
-      const isBehind = isOlder(snapshot, before?.version ?? copied.version);
+      const isBehind = isOlder(snapshot, before?.version ?? this.#copied);
       const whole = await this.#missingEnds.keep(snapshot, this.held, isBehind);
       if (whole === "raced") continue;
       // Commands write their changes into the log of changes, and this read followed that log.
-      const isOther = before === undefined && copied.isElsewhere;
-      if (isFollowed || isOther || !this.#ready) {
-        return this.#adopt(whole.snapshot, whole.records);
-      }
+      if (isFollowed || !this.#ready) return this.#adopt(whole.snapshot, whole.records);
       return this.#adoptOther(whole, isBehind);
     }
     throw new Error("Cannot read the keys: too many others are changing them. Try again");
+  }
+
+  /**
+   * Puts the copy of another address in force if the records in Redis came from those in it: it is
+   * the same store under a new address. Returns whether it did.
+   */
+  async #takeMoved(snapshot: Snapshot): Promise<boolean> {
+    const { other } = this.#copy ?? {};
+    if (other === undefined || this.#ready) return false;
+    const { version } = versionOfCopy(other.id, this.#place);
+    if (!isFromVersion(snapshot, version)) return false;
+    await this.held.replace(other.records);
+    this.#copied = version;
+    this.#ready = true;
+    this.#copy?.takeOther();
+    return true;
+  }
+
+  #tellUnused(): void {
+    const { address, copyFile, report } = this.#options;
+    const why = `The copy of the key records is of another store, and is not used: until the records in ${address.shown} can be read, no key is accepted`;
+    report("warn", "keys_copy_elsewhere", { file: copyFile, why });
   }
 
   /** Adopts records that may lack some that were known here, and reports those. */

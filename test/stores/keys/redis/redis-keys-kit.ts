@@ -21,7 +21,7 @@ export type RedisKeysOfFile = {
   /** Opens a store of keys, which is closed after the test. */
   open(copyFile?: string, watch?: boolean): Promise<KeyStore>;
   /** The same at another address: for a command, or to follow changes (`watch`). */
-  openAt(address: RedisAddress, watch?: boolean): Promise<KeyStore>;
+  openAt(address: RedisAddress, watch?: boolean, copyFile?: string): Promise<KeyStore>;
   /** Closes one before the test is over. */
   close(store: KeyStore): Promise<void>;
   /** A path for a copy of the records that no other test has. */
@@ -59,8 +59,8 @@ export async function redisKeysOfFile(): Promise<RedisKeysOfFile> {
       const { address } = server;
       return keep(await openRedisKeyStore({ address, prefix: "tg", report, watch, copyFile }));
     },
-    openAt: async (address, watch = false) => {
-      return keep(await openRedisKeyStore({ address, prefix: "tg", report, watch }));
+    openAt: async (address, watch = false, copyFile) => {
+      return keep(await openRedisKeyStore({ address, prefix: "tg", report, watch, copyFile }));
     },
     close: async (store) => {
       opened.splice(opened.indexOf(store), 1);
