@@ -161,8 +161,11 @@ export function rotateKey(
     return conflictRefusal(`Cannot rotate key ${old.id} as it is ${state}: issue a new key`);
   }
   if (old.replacedBy !== undefined) {
+    const isHere = findById(records.keys, old.replacedBy) !== undefined;
     return conflictRefusal(
-      `Cannot rotate key ${old.id} as it was rotated before: rotate ${old.replacedBy}`,
+      isHere
+        ? `Cannot rotate key ${old.id} as it was rotated before: rotate ${old.replacedBy}`
+        : `Cannot rotate key ${old.id} as it was replaced by ${old.replacedBy}, which is not here: issue a new key`,
     );
   }
   const tag = keyTagOf(options, old.environment);

@@ -162,15 +162,19 @@ export function accountConcurrency({ limits }: AccountRecord): number | undefine
 
 /**
  * Merges two records of one key. The earlier of two ends applies, so that news that arrives late
- * never restores a revoked key (docs/reference/keys.md#copies). Returns `key` itself if `other`
- * ends nothing earlier.
+ * never restores a revoked key (docs/reference/keys.md#copies). A rotation that only one of them knows
+ * counts too, or the key could be rotated twice. Returns `key` itself if `other` adds nothing.
  */
 export function earliestEnd(key: KeyRecord, other: KeyRecord): KeyRecord {
   const revokedMs = earlier(key.revokedMs, other.revokedMs);
   const expiresMs = earlier(key.expiresMs, other.expiresMs);
-  if (revokedMs === key.revokedMs && expiresMs === key.expiresMs) return key;
+  const replacedBy = key.replacedBy ?? other.replacedBy;
+  if (revokedMs === key.revokedMs && expiresMs === key.expiresMs && replacedBy === key.replacedBy) {
+    return key;
+  }
   return {
     ...key,
+    ...(replacedBy === undefined ? {} : { replacedBy }),
     ...(revokedMs === undefined ? {} : { revokedMs }),
     ...(expiresMs === undefined ? {} : { expiresMs }),
   };

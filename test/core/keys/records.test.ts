@@ -119,6 +119,13 @@ describe("Two records of one key", () => {
     assert.equal(earliestEnd(key({}), key({ expiresMs: 8 })).expiresMs, 8);
   });
 
+  it("name the successor that only one of them knows, also where both end at once", () => {
+    const rotated = key({ expiresMs: 8, replacedBy: "k_2" });
+    assert.deepEqual(earliestEnd(key({}), rotated), rotated);
+    assert.deepEqual(earliestEnd(key({ expiresMs: 8 }), rotated), rotated);
+    assert.equal(earliestEnd(key({ replacedBy: "k_3" }), rotated).replacedBy, "k_3");
+  });
+
   it("are the very record where the other takes nothing away", () => {
     const own = key({ revokedMs: 4, expiresMs: 8 });
     assert.equal(earliestEnd(own, key({ revokedMs: 5 })), own);

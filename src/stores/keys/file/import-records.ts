@@ -102,6 +102,8 @@ class RecordImport {
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
+  /** Whether a key that is known ends sooner, or has a successor that it had not. */
+  #isChanged = false;
 
   constructor(records: Records, options: ImportOptions) {
     this.#records = records;
@@ -150,7 +152,7 @@ class RecordImport {
       keys: keys.length - this.#records.keys.length,
       accounts: accounts.length - this.#records.accounts.length,
     };
-    const isSame = counts.keys + counts.accounts + this.#ended === 0;
+    const isSame = counts.keys + counts.accounts === 0 && !this.#isChanged;
     const records = isSame ? this.#records : { keys, accounts };
     return { ok: true, records, ...counts, known: this.#known, ended: this.#ended };
   }
@@ -268,11 +270,14 @@ class RecordImport {
       if (key.caps !== undefined && known.caps !== undefined) {
         this.#capNumbers.set(`${account} ${key.caps.number}`, known.caps.number);
       }
-      const ended = earliestEnd(known, key);
       this.#known += 1;
-      if (ended !== known) this.#ended += 1;
-      const importId = this.#importId;
-      this.#byDigest.set(digest, ended === known ? known : { ...ended, importId });
+      const ended = earliestEnd(known, key);
+      if (ended === known) return undefined;
+      this.#isChanged = true;
+      if (ended.revokedMs !== known.revokedMs || ended.expiresMs !== known.expiresMs) {
+        this.#ended += 1;
+      }
+      this.#byDigest.set(digest, { ...ended, importId: this.#importId });
       return undefined;
     }
     const owner = this.#accounts.get(account);

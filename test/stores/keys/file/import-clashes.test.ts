@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { rotateKey } from "../../../../src/core/keys/edit-keys.ts";
 import type { KeyContext } from "../../../../src/core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../../src/core/keys/records.ts";
 import { importNow } from "../../../../src/stores/keys/file/import-records.ts";
@@ -58,6 +59,23 @@ function numbersAfter(records: Records, lines: readonly KeyRecord[]) {
 }
 
 describe("an import of records that clash with those here", () => {
+  it("refuses to rotate a key again that was rotated elsewhere, and tells what ended sooner", () => {
+    const rotated = key(1, 0, { expiresMs: 9_000, replacedBy: "k_2" });
+    const done = imported(HERE, [rotated, key(2, 0)]);
+    assert.ok(done.ok);
+    assert.deepEqual([done.keys, done.known, done.ended], [1, 1, 1]);
+    const again = rotateKey(done.records, "k_1", { ...RING, graceMs: 0 });
+    assert.ok(!again.ok);
+    assert.match(again.message, /as it was rotated before: rotate k_2$/);
+    const without = { ...HERE, keys: [key(1, 0, { expiresMs: 9_000 })] };
+    const healed = imported(without, [rotated]);
+    assert.ok(healed.ok);
+    assert.deepEqual([healed.records.keys[0]?.replacedBy, healed.ended], ["k_2", 0]);
+    const lacking = rotateKey(healed.records, "k_1", { ...RING, graceMs: 0 });
+    assert.ok(!lacking.ok);
+    assert.match(lacking.message, /replaced by k_2, which is not here: issue a new key$/);
+  });
+
   it("refuses an account that lives in another environment or is on another plan here", () => {
     const moved = account("acme", { environment: "staging" });
     assert.match(
