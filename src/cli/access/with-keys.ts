@@ -36,7 +36,10 @@ export async function withKeys(
     const strange = reached.isRemote ? undefined : await otherRecordsError(keys, config);
     if (strange !== undefined) return fail(terminal, EXIT_FAILURE, strange);
     const damage = keys.damage();
-    if (damage.length > 0) terminal.err(`${damage.join("\n")}\n`);
+    if (damage.length > 0) {
+      const lines = reached.isRemote ? damage : [...damage, LEFT_OUT];
+      terminal.err(`${lines.join("\n")}\n`);
+    }
     const context = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
     const status = await work(keys, config, context);
     const unread = changed ? await refreshGateway(config) : undefined;
@@ -46,6 +49,9 @@ export async function withKeys(
     await keys.close();
   }
 }
+
+/** A key that the command does not find may work all the same. */
+const LEFT_OUT = "A running gateway goes on with these as it knew them: --admin URL asks it";
 
 async function openRecords(
   { config, isRemote }: ReachedGateway,

@@ -296,6 +296,19 @@ describe("keys", () => {
     }
   });
 
+  it("a key of a damaged account is not found here, which says that a gateway may accept it", async () => {
+    const { id } = await create("--account", "acme");
+    const hint = /A running gateway goes on with these as it knew them: --admin URL asks it\n/;
+    assert.doesNotMatch((await keys("revoke", "k_nobody")).err, hint);
+    const path = join(folder.path, "data/keys.json");
+    const text = await readFile(path, "utf8");
+    await writeFile(path, text.replace('"plan":"free"', '"plan":""'));
+    const { status, out, err } = await keys("revoke", id);
+    assert.deepEqual([status, out], [1, ""]);
+    assert.match(err, hint);
+    assert.match(err, /Cannot find "k_/);
+  });
+
   it("a damaged keys file is refused by place, and left as it was", async () => {
     const path = join(folder.path, "data/keys.json");
     await mkdir(join(folder.path, "data"));
