@@ -97,6 +97,7 @@ export function refuseOverDamaged(
   after: Records,
 ): void {
   if (damaged.length === 0) return;
+  refuseCapNumbers(damaged, before.keys, after.keys);
   const taken = new Set(damaged.map(({ kind, id }) => `${kind} ${id}`));
   const digests = new Set(damaged.map(({ value }) => digestOf(value)));
   const [keys, accounts] = [idsOf(before.keys), idsOf(before.accounts)];
@@ -109,6 +110,32 @@ export function refuseOverDamaged(
   if (over === undefined) return;
   const part = "digest" in over && !taken.has(`key ${over.id}`) ? "digest of key" : "ID";
   throw new DamagedRecordError(`Cannot use the ${part} ${over.id}: ${IS_DAMAGED}`);
+}
+
+/**
+ * Throws if caps got a number that only a damaged key of the account has: once that is repaired,
+ * both keys would be counted as one.
+ */
+function refuseCapNumbers(
+  damaged: ReadRecords["damaged"],
+  before: readonly KeyRecord[],
+  after: readonly KeyRecord[],
+): void {
+  const numbers = new Set(damaged.map(({ value }) => numberOf(value)));
+  numbers.delete(undefined);
+  if (numbers.size === 0) return;
+  for (const key of before) numbers.delete(numberOf(key));
+  const over = after.find((key) => numbers.has(numberOf(key)));
+  if (over === undefined) return;
+  throw new Error(
+    `Cannot cap key ${over.id}: a damaged record of account ${over.account} has its number, repair that record`,
+  );
+}
+
+/** The account and the cap number of a record; undefined if it has no caps. */
+function numberOf(value: unknown): string | undefined {
+  const { account, caps } = (value ?? {}) as Partial<KeyRecord>;
+  return caps?.number === undefined ? undefined : `${account} ${caps.number}`;
 }
 
 function idsOf(records: readonly HasId[]): ReadonlySet<string> {

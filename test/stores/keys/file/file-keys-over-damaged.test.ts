@@ -54,4 +54,19 @@ describe("A change of a key file with a damaged record", () => {
     assert.match(await text(), /"name":7/);
     assert.deepEqual(store.find(other.digest), other);
   });
+
+  it("does not give a key the cap number of a damaged one of its account, but another number", async () => {
+    const limits = [{ window: "day", limit: 5 }] as const;
+    const capped = (id: string, number: number, account = "k_1") =>
+      record(id, { account, caps: { number, limits } });
+    const { store } = await damagedFile('"name":"first"', '"name":7,"caps":{"number":0}');
+    assert.equal(store.records().keys.length, 1);
+    await assert.rejects(
+      add(store, capped("k_3", 0)),
+      /Cannot cap key k_3: a damaged record of account k_1 has its number/,
+    );
+    await add(store, capped("k_4", 1));
+    await add(store, capped("k_5", 0, "k_2"));
+    assert.equal(store.records().keys.length, 3);
+  });
 });
