@@ -49,7 +49,8 @@ events:
 - The log says \`events_unsent\` once, with the reason, until a message is accepted again. A reload that changes \`url\`
   or \`secret\` sends what waits at once, usage events too.
 - At most 10,000 events wait. Further ones are counted in \`tollgate_events_dropped_total\`. Events that wait are lost at a
-  restart. No request waits for an event.
+  restart. With several [workers](../operations.md#several-processes) the process that watches sends those of all, and
+  one that is killed loses at most its last half second. No request waits for an event.
 
 ${USAGE_EVENTS}
 

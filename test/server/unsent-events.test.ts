@@ -12,7 +12,7 @@ const isOf = (wanted: string) => {
   return ({ events }: Received) => events.some(({ kind }) => kind === wanted);
 };
 
-it("events and spans that nobody takes are counted as dropped, by each process that serves too", async () => {
+it("events and spans that nobody takes are counted as dropped, spans by each process that serves too", async () => {
   await using receiver = await startWebhookReceiver();
   receiver.status = 500;
   let nowMs = Date.now();
@@ -30,7 +30,6 @@ it("events and spans that nobody takes are counted as dropped, by each process t
     assert.equal((await freshMetrics(house.adminUrl)).get("tollgate_events_dropped_total"), 6);
   });
   const gauges = () => (house.gateway as WorkerHandle).status().gauges;
-  assert.equal(gauges().eventsDropped, 1);
   await eventually(() => assert.equal(gauges().telemetryDropped, 1));
 });
 

@@ -39,17 +39,6 @@ describe("the last events", () => {
     );
     assert.deepEqual(recent.since(3), []);
   });
-
-  it("are taken out once, for another process, which numbers them anew", () => {
-    const [worker, watching] = [new RecentEvents(), new RecentEvents()];
-    watching.add(event(1));
-    worker.add(event(2));
-    for (const one of worker.take()) watching.add(one);
-    assert.deepEqual(worker.take(), []);
-    assert.deepEqual(watching.since(1), [{ ...event(2), number: 2 }]);
-    worker.add(event(3));
-    assert.deepEqual(worker.take(), [event(3)]);
-  });
 });
 
 it("a reason is that of people who imposed a ban, never of one that was earned", () => {

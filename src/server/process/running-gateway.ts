@@ -14,8 +14,9 @@ import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import { EventOutbox } from "../../telemetry/history/event-outbox.ts";
 import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
-import { Webhook } from "../../telemetry/log/webhook.ts";
+import { Webhook, type WebhookEvent } from "../../telemetry/log/webhook.ts";
 import { type MetricSources, metricReaders } from "../../telemetry/metrics/metric-readers.ts";
 import { type MetricsRecorder, takeCounts } from "../../telemetry/metrics/metrics-recorder.ts";
 import {
@@ -85,7 +86,10 @@ export class RunningGateway implements GatewayHandle {
   readonly #hurry = new AbortController();
   readonly #reloading = new SerialQueue();
   #reloadFailed: string | undefined;
-  readonly #webhook: Webhook;
+  /** Undefined in processes that serve together: their supervisor sends the events of all. */
+  readonly #webhook: Webhook | undefined;
+  /** The events of this process until its supervisor takes them. */
+  readonly #outbox = new EventOutbox();
   #unwatch: () => void = () => {};
   /** Defined in only one of the processes that serve together. */
   readonly #recordChanges: RecordChangeWatcher | undefined;
@@ -101,18 +105,16 @@ export class RunningGateway implements GatewayHandle {
     this.#dataPlane = dataPlane;
     this.#now = options.now ?? Date.now;
     stores.metrics.configured(config, this.#now());
-    this.#webhook = new Webhook(config.events, this.#now, (why) => {
-      if (why === undefined) options.log.info("events_sent", {});
-      else options.log.warn("events_unsent", { why });
-    });
     options.log.onEvent((kind, details) => {
       // Many at once, acknowledged already, and kept in the history.
       if (kind === "usage") return;
-      const event = { kind, time: this.#now(), gateway: this.#name, ...details };
-      this.#webhook.take(event);
-      stores.recent.add(event);
+      this.takeEvent({ kind, time: this.#now(), gateway: this.#name, ...details });
     });
     if (options.supervised !== true) {
+      this.#webhook = new Webhook(config.events, this.#now, (why) => {
+        if (why === undefined) options.log.info("events_sent", {});
+        else options.log.warn("events_unsent", { why });
+      });
       this.#recordChanges = new RecordChangeWatcher({ ...stores, log: options.log });
       const { metrics, quotas, keys } = stores;
       this.#announcer = new GatewayAnnouncer({
@@ -187,14 +189,24 @@ export class RunningGateway implements GatewayHandle {
     return this.#dataPlane.diagnostics;
   }
 
+  /** Takes an event of this gateway, whichever of its processes it happened in. */
+  takeEvent(event: WebhookEvent): void {
+    if (this.#webhook === undefined) {
+      this.#outbox.add(event);
+      return;
+    }
+    this.#webhook.take(event);
+    this.#stores.recent.add(event);
+  }
+
   /** The status of this process. Its counts are reset, so that each is reported once. */
   status(): ProcessStatus {
     return {
       counted: takeCounts(this.#stores.metrics),
-      events: this.#stores.recent.take(),
+      events: this.#outbox.take(),
       gauges: readGauges({
         ...this.#dataPlane.watched,
-        eventsDropped: () => this.#webhook.dropped,
+        eventsDropped: () => this.#outbox.dropped,
         telemetryDropped: () => this.#stores.telemetry.dropped,
       }),
       checks: this.checks(),
@@ -236,7 +248,9 @@ export class RunningGateway implements GatewayHandle {
       gateway: this.#name,
       checks: () => this.checks(),
       eventsDropped: () =>
-        watched.eventsDropped() + this.#webhook.dropped + (this.#recordChanges?.dropped ?? 0),
+        watched.eventsDropped() +
+        (this.#webhook?.dropped ?? 0) +
+        (this.#recordChanges?.dropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
     };
   }
@@ -287,7 +301,7 @@ export class RunningGateway implements GatewayHandle {
   #adopted(config: Config): void {
     this.#config = config;
     this.#options.log.setLevel(config.log.level);
-    this.#webhook.reconfigure(config.events);
+    this.#webhook?.reconfigure(config.events);
     this.#usageEvents?.reconfigure();
     this.#stores.metrics.configured(config, this.#now());
     this.#reloadFailed = undefined;
@@ -321,7 +335,7 @@ export class RunningGateway implements GatewayHandle {
     await this.#admin?.close();
     await this.#stores.quotas.close();
     await this.#stores.keys.close();
-    this.#webhook.close();
+    this.#webhook?.close();
     await told;
   }
 }

@@ -68,18 +68,18 @@ export async function startWorkers(
       log: options.log,
       onStatus: ({ counted, events }) => {
         addCounts(metrics, counted);
-        for (const event of events) recent.add(event);
+        for (const event of events) running.takeEvent(event);
       },
       lines: (lines) => options.relay?.(lines),
       handOver: (given) => handover.of(given),
     });
     closers.push(() => pool.kill());
-    await pool.open();
     const telemetry = new Telemetry(options.log);
     closers.push(() => telemetry.close(0));
     const stores = { keys, quotas, metrics, recent, telemetry };
     const dataPlane = new Supervisor(options, stores, { pool, cache, handover });
     const running = new RunningGateway(config, options, stores, dataPlane);
+    await pool.open();
     await running.configureTelemetry();
     await running.openAdmin();
     return running;

@@ -12,7 +12,7 @@ export type RecentEvent = WebhookEvent & { readonly number: number };
 /** Keeps the last 200 events and the last 1,000 bans, the oldest first. */
 export class RecentEvents {
   readonly #bans: BanRecord[] = [];
-  #events: RecentEvent[] = [];
+  readonly #events: RecentEvent[] = [];
   #last = 0;
 
   get last(): number {
@@ -38,12 +38,5 @@ export class RecentEvents {
   since(number: number): readonly RecentEvent[] {
     const come = this.#last - number;
     return come <= 0 ? [] : this.#events.slice(-come);
-  }
-
-  /** Removes and returns all events, for another process to add to its own. */
-  take(): readonly WebhookEvent[] {
-    const events = this.#events.map(({ number: _, ...event }) => event as WebhookEvent);
-    this.#events = [];
-    return events;
   }
 }

@@ -46,6 +46,7 @@ export type Change = {
   readonly keys?: string;
   readonly healthCheck?: { readonly path: string; readonly every: string };
   readonly telemetry?: { readonly otlp: string; readonly sample: number };
+  readonly events?: Readonly<Record<string, unknown>>;
   readonly level?: "info" | "warn";
 };
 
@@ -69,7 +70,7 @@ function configText({ url }: TestRedis, upstream: string, change: Change): strin
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
   // A machine of tests stalls for longer than the 50 ms that a store has by default.
   const { onStoreFailure = "local", storeTimeout = "1s", telemetry, level = "info" } = change;
-  const { keys = "redis", healthCheck } = change;
+  const { keys = "redis", healthCheck, events } = change;
   const check = healthCheck === undefined ? "" : `, healthCheck: ${JSON.stringify(healthCheck)}`;
   return `store: ${url}
 storeTimeout: ${storeTimeout}
@@ -84,6 +85,7 @@ limits: { drain: ${drain} }
 admin: { listen: "127.0.0.1:0" }
 log: { level: ${level} }
 telemetry: ${telemetry === undefined ? "off" : JSON.stringify(telemetry)}
+events: ${events === undefined ? "off" : JSON.stringify(events)}
 `;
 }
 

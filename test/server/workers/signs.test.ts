@@ -4,8 +4,9 @@ import { afterAll, beforeAll, it } from "vitest";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { SECRET, startWebhookReceiver } from "../../support/webhook-receiver.ts";
 import { sendRequest } from "../../support/wire/client.ts";
-import { type Crew, issueKeys, openCrew, openFolder } from "./kit.ts";
+import { type Crew, get, issueKeys, openCrew, openFolder } from "./kit.ts";
 
 let redis: TestRedis;
 let keys: string[];
@@ -74,6 +75,31 @@ it("records that no process can read are told once", async () => {
   } finally {
     await client.rename("tg:{0}:set-aside", "tg:{0}:keys");
   }
+});
+
+it("events of a process that ends while the webhook takes none are sent once it does, each once", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  await using receiver = await startWebhookReceiver();
+  receiver.status = 500;
+  const events = { url: receiver.url, secret: SECRET, kinds: ["quota"], quota: ["month"] };
+  await using crew = await openCrew(redis, { limit: 5, events });
+  for (let i = 0; i < 5; i++) await get(`${crew.url}/v1/animals`, key);
+  await eventually(() => assert.deepEqual(kindsOf(crew), ["quota", "quota"]));
+  await eventually(() => assert.ok(receiver.tries > 0));
+  // A scrape asks each process for what has happened in it.
+  assert.equal(await crew.metric("tollgate_events_dropped_total"), 0);
+  const ended = crew.pids();
+  for (const pid of ended) process.kill(pid, "SIGKILL");
+  await eventually(() => {
+    const serving = crew.pids();
+    assert.ok(serving.length === 2 && !serving.some((pid) => ended.includes(pid)));
+  }, WITHIN);
+  receiver.status = 204;
+  const percents = () => receiver.received.flatMap((one) => one.events.map((of) => of.percent));
+  await eventually(() => assert.deepEqual(percents(), [80, 100]), WITHIN);
+  const lines = () => crew.gateway.lines().map(({ msg }) => msg);
+  await eventually(() => assert.ok(lines().includes("events_sent")));
+  assert.equal(lines().filter((msg) => msg === "events_unsent").length, 1, "by one process");
 });
 
 /**
