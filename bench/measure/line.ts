@@ -45,7 +45,7 @@ export async function measureLine(stage: Stage, options: RunOptions): Promise<Li
 const NOTHING: ActivityStore = {
   addRefused: async () => [],
   addUsed: async () => {},
-  addCalls: async () => [],
+  addCalls: async () => ({ sums: [], left: [] }),
   lastUsed: async () => new Map(),
   calls: async () => [],
 };

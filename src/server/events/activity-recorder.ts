@@ -1,6 +1,10 @@
 import { dayOf } from "../../core/quota/days.ts";
 import { type AccountRef, accountId, isAddressAccount } from "../../stores/quotas/account-ref.ts";
-import type { ActivityStore, RefusalCount } from "../../stores/quotas/activity-store.ts";
+import type {
+  ActivityStore,
+  AddedCalls,
+  RefusalCount,
+} from "../../stores/quotas/activity-store.ts";
 import {
   DeprecatedCalls,
   type DeprecatedOperation,
@@ -129,10 +133,10 @@ export class ActivityRecorder {
   async #tellCalls(): Promise<void> {
     const calls = this.#calls.take();
     if (calls.length === 0) return;
-    try {
-      for (const sum of await this.#options.activityStore.addCalls(calls)) this.#known.set(sum);
-    } catch {
-      for (const call of calls) this.#calls.add(call);
-    }
+    const added = await this.#options.activityStore
+      .addCalls(calls)
+      .catch((): AddedCalls => ({ sums: [], left: calls }));
+    for (const sum of added.sums) this.#known.set(sum);
+    for (const call of added.left) this.#calls.add(call);
   }
 }

@@ -14,6 +14,16 @@ export type RefusalCount = {
 export type KeyUse = { readonly key: string; readonly day: number };
 
 /**
+ * `sums` are those of the accounts whose calls were added, over all gateways, in order. `left` were
+ * not added, for a later call. What may have been added without an answer is in neither, because
+ * adding it again could count it twice.
+ */
+export type AddedCalls = {
+  readonly sums: readonly DeprecatedCall[];
+  readonly left: readonly DeprecatedCall[];
+};
+
+/**
  * Notes that gateways send to the store now and then, many in a few calls
  * (docs/reference/history.md#notes). No decision depends on them.
  */
@@ -25,11 +35,8 @@ export interface ActivityStore {
    * no harm.
    */
   addUsed(used: readonly KeyUse[]): Promise<void>;
-  /**
-   * Adds calls of deprecated operations. Returns the sums of these accounts, over all gateways, in
-   * order. Rejects if the store is unreachable: then nothing was added.
-   */
-  addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]>;
+  /** Adds calls of deprecated operations. */
+  addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls>;
   /** The last day on which each of the keys was used. Keys that never were are left out. */
   lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /**

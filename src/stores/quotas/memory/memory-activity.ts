@@ -6,7 +6,7 @@ import {
 } from "../../../telemetry/history/deprecated-calls.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
-import type { ActivityStore, KeyUse, RefusalCount } from "../activity-store.ts";
+import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
 import type { AcknowledgedUsage } from "../usage-marks.ts";
 import type { DayCounts } from "./day-counts.ts";
 import { MemoryUsageMarks } from "./memory-usage-marks.ts";
@@ -79,9 +79,9 @@ export class MemoryActivity implements ActivityStore {
     }
   }
 
-  async addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
+  async addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls> {
     if (calls.length > 0) this.#isChanged = true;
-    return calls.map((call) => this.#called.add(call));
+    return { sums: calls.map((call) => this.#called.add(call)), left: [] };
   }
 
   async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {

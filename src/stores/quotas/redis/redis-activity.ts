@@ -8,7 +8,7 @@ import {
 } from "../../../telemetry/history/deprecated-calls.ts";
 import { defineTaggedScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import type { ActivityStore, KeyUse, RefusalCount } from "../activity-store.ts";
+import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { bucketOf } from "./account-key.ts";
 import { accountScript } from "./account-scripts.ts";
@@ -87,21 +87,26 @@ export class RedisActivity implements ActivityStore {
     }
   }
 
-  async addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
+  async addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls> {
     const sums = new Map<DeprecatedCall, DeprecatedCall>();
+    const left: DeprecatedCall[] = [];
+    let hasFailed = false;
     for (const [key, all] of Map.groupBy(calls, (call) => this.#callsKey(call))) {
       for (const some of pagesOf(all, PAGE)) {
-        const each = some.flatMap(({ account, requests, last }) => [account, requests, last]);
-        const most = isAddressName(some[0]?.account ?? "") ? ADDRESSES_MAX : CALLERS_MAX;
-        const run = this.#quotaClient.run(CALLED, key, [KEPT_MS, most, ...each]);
-        const reply = (await withTimeout(run, LATE_MS)) as number[];
-        some.forEach((call, i) => {
-          const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
-          sums.set(call, requests === 0 ? call : { ...call, requests, last });
-        });
+        if (hasFailed) {
+          left.push(...some);
+          continue;
+        }
+        try {
+          for (const [call, sum] of await this.#call(key, some)) sums.set(call, sum);
+        } catch (error) {
+          hasFailed = true;
+          // A call that may have run is not repeated.
+          if (toStoreFailure(error).executed === "no") left.push(...some);
+        }
       }
     }
-    return calls.map((call) => sums.get(call) ?? call);
+    return { sums: calls.flatMap((call) => sums.get(call) ?? []), left };
   }
 
   async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
@@ -135,6 +140,21 @@ export class RedisActivity implements ActivityStore {
       }
     }
     return found;
+  }
+
+  /** Adds calls of one operation. Returns the sum of each account. */
+  async #call(
+    key: string,
+    calls: readonly DeprecatedCall[],
+  ): Promise<readonly (readonly [DeprecatedCall, DeprecatedCall])[]> {
+    const each = calls.flatMap(({ account, requests, last }) => [account, requests, last]);
+    const most = isAddressName(calls[0]?.account ?? "") ? ADDRESSES_MAX : CALLERS_MAX;
+    const run = this.#quotaClient.run(CALLED, key, [KEPT_MS, most, ...each]);
+    const reply = (await withTimeout(run, LATE_MS)) as number[];
+    return calls.map((call, i) => {
+      const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
+      return [call, requests === 0 ? call : { ...call, requests, last }];
+    });
   }
 
   async #refuse(some: readonly RefusalCount[], historyMs: number): Promise<void> {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import type { DeprecatedCall } from "../../../../src/telemetry/history/deprecated-calls.ts";
+import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
@@ -52,6 +54,36 @@ describe("usage by day in Redis", () => {
     assert.deepEqual(await store.history([accountRef], { from: TODAY, to: TODAY }), [
       [{ day: TODAY, admitted: 0, units: 0, refused: 3 }],
     ]);
+    await store.close();
+  });
+
+  it("adds a call of a deprecated operation once, whether it answers late or would not take it", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    const { activity } = store;
+    const [old, older] = ["/v1/old", "/v1/older"].map((route) => {
+      return {
+        environment: "production",
+        method: "GET",
+        route,
+        account: "a",
+        requests: 3,
+        last: 70,
+      };
+    }) as [DeprecatedCall, DeprecatedCall];
+    await redis.script("FLUSH");
+    await redis.call("ACL", "SETUSER", "default", "-eval");
+    const refused = await activity.addCalls([old, older]);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    assert.deepEqual(refused, { sums: [], left: [old, older] });
+    assert.deepEqual(await activity.addCalls([old]), { sums: [old], left: [] });
+    server.stop();
+    const late = await activity.addCalls([old, older]).finally(() => server.cont());
+    assert.deepEqual(late, { sums: [], left: [older] }, "the first may have run");
+    await eventually(async () => {
+      assert.deepEqual(await activity.calls([old]), [{ ...old, requests: 6 }]);
+    });
+    assert.deepEqual(await activity.addCalls(late.left), { sums: [older], left: [] });
+    assert.deepEqual(await activity.calls([old, older]), [{ ...old, requests: 6 }, older]);
     await store.close();
   });
 
