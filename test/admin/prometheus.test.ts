@@ -240,6 +240,7 @@ describe("metrics", () => {
     metrics.banned("production");
     const samples = await scrape(metrics);
     assert.equal(samples.get('tollgate_config_reloads_total{result="success"}'), 0);
+    assert.equal(samples.get('tollgate_config_reloads_total{result="incomplete"}'), 0);
     assert.equal(samples.get('tollgate_config_reloads_total{result="failure"}'), 1);
     assert.equal(samples.get('tollgate_store_unavailable_decisions_total{mode="local"}'), 1);
     assert.equal(samples.get('tollgate_store_unavailable_decisions_total{mode="deny"}'), 0);

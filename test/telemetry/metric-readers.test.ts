@@ -180,7 +180,10 @@ describe("a metric", () => {
     assert.deepEqual(told(UNWATCHED).share_refusals_total, [[{}, 0]], "before the first one");
     assert.deepEqual(rows.bans_total, [[{ env: "production" }, 1]]);
     assert.deepEqual(rows.meter_over_max_total, [[{}, 0]]);
-    const reloads = ["success", "failure"].map((result, i) => [{ result }, i === 0 ? 1 : 0]);
+    const reloads = ["success", "incomplete", "failure"].map((result, i) => [
+      { result },
+      i === 0 ? 1 : 0,
+    ]);
     assert.deepEqual(rows.config_reloads_total, reloads);
   });
 });

@@ -314,7 +314,7 @@ export class RunningGateway implements GatewayHandle {
     if (this.#options.supervised !== true) log.info("config_reloaded", { hash });
     if (reasons.length > 0) {
       for (const why of reasons) log.error("config_incomplete", { why });
-      metrics.reloaded("failure");
+      metrics.reloaded("incomplete");
       return { ok: false, mistakes: [], reasons, partly: true };
     }
     metrics.reloaded("success");

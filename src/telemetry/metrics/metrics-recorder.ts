@@ -11,6 +11,7 @@ import {
   increment,
   type MetricTables,
   newMetricTables,
+  type ReloadResultLabel,
   type RequestTimes,
   type TurnedAwayReason,
 } from "./request-metrics.ts";
@@ -33,7 +34,7 @@ export type MetricsRecorder = {
   shareRefused(): void;
   /** Called when a configuration takes effect: at the start, and after each successful reload. */
   configured(config: ConfiguredParts, nowMs: number): void;
-  reloaded(result: "success" | "failure"): void;
+  reloaded(result: ReloadResultLabel): void;
   readonly tables: MetricTables;
   /** The configuration in force, and since when, in Unix milliseconds. */
   configuration(): { readonly hash: string; readonly configuredMs: number };

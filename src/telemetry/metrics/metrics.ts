@@ -254,7 +254,8 @@ export const METRICS = {
     type: "counter",
     labels: ["result"],
     help: "Reloads of the configuration, by result.",
-    meaning: "`result` is `success` or `failure`",
+    meaning:
+      "`result` is `success`, `failure` where the old one stays in force, or `incomplete` where the new one is in force, but not yet in a process that a line `config_incomplete` names",
   },
   config_last_reload_success_timestamp_seconds: {
     type: "gauge",

@@ -42,6 +42,10 @@ export function isLabelled(method: string): boolean {
 export type TurnedAwayReason = (typeof TURNED_AWAY_REASONS)[number];
 const TURNED_AWAY_REASONS = ["connections", "address", "memory"] as const;
 
+/** `incomplete`: in force, but not yet in every process. */
+const RELOAD_RESULTS = ["success", "incomplete", "failure"] as const;
+export type ReloadResultLabel = (typeof RELOAD_RESULTS)[number];
+
 export type MetricTables = ReturnType<typeof newMetricTables>;
 
 /** One table for each metric that is counted here. */
@@ -81,7 +85,7 @@ export function newMetricTables() {
   for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
   tallies.shareRefusals.cell();
   tallies.metersOverMax.cell();
-  for (const result of ["success", "failure"]) tallies.reloads.cell(result);
+  for (const result of RELOAD_RESULTS) tallies.reloads.cell(result);
   return tallies;
 }
 

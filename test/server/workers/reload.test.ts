@@ -102,7 +102,8 @@ describe("a reload of several processes", () => {
     const samples = await freshMetrics(crew.adminUrl);
     const reloads = (result: string) =>
       samples.get(`tollgate_config_reloads_total{result="${result}"}`);
-    assert.equal(reloads("failure"), 1, "it was not in force everywhere");
+    assert.equal(reloads("incomplete"), 1, "it was not in force everywhere");
+    assert.equal(reloads("failure"), 0, "the old one is in force nowhere");
     assert.equal(reloads("success"), 1);
   });
 
