@@ -12,7 +12,7 @@ import { type AnswerDeps, answerRequest } from "./answer-request.ts";
 import { Dashboard } from "./dashboard-stats.ts";
 import { atMostEvery } from "./http/at-most-every.ts";
 import { evictConnections } from "./http/connection-limit.ts";
-import { EventStream, type EventStreamOptions } from "./http/event-stream.ts";
+import { EventStream, type EventStreamOptions, type StreamedEvent } from "./http/event-stream.ts";
 import type { GuardOptions } from "./http/guard.ts";
 import { meterInput } from "./http/metered-input.ts";
 import { handleParserErrors } from "./http/parser-error.ts";
@@ -54,6 +54,8 @@ const LIMITS: AdminLimits = {
 const HEADER_BYTES_MAX = 16_384;
 const WATCHERS_MAX = 16;
 const FIGURES_EVERY_MS = 1_000;
+/** Events between two readings. If more come, the streams end. */
+const HAPPENED_MAX = 10_000;
 const CLOSE_MS = 1_000;
 const RENDER_EVERY_MS = 1_000;
 
@@ -124,18 +126,31 @@ export async function startAdmin(
 }
 
 /** The content of the live stream: the figures, and the events since the stream began. */
-function newsOf({ figures, recent }: AdminDeps): Pick<EventStreamOptions, "begin" | "read"> {
-  let { last } = recent;
+function newsOf({
+  figures,
+  recent,
+}: AdminDeps): Pick<EventStreamOptions, "begin" | "read" | "end"> {
+  let happened: StreamedEvent[] = [];
+  let unsubscribe = () => {};
+  const end = () => {
+    unsubscribe();
+    happened = [];
+  };
   const begin = () => {
-    last = recent.last;
+    end();
+    unsubscribe = recent.onAdd((event) => {
+      if (happened.length > HAPPENED_MAX) return;
+      happened.push({ event: "happened", data: JSON.stringify(event) });
+    });
   };
   const read = async () => {
-    const happened = recent.since(last);
-    begin();
+    const told = happened;
+    happened = [];
+    if (told.length > HAPPENED_MAX) return undefined;
     const news = [{ event: "figures", data: JSON.stringify(await figures()), isPassing: true }];
-    return [...news, ...happened.map((one) => ({ event: "happened", data: JSON.stringify(one) }))];
+    return [...news, ...told];
   };
-  return { begin, read };
+  return { begin, read, end };
 }
 
 /** Handles unexpected errors, in one place. */

@@ -58,6 +58,7 @@ export type AdminHouse = AsyncDisposable & {
   readonly keys: KeyStore;
   readonly quotas: QuotaStore;
   readonly metrics: PrometheusMetrics;
+  readonly recent: RecentEvents;
   /** Everything that was logged, one JSON text each. */
   readonly logged: string[];
   /** The names of those lines that are errors. */
@@ -109,6 +110,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     await keys.close();
     await rm(directory, { recursive: true });
   };
+  const recent = new RecentEvents();
   const admin = await startAdmin({
     listen,
     limits,
@@ -123,7 +125,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     figures: async () => ({}),
     readings: () => [],
     name: "a-gateway",
-    recent: new RecentEvents(),
+    recent,
     log,
     now,
     ...counting(state.made),
@@ -133,7 +135,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
   });
   const port = Number(new URL(admin.url).port);
   return Object.assign(state, {
-    ...{ url: admin.url, port, config, keys, quotas, metrics, logged, errors },
+    ...{ url: admin.url, port, config, keys, quotas, metrics, recent, logged, errors },
     ask: (method: string, path: string, asked: Asked = {}) =>
       ask({ ...listen, port }, method, path, { token, ...asked }),
     [Symbol.asyncDispose]: async () => {

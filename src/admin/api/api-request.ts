@@ -46,7 +46,7 @@ export type ApiDeps = {
   /** The version of the gateway. */
   readonly version: string;
   /** The last events of the gateway. */
-  readonly recent: Pick<RecentEvents, "since" | "last" | "bansOf">;
+  readonly recent: Pick<RecentEvents, "since" | "last" | "bansOf" | "onAdd">;
 };
 
 /**

@@ -17,7 +17,10 @@ export type StreamedEvent = {
   readonly isPassing?: boolean;
 };
 
-/** `read` returns the events since its last call. It never rejects. */
+/**
+ * `read` returns the events since its last call, or undefined if some of them are lost: then every
+ * stream ends, so that its reader connects again. It never rejects.
+ */
 export type EventStreamOptions = {
   readonly everyMs: number;
   readonly watchersMax: number;
@@ -25,7 +28,9 @@ export type EventStreamOptions = {
   readonly token: () => string;
   /** Called when a reader connects after a time without readers, before the first `read`. */
   readonly begin: () => void;
-  readonly read: () => Promise<readonly StreamedEvent[]>;
+  readonly read: () => Promise<readonly StreamedEvent[] | undefined>;
+  /** Called when the last reader has left. */
+  readonly end?: () => void;
 };
 
 /**
@@ -106,6 +111,7 @@ export class EventStream {
   #rest(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
+    this.#options.end?.();
   }
 
   /** Skips a turn if the last read is still in progress. */
@@ -116,6 +122,10 @@ export class EventStream {
     this.#reading = true;
     try {
       const events = await this.#options.read();
+      if (events === undefined) {
+        this.#end(() => true);
+        return;
+      }
       const all = events.map(textOf).join("");
       const lasting = events.filter(({ isPassing = false }) => !isPassing);
       const turn = { all, lasting: lasting.map(textOf).join("") };

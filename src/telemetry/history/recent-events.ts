@@ -13,6 +13,7 @@ export type RecentEvent = WebhookEvent & { readonly number: number };
 export class RecentEvents {
   readonly #bans: BanRecord[] = [];
   readonly #events: RecentEvent[] = [];
+  readonly #listeners = new Set<(event: RecentEvent) => void>();
   #last = 0;
 
   get last(): number {
@@ -21,12 +22,20 @@ export class RecentEvents {
 
   add(event: WebhookEvent): void {
     this.#last += 1;
-    this.#events.push({ ...event, number: this.#last });
+    const numbered = { ...event, number: this.#last };
+    this.#events.push(numbered);
+    for (const listener of this.#listeners) listener(numbered);
     if (this.#events.length > KEPT_MAX) this.#events.shift();
     const ban = banRecord(event);
     if (ban === undefined) return;
     this.#bans.push(ban);
     if (this.#bans.length > BANS_MAX) this.#bans.shift();
+  }
+
+  /** Calls the listener with each event from now on, until the result is called. */
+  onAdd(listener: (event: RecentEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** The bans of an account, oldest first. */

@@ -6,14 +6,19 @@ import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
-import { openAdminHouse } from "../admin-house.ts";
+import { openAdminHouse, TOKEN } from "../admin-house.ts";
 
 type Message = { readonly event: string; readonly data: Record<string, unknown> };
 
 /** Reads a stream until it has so many messages, then leaves. `then` is called after the second. */
-async function read(url: string, wanted: number, then?: () => Promise<unknown>) {
+async function read(
+  url: string,
+  wanted: number,
+  then?: () => Promise<unknown>,
+  headers: Readonly<Record<string, string>> = {},
+) {
   const leave = new AbortController();
-  const response = await fetch(url, { signal: leave.signal });
+  const response = await fetch(url, { signal: leave.signal, headers });
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "text/event-stream");
   assert.equal(response.headers.get("cache-control"), "no-store");
@@ -96,6 +101,26 @@ describe("GET /api/events", () => {
     assert.equal(message, "At most 16 watch at a time: close another page");
     leave.abort();
     await eventually(async () => (await read(`${house.adminUrl}/api/events`, 1)).length > 0);
+  });
+
+  it("tells every event that happens within a turn, however many, or ends", async () => {
+    await using house = await openAdminHouse();
+    const numbersOf = async (count: number) => {
+      const before = house.recent.last;
+      const happen = async () => {
+        for (let time = 1; time <= count; time++) house.recent.add({ kind: "ban_lifted", time });
+      };
+      const headers = { Authorization: `Bearer ${TOKEN}` };
+      const wanted = 3 + count;
+      const messages = await read(`${house.url}/api/events`, wanted, happen, headers);
+      const happened = messages.filter(({ event }) => event === "happened");
+      return happened.map(({ data }) => Number(data.number) - before);
+    };
+    for (const count of [450, 10_000]) {
+      const all = Array.from({ length: count }, (_, i) => i + 1);
+      assert.deepEqual(await numbersOf(count), all);
+    }
+    assert.deepEqual(await numbersOf(10_001), [], "it ended");
   });
 
   it("ends with the admin listener, which waits for no watcher", async () => {
