@@ -111,6 +111,8 @@ export const GROWING = [
   ...["keysUnreadable", "keysOlder", "stateFileUnwritten", "storeCommands"],
   ...["chargesUncertain", "chargesLost", "logDropped", "eventsDropped", "telemetryDropped"],
 ] as readonly GrowingName[];
+/** Numbers that a worker still has while it drains. */
+export const DRAINING = ["inFlight", "connections", "tunnels", "chargesOwed"] as const;
 export type GrowingName = {
   [N in keyof Gauges]: Gauges[N] extends number ? N : never;
 }[keyof Gauges];

@@ -7,6 +7,7 @@ import type { Log } from "../../telemetry/log/log.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
 import type { Rollout } from "../process/running-gateway.ts";
 import {
+  DRAINING,
   type Gauges,
   GROWING,
   type GrowingName,
@@ -98,9 +99,10 @@ export class WorkerPool {
 
   get gauges(): Gauges {
     const now = joinGauges(this.#statuses().map(({ gauges }) => gauges));
-    // A worker that drains goes on counting, and may still charge what it owes.
+    // A worker that drains goes on counting, serves its last requests, and may still charge what it
+    // owes.
     const left = joinGauges([...this.#leaving].flatMap(({ status }) => status?.gauges ?? []));
-    const counted = ([...GROWING, "chargesOwed"] as const).map((name) => {
+    const counted = [...GROWING, ...DRAINING].map((name) => {
       return [name, now[name] + left[name] + (this.#past.get(name) ?? 0)] as const;
     });
     const all: Gauges = { ...now, ...Object.fromEntries(counted) };
@@ -121,9 +123,10 @@ export class WorkerPool {
     return { ok: serving > 0, why: [told, ...silence].join("; ") };
   }
 
-  /** Updates the status of all workers; waits for each at most `withinMs`. */
+  /** Updates the status of all workers that serve or drain; waits for each at most `withinMs`. */
   async ask(withinMs: number): Promise<void> {
-    await Promise.all([...this.#members].map((worker) => worker.requestStatus(withinMs)));
+    const workers = [...this.#members, ...this.#leaving];
+    await Promise.all(workers.map((worker) => worker.requestStatus(withinMs)));
   }
 
   /** The results of all workers that serve or drain; waits for each at most `withinMs`. */

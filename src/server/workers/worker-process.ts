@@ -122,9 +122,9 @@ export class WorkerProcess {
     throw new Error("it answered something else");
   }
 
-  /** Updates `status`; waits at most `withinMs`. Never rejects. */
+  /** Updates `status`, also while it drains; waits at most `withinMs`. Never rejects. */
   async requestStatus(withinMs: number): Promise<void> {
-    if (this.serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
+    if (this.#serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
   }
 
   /** Makes the worker read the key records; waits at most `withinMs`. Never rejects. */

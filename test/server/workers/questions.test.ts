@@ -79,7 +79,7 @@ it("charges under way are told of all processes", async () => {
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
 });
 
-it("charges under way are told also of a process that was replaced and drains", async () => {
+it("charges, requests and connections under way are told also of a process that was replaced and drains", async () => {
   const [key = ""] = await issueKeys(redis, 1);
   const held: (() => void)[] = [];
   await using crew = await openCrew(redis, { drain: "10m" }, (_seen, response) => {
@@ -98,8 +98,15 @@ it("charges under way are told also of a process that was replaced and drains", 
     },
     { withinMs: 10_000 },
   );
+  const underWay = async () => {
+    const names = ["http_requests_in_flight", "connections_open"];
+    const counts = await Promise.all(names.map((name) => crew.metric(`tollgate_${name}`)));
+    return [...counts, await crew.metric("tollgate_workers")];
+  };
+  await eventually(async () => assert.deepEqual(await underWay(), [HELD, HELD, 2]));
   for (const answer of held) answer();
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
+  await eventually(async () => assert.deepEqual(await underWay(), [0, 0, 2]));
 });
 
 it("the most refused accounts are added up over all processes, and an event of any of them is told", async () => {
