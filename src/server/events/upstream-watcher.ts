@@ -40,14 +40,20 @@ export function watchUpstreamsAndSunsets(sources: WatchSources): () => void {
 }
 
 function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boolean>): void {
+  const named = new Set<string>();
   for (const { environment: env, backend, origin, up, why } of upstreams()) {
     const id = `${env} ${backend ?? ""} ${origin}`;
+    named.add(id);
     if ((before.get(id) ?? true) === up) continue;
     before.set(id, up);
     const told = { env, backend, upstream: new URL(origin).origin };
     if (up) log.info("upstream_up", told);
     else log.error("upstream_down", { ...told, why });
   }
+  // While no worker serves none is named, though the configuration has some.
+  if (named.size === 0) return;
+  // One that a later configuration names again is a new one, which has not been down.
+  for (const id of before.keys()) if (!named.has(id)) before.delete(id);
 }
 
 /**

@@ -74,7 +74,7 @@ export const EVENTS = {
   upstream_up: {
     level: "info",
     members: ["env", "backend", "upstream"],
-    meaning: "It is in service again",
+    meaning: "It is in service again. One that a reload removes while it is down has no such event",
   },
   store_away: {
     level: "error",

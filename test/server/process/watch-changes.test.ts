@@ -213,3 +213,34 @@ test("no look, note, message or reading that has its turn later keeps a process 
   const { code, stderr } = await running.exited;
   assert.deepEqual([code, stderr], [0, ""]);
 });
+
+test("a backend that was removed while it was down is not told of as up when it is named again", async () => {
+  const told: unknown[] = [];
+  const write = (line: string) => void told.push(JSON.parse(line).kind);
+  const backend = { environment: "production", origin: "http://127.0.0.1:9" };
+  let upstreams = [{ ...backend, up: false }];
+  const stop = watchUpstreamsAndSunsets({
+    config: () => ({ environments: [] }) as unknown as Config,
+    upstreams: () => upstreams,
+    log: createLog({ write }, "info"),
+    quotas: { markFirst: async () => false },
+    now: () => 0,
+  });
+  onTestFinished(stop);
+  await nextLook();
+  upstreams = [];
+  await nextLook();
+  upstreams = [{ ...backend, up: false }];
+  await nextLook();
+  assert.deepEqual(told, ["upstream_down"], "no worker served for a moment");
+  upstreams = [{ ...backend, origin: "http://127.0.0.1:10", up: true }];
+  await nextLook();
+  upstreams = [{ ...backend, up: true }];
+  await nextLook();
+  assert.deepEqual(told, ["upstream_down"], "it has answered nothing yet");
+  upstreams = [{ ...backend, up: false }];
+  await nextLook();
+  upstreams = [{ ...backend, up: true }];
+  await nextLook();
+  assert.deepEqual(told, ["upstream_down", "upstream_down", "upstream_up"]);
+});
