@@ -29,7 +29,7 @@ export class WorkerLosses {
   /** In words, if workers are lost again and again. */
   get loop(): string | undefined {
     const losses = this.#recent();
-    if (losses <= LOSSES_MAX) return;
+    if (losses <= LOSSES_MAX) return undefined;
     return `${losses} ended within a minute, the last one: ${this.#lastWhy}`;
   }
 
