@@ -89,8 +89,8 @@ export async function checkedChanges(
 }
 
 /**
- * Throws DamagedRecordError if a new record would take the place of one that cannot be read: a key that was revoked
- * would work again, and a suspended account be served.
+ * Throws DamagedRecordError if a new record would take the place of one that cannot be read: a key
+ * that was revoked would work again, and a suspended account be served.
  */
 export function refuseOverDamaged(
   { damaged, records: before }: Pick<ReadRecords, "damaged" | "records">,
@@ -113,7 +113,7 @@ export function refuseOverDamaged(
 }
 
 /**
- * Throws if caps got a number that only a damaged key of the account has: once that is repaired,
+ * Throws DamagedRecordError if caps got a number that only a damaged key of the account has: once that is repaired,
  * both keys would be counted as one.
  */
 function refuseCapNumbers(
@@ -127,8 +127,8 @@ function refuseCapNumbers(
   for (const key of before) numbers.delete(numberOf(key));
   const over = after.find((key) => numbers.has(numberOf(key)));
   if (over === undefined) return;
-  throw new Error(
-    `Cannot cap key ${over.id}: a damaged record of account ${over.account} has its number, repair that record`,
+  throw new DamagedRecordError(
+    `Cannot cap key ${over.id} with a number that account ${over.account} has: ${IS_DAMAGED}`,
   );
 }
 
