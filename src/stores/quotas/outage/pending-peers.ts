@@ -16,8 +16,8 @@ export class PendingPeers {
   readonly #untilMs = new Map<string, number>();
   readonly #known: ReadonlySet<string>;
   /**
-   * The number of gateways that are expected although none could be seen yet. A gateway whose name
-   * was unknown counts as one of them.
+   * The number of gateways that share the limits and were not seen: they may have started while the
+   * store was unreachable. A gateway whose name was unknown counts as one of them.
    */
   readonly #unseen: number;
   readonly #joined = new Set<string>();
@@ -26,8 +26,8 @@ export class PendingPeers {
   #sinceMs: number | undefined;
 
   /**
-   * `gateways` is how many share the limits, including this one. `peers` are the names of the
-   * others, undefined before the first answer to a heartbeat.
+   * `gateways` is how many share the limits, including this one, as its own share was calculated.
+   * `peers` are the names of the others, undefined before the first answer to a heartbeat.
    */
   constructor(gateways: number, peers: ReadonlySet<string> | undefined, before?: PendingPeers) {
     if (before !== undefined) {
@@ -35,7 +35,7 @@ export class PendingPeers {
     }
     for (const name of peers ?? []) this.#untilMs.set(name, NEVER);
     this.#known = new Set(this.#untilMs.keys());
-    this.#unseen = peers === undefined ? Math.max(0, gateways - 1 - this.#known.size) : 0;
+    this.#unseen = Math.max(0, gateways - 1 - this.#known.size);
   }
 
   /** The number of pending gateways, always without this one. */

@@ -251,28 +251,60 @@ describe("a Redis that keeps each write, killed and started again", () => {
 });
 
 describe("two gateways that lost the store, of which one is back before the other", () => {
-  it("leave the share of the other one alone until it has charged what it admitted", async () => {
+  /** Each gateway is behind a proxy of its own. */
+  async function openWays() {
     const redis = await startRedis();
     const proxies = [await openTcpProxy(redis), await openTcpProxy(redis)] as const;
     closing.push(() => redis.close(), ...proxies.map((proxy) => () => proxy.close()));
-    // A Redis that refuses is away at once: no call of a busy machine is to be late before that.
-    const policy = { storeTimeoutMs: 5_000 };
-    const first = await gateway(proxies[0], policy);
-    const second = await gateway(proxies[1], policy);
-    await sleep(1_200);
-    let admitted = (await burst(first, 5)) + (await burst(second, 5));
-    await known([first, second]);
-    await Promise.all(proxies.map((proxy) => proxy.refuse()));
-    await eventually(() => !first.gate.health().ok && !second.gate.health().ok);
-    for (const house of [first, second]) admitted += await burst(house, LIMIT);
+    return proxies;
+  }
+  // A Redis that refuses is away at once: no call of a busy machine is to be late before that.
+  const policy = { storeTimeoutMs: 5_000 };
+  const isAway = ({ gate }: FallbackHouse) => !gate.health().ok;
+
+  /**
+   * Spends the shares, then lets the first gateway back, and the second after it. Gives what both
+   * admitted.
+   */
+  async function comeBack(
+    ways: readonly [TcpProxy, TcpProxy],
+    houses: readonly [FallbackHouse, FallbackHouse],
+    before: number,
+  ): Promise<number> {
+    let admitted = before;
+    for (const house of houses) admitted += await burst(house, LIMIT);
     assert.equal(admitted, 300, "each its share");
-    await proxies[0].listen();
-    await eventually(() => first.gate.health().ok);
-    admitted += await burst(first, LIMIT);
+    await ways[0].listen();
+    await eventually(() => houses[0].gate.health().ok);
+    admitted += await burst(houses[0], LIMIT);
     assert.equal(admitted, 300, "the share of the other is not for this one");
-    await proxies[1].listen();
-    await known([first, second]);
-    for (const house of [first, second]) admitted += await burst(house, LIMIT);
+    await ways[1].listen();
+    await known(houses);
+    for (const house of houses) admitted += await burst(house, LIMIT);
+    return admitted;
+  }
+
+  it("leave the share of the other one alone until it has charged what it admitted", async () => {
+    const ways = await openWays();
+    const houses = [await gateway(ways[0], policy), await gateway(ways[1], policy)] as const;
+    await sleep(1_200);
+    const before = (await burst(houses[0], 5)) + (await burst(houses[1], 5));
+    await known(houses);
+    await Promise.all(ways.map((proxy) => proxy.refuse()));
+    await eventually(() => isAway(houses[0]) && isAway(houses[1]));
+    const admitted = await comeBack(ways, houses, before);
+    assert.ok(admitted <= LIMIT + 1, `${admitted} admitted`);
+  });
+
+  it("do so too where the other one was expected and started after the store was lost", async () => {
+    const ways = await openWays();
+    const expecting = { ...policy, expectedGateways: 2 };
+    const first = await gateway(ways[0], expecting);
+    await known([first]);
+    await Promise.all(ways.map((proxy) => proxy.refuse()));
+    await eventually(() => isAway(first));
+    const second = await gateway(ways[1], expecting);
+    const admitted = await comeBack(ways, [first, second], 0);
     assert.ok(admitted <= LIMIT + 1, `${admitted} admitted`);
   });
 });

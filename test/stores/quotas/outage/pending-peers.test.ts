@@ -58,6 +58,17 @@ describe("gateways that may owe a share", () => {
     assert.equal(pending.count, 1);
     pending.onHeartbeat(settled({ b: BACK_MS + 1 }));
     assert.equal(pending.count, 0);
-    assert.equal(new PendingPeers(5, names("a")).count, 1, "of a fleet that was seen, those");
+  });
+
+  it("are as many as share the limits where fewer were seen, each until it owes nothing or for 5 s", () => {
+    const pending = new PendingPeers(4, names("a"));
+    assert.equal(pending.count, 3);
+    pending.onStoreBack(BACK_MS);
+    pending.onHeartbeat(settled({ a: BACK_MS + 1 }));
+    assert.equal(pending.count, 2, "one that was seen is none of those that were not");
+    pending.onHeartbeat(settled({ a: BACK_MS + 1, b: BACK_MS + 1 }));
+    assert.equal(pending.count, 1);
+    vi.advanceTimersByTime(5_000);
+    assert.equal(pending.count, 0);
   });
 });
