@@ -57,6 +57,8 @@ export class CircuitBreaker {
   #isAbsent = false;
   #gatewaysAtOutage = 1;
   #peers: PendingPeers | undefined;
+  /** Whether requests were decided from shares at any time in the outage of `#peers`. */
+  #isShared = false;
   /** The number of peers that were already pending when this outage began. */
   #pendingBefore = 0;
   #preparing: Promise<void> | undefined;
@@ -232,6 +234,11 @@ export class CircuitBreaker {
     return lost;
   }
 
+  /** Called when the policy has changed: an outage under `deny` or `allow` may get shares. */
+  onPolicy(): void {
+    if (this.#context.policy.onStoreFailure === "local") this.#isShared = true;
+  }
+
   /** Whether there are no debts, and requests can only be admitted by the store. */
   get isSettled(): boolean {
     return !this.isTripped && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
@@ -289,7 +296,7 @@ export class CircuitBreaker {
   }
 
   get #pending(): number {
-    return this.#peers?.count ?? 0;
+    return this.#isShared ? (this.#peers?.count ?? 0) : 0;
   }
 
   #onStoreBack(): void {
@@ -323,9 +330,10 @@ export class CircuitBreaker {
     if (before === undefined) this.#accounts.endOutage();
     else this.#accounts.beginOutage();
     const gateways = Math.max(policy.expectedGateways, heartbeat.gateways());
-    const isShared = policy.onStoreFailure === "local" && (gateways > 1 || before !== undefined);
     this.#gatewaysAtOutage = gateways;
-    this.#peers = isShared ? new PendingPeers(gateways, heartbeat.peers(), before) : undefined;
+    this.#peers = new PendingPeers(gateways, heartbeat.peers(), before);
+    this.#isShared = before !== undefined;
+    this.onPolicy();
   }
 
   #outageContext(accountRef: AccountRef): OutageContext {

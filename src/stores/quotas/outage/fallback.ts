@@ -116,6 +116,7 @@ class StoreFallback implements Fallback {
 
   reconfigure(policy: FailurePolicy): void {
     this.#context.policy = policy;
+    for (const breaker of this.#breakers) breaker.onPolicy();
   }
 
   isAway(bucket: number): boolean {

@@ -8,7 +8,7 @@ import { startRedis, type TestRedis } from "../../../support/redis/redis.ts";
 import { startCluster, startSentinel } from "../../../support/redis/redis-engines.ts";
 import { openTcpProxy, type TcpProxy } from "../../../support/wire/tcp-proxy.ts";
 import { account, perDay } from "../redis/redis-kit.ts";
-import { type FallbackHouse, openFallback } from "./fallback-kit.ts";
+import { type FallbackHouse, openFallback, policyOf } from "./fallback-kit.ts";
 
 const LIMIT = 300;
 const quotaRequest = perDay(LIMIT, undefined);
@@ -306,5 +306,30 @@ describe("two gateways that lost the store, of which one is back before the othe
     const second = await gateway(ways[1], expecting);
     const admitted = await comeBack(ways, [first, second], 0);
     assert.ok(admitted <= LIMIT + 1, `${admitted} admitted`);
+  });
+
+  it("do so too where only a reload during the outage had them serve from shares", async () => {
+    const ways = await openWays();
+    const expecting = { ...policy, expectedGateways: 2 };
+    const denying = { ...expecting, onStoreFailure: "deny" } as const;
+    const houses = [await gateway(ways[0], denying), await gateway(ways[1], denying)] as const;
+    await known(houses);
+    await Promise.all(ways.map((proxy) => proxy.refuse()));
+    await eventually(() => isAway(houses[0]) && isAway(houses[1]));
+    assert.equal(await burst(houses[0], 1), 0, "denied");
+    for (const { gate } of houses) gate.reconfigure(policyOf(expecting));
+    const admitted = await comeBack(ways, houses, 0);
+    assert.ok(admitted <= LIMIT + 1, `${admitted} admitted`);
+  });
+
+  it("keep no room for shares that under deny no gateway has granted", async () => {
+    const ways = await openWays();
+    const house = await gateway(ways[0], { ...policy, expectedGateways: 2, onStoreFailure: "deny" });
+    await known([house]);
+    await ways[0].refuse();
+    await eventually(() => isAway(house));
+    await ways[0].listen();
+    await eventually(() => house.gate.health().ok);
+    assert.equal(await burst(house, LIMIT), LIMIT);
   });
 });
