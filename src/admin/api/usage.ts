@@ -133,8 +133,8 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
   if (typeof imposed === "string") return problemResponse("conflict", imposed);
   const { account, environment } = subject;
   const accountRef = { account, environment };
-  return storeOr503(deps, async () => {
-    const { untilMs, offences } = await deps.quotas.ban(accountRef, imposed);
+  return fromReachableStore(deps, async (onMissing) => {
+    const { untilMs, offences } = await deps.quotas.ban(accountRef, imposed, onMissing);
     const event = {
       accountRef,
       atMs: untilMs - lengthMs,
@@ -149,11 +149,11 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
 export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
-  return storeOr503(deps, async () => {
+  return fromReachableStore(deps, async (onMissing) => {
     const name = findUsageSubject(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
     if (name === undefined) return unknownIdResponse();
     const { account, environment } = name;
-    if (!(await deps.quotas.liftBan({ account, environment }))) {
+    if (!(await deps.quotas.liftBan({ account, environment }, onMissing))) {
       return problemResponse("not_banned", `Account ${account} is not banned`);
     }
     logBanByHand(deps.log, {
@@ -171,14 +171,15 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
   const wanted = parseReset(members);
   if (!wanted.ok) return wanted.response;
   const windows = wanted.value;
-  return storeOr503(deps, async () => {
+  return fromReachableStore(deps, async (onMissing) => {
     const found = await find(request);
     if (!found.ok) return notFound(found);
     const { account, environment, calendar } = found.subject;
     const known = resolveCounters(deps.config(), environment, windows ?? []);
     if (!known.ok) return problemResponse("bad_request", known.message);
     const counters = windows === undefined ? undefined : known.counters;
-    const done = await deps.quotas.reset({ account, environment }, { counters, calendar });
+    const scope = { counters, calendar };
+    const done = await deps.quotas.reset({ account, environment }, scope, onMissing);
     const told = done.map(({ counter, units }) => {
       return { window: counterLabel(deps.config(), environment, counter), units };
     });

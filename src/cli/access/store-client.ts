@@ -132,23 +132,24 @@ function storedBans(
 ): Pick<AccountOperations, "ban" | "liftBan"> {
   return {
     ban: (id, wanted) =>
-      answered(config, async () => {
+      answered(config, async (missing) => {
         const subject = findUsageSubject(keys.records(), id);
         if (subject === undefined) return unknown(id);
         const imposed = imposedBan(config, subject, wanted);
         if (typeof imposed === "string") return refused(imposed);
         const { account, environment } = subject;
-        const { untilMs, offences } = await quotas.ban({ account, environment }, imposed);
+        const accountRef = { account, environment };
+        const { untilMs, offences } = await quotas.ban(accountRef, imposed, untold(missing));
         return given({ account, environment, until: Math.ceil(untilMs / 1000), offences });
       }),
     liftBan: (id) =>
-      answered(config, async () => {
+      answered(config, async (missing) => {
         // A ban may outlive the keys of its account. In this case the account's own name finds it.
         const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
         const name = findUsageSubject(keys.records(), id) ?? (await banned());
         if (name === undefined) return unknown(id);
         const { account, environment } = name;
-        const lifted = await quotas.liftBan({ account, environment });
+        const lifted = await quotas.liftBan({ account, environment }, untold(missing));
         return lifted
           ? given({ account, environment })
           : refused(`Account ${account} is not banned`);
@@ -156,7 +157,7 @@ function storedBans(
   };
 }
 
-/** For a reset, the missing part is the message by which gateways learn of it. */
+/** For a change, the missing part is the message by which gateways learn of it. */
 function untold(onMissing: OnMissing): OnMissing {
   const meaning = "gateways are not told of it, and go by what they know for a while";
   return (part) => onMissing({ ...part, why: `${part.why}; ${meaning}` });

@@ -197,8 +197,9 @@ export interface QuotaAdmin {
    * Bans an account from now on, whatever it has done. The ban is no offence, and replaces a ban in
    * force. `window` is the window that the fields of a refusal name. `keptMs` is how long the store
    * remembers the ban after its end. Strikes are cleared. Every gateway knows it within a second.
+   * `onMissing` as for `reset`.
    */
-  ban(accountRef: AccountRef, imposed: ImposedBan): Promise<Ban>;
+  ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban>;
 
   /**
    * How the last ban of the account came about. Undefined if that is unknown: there was none, it
@@ -208,7 +209,7 @@ export interface QuotaAdmin {
   banCause(accountRef: AccountRef): Promise<BanCause | undefined>;
 
   /** Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. */
-  liftBan(accountRef: AccountRef): Promise<boolean>;
+  liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean>;
 
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call. Returns the count

@@ -187,7 +187,7 @@ class RedisQuotaStore implements QuotaStore {
     return listBans(this.#link, { prefix, now, onMissing });
   }
 
-  async ban(accountRef: AccountRef, imposed: ImposedBan): Promise<Ban> {
+  async ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
     const { lengthMs, window, keptMs, plan, reason } = imposed;
     const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
     const run = this.#quotaClient.runOnAccounts(
@@ -198,7 +198,9 @@ class RedisQuotaStore implements QuotaStore {
     const reply = replyList(await withTimeout(run, ADMIN_LATE_MS));
     const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
     const told = { untilMs, offences, window, plan, reason };
-    await this.#changes.tellEverywhere({ accountRef, atMs, imposed: told });
+    await this.#tellReachable(onMissing, () => {
+      return this.#changes.tellEverywhere({ accountRef, atMs, imposed: told });
+    });
     return { untilMs, lengthMs, window, offences };
   }
 
@@ -208,20 +210,19 @@ class RedisQuotaStore implements QuotaStore {
     return typeof text === "string" ? parseBanCause(text) : undefined;
   }
 
-  async liftBan(accountRef: AccountRef): Promise<boolean> {
+  async liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
     const run = this.#quotaClient.runOnAccounts(
       LIFT_BAN_SCRIPT,
       [this.#quotaClient.keyOf(accountRef)],
       [],
     );
     const atMs = replyNumber(await withTimeout(run, ADMIN_LATE_MS));
-    if (atMs === 0) {
+    await this.#tellReachable(onMissing, () => {
       // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
-      await this.#changes.invalidateEverywhere([accountRef]);
-      return false;
-    }
-    await this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
-    return true;
+      if (atMs === 0) return this.#changes.invalidateEverywhere([accountRef]);
+      return this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
+    });
+    return atMs !== 0;
   }
 
   async reset(
@@ -244,14 +245,10 @@ class RedisQuotaStore implements QuotaStore {
       const counter = fieldCounter(reply[i] as string);
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
-    try {
-      if (windows.length === 0) await this.invalidateEverywhere([accountRef]);
-      else await this.#changes.tellEverywhere({ accountRef, atMs: Number(atMs), windows });
-    } catch (error) {
-      const part = this.#link.partOf(EVENTS_BUCKET);
-      if (part === undefined || onMissing === undefined) throw error;
-      onMissing({ ...part, why: errorMessage(error) });
-    }
+    await this.#tellReachable(onMissing, () => {
+      if (windows.length === 0) return this.invalidateEverywhere([accountRef]);
+      return this.#changes.tellEverywhere({ accountRef, atMs: Number(atMs), windows });
+    });
     return windows;
   }
 
@@ -328,6 +325,17 @@ class RedisQuotaStore implements QuotaStore {
     this.#batch.close();
     await this.#outage.close();
     await this.#link.close();
+  }
+
+  /** Tells gateways of a change that was made. Rejects if that fails and has no part to name. */
+  async #tellReachable(onMissing: OnMissing | undefined, tell: () => Promise<void>): Promise<void> {
+    try {
+      await tell();
+    } catch (error) {
+      const part = this.#link.partOf(EVENTS_BUCKET);
+      if (part === undefined || onMissing === undefined) throw error;
+      onMissing({ ...part, why: errorMessage(error) });
+    }
   }
 
   #corrections(): CountCorrections {

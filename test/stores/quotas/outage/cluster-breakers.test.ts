@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
-import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import type { MissingPart, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
 import { each } from "../../../support/each.ts";
@@ -12,6 +12,7 @@ import { account, open, perDay, spend } from "../redis/redis-kit.ts";
 import { openFallback } from "./fallback-kit.ts";
 
 const LIMIT = 1_000;
+const PARTIAL = ["--cluster-require-full-coverage", "no"];
 const quotaRequest = perDay(LIMIT, undefined);
 
 /** An account in each bucket. */
@@ -27,7 +28,7 @@ function round(store: QuotaStore, accounts: readonly AccountRef[]) {
 describe("a Cluster of which a master is away", () => {
   let cluster: TestCluster;
   beforeAll(async () => {
-    cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    cluster = await startCluster(3, PARTIAL);
   });
   afterAll(() => cluster.close());
 
@@ -183,5 +184,35 @@ describe("a Cluster whose nodes do not say at which host they are", () => {
     assert.deepEqual(failures, []);
     const stored = await cluster.clients[to]?.hget(accountKey("tg", accountRef), "d");
     assert.equal(Number(stored?.split(" ")[1]), decision.windows[0]?.used);
+  });
+});
+
+describe("a Cluster without the master by which gateways are told of changes", () => {
+  it("does bans that are imposed and lifted, and names the bucket that could not be told", async ({
+    onTestFinished,
+  }) => {
+    const cluster = await startCluster(3, PARTIAL);
+    onTestFinished(() => cluster.close());
+    const { store } = await open(cluster.address);
+    try {
+      const owner = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % 16_384);
+      const other = accountRefs.find((_, bucket) => owner(bucket) !== owner(0)) as AccountRef;
+      await spend(store, other, quotaRequest);
+      await cluster.nodes[owner(0)]?.kill();
+      const missing: MissingPart[] = [];
+      const onMissing = (part: MissingPart) => missing.push(part);
+      const length = { lengthMs: 60_000, window: "day", keptMs: 0 } as const;
+      const banned = await store.ban(other, { ...length, plan: "free", reason: "" }, onMissing);
+      assert.equal(banned.lengthMs, 60_000);
+      assert.equal(await store.liftBan(other, onMissing), true);
+      assert.equal(await store.liftBan(other, onMissing), false, "it is lifted");
+      assert.deepEqual(
+        missing.map(({ buckets }) => buckets.includes(0)),
+        [true, true, true],
+      );
+      await assert.rejects(store.liftBan(other), "there is nowhere to say it");
+    } finally {
+      await store.close();
+    }
   });
 });
