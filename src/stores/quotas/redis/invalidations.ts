@@ -54,6 +54,8 @@ const ADMIN_LATE_MS = 2_000;
 const TELL_PAUSE_MS = 500;
 /** The pause between two messages about counts that went down. */
 const COUNTS_PAUSE_MS = 100;
+/** The pause after a message that could not be sent. */
+const AGAIN_PAUSE_MS = 1_000;
 /** The most accounts that one message names. If there are more, the message says "all". */
 const TOLD_MAX = 500;
 /** A marker among the accounts of a message; no account has such a name. */
@@ -214,6 +216,7 @@ class InvalidationPublisher {
   #pause: NodeJS.Timeout | undefined;
   readonly #counts = new Map<string, string>();
   #countsPause: NodeJS.Timeout | undefined;
+  #closed = false;
 
   constructor(
     { quotaClient, tellDenied }: Pick<InvalidationsOptions, "quotaClient" | "tellDenied">,
@@ -227,7 +230,8 @@ class InvalidationPublisher {
   async send(what: string): Promise<void> {
     const { channel, origin, versionKey } = this.#channel;
     const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
-    const refusal = String(await withTimeout(run, ADMIN_LATE_MS));
+    const reply = withTimeout(run, ADMIN_LATE_MS);
+    const refusal = String(await tellingDenied(this.#tellDenied, `INCR ${versionKey}`, reply));
     this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
   }
 
@@ -252,6 +256,7 @@ class InvalidationPublisher {
   }
 
   close(): void {
+    this.#closed = true;
     clearTimeout(this.#pause);
     clearTimeout(this.#countsPause);
   }
@@ -263,20 +268,40 @@ class InvalidationPublisher {
     const what = [...this.#counts].slice(0, TOLD_MAX);
     for (const [id] of what) this.#counts.delete(id);
     this.#countsPause = setTimeout(() => this.#tellCounts(), COUNTS_PAUSE_MS).unref();
-    // A gateway that misses the message learns the counts with its next decision.
-    this.send(what.flat().join(" ")).catch(() => undefined);
+    this.send(what.flat().join(" ")).catch(() => this.#keepCounts(what));
+  }
+
+  /**
+   * Keeps counts to be sent again: a gateway that refuses from memory asks the store for nothing
+   * until the window is over. Beyond a bound only the accounts are kept.
+   */
+  #keepCounts(unsent: readonly (readonly [string, string])[]): void {
+    if (this.#closed) return;
+    for (const [id, text] of unsent) {
+      if (this.#counts.size >= ALL_FROM) this.soon(id);
+      else if (!this.#counts.has(id)) this.#counts.set(id, text);
+    }
+    clearTimeout(this.#countsPause);
+    this.#countsPause = setTimeout(() => this.#tellCounts(), AGAIN_PAUSE_MS).unref();
   }
 
   /** Sends the messages that gathered during the pause. */
   #tell(): void {
     this.#pause = undefined;
     if (this.#told.size === 0) return;
-    const what = this.#told.size > TOLD_MAX ? "*" : [...this.#told].join(" ");
+    const ids = [...this.#told].slice(0, TOLD_MAX + 1);
+    const what = ids.length > TOLD_MAX ? "*" : ids.join(" ");
     this.#told.clear();
     this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
-    // A gateway that misses the message learns it from the store, no later than the account's next
-    // strike.
-    this.send(what).catch(() => undefined);
+    this.send(what).catch(() => this.#keep(ids));
+  }
+
+  /** Keeps accounts to be named again; more than fit in a message are enough to say "all". */
+  #keep(ids: readonly string[]): void {
+    if (this.#closed) return;
+    for (const id of ids) this.#told.add(id);
+    clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => this.#tell(), AGAIN_PAUSE_MS).unref();
   }
 }
 

@@ -34,20 +34,32 @@ function behind(link: Link, { messagesMs = 0, numbersMs = 0 }: Behind, onUp: () 
   return { ...link, clustered: link.clustered, tried: link.tried, ...late };
 }
 
+function addressOf(user: string): typeof server.address {
+  if (user === "") return server.address;
+  const url = `redis://${user}@127.0.0.1:${server.port}`;
+  return { kind: "redis", url, shown: url };
+}
+
 /** A gateway that hears so, the accounts that it dropped, and how often it read the number. */
-function open(prefix: string, how: Behind = {}) {
-  const seen = { dropped: [] as (string | undefined)[], read: 0, isSubscribed: false };
+function open(prefix: string, how: Behind = {}, user = "") {
+  const none: (string | undefined)[] = [];
+  const seen = { dropped: none, learned: [] as string[], denied: [] as string[] };
+  const state = Object.assign(seen, { read: 0, isSubscribed: false });
   const onUp = () => {
-    seen.isSubscribed = true;
+    state.isSubscribed = true;
   };
-  const link = behind(connectRedis({ address: server.address }), how, onUp);
+  const link = behind(connectRedis({ address: addressOf(user) }), how, onUp);
   const quotaClient = createQuotaClient(link, prefix, {});
   const invalidations = createInvalidations({
-    ...{ quotaClient, prefix, learn: () => {}, pending: () => {}, tellDenied: () => {} },
+    ...{ quotaClient, prefix, pending: () => {} },
+    learn: (id) => seen.learned.push(id),
+    tellDenied: (what, failure) => {
+      if (failure !== undefined) seen.denied.push(what);
+    },
     invalidate: (id) => seen.dropped.push(id),
-    probed: () => (seen.read += 1),
+    probed: () => (state.read += 1),
   });
-  return Object.assign(seen, {
+  return Object.assign(state, {
     invalidations,
     [Symbol.asyncDispose]: async () => {
       invalidations.close();
@@ -112,5 +124,26 @@ describe.concurrent("a message and its number, which come by two connections", (
     await hears(reader);
     await teller.invalidations.publish("production:a");
     await eventually(() => assert.deepEqual(reader.dropped, [undefined]));
+  });
+});
+
+describe("a message that could not be sent", () => {
+  it("is told as a right that is missing, and sent once it can be", async () => {
+    const rights = (...more: string[]) => client.call("ACL", "SETUSER", "mute", ...more);
+    await rights("on", ">s3cret", "allkeys", "allchannels", "+@all", "-incr");
+    await using teller = open("unsent", {}, "mute:s3cret");
+    await using reader = open("unsent");
+    await hears(reader);
+    const total = { counter: "d", startMs: 0, endMs: undefined, used: 2 };
+    teller.invalidations.tellCounts("production:lowered", [total], 1);
+    teller.invalidations.publishSoon("production:banned");
+    const missing = () => teller.denied.filter((what) => what === "INCR unsent:{0}:version");
+    await eventually(() => missing().length >= 2);
+    assert.deepEqual([reader.dropped, reader.learned], [[], []]);
+    await rights("+incr");
+    await eventually(() => {
+      assert.deepEqual(reader.dropped, ["production:banned"]);
+      assert.deepEqual(reader.learned, ["production:lowered"]);
+    });
   });
 });
