@@ -152,7 +152,9 @@ function storedBans(
         const lifted = await quotas.liftBan({ account, environment }, untold(missing));
         return lifted
           ? given({ account, environment })
-          : refused(`Account ${account} is not banned`);
+          : refused(
+              `Account ${account} is not banned in the store; gateways that knew a ban of it forget it`,
+            );
       }),
   };
 }
