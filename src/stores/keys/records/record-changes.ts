@@ -113,8 +113,8 @@ export function refuseOverDamaged(
 }
 
 /**
- * Throws DamagedRecordError if caps got a number that only a damaged key of the account has: once that is repaired,
- * both keys would be counted as one.
+ * Throws DamagedRecordError if caps got a number that only a damaged key of the account has: once
+ * that is repaired, both keys would be counted as one.
  */
 function refuseCapNumbers(
   damaged: ReadRecords["damaged"],
