@@ -324,7 +324,11 @@ describe("two gateways that lost the store, of which one is back before the othe
 
   it("keep no room for shares that under deny no gateway has granted", async () => {
     const ways = await openWays();
-    const house = await gateway(ways[0], { ...policy, expectedGateways: 2, onStoreFailure: "deny" });
+    const house = await gateway(ways[0], {
+      ...policy,
+      expectedGateways: 2,
+      onStoreFailure: "deny",
+    });
     await known([house]);
     await ways[0].refuse();
     await eventually(() => isAway(house));
