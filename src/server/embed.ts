@@ -43,7 +43,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   }
   const log = createLog({ write: harmless(write) }, config.log.level, GATEWAY_ID);
   logWarnings(log, loaded.warnings);
-  return startGateway(config, { log, load: () => loadConfigAside(configFile, env) });
+  return startGateway(config, { log, load: () => loadConfigAside(config.file, env) });
 }
 
 const OPTIONS = ["configFile", "env", "log"];

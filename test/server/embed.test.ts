@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, it, onTestFinished, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
@@ -153,18 +153,22 @@ describe("an embedded gateway", () => {
     }
   });
 
-  it("reloads when it is told to, and names itself in its events", async () => {
+  it("reloads when it is told to, in whatever folder its program is by then, and names itself in its events", async () => {
     await using folder = await openFolder();
-    const configFile = await writeConfig(folder, { more: `log: { level: "\${LEVEL}" }` });
+    const file = await writeConfig(folder, { more: `log: { level: "\${LEVEL}" }` });
+    const configFile = relative(process.cwd(), file);
     const lines: Record<string, unknown>[] = [];
     const log = (line: string) => void lines.push(JSON.parse(line));
     const gateway = await start({ configFile, env: { LEVEL: "info" }, log });
+    const before = process.cwd();
     try {
+      process.chdir("/");
       assert.ok((await gateway.reload()).ok);
       const [event] = lines.filter(({ msg }) => msg === "event");
       assert.equal(event?.kind, "config_reloaded");
       assert.match(String(event?.gateway), /^.+-[0-9a-f]{6}$/);
     } finally {
+      process.chdir(before);
       await gateway.stop();
     }
   });

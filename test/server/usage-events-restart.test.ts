@@ -114,3 +114,37 @@ it("of two gateways with workers on one Redis each day is sent once, by whicheve
     await redis.close();
   }
 });
+
+it("the marks of what was sent live as long as a history that a reload lengthened, with several workers too", async () => {
+  const redis = await startRedis();
+  try {
+    await using folder = await openFolder();
+    await using receiver = await startUsageReceiver();
+    const events = `{ url: "${receiver.url}", secret: "${SECRET}", kinds: [usage] }`;
+    const write = (history: string, more: string) => {
+      const settings = { store: redis.url, keys: "redis", admin: port };
+      return writeConfig(folder, {
+        ...settings,
+        more: `history: ${history}\nworkers: 2\n${more}`,
+      });
+    };
+    const [port = 0] = await freePorts(1);
+    const file = await write("30d", "");
+    const args = ["--env", "production", "--plan", "pro", "--account", "acme", "--config", file];
+    assert.equal((await runVerb(["keys", "create", ...args])).status, 0);
+    await fill(
+      async (now) => (await open(redis.address, { now, historyMs: 400 * DAY_MS })).store,
+      ["acme"],
+    );
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving", 60_000);
+    await write("400d", `events: ${events}\n`);
+    await eventually(() => assert.equal(sent(gateway), DAYS.length), { withinMs: 60_000 });
+    const client = await redis.client();
+    const [name = ""] = await client.keys("*:usage-acknowledged");
+    const lifeMs = await client.pttl(name);
+    assert.ok(lifeMs > 400 * DAY_MS, `${lifeMs / DAY_MS} days`);
+  } finally {
+    await redis.close();
+  }
+});

@@ -164,7 +164,10 @@ class Supervisor implements DataPlane {
    */
   async applyConfig({ to }: ConfigChange): Promise<Rollout> {
     const rollout = await this.#pool.reload(to);
-    if (rollout.applied) this.#handover.adopt(to);
+    if (rollout.applied) {
+      this.#handover.adopt(to);
+      this.#stores.quotas.reconfigure(to);
+    }
     return rollout;
   }
 
