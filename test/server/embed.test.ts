@@ -162,7 +162,7 @@ describe("an embedded gateway", () => {
     const gateway = await start({ configFile, env: { LEVEL: "info" }, log });
     const before = process.cwd();
     try {
-      process.chdir("/");
+      process.chdir(import.meta.dirname);
       assert.ok((await gateway.reload()).ok);
       const [event] = lines.filter(({ msg }) => msg === "event");
       assert.equal(event?.kind, "config_reloaded");
