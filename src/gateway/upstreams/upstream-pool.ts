@@ -277,9 +277,11 @@ export class UpstreamPool {
       upstream.trial = "due";
     } else {
       // This is the last upstream in service. Without requests nothing else would clear its
-      // failures.
+      // failures. One more of either kind is enough then.
+      const broken = Math.min(upstream.brokenInRow, FAILURES_MAX - 1);
       forgive(upstream);
-      upstream.failuresInRow = FAILURES_MAX - 1;
+      upstream.brokenInRow = broken;
+      upstream.failuresInRow = FAILURES_MAX - 1 - broken;
     }
   }
 

@@ -269,6 +269,18 @@ describe("several upstreams", () => {
     pool.upstreams.probe();
     await eventually(() => pool.upstreams.health()[0]?.up === true);
   });
+
+  it("tell the last one as failing again once the next body of it breaks off", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin]);
+    const isUp = () => pool.upstreams.health()[0]?.up;
+    breakOff(pool.upstreams, backend.origin, 5);
+    pool.clock.ms = 1_000;
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(isUp(), true));
+    breakOff(pool.upstreams, backend.origin, 1);
+    assert.equal(isUp(), false, "a bare connection says nothing about bodies");
+  });
 });
 
 describe("upstreams with as few pending requests as each other", () => {
