@@ -210,9 +210,11 @@ export class UpstreamPool {
   /** A request succeeded. A failing health check outweighs that. */
   #trust(upstream: Upstream): void {
     if (upstream.failedProbes >= FAILED_PROBES_MAX) return;
+    // While bodies of it are in doubt, a good head shortens no pause.
+    if (upstream.brokenInRow === 0) upstream.failedTrials = 0;
+    else if (upstream.trial === "asked") upstream.failedTrials += 1;
     upstream.out = false;
     upstream.trial = "none";
-    upstream.failedTrials = 0;
     if (this.options.healthCheck === undefined) upstream.probeAtMs = undefined;
   }
 

@@ -154,6 +154,32 @@ describe("several upstreams", () => {
     assert.equal(a.out, false);
   });
 
+  it("stay out longer each time a body breaks off behind the head that brought them back", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin, B]);
+    const [upstream] = pool.upstreams.all;
+    assert.ok(upstream);
+    const back = async () => {
+      pool.clock.ms = upstream.probeAtMs as number;
+      pool.upstreams.probe();
+      await eventually(() => assert.equal(upstream.trial, "due"));
+      return take(pool.upstreams);
+    };
+    breakOff(pool.upstreams, backend.origin, 5);
+    for (const pauseMs of [1_000, 2_000, 4_000, 10_000, 10_000]) {
+      assert.equal(upstream.probeAtMs, pool.clock.ms + pauseMs);
+      const trial = await back();
+      breakOff(pool.upstreams, backend.origin, 1);
+      pool.upstreams.release(trial);
+      assert.equal(upstream.out, true);
+    }
+    await back();
+    pool.upstreams.answered(upstream, "acme", 200);
+    pool.upstreams.delivered(upstream);
+    breakOff(pool.upstreams, backend.origin, 5);
+    assert.equal(upstream.probeAtMs, pool.clock.ms + 1_000, "a body among them went well");
+  });
+
   it("are taken out by five failures in a row of both kinds", async () => {
     await using pool = poolOf([A, B]);
     breakOff(pool.upstreams, A, 3);
