@@ -27,6 +27,9 @@ import {
   validateResponse,
 } from "./upstream-response.ts";
 
+/** A body that brought nothing for so long may have stalled. */
+const FLOWING_MS = 1_000;
+
 /** Sends the request to an upstream and its response to the client, both as they arrive. */
 export function forward(context: ForwardContext): void {
   new Forward(context).start();
@@ -215,9 +218,12 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onClientGone(): void {
     this.#span?.end("client_gone");
-    const { exchange, service } = this.#context;
-    // Streams have no other end: of one that brought something, this says that it went well.
-    if (exchange.bodyBytes > 0 && this.#connection !== undefined) {
+    const { exchange, service, gateway } = this.#context;
+    // Streams have no other end: of one that has just brought something, this says that it went well.
+    // A body that stalled has no client that stays: it must not speak for its backend.
+    const isFlowing =
+      exchange.bodyBytes > 0 && gateway.elapsed() - exchange.progressMs < FLOWING_MS;
+    if (isFlowing && this.#connection !== undefined) {
       service.upstreams.delivered(this.#connection.upstream);
     }
     this.#fail({ code: "request_timeout", why: "the client went away" });

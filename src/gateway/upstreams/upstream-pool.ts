@@ -172,7 +172,7 @@ export class UpstreamPool {
     else if (UNAVAILABLE.has(status)) this.#distrust(upstream);
   }
 
-  /** A body of the upstream went well: it was whole, or its client left in the middle of it. */
+  /** A body of the upstream went well: it was whole, or its client left while it came. */
   delivered(upstream: Upstream): void {
     upstream.brokenInRow = 0;
     if (!isFailing(upstream)) this.#trust(upstream);

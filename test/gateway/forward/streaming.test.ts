@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, test } from "vitest";
 import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
@@ -136,16 +137,31 @@ async function breakOff(times: number): Promise<void> {
   }
 }
 
-test("five bodies in a row that break off take a backend out, and a stream that its client left ends the row", async () => {
-  await breakOff(4);
+/** A client gets the first part of a body that goes no further, and leaves in the middle of it. */
+async function leaveStream(afterMs: number): Promise<void> {
   house.backend.answer((_seen, response) => void response.write("begun"));
   const lines = house.lines.length;
   await using client = await openClient(house.port);
   client.write(requestBytes({ key }));
   await eventually(() => client.waiting().includes("begun"));
+  await delay(afterMs);
   client.socket.destroy();
   await eventually(() => nth(lines));
+}
+
+test("five bodies in a row that break off take a backend out, and a stream that its client left ends the row", async () => {
   await breakOff(4);
+  await leaveStream(0);
+  await breakOff(4);
+  assert.ok(await isUp());
+  await breakOff(1);
+  assert.ok(!(await isUp()));
+});
+
+test("a client that leaves a body that brought nothing for a second speaks neither for its backend nor against it", async () => {
+  await leaveStream(0);
+  await breakOff(4);
+  await leaveStream(1_050);
   assert.ok(await isUp());
   await breakOff(1);
   assert.ok(!(await isUp()));
