@@ -63,6 +63,18 @@ describe("A configuration that is read in a thread of its own", () => {
     );
   });
 
+  test("is read by another thread where the one that rests has ended", () => {
+    const told = printed(`
+      let thread;
+      process.on("worker", (started) => void (thread = started));
+      await load();
+      await thread.terminate();
+      const afterEnd = why(await load());
+      thread.emit("error", new Error("lost"));
+      print([afterEnd, why(await load())]);`);
+    assert.deepEqual(told, ["read", "read"]);
+  });
+
   test("by two at a time is read by both", () => {
     const told = printed(`print((await Promise.all([load(), load(), load()])).map(why));`);
     assert.deepEqual(told, ["read", "read", "read"]);

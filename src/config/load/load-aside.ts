@@ -14,7 +14,7 @@ const THREAD = new URL(import.meta.url.replace(/load-aside(\.\w+)$/, "load-threa
 const REST_MS = 5_000;
 
 /** The thread of the last reload, for one that comes soon after it. */
-let resting: { readonly thread: Worker; readonly timer: NodeJS.Timeout } | undefined;
+let resting: { readonly thread: Worker; readonly leave: () => void } | undefined;
 
 /**
  * As `loadConfig`, in a thread of its own: a description of some megabytes takes seconds to parse,
@@ -42,14 +42,13 @@ export async function loadConfigAside(file: string, variables: Variables): Promi
 
 function takeThread(): Worker {
   if (resting === undefined) return new Worker(THREAD, { execArgv: [] });
-  const { thread, timer } = resting;
-  resting = undefined;
-  clearTimeout(timer);
+  const { thread, leave } = resting;
+  leave();
   thread.ref();
   return thread;
 }
 
-/** One that rests keeps no process from its end. */
+/** One that rests keeps no process from its end. If it ends itself, nobody waits for its answer. */
 function rest(thread: Worker): void {
   thread.unref();
   if (resting !== undefined) {
@@ -57,10 +56,17 @@ function rest(thread: Worker): void {
     return;
   }
   const end = () => {
-    resting = undefined;
+    leave();
     void thread.terminate();
   };
-  resting = { thread, timer: setTimeout(end, REST_MS).unref() };
+  const timer = setTimeout(end, REST_MS).unref();
+  const leave = () => {
+    resting = undefined;
+    clearTimeout(timer);
+    thread.off("error", end).off("exit", end);
+  };
+  thread.once("error", end).once("exit", end);
+  resting = { thread, leave };
 }
 
 function askThread(thread: Worker, request: LoadRequest): Promise<LoadResult> {
