@@ -217,6 +217,23 @@ test("2.4 SIGTERM in flight: a head that has begun and does not end holds the en
   assert.equal(answer?.status, 408);
 });
 
+test("2.4 Second SIGTERM / SIGINT: a head that has begun and does not end holds up nothing", async () => {
+  const limits = { drain: "60s", headersTimeout: "60s" };
+  await using house = await startTestGateway({ config: { limits } });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  client.write(cutHead(key)[0]);
+  assert.equal((await sendRequest(house.port, { key })).status, 200);
+  const stopped = house.gateway.stop();
+  await untilRefused(house.port);
+  const startMs = performance.now();
+  const { stalledMs } = await watchStalls(async () => {
+    await Promise.all([house.gateway.stop({ atOnce: true }), stopped]);
+  });
+  assert.ok(performance.now() - startMs < 5_000 + stalledMs);
+  assert.equal(await client.ended, "closed");
+});
+
 test("2.4 SIGTERM in flight: at the deadline what still runs is cut", async () => {
   await using house = await startTestGateway({ config: { limits: { drain: "200ms" } } });
   const { key } = await house.issue();
