@@ -197,6 +197,26 @@ describe("POST /api/keys", () => {
     assert.equal((await house.ask("POST", "/api/keys", { body: FREE })).status, 201);
   });
 
+  it("is 409 in words where a damaged key of the account has the number of its caps", async () => {
+    await using house = await openAdminHouse();
+    const { keys } = house.config;
+    assert.ok(keys.in === "file");
+    const first = (await house.ask("POST", "/api/keys", { body: FREE })).json<Issued>();
+    const file = JSON.parse(await readFile(keys.path, "utf8"));
+    const caps = { number: 0, limits: { day: 5 } };
+    file.keys.push({ ...file.keys[0], id: "k_dmg", digest: "0".repeat(64), name: 7, caps });
+    await writeFile(keys.path, JSON.stringify(file));
+    await house.keys.refresh();
+    const body = { ...FREE, account: first.account, caps: { day: 5 } };
+    const got = await house.ask("POST", "/api/keys", { body });
+    const { code, message } = got.json<Problem>();
+    assert.deepEqual([got.status, code], [409, "conflict"]);
+    assert.match(
+      message,
+      /^Cannot use the cap number of key k_\w+: the record that has it is damaged, repair it$/,
+    );
+  });
+
   it("loses none of 40 sent at once", async () => {
     await using house = await openAdminHouse();
     const answers = await Promise.all(

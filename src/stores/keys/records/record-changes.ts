@@ -127,9 +127,7 @@ function refuseCapNumbers(
   for (const key of before) numbers.delete(numberOf(key));
   const over = after.find((key) => numbers.has(numberOf(key)));
   if (over === undefined) return;
-  throw new DamagedRecordError(
-    `Cannot cap key ${over.id} with a number that account ${over.account} has: ${IS_DAMAGED}`,
-  );
+  throw new DamagedRecordError(`Cannot use the cap number of key ${over.id}: ${IS_DAMAGED}`);
 }
 
 /** The account and the cap number of a record; undefined if it has no caps. */

@@ -63,7 +63,7 @@ describe("A change of a key file with a damaged record", () => {
     assert.equal(store.records().keys.length, 1);
     await assert.rejects(
       add(store, capped("k_3", 0)),
-      /Cannot cap key k_3 with a number that account k_1 has: the record that has it is damaged/,
+      /Cannot use the cap number of key k_3: the record that has it is damaged/,
     );
     await add(store, capped("k_4", 1));
     await add(store, capped("k_5", 0, "k_2"));
