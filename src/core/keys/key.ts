@@ -119,7 +119,7 @@ export function checkKeyText(
     : checkKeyFormat(token, keyPrefix, keyTag);
 }
 
-const KEY_SHAPED = /([a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
+const KEY_SHAPED = /(?<=[a-z0-9]_[a-z0-9]+_)[0-9A-Za-z]{20,}/g;
 const WHOLE_KEY = /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{36}(?![0-9A-Za-z])/;
 
 /** Whether a text contains a whole key, or a mistyped one: secrets are accepted by stdin only. */
@@ -146,13 +146,13 @@ export function maskKeys(text: string, shapes: readonly ForeignKeyFormat[] = [])
   return masked + text.slice(end);
 }
 
-/** The parts of the text that follow the first group of the pattern in its matches. */
+/** The matches of a pattern that looks back at the start of a key, which another key may end with. */
 function secretsOf(
   text: string,
   pattern: RegExp,
 ): { readonly start: number; readonly end: number }[] {
-  return [...text.matchAll(pattern)].map(({ 0: all, 1: prefix = "", index }) => {
-    return { start: index + prefix.length, end: index + all.length };
+  return [...text.matchAll(pattern)].map(({ 0: secret, index }) => {
+    return { start: index, end: index + secret.length };
   });
 }
 
@@ -177,7 +177,8 @@ function unescaped(text: string, octet: string): string {
 }
 
 function foreignPattern({ prefix, min }: ForeignKeyFormat): RegExp {
-  return new RegExp(`(${prefix.replace(/[^A-Za-z0-9_]/g, "\\$&")})[A-Za-z0-9_-]{${min},}`, "g");
+  const escaped = prefix.replace(/[^A-Za-z0-9_]/g, "\\$&");
+  return new RegExp(`(?<=${escaped})[A-Za-z0-9_-]{${min},}`, "g");
 }
 
 /** From here on a key is its digest: the raw key is never stored, cached or logged. */

@@ -89,4 +89,11 @@ describe("A key of another shape", () => {
     ] as const;
     for (const [text, masked] of cases) assert.equal(maskKeys(text, shapes), masked);
   });
+
+  it("is masked behind another key that ends where it begins", () => {
+    const dotted = [{ prefix: "sk.", min: 20 }];
+    assert.equal(maskKeys(`/${OURS}${OURS}/x`), "/pets_live_…_live_…/x");
+    const two = "sk.ABCDEFGHIJKLMNOPQRSTUVsk.ZYXWVUTSRQPONMLKJIHGFE";
+    assert.equal(maskKeys(`/${two}/x`, dotted), "/sk.….…/x");
+  });
 });
