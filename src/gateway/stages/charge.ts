@@ -142,7 +142,10 @@ type Asked = {
   readonly served: Environment;
 };
 
-/** Without a decision, the standing is the last known one, or that of an unused account. */
+/**
+ * Without a decision, the standing is the last known one, or that of an unused account. Redis may
+ * have told of a ban before a reload turned bans off.
+ */
 export function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
@@ -150,7 +153,8 @@ export function standAsKnown(
 ): void {
   const last = quotas.lastKnown(caller, limits);
   const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
-  exchange.setRateLimit(knownRateLimit(known, operationLimits(served)));
+  const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
+  exchange.setRateLimit(knownRateLimit(inForce, operationLimits(served)));
   announceRateLimit(style, exchange, known);
 }
 

@@ -249,21 +249,26 @@ describe("bans over a reload", () => {
     });
   }
 
-  it("are told without a decision as the configuration in force has them, with the memory store", async () => {
-    const { house: opened, key, reload } = await openBanned("memory");
-    await using house = opened;
-    const told = async () => {
-      const answer = await sendRequest(house.port, { key, path: "/v1/huge" });
-      assert.equal(answer.status, 403);
-      return onlyValue(answer, "X-RateLimit-Window");
-    };
-    assert.equal(await told(), "ban", "no request was decided since the start");
-    await reload("off");
-    assert.equal(await told(), "day");
-    await reload(BANS);
-    assert.equal(await told(), "ban");
-    await house.law();
-  });
+  for (const kind of ["memory", "redis"] as const) {
+    it(`are told without a decision as the configuration in force has them, store: ${kind}`, async () => {
+      const { house: opened, ...rest } = await openBanned(kind === "redis" ? server.url : kind);
+      await using house = opened;
+      const { key, reload } = rest;
+      const told = async () => {
+        const answer = await sendRequest(house.port, { key, path: "/v1/huge" });
+        assert.equal(answer.status, 403);
+        return onlyValue(answer, "X-RateLimit-Window");
+      };
+      // The memory store knows the ban before a request is decided.
+      if (kind === "redis") assert.equal((await ask(house, key)).code, "key_banned");
+      assert.equal(await told(), "ban");
+      await reload("off");
+      assert.equal(await told(), "day");
+      await reload(BANS);
+      assert.equal(await told(), "ban");
+      await house.law();
+    });
+  }
 });
 
 describe("bans at several gateways", () => {
