@@ -126,8 +126,10 @@ export function versionOfCopy(
   return { version: version.replace("v", "."), isElsewhere: mark !== markOf(place) };
 }
 
+/** The login and TLS say how to reach a store, and not which it is. */
 function markOf(place: string): string {
-  return hash("sha256", place, "hex").slice(0, 16);
+  const store = place.replace(/^(redis)s?(\+\w+)?:\/\/(?:[^/]*@)?/, "$1$2://");
+  return hash("sha256", store, "hex").slice(0, 16);
 }
 
 /** The number of a version; 0 if there is none, or if it cannot be read. */

@@ -73,6 +73,24 @@ describe("A copy of key records whose `store` was changed", () => {
     assert.deepEqual(await asides(file), []);
   });
 
+  it("is of the same store where only the login or TLS is new: its keys work while Redis is away", async () => {
+    const file = copyFile();
+    const before = await openAt({ ...server.address, shown: "redis://old:***@r:1/0" }, true, file);
+    await add(before, first);
+    await close(before);
+    await server.kill();
+    for (const shown of ["redis://new:***@r:1/0", "redis://***@r:1/0", "rediss://r:1/0"]) {
+      const store = await openAt({ ...server.address, shown }, true, file);
+      assert.equal(store.find(first.digest)?.id, "k_1", shown);
+      await close(store);
+    }
+    for (const shown of ["redis://old:***@r:1/2", "redis://r:2/0", "redis+cluster://r:1"]) {
+      const store = await openAt({ ...server.address, shown }, true, file);
+      assert.equal(store.find(first.digest), undefined, shown);
+      await close(store);
+    }
+  });
+
   it("accepts no key while the new address is unreachable, and is left as it is", async () => {
     const file = await copied();
     await server.kill();
