@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { each } from "../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { startProgram } from "../support/gateway/processes.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
@@ -92,6 +93,36 @@ describe("the page for the users of an API", () => {
       for (let tries = 1; codes.length === 0 && tries < 5; tries++) codes = await run();
       assert.deepEqual([...new Set(codes)], ["rate_limited"]);
     });
+  }
+
+  for (const { file, fence, needs, command } of each(
+    LANGUAGES.filter(({ fence }) => fence !== "sh"),
+  )) {
+    it(
+      `has a loop whose calls stay away while a later answer prolongs their pause: ${file}`,
+      needing(needs),
+      async () => {
+        let [asked, untilMs, early] = [0, 0, 0];
+        await using api = await startTestUpstream((_seen, response) => {
+          asked += 1;
+          const nowMs = Date.now();
+          if (nowMs < untilMs) early += 1;
+          if (asked > ASKED) return void response.end();
+          // The first refusal ends the wait of its call before that of the others has passed.
+          const isFirst = asked === 1;
+          const refuse = () => {
+            if (!isFirst) untilMs ||= Date.now() + 2_900;
+            response.writeHead(429, { "Retry-After": isFirst ? "1" : "3" }).end();
+          };
+          setTimeout(refuse, isFirst ? 0 : 500);
+        });
+        await writeFile(join(folder, file), programOf(file, fence));
+        const [program, ...args] = command;
+        const env = { API_URL: api.origin, API_KEY: KEY, GOCACHE: join(folder, "cache") };
+        const { stdout } = await startProgram(program, args, { cwd: folder, env }).exited;
+        assert.deepEqual([stdout, early], ["200\n".repeat(ASKED), 0]);
+      },
+    );
   }
 
   it("has a loop in JavaScript that waits out a year, for which a timer of Node is too short", async () => {
