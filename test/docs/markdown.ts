@@ -64,7 +64,7 @@ export function tollgateCommand(line: string): TollgateCommand | undefined {
   const streams: Record<string, string> = {};
   for (let i = 0; i < all.length; i++) {
     const word = all[i] ?? "";
-    if (word === "<" || word === ">") streams[word] = all[++i] ?? "";
+    if (word === "<" || word === ">" || word === ">>") streams[word.slice(0, 1)] = all[++i] ?? "";
     else words.push(word);
   }
   return { env: Object.fromEntries(env), words, stdin: streams["<"], stdout: streams[">"] };
