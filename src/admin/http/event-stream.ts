@@ -82,10 +82,12 @@ export class EventStream {
     this.#end(() => true);
   }
 
+  /** A reader that takes nothing is cut, because its connection would stay for as long as it likes. */
   #end(isOver: (watcher: Watcher) => boolean): void {
     for (const [response, watcher] of this.#watchers) {
       if (!isOver(watcher)) continue;
-      response.end();
+      if (response.writableNeedDrain) response.destroy();
+      else response.end();
       this.#watchers.delete(response);
     }
     if (this.#watchers.size === 0) this.#rest();

@@ -306,6 +306,20 @@ describe("the stream", () => {
     assert.equal(readings, last);
   });
 
+  it("cuts a reader that takes nothing when it ends, as nothing would end its connection later", async () => {
+    let token = "old";
+    const [slow, quick] = [new Watcher(), new Watcher()];
+    const stream = new EventStream({
+      ...{ everyMs: 1, watchersMax: 2, token: () => token, begin: () => {} },
+      read: async () => [],
+    });
+    for (const one of [slow, quick]) stream.open({}).stream?.(one as never);
+    slow.writableNeedDrain = true;
+    token = "new";
+    await eventually(() => quick.ended);
+    assert.deepEqual([slow.destroyed, quick.destroyed, stream.clientCount], [true, false, 0]);
+  });
+
   it("ends with its listener for a reader that has its answer and no stream yet", () => {
     const stream = new EventStream({
       ...{ everyMs: 3_600_000, watchersMax: 1, token: () => "", begin: () => {} },
