@@ -118,8 +118,7 @@ export async function readUsage(
       const accountRef = { environment: where, account: id };
       const report = await parts.ask(accountRef, () => usageOf(quotas, terms, holder));
       if (report === undefined) return;
-      const share = shareOf(report);
-      if (share * 100 >= over) found.push({ report, share });
+      if (hasUsed(report, over)) found.push({ report, share: shareOf(report) });
     });
     await Promise.all(some);
     // The store of this process answers without waiting, so requests get their turn in between.
@@ -127,6 +126,16 @@ export async function readUsage(
   }
   found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
   return found.slice(0, top).map(({ report }) => report);
+}
+
+/**
+ * Whether at least this percentage of a limit is used. 57 % of 100 are 57 requests exactly: neither
+ * 57 / 100 nor 0.07 * 10,000 is an exact number, so the product is rounded.
+ */
+function hasUsed({ windows }: UsageReport, percent: number): boolean {
+  return windows.some(({ used, limit }) => {
+    return used * 100 >= Number((percent * limit).toPrecision(15));
+  });
 }
 
 /** The used part of the limit, for the window that is used most. */
