@@ -369,7 +369,8 @@ it("a collector that refuses and then never answers costs no answer, and no more
   await using served = await spawnGateway({ upstreams: [backend.origin], config, limits });
   collector.mood = "refuse";
   for (let i = 0; i < 5; i++) assert.equal(await ask(served), 200);
-  const unsent = () => served.said.filter(({ msg }) => msg === "telemetry_unsent");
+  const unsent = () =>
+    served.said.filter(({ msg, signal }) => msg === "telemetry_unsent" && signal === "traces");
   await eventually(() => assert.equal(unsent().length, 1), WAIT);
   const metrics = await (await fetch(`${served.adminUrl}/metrics`)).text();
   assert.match(metrics, /^tollgate_telemetry_dropped_total [1-9]/m);

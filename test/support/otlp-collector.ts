@@ -52,6 +52,8 @@ export type Collector = AsyncDisposable & {
   readonly bodies: readonly string[];
   /** Requests under way at this moment. */
   readonly underWay: () => number;
+  /** Requests that were ever made to it. */
+  readonly requests: () => number;
   /** Connections that were ever made to it. */
   readonly connections: () => number;
   mood: Mood;
@@ -64,7 +66,7 @@ export async function openCollector(port = 0): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   const points: ReceivedPoint[] = [];
   const bodies: string[] = [];
-  let [underWay, connections] = [0, 0];
+  let [underWay, requests, connections] = [0, 0, 0];
   const answer = (request: IncomingMessage, response: ServerResponse, body: string) => {
     if (collector.mood === "hang") return;
     if (collector.mood === "refuse") return response.writeHead(400).end();
@@ -77,6 +79,7 @@ export async function openCollector(port = 0): Promise<Collector> {
   const server = createServer((request, response) => {
     let body = "";
     underWay += 1;
+    requests += 1;
     response.on("close", () => {
       underWay -= 1;
     });
@@ -101,6 +104,7 @@ export async function openCollector(port = 0): Promise<Collector> {
     points,
     bodies,
     underWay: () => underWay,
+    requests: () => requests,
     connections: () => connections,
     mood: "well",
     slowMs: 0,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it, onTestFinished, vi } from "vitest";
+import { createLog } from "../../src/telemetry/log/log.ts";
 import {
   metricReaders,
   type ScalarMetricName,
@@ -7,6 +8,7 @@ import {
 import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import { createMetricsRecorder } from "../../src/telemetry/metrics/metrics-recorder.ts";
 import { openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
+import { Telemetry } from "../../src/telemetry/tracing/telemetry.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
 import { openCollector } from "../support/otlp-collector.ts";
 import { eventually } from "../support/poll.ts";
@@ -59,4 +61,33 @@ it("a collector is told metrics every ten seconds while the gateway serves", asy
     assert.equal(collector.bodies.length, 2);
   });
   await exporter.close(60_000);
+});
+
+it("a collector that takes no metrics is told once, and once that it takes them again, though no span is sent", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  await using collector = await openCollector();
+  const lines: unknown[] = [];
+  const write = (line: string) => {
+    const { level, msg, signal, why } = JSON.parse(line);
+    lines.push([level, msg, signal, why]);
+  };
+  const telemetry = new Telemetry(createLog({ write }, "info"));
+  const readers = metricReaders(UNWATCHED, createMetricsRecorder());
+  const settings = { otlp: collector.origin, sample: 1, serviceName: "" };
+  await telemetry.configure(settings, { version: "1", instance: "one", readers });
+  const exported = (count: number) => {
+    return eventually(() => {
+      vi.advanceTimersByTime(10_000);
+      assert.ok(collector.requests() >= count, `${collector.requests()} requests`);
+    });
+  };
+  collector.mood = "refuse";
+  await exported(3);
+  const unsent = ["warn", "telemetry_unsent", "metrics", "Bad Request"];
+  assert.deepEqual(lines, [unsent]);
+  collector.mood = "well";
+  await exported(6);
+  assert.deepEqual(lines, [unsent, ["info", "telemetry_sent", "metrics", undefined]]);
+  await telemetry.close(1_000);
 });

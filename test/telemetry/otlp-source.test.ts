@@ -120,8 +120,8 @@ it("a collector that takes nothing is told once, and once that it takes again", 
   await using collector = await openCollector();
   const lines: unknown[] = [];
   const write = (line: string) => {
-    const { level, msg, otlp, why } = JSON.parse(line);
-    lines.push([level, msg, otlp, typeof why]);
+    const { level, msg, otlp, signal, why } = JSON.parse(line);
+    lines.push([level, msg, otlp, signal, typeof why]);
   };
   const telemetry = new Telemetry(createLog({ write }, "info"));
   const settings = settingsOf(collector);
@@ -130,8 +130,8 @@ it("a collector that takes nothing is told once, and once that it takes again", 
   await telemetry.configure({ ...settings }, SOURCE);
   assert.equal(telemetry.tracing, tracing, "the same settings open nothing anew");
   const shown = `${collector.origin}/***`;
-  const unsent = ["warn", "telemetry_unsent", shown, "string"];
-  const sent = ["info", "telemetry_sent", shown, "undefined"];
+  const unsent = ["warn", "telemetry_unsent", shown, "traces", "string"];
+  const sent = ["info", "telemetry_sent", shown, "traces", "undefined"];
   collector.mood = "refuse";
   for (const dropped of [1, 2]) {
     tracing?.begin([]).end(LINE, FACTS);

@@ -299,12 +299,13 @@ export const LOG_EVENTS = {
   },
   telemetry_unsent: {
     level: "warn",
-    members: ["otlp", "why"],
-    meaning: "The OpenTelemetry collector does not take spans: those beyond the bound are dropped",
+    members: ["otlp", "signal", "why"],
+    meaning:
+      "The OpenTelemetry collector does not take spans, and those beyond the bound are dropped, or metrics; `signal` is `traces` or `metrics`",
   },
   telemetry_sent: {
     level: "info",
-    members: ["otlp"],
+    members: ["otlp", "signal"],
     meaning: "It takes them again",
   },
   log_lines_dropped: {

@@ -13,6 +13,11 @@ const GATHER_MS = 1_000;
 /** Called with the outcome of each batch. `why` is set if the collector did not accept it. */
 export type ExportCallback = (why: string | undefined) => void;
 
+/** Why the collector did not accept an export; undefined if it did. */
+export function exportError(result: { code: number; error?: Error }): string | undefined {
+  return result.code === 0 ? undefined : (result.error?.message ?? "it gave no reason");
+}
+
 /**
  * Holds spans until the collector has accepted them, in bounded memory, and counts dropped spans.
  * The library's own queue is bounded, but does not report the spans that it drops.
@@ -64,12 +69,12 @@ export class SpanQueue implements SpanProcessor {
     return {
       export: (spans, done) => {
         exporter.export(spans, (result) => {
-          const failed = result.code !== 0;
+          const why = exportError(result);
           // Spans that were abandoned earlier have been counted already.
           const mine = Math.min(this.#held, spans.length);
           this.#held -= mine;
-          if (failed) this.#dropped += mine;
-          onSent(failed ? (result.error?.message ?? "it gave no reason") : undefined);
+          if (why !== undefined) this.#dropped += mine;
+          onSent(why);
           done(result);
         });
       },

@@ -25,7 +25,7 @@ import {
 import { Agent as HttpAgent } from "../../base/node-http.ts";
 import type { MetricReaders, ScalarMetricName } from "../metrics/metric-readers.ts";
 import { METRICS } from "../metrics/metrics.ts";
-import { type ExportCallback, SpanQueue } from "./otlp-queue.ts";
+import { type ExportCallback, exportError, SpanQueue } from "./otlp-queue.ts";
 import { createTracing } from "./otlp-spans.ts";
 import type { Tracing } from "./tracing.ts";
 
@@ -58,6 +58,9 @@ export type OtlpExporter = {
   close(withinMs: number): Promise<void>;
 };
 
+/** Called with the outcome of each export. `why` is set if the collector did not accept it. */
+type SignalCallback = (signal: "traces" | "metrics", why: string | undefined) => void;
+
 const METRICS_MS = 10_000;
 /** The time that a collector has to accept a batch. */
 const ANSWER_MS_MAX = 10_000;
@@ -70,20 +73,22 @@ const ANSWER_MS_MAX = 10_000;
 export function openOtlpExporter(
   settings: TelemetrySettings,
   source: TelemetrySource,
-  onSent: ExportCallback,
+  onSent: SignalCallback,
 ): OtlpExporter {
   const resource = resourceOf(settings, source);
   const agent = agentFor(settings);
   const sending = { httpAgentOptions: () => agent, timeoutMillis: ANSWER_MS_MAX };
   const urlFor = (signal: string) => ({ ...sending, url: under(settings.otlp, signal) });
-  const queue = new SpanQueue(new OTLPTraceExporter(urlFor("v1/traces")), onSent);
+  const queue = new SpanQueue(new OTLPTraceExporter(urlFor("v1/traces")), (why) => {
+    onSent("traces", why);
+  });
   const tracers = new TracerProvider({
     resource,
     sampler: new ParentBasedSampler({ root: rootSampler(settings) }),
     spanProcessors: [queue],
   });
   const reader = new PeriodicExportingMetricReader({
-    exporter: new OTLPMetricExporter(urlFor("v1/metrics")),
+    exporter: new ReportingMetricExporter(urlFor("v1/metrics"), (why) => onSent("metrics", why)),
     exportIntervalMillis: METRICS_MS,
   });
   const meters = new MeterProvider({ resource, readers: [reader] });
@@ -99,6 +104,26 @@ export function openOtlpExporter(
       agent.destroy();
     },
   };
+}
+
+/** The library reports a failed export only to a handler of the whole process. */
+class ReportingMetricExporter extends OTLPMetricExporter {
+  readonly #onSent: ExportCallback;
+
+  constructor(
+    settings: ConstructorParameters<typeof OTLPMetricExporter>[0],
+    onSent: ExportCallback,
+  ) {
+    super(settings);
+    this.#onSent = onSent;
+  }
+
+  override export(...[metrics, done]: Parameters<OTLPMetricExporter["export"]>): void {
+    super.export(metrics, (result) => {
+      this.#onSent(exportError(result));
+      done(result);
+    });
+  }
 }
 
 function rootSampler({ sample }: TelemetrySettings) {

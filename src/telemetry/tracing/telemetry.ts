@@ -60,11 +60,11 @@ async function open(
 ): Promise<OtlpExporter> {
   const { openOtlpExporter } = await import("./otlp.ts");
   const otlp = maskUrl(settings.otlp);
-  let failing = false;
-  return openOtlpExporter(settings, source, (why) => {
-    if (failing === (why !== undefined)) return;
-    failing = why !== undefined;
-    if (failing) log.warn("telemetry_unsent", { otlp, why });
-    else log.info("telemetry_sent", { otlp });
+  const failing = { traces: false, metrics: false };
+  return openOtlpExporter(settings, source, (signal, why) => {
+    if (failing[signal] === (why !== undefined)) return;
+    failing[signal] = why !== undefined;
+    if (failing[signal]) log.warn("telemetry_unsent", { otlp, signal, why });
+    else log.info("telemetry_sent", { otlp, signal });
   });
 }
