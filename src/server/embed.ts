@@ -3,7 +3,7 @@ import { loadConfig } from "../config/load/load.ts";
 import { loadConfigAside } from "../config/load/load-aside.ts";
 import { createLog } from "../telemetry/log/log.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
-import { GATEWAY_ID } from "./process/identity.ts";
+import { newGatewayName } from "./process/identity.ts";
 import { logWarnings } from "./process/log-warnings.ts";
 import { startGateway } from "./start.ts";
 
@@ -41,9 +41,10 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
         "Set workers: 1, or run `tollgate start`.",
     );
   }
-  const log = createLog({ write: harmless(write) }, config.log.level, GATEWAY_ID);
+  const gateway = newGatewayName();
+  const log = createLog({ write: harmless(write) }, config.log.level, gateway);
   logWarnings(log, loaded.warnings);
-  return startGateway(config, { log, load: () => loadConfigAside(config.file, env) });
+  return startGateway(config, { log, gateway, load: () => loadConfigAside(config.file, env) });
 }
 
 const OPTIONS = ["configFile", "env", "log"];

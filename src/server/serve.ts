@@ -7,7 +7,7 @@ import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
 import { setUpHeap } from "./process/compiled-code.ts";
 import type { GatewayHandle } from "./process/gateway-handle.ts";
-import { GATEWAY_ID } from "./process/identity.ts";
+import { newGatewayName } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import { logWarnings } from "./process/log-warnings.ts";
 import {
@@ -63,6 +63,7 @@ class Service {
   /** Writes whole lines to the pipe, formatted for its reader. */
   readonly #write: LogPipe["write"];
   readonly #log: Log;
+  readonly #name = newGatewayName();
   readonly #watch = watchFiles(() => this.#reload("file saved"));
   /** Whether something is open that a shutdown has to close. */
   #opening = false;
@@ -93,7 +94,7 @@ class Service {
     this.#signals = new ShutdownSignals(context.process.underNpm);
     this.#pipe = openLogPipe(1, context.err);
     this.#write = (lines) => this.#pipe.write(format(lines));
-    this.#log = createLog({ write: this.#write }, "info", GATEWAY_ID);
+    this.#log = createLog({ write: this.#write }, "info", this.#name);
   }
 
   async run(): Promise<number> {
@@ -143,6 +144,7 @@ class Service {
     const log = this.#log;
     this.#gateway = await startGateway(config, {
       log,
+      gateway: this.#name,
       load: () => this.#load(loadConfigAside),
       logDropped: () => this.#pipe.dropped(),
       logTrouble: () => this.#pipe.trouble(),

@@ -7,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { describe, it, onTestFinished, vi } from "vitest";
 import { type EmbedOptions, start } from "../../src/server/embed.ts";
 import { encodeKeyFile } from "../../src/stores/keys/file/file-format.ts";
+import type { GatewayReport } from "../../src/telemetry/gateway-status.ts";
 import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { recordsFrom } from "../support/records.ts";
@@ -166,11 +167,38 @@ describe("an embedded gateway", () => {
       assert.ok((await gateway.reload()).ok);
       const [event] = lines.filter(({ msg }) => msg === "event");
       assert.equal(event?.kind, "config_reloaded");
-      assert.match(String(event?.gateway), /^.+-[0-9a-f]{6}$/);
+      assert.match(String(event?.gateway), /^.+-[0-9a-f]{6}(?:-\d+)?$/);
     } finally {
       process.chdir(before);
       await gateway.stop();
     }
+  });
+
+  it("has one name in its events, its metrics and the list of gateways, and no other gateway of the program has it", async () => {
+    await using folder = await openFolder();
+    const configFile = await writeConfig(folder, { admin: 0 });
+    const nameOf = async () => {
+      const lines: Record<string, unknown>[] = [];
+      const gateway = await start({ configFile, log: (line) => void lines.push(JSON.parse(line)) });
+      try {
+        assert.ok((await gateway.reload()).ok);
+        const inEvents = lines.find(({ msg }) => msg === "event")?.gateway;
+        const listed = await (await fetch(`${gateway.adminUrl}/api/gateways`)).json();
+        const own = (listed as GatewayReport[]).filter(({ self }) => self);
+        assert.deepEqual([own.map(({ name }) => name)], [[inEvents]]);
+        const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+        assert.match(
+          metrics,
+          new RegExp(`^tollgate_charges_owed\\{gateway="${inEvents}"\\} 0$`, "m"),
+        );
+        return inEvents;
+      } finally {
+        await gateway.stop();
+      }
+    };
+    const [one, other] = [await nameOf(), await nameOf()];
+    assert.notEqual(one, other);
+    assert.match(String(other), /^.+-[0-9a-f]{6}-\d+$/);
   });
 
   it("says in its log what a configuration that it reloads hardly means, and nothing of one that it refuses", async () => {

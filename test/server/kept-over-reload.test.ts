@@ -121,7 +121,11 @@ it("of two reloads at once the one that was asked for last holds, however long t
     if (kind === "config_reloaded") hashes.push(hash);
   };
   const load = async () => (await loads.shift()?.()) ?? assert.fail();
-  const gateway = await startGateway(first.config, { log: createLog({ write }, "info"), load });
+  const gateway = await startGateway(first.config, {
+    log: createLog({ write }, "info"),
+    gateway: "one",
+    load,
+  });
   try {
     const both = [gateway.reload(), gateway.reload()];
     for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));

@@ -79,6 +79,7 @@ async function openGateway(
   };
   const gateway: GatewayHandle = await startGateway(loaded.config, {
     log: createLog({ write }, "info"),
+    gateway: "one",
     load,
   });
   return { file, gateway };

@@ -2,7 +2,7 @@ import type { GatewayDirectory } from "../../stores/quotas/quota-store.ts";
 import type { GatewayStatus } from "../../telemetry/gateway-status.ts";
 import type { MetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
-import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
+import { GATEWAY_VERSION } from "./identity.ts";
 
 const EVERY_MS = 1_000;
 /** Rates are averages over this many seconds. */
@@ -11,13 +11,13 @@ const READINGS_MAX = 6;
 type Reading = { readonly atMs: number; readonly requests: number; readonly refusals: number };
 
 type AnnouncerOptions = {
+  /** The name of the gateway in the list. */
+  readonly name: string;
   readonly gateways: Pick<GatewayDirectory, "announce" | "withdraw">;
   readonly metrics: Pick<MetricsRecorder, "tables" | "configuration">;
   readonly checks: () => ReadinessChecks;
   readonly now: () => number;
 };
-
-let gatewaysInProcess = 0;
 
 /**
  * Announces this gateway each second to the gateways that share its store
@@ -25,11 +25,6 @@ let gatewaysInProcess = 0;
  * one.
  */
 export class GatewayAnnouncer {
-  /**
-   * The name of the gateway in the list: the name in its events. Further gateways of this process
-   * have a number.
-   */
-  readonly name: string;
   readonly #options: AnnouncerOptions;
   readonly #startedMs: number;
   #timer: NodeJS.Timeout | undefined;
@@ -38,8 +33,6 @@ export class GatewayAnnouncer {
   #telling: Promise<void> | undefined;
 
   constructor(options: AnnouncerOptions) {
-    gatewaysInProcess += 1;
-    this.name = gatewaysInProcess === 1 ? GATEWAY_ID : `${GATEWAY_ID}-${gatewaysInProcess}`;
     this.#options = options;
     this.#startedMs = options.now();
   }
@@ -61,13 +54,14 @@ export class GatewayAnnouncer {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#telling;
-    await this.#options.gateways.withdraw(this.name);
+    await this.#options.gateways.withdraw(this.#options.name);
   }
 
   async #tell(): Promise<void> {
     const sentMs = performance.now();
     try {
-      await this.#options.gateways.announce(this.name, JSON.stringify(this.#status()));
+      const { gateways, name } = this.#options;
+      await gateways.announce(name, JSON.stringify(this.#status()));
       this.#storeMs = Math.round((performance.now() - sentMs) * 10) / 10;
     } catch {
       // The store is unreachable: /readyz says so.
@@ -75,9 +69,9 @@ export class GatewayAnnouncer {
   }
 
   #status(): GatewayStatus {
-    const { metrics, checks } = this.#options;
+    const { name, metrics, checks } = this.#options;
     return {
-      name: this.name,
+      name,
       version: GATEWAY_VERSION,
       config: metrics.configuration().hash,
       started: Math.floor(this.#startedMs / 1_000),

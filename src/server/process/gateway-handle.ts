@@ -31,8 +31,8 @@ export type StartOptions = {
   readonly supervised?: boolean;
   /** The number of this process, if it is one of several. */
   readonly worker?: number;
-  /** The name of the gateway that it is a process of; GATEWAY_ID by default. */
-  readonly gateway?: string;
+  /** The name of the gateway, which all of its processes have. */
+  readonly gateway: string;
   readonly takenOver?: TakenOver;
 };
 

@@ -30,7 +30,7 @@ import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
 import { UsageEventSender } from "../events/usage-event-sender.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
-import { GATEWAY_ID, GATEWAY_VERSION } from "./identity.ts";
+import { GATEWAY_VERSION } from "./identity.ts";
 import { logWarnings } from "./log-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 
@@ -100,7 +100,7 @@ export class RunningGateway implements GatewayHandle {
   constructor(config: Config, options: StartOptions, stores: GatewayStores, dataPlane: DataPlane) {
     this.#config = config;
     this.#options = options;
-    this.#name = options.gateway ?? GATEWAY_ID;
+    this.#name = options.gateway;
     this.#stores = stores;
     this.#dataPlane = dataPlane;
     this.#now = options.now ?? Date.now;
@@ -118,7 +118,7 @@ export class RunningGateway implements GatewayHandle {
       this.#recordChanges = new RecordChangeWatcher({ ...stores, log: options.log });
       const { metrics, quotas, keys } = stores;
       this.#announcer = new GatewayAnnouncer({
-        ...{ gateways: quotas.gateways, metrics },
+        ...{ name: this.#name, gateways: quotas.gateways, metrics },
         ...{ checks: () => this.checks(), now: this.#now },
       });
       this.#usageEvents = new UsageEventSender({
@@ -160,7 +160,7 @@ export class RunningGateway implements GatewayHandle {
     return openAdmin(admin, {
       ...this.#stores,
       config: () => this.#config,
-      name: this.#announcer?.name ?? this.#name,
+      name: this.#name,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
       metricSources: this.#watched(),

@@ -3,7 +3,6 @@ import type { CertificateInForce, Config } from "../../config/config.ts";
 import { Certificate } from "../../gateway/runtime/certificate.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
-import { GATEWAY_ID } from "../process/identity.ts";
 import type { WorkerStart } from "./messages.ts";
 
 const CERTIFICATES_MS = 500;
@@ -11,6 +10,8 @@ const CERTIFICATES_MS = 500;
 const RECORDS_MS_MAX = 500;
 
 type Sources = {
+  /** The name of the gateway. */
+  readonly gateway: string;
   readonly keys: Pick<KeyStore, "refresh" | "ready" | "health" | "records">;
   readonly quotas: Pick<QuotaStore, "health">;
 };
@@ -53,7 +54,7 @@ export class Handover {
       return { ...environment, tls: tls && { ...tls, inForce: this.#inForce(name, tls) } };
     });
     const records = await this.#records();
-    return { config: { ...config, environments }, gateway: GATEWAY_ID, records };
+    return { config: { ...config, environments }, gateway: this.#sources.gateway, records };
   }
 
   close(): void {

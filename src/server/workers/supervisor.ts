@@ -60,7 +60,7 @@ export async function startWorkers(
     const recent = new RecentEvents();
     const cache = await openCompileCache();
     closers.push(() => cache.close());
-    const handover = new Handover(config, { keys, quotas });
+    const handover = new Handover(config, { gateway: options.gateway, keys, quotas });
     closers.push(async () => handover.close());
     const pool = new WorkerPool(config, {
       count,

@@ -10,7 +10,13 @@ import { eventually } from "../../support/poll.ts";
 function openAnnouncer(announce: () => Promise<void>): GatewayAnnouncer {
   const gateways = { announce, withdraw: async () => undefined };
   const metrics = createMetricsRecorder();
-  return new GatewayAnnouncer({ gateways, metrics, checks: () => ALL_WELL, now: Date.now });
+  return new GatewayAnnouncer({
+    name: "one",
+    gateways,
+    metrics,
+    checks: () => ALL_WELL,
+    now: Date.now,
+  });
 }
 
 it("a gateway whose message has no reply yet sends no other one", async () => {
@@ -37,6 +43,7 @@ it("a gateway announces as refusals what it answers itself with 400 and above, o
   const told: GatewayStatus[] = [];
   const withdrawn: string[] = [];
   const announcer = new GatewayAnnouncer({
+    name: "one",
     gateways: {
       announce: async (_name, text) => void told.push(JSON.parse(text)),
       withdraw: async (name) => void withdrawn.push(name),
@@ -61,5 +68,5 @@ it("a gateway announces as refusals what it answers itself with 400 and above, o
   assert.equal(Math.round((requestsPerSecond / refusalsPerSecond) * 10) / 10, 3);
   assert.equal(started, 1);
   await announcer.close();
-  assert.deepEqual(withdrawn, [announcer.name]);
+  assert.deepEqual(withdrawn, ["one"]);
 });

@@ -379,7 +379,7 @@ it("a gateway that cannot have its admin address leaves none of its workers behi
   };
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   onTestFinished(() => void vi.useRealTimers());
-  const started = startGateway(config, { log: createLog({ write }, "info"), load });
+  const started = startGateway(config, { log: createLog({ write }, "info"), gateway: "one", load });
   await assert.rejects(started, /admin\.listen/);
   // The watches of connections end with one of their next looks.
   vi.advanceTimersByTime(300);

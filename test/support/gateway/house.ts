@@ -6,6 +6,7 @@ import { stringify } from "yaml";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { digestKey } from "../../../src/core/keys/key.ts";
 import type { GatewayHandle } from "../../../src/server/process/gateway-handle.ts";
+import { newGatewayName } from "../../../src/server/process/identity.ts";
 import { startGateway } from "../../../src/server/start.ts";
 import { encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
 import { type AccessLogEntry, createLog } from "../../../src/telemetry/log/log.ts";
@@ -150,7 +151,12 @@ async function startFrom(file: string, options: Pick<TestGatewayOptions, "now">)
   const loaded = await load();
   assert.ok(loaded.ok, JSON.stringify(loaded));
   const now = options.now === undefined ? {} : { now: options.now };
-  const gateway = await startGateway(loaded.config, { log, load, ...now });
+  const gateway = await startGateway(loaded.config, {
+    log,
+    gateway: newGatewayName(),
+    load,
+    ...now,
+  });
   return { gateway, lines, said };
 }
 
