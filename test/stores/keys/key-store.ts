@@ -83,6 +83,19 @@ export function describeKeyStore(engine: string, place: KeyPlace): void {
       }
     });
 
+    it("reads metadata with an empty value, which earlier builds wrote, as none of that name", async () => {
+      const store = await open(false);
+      const account = { ...accountFor(record("k_1", { account: "acme" })), meta: { tenant: "" } };
+      const other = { ...account, id: "other", meta: { tenant: "", team: "a" } };
+      await store.change(() => ({ records: { keys: [], accounts: [account, other] }, result: 0 }));
+      const later = await open(false);
+      const metaOf = (id: string) => later.account(id)?.meta;
+      assert.deepEqual([metaOf("acme"), metaOf("other")], [{}, { team: "a" }]);
+      assert.deepEqual(later.health(), { ok: true });
+      await add(later, record("k_2", { account: "acme" }));
+      assert.deepEqual([metaOf("acme"), metaOf("other")], [{}, { team: "a" }]);
+    });
+
     it("refuses a key whose account is not there", async () => {
       const store = await open();
       const lone = { keys: [record("k_1")], accounts: [] };

@@ -246,13 +246,14 @@ export class RecordReader extends JsonMemberReader {
   }
 
   #meta(value: unknown, path: JsonPath): Readonly<Record<string, string>> {
-    const found = this.object(value, path);
-    for (const [name, text] of Object.entries(found)) {
+    // Earlier builds wrote an empty value for a name without one.
+    const entries = Object.entries(this.object(value, path)).filter(([, text]) => text !== "");
+    for (const [name, text] of entries) {
       const wanted = "1 to 256 visible ASCII characters under a name of 1 to 32 of a-z 0-9 -";
       const isNamed = META_NAME_PATTERN.test(name);
       this.text(isNamed ? text : undefined, [...path, name], META_VALUE_PATTERN, wanted);
     }
-    return found as Record<string, string>;
+    return Object.fromEntries(entries) as Record<string, string>;
   }
 
   #suspension(value: unknown, path: JsonPath): Suspension {

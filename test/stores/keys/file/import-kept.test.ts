@@ -50,6 +50,17 @@ describe("an import of the records that were kept when Redis lost them", () => {
     assert.ok(again.ok && again.records === done.records);
   });
 
+  it("takes metadata with an empty value, which earlier builds wrote, as none of that name", async () => {
+    const kept = { ...KEPT, accounts: KEPT.accounts.map((one) => ({ ...one, meta: { a: "" } })) };
+    const text = [...encodeKeyFile(kept)].join("");
+    const done = importNow(NOTHING, await readLines("state.json.lost", text, 5_000), options);
+    assert.ok(done.ok, JSON.stringify(done));
+    assert.deepEqual(
+      done.records.accounts.map(({ meta }) => meta),
+      [{}, {}, {}],
+    );
+  });
+
   it("brings back names and ids that are entered no more, which an export may not bring", async () => {
     const odd: Records = {
       accounts: [{ ...first, plan: second.plan, id: "." }],
