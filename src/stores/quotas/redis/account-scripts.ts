@@ -50,13 +50,16 @@ return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
 export const WRITE_WITHOUT_MEMORY = "redis.pcall('DEL', KEYS[1] .. '?')";
 
 /**
- * Counts an event and publishes it with its number. KEYS: the number. ARGV: the channel, the text.
- * Returns the error of a user who may not publish, or an empty text. The number by itself is enough
+ * Counts an event, logs it under its number and publishes it. KEYS: the number. ARGV: the channel,
+ * the text, the log and its text, and the most texts that the log keeps. Only a store that counts
+ * again needs the log, so an error of it fails nothing. Returns the error of a user who may not publish, or an empty text. The number by itself is enough
  * for gateways to learn of the event, within a second.
  */
 export const PUBLISH_SCRIPT = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
 local version = redis.call('INCR', KEYS[1])
+redis.pcall('HSET', ARGV[3], string.format('%.0f', version), ARGV[4])
+redis.pcall('HDEL', ARGV[3], string.format('%.0f', version - ARGV[5]))
 local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return type(heard) == 'table' and heard.err or ''`);
 

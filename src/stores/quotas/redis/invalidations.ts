@@ -10,6 +10,7 @@ import {
 } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
+import { LOGGED_MAX, loggedIds, MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** Drops the cached decision of an account; without an id, those of all accounts. */
@@ -67,13 +68,15 @@ const ALL_FROM = 10_000;
  * Invalidations between gateways: a ban was earned or lifted, a key changed. Each message carries a
  * sequence number that is counted in the store. Every gateway reads the number once a second. A
  * gateway that missed a message (no subscription, or one that hangs) drops every cached decision
- * and subscribes again.
+ * and subscribes again. A store that is back with a smaller number keeps them, but for those of the
+ * accounts that it has named meanwhile.
  */
 export function createInvalidations(options: InvalidationsOptions): Invalidations {
   const place = {
     origin: randomUUID(),
     channel: `${options.prefix}:events`,
     versionKey: `${options.prefix}:{0}:version`,
+    logKey: `${options.prefix}:{0}:messages`,
   };
   const subscriber = new InvalidationSubscriber(options, place);
   const publisher = new InvalidationPublisher(options, place);
@@ -90,12 +93,20 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   };
 }
 
-/** `origin` names this gateway, which ignores its own messages. */
+/**
+ * `origin` names this gateway, which ignores its own messages. A message is named "origin.number";
+ * an earlier version names the origin alone.
+ */
 type InvalidationChannel = {
   readonly origin: string;
   readonly channel: string;
   readonly versionKey: string;
+  readonly logKey: string;
 };
+
+function originOf(message: string): string {
+  return message.split(".", 1)[0] as string;
+}
 
 /** Receives the messages of other gateways, and checks once a second whether one was missed. */
 class InvalidationSubscriber {
@@ -107,7 +118,10 @@ class InvalidationSubscriber {
   readonly #probed: InvalidationsOptions["probed"];
   readonly #tellDenied: TellDenied;
   readonly #subscription: { restart(): void };
+  readonly #log: MessageLog;
   #seen: number | undefined;
+  /** Whether messages may have been missed whose numbers tell nothing of it. */
+  #isUnsure = false;
   #missed: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -123,7 +137,8 @@ class InvalidationSubscriber {
     this.#pending = pending;
     this.#probed = probed;
     this.#tellDenied = tellDenied;
-    const heard = { message: (text: string) => this.#hear(text), up: () => void this.#poll() };
+    this.#log = new MessageLog(link, place.logKey, tellDenied);
+    const heard = { message: (text: string) => this.#hear(text), up: () => this.#hearAgain() };
     const { channel } = place;
     this.#subscription = link.subscribe(channel, tellingRefused(tellDenied, channel, heard));
     void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
@@ -134,19 +149,25 @@ class InvalidationSubscriber {
     clearTimeout(this.#timer);
   }
 
+  #hearAgain(): void {
+    this.#isUnsure = true;
+    void this.#poll();
+  }
+
   #hear(text: string): void {
-    const { origin } = this.#channel;
-    const [number, from, ...ids] = text.split(" ");
+    const [number, name = "", ...ids] = text.split(" ");
     const version = Number(number);
     if (!Number.isSafeInteger(version) || ids.length === 0) return;
+    this.#log.know(name);
+    const isOwn = originOf(name) === this.#channel.origin;
     // A gap means that a message was missed, and its content is unknown.
     const gap = this.#seen !== undefined && version > this.#seen + 1;
     // A smaller number comes from a store that counts from the beginning again.
     this.#seen = version;
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
     if (gap || ids.includes(PENDING)) this.#pending();
-    if (gap || (ids[0] === "*" && from !== origin)) this.#invalidate(undefined);
-    else if (from !== origin) this.#hearOf(ids);
+    if (gap || (ids[0] === "*" && !isOwn)) this.#invalidate(undefined);
+    else if (!isOwn) this.#hearOf(ids);
   }
 
   /** An account with counts is named twice, because an older gateway knows only its id. */
@@ -170,7 +191,9 @@ class InvalidationSubscriber {
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
       this.#probed(undefined);
-      if (before !== undefined && version > before) await this.#hearUntil(version);
+      if (before !== undefined && version > before) {
+        await this.#hearUntil(() => version <= (this.#seen as number));
+      }
       const seen = this.#seen;
       if (seen === undefined || version > seen) this.#pending();
       if (seen !== undefined && version > seen) {
@@ -179,24 +202,45 @@ class InvalidationSubscriber {
       }
       // A smaller number comes from a store that was emptied, unless messages arrived
       // during the call.
-      // Cached decisions stay until they expire.
       if (seen === before || version > (seen as number)) this.#seen = version;
+      const isKnown = before === undefined || seen === undefined || version > seen;
+      if (isKnown || this.#isUnsure || version < before) await this.#compare(version, isKnown);
     } catch (error) {
       this.#probed(toStoreFailure(error));
     }
   }
 
   /**
-   * Waits for the messages up to this number that are on their way. Dropping every cached decision for
-   * them would also drop the bans that a failover of the store has lost.
+   * Drops the cached decisions of the accounts that messages up to this number name, if they were
+   * missed. If `isKnown`, nothing is cached from before them.
    */
-  async #hearUntil(version: number): Promise<void> {
+  async #compare(version: number, isKnown: boolean): Promise<void> {
+    this.#isUnsure = false;
+    const logged = await this.#log.read(version);
+    if (logged === undefined) {
+      this.#isUnsure = true;
+      return;
+    }
+    if (!isKnown) await this.#hearUntil(() => this.#log.missed(logged).length === 0);
+    const missed = new Set(isKnown ? [] : this.#log.missed(logged));
+    for (const { name } of logged) this.#log.know(name);
+    if (missed.size === 0) return;
+    this.#pending();
+    if (missed.has("*")) this.#invalidate(undefined);
+    else for (const id of missed) this.#invalidate(id);
+  }
+
+  /**
+   * Waits for messages that are on their way. Dropping every cached decision for them would also drop
+   * the bans that a failover of the store has lost.
+   */
+  async #hearUntil(isHeard: () => boolean): Promise<void> {
     const endMs = performance.now() + ON_ITS_WAY_MS;
-    while (performance.now() < endMs && version > (this.#seen as number)) {
+    while (performance.now() < endMs && !isHeard()) {
       await sleep(10, undefined, { ref: false });
     }
     // Messages that arrived while this process stood still are read first.
-    if (version > (this.#seen as number)) await turn();
+    if (!isHeard()) await turn();
   }
 
   #pollLater(): void {
@@ -212,6 +256,7 @@ class InvalidationPublisher {
   readonly #quotaClient: QuotaClient;
   readonly #tellDenied: TellDenied;
   readonly #channel: InvalidationChannel;
+  #sent = 0;
   readonly #told = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
   readonly #counts = new Map<string, string>();
@@ -228,8 +273,11 @@ class InvalidationPublisher {
   }
 
   async send(what: string): Promise<void> {
-    const { channel, origin, versionKey } = this.#channel;
-    const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, [channel, `${origin} ${what}`]);
+    const { channel, origin, versionKey, logKey } = this.#channel;
+    const name = `${origin}.${++this.#sent}`;
+    const logged = `${name} ${loggedIds(what)}`;
+    const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
+    const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
     const reply = withTimeout(run, ADMIN_LATE_MS);
     const refusal = String(await tellingDenied(this.#tellDenied, `INCR ${versionKey}`, reply));
     this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));

@@ -7,6 +7,7 @@ import type { Link } from "../../../../src/stores/redis/link.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startRedis } from "../../../support/redis/redis.ts";
+import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";
 
 const server = await startRedis();
 const client = await server.client();
@@ -34,21 +35,20 @@ function behind(link: Link, { messagesMs = 0, numbersMs = 0 }: Behind, onUp: () 
   return { ...link, clustered: link.clustered, tried: link.tried, ...late };
 }
 
-function addressOf(user: string): typeof server.address {
-  if (user === "") return server.address;
-  const url = `redis://${user}@127.0.0.1:${server.port}`;
+function addressOf(user: string, port: number): typeof server.address {
+  const url = `redis://${user}${user === "" ? "" : "@"}127.0.0.1:${port}`;
   return { kind: "redis", url, shown: url };
 }
 
 /** A gateway that hears so, the accounts that it dropped, and how often it read the number. */
-function open(prefix: string, how: Behind = {}, user = "") {
+function open(prefix: string, how: Behind = {}, { user = "", port = server.port } = {}) {
   const none: (string | undefined)[] = [];
   const seen = { dropped: none, learned: [] as string[], denied: [] as string[] };
-  const state = Object.assign(seen, { read: 0, isSubscribed: false });
+  const state = Object.assign(seen, { read: 0, isAway: false, isSubscribed: false });
   const onUp = () => {
     state.isSubscribed = true;
   };
-  const link = behind(connectRedis({ address: addressOf(user) }), how, onUp);
+  const link = behind(connectRedis({ address: addressOf(user, port) }), how, onUp);
   const quotaClient = createQuotaClient(link, prefix, {});
   const invalidations = createInvalidations({
     ...{ quotaClient, prefix, pending: () => {} },
@@ -57,7 +57,10 @@ function open(prefix: string, how: Behind = {}, user = "") {
       if (failure !== undefined) seen.denied.push(what);
     },
     invalidate: (id) => seen.dropped.push(id),
-    probed: () => (state.read += 1),
+    probed: (failure) => {
+      state.read += 1;
+      state.isAway = failure !== undefined;
+    },
   });
   return Object.assign(state, {
     invalidations,
@@ -131,7 +134,7 @@ describe("a message that could not be sent", () => {
   it("is told as a right that is missing, and sent once it can be", async () => {
     const rights = (...more: string[]) => client.call("ACL", "SETUSER", "mute", ...more);
     await rights("on", ">s3cret", "allkeys", "allchannels", "+@all", "-incr");
-    await using teller = open("unsent", {}, "mute:s3cret");
+    await using teller = open("unsent", {}, { user: "mute:s3cret" });
     await using reader = open("unsent");
     await hears(reader);
     const total = { counter: "d", startMs: 0, endMs: undefined, used: 2 };
@@ -145,5 +148,48 @@ describe("a message that could not be sent", () => {
       assert.deepEqual(reader.dropped, ["production:banned"]);
       assert.deepEqual(reader.learned, ["production:lowered"]);
     });
+  });
+});
+
+/** Puts a store back to where it was after this many messages, as a failover does. */
+async function goBack(prefix: string, kept: number, logged: number): Promise<void> {
+  const log = `${prefix}:{0}:messages`;
+  await client.set(`${prefix}:{0}:version`, kept);
+  for (let number = logged + 1; number <= 3; number++) await client.hdel(log, String(number));
+}
+
+describe.concurrent("a gateway that was cut off while the store went back to a smaller number", () => {
+  it.each([
+    ["accounts that were named since", "beginning", { kept: 0, logged: 0 }, ["lifted"]],
+    ["accounts that were named since", "copy of a replica", { kept: 2, logged: 2 }, ["lifted"]],
+    ["nothing, if nobody was named", "beginning", { kept: 0, logged: 0 }, []],
+    ["nothing, if nobody was named", "copy of a replica", { kept: 2, logged: 2 }, []],
+    [
+      "everything, if the log is too short",
+      "copy of a replica",
+      { kept: 2, logged: 0 },
+      ["lifted"],
+    ],
+  ] as const)("drops %s: from the %s", async (what, _from, { kept, logged }, named) => {
+    const prefix = `back${kept}${logged}${named.length}`;
+    await using proxy = await openTcpProxy(server);
+    await using teller = open(prefix);
+    await using reader = open(prefix, {}, { port: proxy.port });
+    await hears(reader);
+    for (const id of ["a", "b", "c"]) await teller.invalidations.publish(`production:${id}`);
+    await eventually(() => assert.equal(reader.dropped.length, 3));
+    await proxy.refuse();
+    await eventually(() => assert.ok(reader.isAway));
+    await goBack(prefix, kept, logged);
+    for (const id of named) await teller.invalidations.publish(`production:${id}`);
+    reader.isSubscribed = false;
+    await proxy.listen();
+    await eventually(() => assert.ok(reader.isSubscribed && !reader.isAway));
+    const enough = reader.read + 2;
+    await eventually(() => assert.ok(reader.read >= enough));
+    const expected = what.startsWith("everything")
+      ? [undefined]
+      : named.map((id) => `production:${id}`);
+    assert.deepEqual(reader.dropped.slice(3), expected);
   });
 });
