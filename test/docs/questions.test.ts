@@ -120,7 +120,7 @@ const QUESTIONS: readonly Question[] = [
   {
     asked: "How do I serve TLS with certificates that renew themselves?",
     path: [README, MAP, `${TASKS}#serve-tls-with-a-certificate-that-renews-itself`],
-    answer: /tls: \{ cert: /,
+    answer: /tls:\s+cert: .*fullchain/,
   },
   {
     asked: "How do web pages call the API?",

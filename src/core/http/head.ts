@@ -51,8 +51,8 @@ class SingleFields {
   upgrade: string | undefined;
 }
 
-/** A name, its labels apart by single dots, or in brackets what may be an IPv6 address; a port. */
-const HOST = /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[([0-9A-Fa-f:.]+)\])(?::(\d{0,5}))?$/;
+/** A name, or in brackets what may be an IPv6 address; a port. */
+const HOST = /^(?:[A-Za-z0-9._-]+|\[([0-9A-Fa-f:.]+)\])(?::(\d{0,5}))?$/;
 const PORT_MAX = 65_535;
 
 /**

@@ -17,7 +17,7 @@ describe("The Host of a request", () => {
   });
 
   const names = [
-    ...["a", "api.test", "api.test.", "A-1_b.test", "-a-.b", "127.0.0.1"],
+    ...["a", "api.test", "api.test.", "a..b", "A-1_b.test", "-a-.b", "127.0.0.1"],
     ...["[::1]", "[::ffff:127.0.0.1]", "[::aF]", "[1:2:3:4:5:6:7:8]"],
   ];
   for (const name of names) {
@@ -59,12 +59,11 @@ describe("The Host of a request", () => {
     "a%2e",
     "a\n",
   ];
-  const labels = [".", "..", ".a", "a..", "a..b", "a..:80"];
   const brackets = [
     ...["[::1", "::1]", "::1", "[g]", "[::1]a", "a[::1]", "[::1]80", "[a]]", "[[a]"],
     ...["[:::::]", "[aF]", "[1:2]", "[127.0.0.1]", "[::1.2]", "[.]", "[::1.]", "[::1::2]:80"],
   ];
-  for (const host of [...empty, ...ports, ...marks, ...labels, ...brackets]) {
+  for (const host of [...empty, ...ports, ...marks, ...brackets]) {
     it(`may not be ${JSON.stringify(host)}`, () => {
       assert.equal(told(judge("Host", host)), "bad_request: malformed Host");
     });
