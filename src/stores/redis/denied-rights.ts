@@ -5,17 +5,24 @@ import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
 /** Called with what the user may not do, or without a failure once it may. */
 export type TellDenied = (what: string, failure?: StoreFailure) => void;
 
+/** The effect of a missing right on the messages between gateways. */
+const LEARN_LATE = "gateways learn late of each other's changes, or of those that commands make";
+
 /**
- * Reports a right that the user lacks for what gateways tell each other, once until it is granted:
- * requests are decided without it, so nothing else would show it.
+ * Reports a right that the user lacks, once until it is granted: requests are decided without it, so
+ * nothing else would show it.
  */
-export function deniedReporter(shown: string, report: Reporter): TellDenied {
+export function deniedReporter(
+  shown: string,
+  report: Reporter,
+  meaning: string = LEARN_LATE,
+): TellDenied {
   const denied = new Set<string>();
   return (what, failure) => {
     if (failure === undefined) denied.delete(what);
     if (failure?.code !== "NOPERM" || denied.has(what)) return;
     denied.add(what);
-    const why = `the user has no right to ${what}, or Redis has no such command, so gateways learn late of each other's changes, or of those that commands make: docs/operations.md lists the rights`;
+    const why = `the user has no right to ${what}, or Redis has no such command, so ${meaning}: docs/operations.md lists the rights`;
     report("error", "store_right_missing", { store: shown, why });
   };
 }

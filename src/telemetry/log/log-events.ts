@@ -153,7 +153,7 @@ export const LOG_EVENTS = {
     level: "error",
     members: ["store", "why"],
     meaning:
-      "The user of Redis lacks a [right](../operations.md#rights) by which gateways learn of changes that others and commands make; requests are decided",
+      "The user of Redis lacks a [right](../operations.md#rights) by which gateways learn of changes that others and commands make, or refused requests come into the history; requests are decided",
   },
   store_eviction_unknown: {
     level: "debug",

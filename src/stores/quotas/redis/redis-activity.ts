@@ -6,6 +6,7 @@ import {
   type DeprecatedCall,
   type DeprecatedOperation,
 } from "../../../telemetry/history/deprecated-calls.ts";
+import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { defineTaggedScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
@@ -56,10 +57,12 @@ return out`);
 export class RedisActivity implements ActivityStore {
   readonly #quotaClient: QuotaClient;
   readonly #prefix: string;
+  readonly #tellDenied: TellDenied;
 
-  constructor(quotaClient: QuotaClient, prefix: string) {
+  constructor(quotaClient: QuotaClient, prefix: string, tellDenied: TellDenied) {
     this.#quotaClient = quotaClient;
     this.#prefix = prefix;
+    this.#tellDenied = tellDenied;
   }
 
   async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
@@ -162,7 +165,8 @@ export class RedisActivity implements ActivityStore {
     const texts = some.map(({ day, requests }) => `${day} ${requests}`);
     const giveUpMs = performance.now() + LATE_MS;
     const run = this.#quotaClient.runOnAccounts(REFUSED, keys, [historyMs, ...texts], giveUpMs);
-    await withTimeout(run, LATE_MS);
+    const what = `HINCRBY ${this.#prefix}:*`;
+    await tellingDenied(this.#tellDenied, what, withTimeout(run, LATE_MS));
   }
 
   get #usedKey(): string {

@@ -66,6 +66,7 @@ import {
 import { counterField, fieldCounter } from "./window-fields.ts";
 
 const ADMIN_LATE_MS = 2_000;
+const HISTORY_WAITS = "refused requests wait in the gateway, and are not in the history yet";
 /** This many digits of a digest are 80 bits, so no two markers collide. */
 const MARKER_DIGITS = 20;
 /** Failures that a probe cannot see the end of if it only reads. */
@@ -110,7 +111,11 @@ class RedisQuotaStore implements QuotaStore {
     const decisionCache = new DecisionCache(now);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#quotaClient = quotaClient;
-    this.activity = new RedisActivity(quotaClient, prefix);
+    this.activity = new RedisActivity(
+      quotaClient,
+      prefix,
+      deniedReporter(address.shown, report, HISTORY_WAITS),
+    );
     this.gateways = new RedisGateways(quotaClient, prefix);
     this.usageMarks = new RedisUsageMarks(quotaClient, prefix);
     this.#decisionCache = decisionCache;

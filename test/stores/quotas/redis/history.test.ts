@@ -19,6 +19,15 @@ async function openAt(nowMs: () => number, historyMs: number | "off" = 400 * DAY
   return (await open(server.address, { ...kept, now: nowMs })).store;
 }
 
+/** The user of the store, with further rights or without some. */
+function rights(...rules: readonly string[]) {
+  return redis.call("ACL", "SETUSER", "default", ...rules);
+}
+
+function maxmemory(bytes: number) {
+  return redis.config("SET", "maxmemory", bytes);
+}
+
 async function calls(): Promise<number> {
   const stats = await redis.info("commandstats");
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
@@ -42,18 +51,33 @@ describe("usage by day in Redis", () => {
     assert.deepEqual(await redis.hgetall(october), { 87: "51" });
   });
 
-  it("gives back refused requests that the store would not take, for another time", async () => {
-    const store = await openAt(() => OCTOBER_30);
-    const refused = [{ accountRef, day: TODAY, requests: 3 }];
+  it.each([
+    ["scripts are not allowed", () => rights("-eval"), "HINCRBY"],
+    ["numbers cannot be added to", () => rights("-hincrby"), "HINCRBY"],
+    ["it is out of memory", () => maxmemory(1), undefined],
+  ])("gives back refused requests, for another time, if %s", async (_, take, right) => {
+    const { store, told } = await open(server.address, {
+      historyMs: 400 * DAY_MS,
+      now: () => OCTOBER_30,
+    });
+    const refused = ["kept", "beside"].map((name) => {
+      return { accountRef: account(name), day: TODAY, requests: 3 };
+    });
     await redis.script("FLUSH");
-    await redis.call("ACL", "SETUSER", "default", "-eval");
+    await take();
     const left = await store.activity.addRefused(refused);
-    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await rights("allcommands");
+    await maxmemory(0);
     assert.deepEqual(left, refused);
+    const missing = told.find(({ message }) => message === "store_right_missing");
+    assert.equal(/right to (\w+)/.exec(String(missing?.details?.why))?.[1], right);
     assert.deepEqual(await store.activity.addRefused(left), []);
-    assert.deepEqual(await store.history([accountRef], { from: TODAY, to: TODAY }), [
-      [{ day: TODAY, admitted: 0, units: 0, refused: 3 }],
-    ]);
+    const days = await store.history(
+      refused.map((one) => one.accountRef),
+      { from: TODAY, to: TODAY },
+    );
+    const once = [{ day: TODAY, admitted: 0, units: 0, refused: 3 }];
+    assert.deepEqual(days, [once, once]);
     await store.close();
   });
 

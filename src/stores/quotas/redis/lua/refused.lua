@@ -10,6 +10,13 @@
 local now, late = clock(ARGV[1])
 if late then return late end
 
+-- A number that is none is added to nothing, and Redis asks for rights and memory before it reads it.
+-- Its refusal of a right names the script, in which it could have come after a write.
+local why = pcall('HINCRBY', KEYS[1], '?', '?').err
+if not find(why, 'integer', 1, true) and not is_moving(KEYS[1]) then
+  return redis.error_reply(find(why, 'script', 1, true) and 'NOPERM HINCRBY' or why)
+end
+
 local kept = tonumber(ARGV[2])
 for i, key in ipairs(KEYS) do
   local day, requests = match(ARGV[i + 2], '^(%d+) (%d+)$')
