@@ -185,6 +185,7 @@ const ACCOUNTS: readonly ApiRoute[] = [
     query: ["env"],
     body: RESET_BODY,
     answers: "Reset",
+    namesMissing: true,
     refuses: ["unknown_id", "store_unavailable"],
   }),
 ];
@@ -201,6 +202,7 @@ const LIMITS: readonly ApiRoute[] = [
     body: BAN_BODY,
     status: 201,
     answers: "Ban",
+    namesMissing: true,
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
   row("GET /api/bans/:id", explainBan, {
@@ -212,6 +214,7 @@ const LIMITS: readonly ApiRoute[] = [
   row("DELETE /api/bans/:id", liftBan, {
     summary: "End a ban",
     answers: "Lifted",
+    namesMissing: true,
     refuses: ["unknown_id", "not_banned", "store_unavailable"],
   }),
   row("GET /api/usage", listUsage, {

@@ -5,7 +5,7 @@ import {
   sortBans,
   type UsageReport,
 } from "../../core/keys/usage-reports.ts";
-import { activeBans } from "../../stores/queries/active-bans.ts";
+import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import {
@@ -15,14 +15,13 @@ import {
   shareOf,
   usageOf,
 } from "../../stores/queries/read-usage.ts";
-import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
   unknownIdResponse,
 } from "../http/response.ts";
-import type { ApiDeps, ApiRequest } from "./api-request.ts";
+import type { ApiRequest } from "./api-request.ts";
 import { pageResponse, rankedId } from "./pagination.ts";
 import { fromReachableStore, storeOr503 } from "./reachable-store.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
@@ -150,7 +149,7 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
   return fromReachableStore(deps, async (onMissing) => {
-    const name = findUsageSubject(deps.keys.records(), id) ?? (await bannedAccount(deps, id));
+    const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
     if (name === undefined) return unknownIdResponse();
     const { account, environment } = name;
     if (!(await deps.quotas.liftBan({ account, environment }, onMissing))) {
@@ -188,8 +187,4 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
       deps.log.info("account_reset", { account, env: environment, windows: told });
     return jsonResponse(200, { account, environment, windows: told });
   });
-}
-
-async function bannedAccount(deps: ApiDeps, id: string): Promise<AccountRef | undefined> {
-  return (await deps.quotas.bans()).find(({ account }) => account === id);
 }

@@ -45,6 +45,8 @@ export type RouteContract = {
     | { readonly type: string };
   /** Set if the list is read page by page, so that nothing knows how many entries it has. */
   readonly isUncounted?: boolean;
+  /** Set if the answer names the parts of a Cluster that were not told. Those of lists always do. */
+  readonly namesMissing?: boolean;
   /** The refusals of this route only, in addition to those that any request may get. */
   readonly refuses?: readonly ProblemCode[];
 };
@@ -180,20 +182,25 @@ function bodyOf({ body = {}, bodyNeeds }: RouteContract): object {
 }
 
 function answerOf(contract: RouteContract): object {
-  const { summary: description, answers, query = [], isUncounted = false } = contract;
+  const { summary: description, answers, query = [], isUncounted, namesMissing } = contract;
   const content =
     typeof answers === "object" && "type" in answers
       ? { [answers.type]: { schema: { type: "string" } } }
       : { "application/json": { schema: answerSchema(answers) } };
-  const headers = isUncounted ? PAGE_FIELDS : { ...PAGE_FIELDS, ...COUNT_FIELD };
-  return { description, content, ...(query.includes("after") && { headers }) };
+  const ofPage = isUncounted ? PAGE_FIELDS : { ...PAGE_FIELDS, ...COUNT_FIELD };
+  const headers = query.includes("after") ? ofPage : namesMissing ? MISSING_FIELD : undefined;
+  return { description, content, ...(headers && { headers }) };
 }
 
-const PAGE_FIELDS = {
+const MISSING_FIELD = {
   "X-Tollgate-Missing": {
     description: "The buckets and nodes of a Cluster that cannot be reached; absent without any",
     schema: { type: "string" },
   },
+};
+
+const PAGE_FIELDS = {
+  ...MISSING_FIELD,
   Link: {
     description: 'The way to the next page, with rel="next"; absent on the last',
     schema: { type: "string" },

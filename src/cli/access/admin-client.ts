@@ -16,7 +16,7 @@ export async function fetchAllPages<T>(
 ): Promise<OperationResult<readonly T[]>> {
   const all: T[] = [];
   const asked = await fetchEachPage<T>(config, question, (page) => all.push(...page));
-  return asked.ok ? { ok: true, value: all } : asked;
+  return asked.ok ? { ...asked, value: all } : asked;
 }
 
 /** The same, passed on page by page as they are read. */
@@ -25,6 +25,7 @@ export async function fetchEachPage<T>(
   question: ListQuestion,
   tell: (page: readonly T[]) => void,
 ): Promise<OperationResult<undefined>> {
+  const missing = new Set<string>();
   for (let path: string | undefined = question.path; path !== undefined; ) {
     const page: AdminResult<readonly T[]> = await fetchAdmin(config, {
       ...question,
@@ -33,14 +34,15 @@ export async function fetchEachPage<T>(
     });
     if (!page.ok) return page;
     tell(page.value);
+    for (const part of page.missing ?? []) missing.add(part);
     path = page.next;
   }
-  return { ok: true, value: undefined };
+  return { ok: true, value: undefined, ...(missing.size > 0 && { missing: [...missing] }) };
 }
 
 /** `next` is the path of the next page of a list. */
 type AdminResult<T> =
-  | { readonly ok: true; readonly value: T; readonly next?: string | undefined }
+  | (Extract<OperationResult<T>, { readonly ok: true }> & { readonly next?: string | undefined })
   | (Extract<OperationResult<T>, { readonly ok: false }> & { readonly status?: number });
 
 /**
@@ -158,7 +160,7 @@ export async function fetchAdmin<T>(
     return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
   }
   try {
-    const { status, text, next } = await exchange(new URL(path, origin), {
+    const { status, text, next, missing } = await exchange(new URL(path, origin), {
       method,
       token: admin?.token ?? "",
       body: sent === undefined ? "" : JSON.stringify(sent),
@@ -168,7 +170,7 @@ export async function fetchAdmin<T>(
     const body: unknown = JSON.parse(text);
     if (status === 200 || also.includes(status)) {
       if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
-      return { ok: true, value: body as T, next };
+      return { ok: true, value: body as T, next, ...(missing.length > 0 && { missing }) };
     }
     if (asked.id !== undefined && isUnknown(body))
       return refused(unknownIdRefusal(asked.id).message);
@@ -196,10 +198,18 @@ type RequestOptions = {
   readonly withinMs?: number;
 };
 
+/** `missing` are the parts of a Cluster that the answer lacks (docs/reference/admin.md#missing-parts). */
+type Answer = {
+  readonly status: number;
+  readonly text: string;
+  readonly next: string | undefined;
+  readonly missing: readonly string[];
+};
+
 function exchange(
   url: URL,
   { method, token, body = "", withinMs = ANSWER_MS_MAX }: RequestOptions,
-): Promise<{ readonly status: number; readonly text: string; readonly next?: string | undefined }> {
+): Promise<Answer> {
   const headers = {
     "Content-Type": "application/json",
     "Content-Length": Buffer.byteLength(body),
@@ -216,7 +226,9 @@ function exchange(
           answer.destroy(new Error("the answer is too long"));
       });
       const next = /<(\/[^>]*)>; rel="next"/.exec(String(answer.headers.link))?.[1];
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, next }));
+      const named = answer.headers["x-tollgate-missing"];
+      const missing = named === undefined ? [] : cleanText(String(named)).split(", ");
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, next, missing }));
       answer.on("error", reject);
     });
     asked.on("error", reject);

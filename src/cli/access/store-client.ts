@@ -10,7 +10,7 @@ import {
 } from "../../core/keys/usage-reports.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
-import { activeBans } from "../../stores/queries/active-bans.ts";
+import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import {
   type AccountLookup,
@@ -145,8 +145,7 @@ function storedBans(
     liftBan: (id) =>
       answered(config, async (missing) => {
         // A ban may outlive the keys of its account. In this case the account's own name finds it.
-        const banned = async () => (await quotas.bans()).find(({ account }) => account === id);
-        const name = findUsageSubject(keys.records(), id) ?? (await banned());
+        const name = findUsageSubject(keys.records(), id) ?? (await findBanned(quotas, id));
         if (name === undefined) return unknown(id);
         const { account, environment } = name;
         const lifted = await quotas.liftBan({ account, environment }, untold(missing));

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
-import type { AccountBan, OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
+import type { AccountRef } from "../quotas/account-ref.ts";
+import type { AccountBan, MissingPart, OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
 /**
  * Every ban in force: none if bans are off, because a store keeps the bans that it has until a reload
@@ -11,4 +12,20 @@ export async function activeBans(
   onMissing?: OnMissing,
 ): Promise<AccountBan[]> {
   return bans === undefined ? [] : quotas.bans(onMissing);
+}
+
+/**
+ * The account of a ban, which may have no keys any more. Rejects if none is found while a part of the
+ * store cannot be reached: that part may have it.
+ */
+export async function findBanned(
+  quotas: Pick<QuotaAdmin, "bans">,
+  id: string,
+): Promise<AccountRef | undefined> {
+  const missing: MissingPart[] = [];
+  const bans = await quotas.bans((part) => missing.push(part));
+  const found = bans.find(({ account }) => account === id);
+  const [part] = missing;
+  if (found !== undefined || part === undefined) return found;
+  throw new Error(`${part.why} (buckets ${part.buckets.join(", ")} at ${part.node})`);
 }

@@ -99,6 +99,28 @@ it.each(LISTS)("a question about all accounts is one for a whole list: %s", asyn
   assert.ok(!other.ok && other.message.includes("with store: memory the running gateway knows"));
 });
 
+it("parts of a Cluster that a page of an answer lacks are named once, and make the verb end with 1", async () => {
+  const parts = ["buckets 1 4 at 10.0.0.1:6379", "bucket 2 at 10.0.0.2:6379"];
+  const missing = (named: readonly string[]) => ({ "X-Tollgate-Missing": named.join(", ") });
+  await using admin = await openAdmin((response, { asked }) => {
+    if (asked === "DELETE /api/bans/k_1") {
+      response.writeHead(200, missing(parts.slice(1)));
+      response.end('{"account":"k_1","environment":"staging","lifted":true}');
+    } else if (asked.endsWith("after=1")) {
+      response.writeHead(200, missing(parts)).end("[]");
+    } else {
+      const link = { Link: '</api/bans?after=1>; rel="next"' };
+      response.writeHead(200, { ...link, ...missing(parts.slice(0, 1)) }).end("[]");
+    }
+  });
+  const accounts = openAdminAccounts(admin.config as unknown as Config);
+  assert.deepEqual(await accounts.bans(), { ok: true, value: [], missing: parts });
+  const lifted = await accounts.liftBan("k_1");
+  assert.deepEqual(lifted.ok && lifted.missing, parts.slice(1));
+  const whole = await asked((accounts) => accounts.bans(), 200, []);
+  assert.deepEqual(whole.result, { ok: true, value: [] });
+});
+
 it("the history of an account that is not known names it", async () => {
   const ask: Ask = (accounts) => accounts.history({ ...NAMED, period: { days: 1 } }, () => {});
   const { result } = await asked(ask, 404, { code: "unknown_id", message: "No such ID" });

@@ -113,6 +113,25 @@ describe("with one master of a Cluster down, what is on the others is told and t
     assert.deepEqual([said.status, matched, drift], [1, 1, []]);
   });
 
+  it("by `bans lift` of an account without records, which lifts what it reaches", async () => {
+    const orphan =
+      Array.from({ length: 30 }, (_, i) => `orphan-${i}`).find((id) => !isGone(id)) ?? "";
+    const { store } = await open(cluster.address);
+    const imposed = {
+      lengthMs: 60_000,
+      window: "day",
+      keptMs: 0,
+      plan: "free",
+      reason: "",
+    } as const;
+    await store.ban(account(orphan), imposed);
+    await store.close();
+    assert.equal((await run("bans", "lift", orphan)).status, 0);
+    const again = await run("bans", "lift", orphan);
+    assert.deepEqual([again.status, again.out], [1, ""]);
+    assert.match(again.err, new RegExp(`cannot be reached.*:${cluster.nodes[1]?.port}`));
+  });
+
   it("and with all of them down no verb says that there is no ban and no account", async () => {
     await Promise.all(cluster.nodes.map((node) => node.kill()));
     const bans = await run("bans", "list");
