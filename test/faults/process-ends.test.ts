@@ -23,7 +23,8 @@ const TELLING_EXITS = `
     process.stderr.write("exit " + status + "\\n");
     setTimeout(() => exit(status), 200);
   };
-  process.kill = () => {};`;
+  process.kill = () => {};
+  process.abort = () => {};`;
 
 for (const [second, status, env] of [
   ["SIGTERM", 143, {}],
