@@ -54,7 +54,8 @@ describe("the first request of a window", () => {
       [3, 1],
       [1, 1],
     ]);
-    assert.equal((await server.calls("hgetall")) - before, 0);
+    const read = (await server.calls("hgetall")) - before;
+    assert.ok(read <= 1, `${read}: a store that opens reads the log of messages once`);
   });
 
   it("has the account kept to the end of its longest window, whichever that is", async () => {
