@@ -51,9 +51,10 @@ export const WRITE_WITHOUT_MEMORY = "redis.pcall('DEL', KEYS[1] .. '?')";
 
 /**
  * Counts an event, logs it under its number and publishes it. KEYS: the number. ARGV: the channel,
- * the text, the log and its text, and the most texts that the log keeps. Only a store that counts
- * again needs the log, so an error of it fails nothing. Returns the error of a user who may not publish, or an empty text. The number by itself is enough
- * for gateways to learn of the event, within a second.
+ * the text, the log and its text, and the most texts that the log keeps. Returns the error of a user
+ * who may not publish, or an empty text. The number by itself is enough for gateways to learn of the
+ * event, within a second. Only after a number that went back is the log needed, so an error of it
+ * fails nothing.
  */
 export const PUBLISH_SCRIPT = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}

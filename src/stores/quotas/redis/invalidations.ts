@@ -104,8 +104,8 @@ type InvalidationChannel = {
   readonly logKey: string;
 };
 
-function originOf(message: string): string {
-  return message.split(".", 1)[0] as string;
+function originOf(name: string): string {
+  return name.split(".", 1)[0] as string;
 }
 
 /** Receives the messages of other gateways, and checks once a second whether one was missed. */
@@ -149,6 +149,10 @@ class InvalidationSubscriber {
     clearTimeout(this.#timer);
   }
 
+  #isOwn(name: string): boolean {
+    return originOf(name) === this.#channel.origin;
+  }
+
   #hearAgain(): void {
     this.#isUnsure = true;
     void this.#poll();
@@ -159,7 +163,7 @@ class InvalidationSubscriber {
     const version = Number(number);
     if (!Number.isSafeInteger(version) || ids.length === 0) return;
     this.#log.know(name);
-    const isOwn = originOf(name) === this.#channel.origin;
+    const isOwn = this.#isOwn(name);
     // A gap means that a message was missed, and its content is unknown.
     const gap = this.#seen !== undefined && version > this.#seen + 1;
     // A smaller number comes from a store that counts from the beginning again.
@@ -221,6 +225,8 @@ class InvalidationSubscriber {
       this.#isUnsure = true;
       return;
     }
+    // One that this gateway sent again, to a store that had lost it, is no news to it.
+    for (const { name } of logged) if (this.#isOwn(name)) this.#log.know(name);
     if (!isKnown) await this.#hearUntil(() => this.#log.missed(logged).length === 0);
     const missed = new Set(isKnown ? [] : this.#log.missed(logged));
     for (const { name } of logged) this.#log.know(name);

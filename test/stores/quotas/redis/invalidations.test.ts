@@ -192,4 +192,23 @@ describe.concurrent("a gateway that was cut off while the store went back to a s
       : named.map((id) => `production:${id}`);
     assert.deepEqual(reader.dropped.slice(3), expected);
   });
+
+  it("drops nothing for a message of its own, which it sent again to a store that had lost it", async () => {
+    const log = "again:{0}:messages";
+    await using proxy = await openTcpProxy(server);
+    await using reader = open("again", {}, { port: proxy.port });
+    await hears(reader);
+    await reader.invalidations.publish("production:a");
+    const [origin = ""] = ((await client.hget(log, "1")) ?? "").split(".");
+    await proxy.refuse();
+    await eventually(() => assert.ok(reader.isAway));
+    await goBack("again", 1, 0);
+    await client.hset(log, "1", `${origin}.99 production:banned`);
+    reader.isSubscribed = false;
+    await proxy.listen();
+    await eventually(() => assert.ok(reader.isSubscribed && !reader.isAway));
+    const enough = reader.read + 2;
+    await eventually(() => assert.ok(reader.read >= enough));
+    assert.deepEqual(reader.dropped, []);
+  });
 });
