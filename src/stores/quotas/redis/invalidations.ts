@@ -2,16 +2,12 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
-import {
-  type StoreFailure,
-  toReplyFailure,
-  toStoreFailure,
-  withTimeout,
-} from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { PUBLISH_SCRIPT } from "./account-scripts.ts";
-import { LOGGED_MAX, loggedIds, MessageLog } from "./message-log.ts";
+import { type InvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";
+import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
+import { parseCounts } from "./told-counts.ts";
 
 /** Drops the cached decision of an account; without an id, those of all accounts. */
 export type Invalidate = (id: string | undefined) => void;
@@ -47,22 +43,8 @@ export type InvalidationsOptions = {
 const POLL_MS = 900;
 const ON_ITS_WAY_MS = 100;
 const POLL_LATE_MS = 1_000;
-const ADMIN_LATE_MS = 2_000;
-/**
- * The pause between two messages about bans: a flood that earns thousands costs two commands a
- * second.
- */
-const TELL_PAUSE_MS = 500;
-/** The pause between two messages about counts that went down. */
-const COUNTS_PAUSE_MS = 100;
-/** The pause after a message that could not be sent. */
-const AGAIN_PAUSE_MS = 1_000;
-/** The most accounts that one message names. If there are more, the message says "all". */
-const TOLD_MAX = 500;
 /** A marker among the accounts of a message; no account has such a name. */
 const PENDING = "!resets";
-/** If this many accounts change together, every cached decision is dropped. */
-const ALL_FROM = 10_000;
 
 /**
  * Invalidations between gateways: a ban was earned or lifted, a key changed. Each message carries a
@@ -92,17 +74,6 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
     },
   };
 }
-
-/**
- * `origin` names this gateway, which ignores its own messages. A message is named "origin.number";
- * an earlier version names the origin alone.
- */
-type InvalidationChannel = {
-  readonly origin: string;
-  readonly channel: string;
-  readonly versionKey: string;
-  readonly logKey: string;
-};
 
 function originOf(name: string): string {
   return name.split(".", 1)[0] as string;
@@ -255,127 +226,4 @@ class InvalidationSubscriber {
       void this.#poll().finally(() => this.#pollLater());
     }, POLL_MS).unref();
   }
-}
-
-/** Sends the messages of this gateway to the others. */
-class InvalidationPublisher {
-  readonly #quotaClient: QuotaClient;
-  readonly #tellDenied: TellDenied;
-  readonly #channel: InvalidationChannel;
-  #sent = 0;
-  readonly #told = new Set<string>();
-  #pause: NodeJS.Timeout | undefined;
-  readonly #counts = new Map<string, string>();
-  #countsPause: NodeJS.Timeout | undefined;
-  #closed = false;
-
-  constructor(
-    { quotaClient, tellDenied }: Pick<InvalidationsOptions, "quotaClient" | "tellDenied">,
-    channel: InvalidationChannel,
-  ) {
-    this.#quotaClient = quotaClient;
-    this.#tellDenied = tellDenied;
-    this.#channel = channel;
-  }
-
-  async send(what: string): Promise<void> {
-    const { channel, origin, versionKey, logKey } = this.#channel;
-    const name = `${origin}.${++this.#sent}`;
-    const logged = `${name} ${loggedIds(what)}`;
-    const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
-    const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
-    const reply = withTimeout(run, ADMIN_LATE_MS);
-    const refusal = String(await tellingDenied(this.#tellDenied, `INCR ${versionKey}`, reply));
-    this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
-  }
-
-  async sendAll(ids: readonly string[]): Promise<void> {
-    if (ids.length > ALL_FROM) return this.send("*");
-    for (let i = 0; i < ids.length; i += TOLD_MAX) {
-      await this.send(ids.slice(i, i + TOLD_MAX).join(" "));
-    }
-  }
-
-  soon(id: string): void {
-    this.#told.add(id);
-    if (this.#pause === undefined) this.#tell();
-  }
-
-  countsSoon(id: string, totals: readonly WindowTotal[], nowMs: number): void {
-    const parts = totals.flatMap(({ counter, startMs, endMs, used }) => {
-      return [counter, endMs === undefined ? startMs : `${startMs}-${endMs}`, used];
-    });
-    this.#counts.set(id, `${id}=${[nowMs, ...parts].join()}`);
-    if (this.#countsPause === undefined) this.#tellCounts();
-  }
-
-  close(): void {
-    this.#closed = true;
-    clearTimeout(this.#pause);
-    clearTimeout(this.#countsPause);
-  }
-
-  /** Sends the counts that gathered during the pause: the latest of each account. */
-  #tellCounts(): void {
-    this.#countsPause = undefined;
-    if (this.#counts.size === 0) return;
-    const what = [...this.#counts].slice(0, TOLD_MAX);
-    for (const [id] of what) this.#counts.delete(id);
-    this.#countsPause = setTimeout(() => this.#tellCounts(), COUNTS_PAUSE_MS).unref();
-    this.send(what.flat().join(" ")).catch(() => this.#keepCounts(what));
-  }
-
-  /**
-   * Keeps counts to be sent again: a gateway that refuses from memory asks the store for nothing
-   * until the window is over. Beyond a bound only the accounts are kept.
-   */
-  #keepCounts(unsent: readonly (readonly [string, string])[]): void {
-    if (this.#closed) return;
-    for (const [id, text] of unsent) {
-      if (this.#counts.size >= ALL_FROM) this.soon(id);
-      else if (!this.#counts.has(id)) this.#counts.set(id, text);
-    }
-    clearTimeout(this.#countsPause);
-    this.#countsPause = setTimeout(() => this.#tellCounts(), AGAIN_PAUSE_MS).unref();
-  }
-
-  /** Sends the messages that gathered during the pause. */
-  #tell(): void {
-    this.#pause = undefined;
-    if (this.#told.size === 0) return;
-    const ids = [...this.#told].slice(0, TOLD_MAX + 1);
-    const what = ids.length > TOLD_MAX ? "*" : ids.join(" ");
-    this.#told.clear();
-    this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
-    this.send(what).catch(() => this.#keep(ids));
-  }
-
-  /** Keeps accounts to be named again; more than fit in a message are enough to say "all". */
-  #keep(ids: readonly string[]): void {
-    if (this.#closed) return;
-    for (const id of ids) this.#told.add(id);
-    clearTimeout(this.#pause);
-    this.#pause = setTimeout(() => this.#tell(), AGAIN_PAUSE_MS).unref();
-  }
-}
-
-/**
- * The counts of an account in a message, "id=now,counter,start,count,...", with "start-end" for a
- * month of an account with a calendar; undefined if there are none.
- */
-function parseCounts(text: string) {
-  const [id = "", list] = text.split("=");
-  if (list === undefined) return undefined;
-  const [now, ...parts] = list.split(",");
-  const totals: WindowTotal[] = [];
-  for (let i = 0; i + 2 < parts.length; i += 3) {
-    const [start = "", end] = (parts[i + 1] as string).split("-");
-    const endMs = end === undefined ? undefined : Number(end);
-    const [startMs, used] = [Number(start), Number(parts[i + 2])];
-    totals.push({ counter: parts[i] as string, startMs, endMs, used });
-  }
-  const isWhole = totals.every(({ startMs, endMs = 0, used }) => {
-    return startMs >= 0 && endMs >= 0 && used >= 0;
-  });
-  return isWhole ? { id, totals, nowMs: Number(now) } : undefined;
 }

@@ -1,0 +1,135 @@
+import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
+import { toReplyFailure, withTimeout } from "../../redis/store-failure.ts";
+import type { WindowTotal } from "../outage-handler.ts";
+import { PUBLISH_SCRIPT } from "./account-scripts.ts";
+import { LOGGED_MAX, loggedIds } from "./message-log.ts";
+import type { QuotaClient } from "./quota-client.ts";
+import { formatCounts } from "./told-counts.ts";
+
+const ADMIN_LATE_MS = 2_000;
+/**
+ * The pause between two messages about bans: a flood that earns thousands costs two commands a
+ * second.
+ */
+const TELL_PAUSE_MS = 500;
+/** The pause between two messages about counts that went down. */
+const COUNTS_PAUSE_MS = 100;
+/** The pause after a message that could not be sent. */
+const AGAIN_PAUSE_MS = 1_000;
+/** The most accounts that one message names. If there are more, the message says "all". */
+const TOLD_MAX = 500;
+/** If this many accounts change together, every cached decision is dropped. */
+const ALL_FROM = 10_000;
+
+/**
+ * `origin` names this gateway, which ignores its own messages. A message is named "origin.number";
+ * an earlier version names the origin alone.
+ */
+export type InvalidationChannel = {
+  readonly origin: string;
+  readonly channel: string;
+  readonly versionKey: string;
+  readonly logKey: string;
+};
+
+/** Sends the messages of this gateway to the others. */
+export class InvalidationPublisher {
+  readonly #quotaClient: QuotaClient;
+  readonly #tellDenied: TellDenied;
+  readonly #channel: InvalidationChannel;
+  #sent = 0;
+  readonly #told = new Set<string>();
+  #pause: NodeJS.Timeout | undefined;
+  readonly #counts = new Map<string, string>();
+  #countsPause: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(
+    {
+      quotaClient,
+      tellDenied,
+    }: { readonly quotaClient: QuotaClient; readonly tellDenied: TellDenied },
+    channel: InvalidationChannel,
+  ) {
+    this.#quotaClient = quotaClient;
+    this.#tellDenied = tellDenied;
+    this.#channel = channel;
+  }
+
+  async send(what: string): Promise<void> {
+    const { channel, origin, versionKey, logKey } = this.#channel;
+    const name = `${origin}.${++this.#sent}`;
+    const logged = `${name} ${loggedIds(what)}`;
+    const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
+    const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
+    const reply = withTimeout(run, ADMIN_LATE_MS);
+    const refusal = String(await tellingDenied(this.#tellDenied, `INCR ${versionKey}`, reply));
+    this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
+  }
+
+  async sendAll(ids: readonly string[]): Promise<void> {
+    if (ids.length > ALL_FROM) return this.send("*");
+    for (let i = 0; i < ids.length; i += TOLD_MAX) {
+      await this.send(ids.slice(i, i + TOLD_MAX).join(" "));
+    }
+  }
+
+  soon(id: string): void {
+    this.#told.add(id);
+    if (this.#pause === undefined) this.#tell();
+  }
+
+  countsSoon(id: string, totals: readonly WindowTotal[], nowMs: number): void {
+    this.#counts.set(id, formatCounts(id, totals, nowMs));
+    if (this.#countsPause === undefined) this.#tellCounts();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#pause);
+    clearTimeout(this.#countsPause);
+  }
+
+  /** Sends the counts that gathered during the pause: the latest of each account. */
+  #tellCounts(): void {
+    this.#countsPause = undefined;
+    if (this.#counts.size === 0) return;
+    const what = [...this.#counts].slice(0, TOLD_MAX);
+    for (const [id] of what) this.#counts.delete(id);
+    this.#countsPause = setTimeout(() => this.#tellCounts(), COUNTS_PAUSE_MS).unref();
+    this.send(what.flat().join(" ")).catch(() => this.#keepCounts(what));
+  }
+
+  /**
+   * Keeps counts to be sent again: a gateway that refuses from memory asks the store for nothing
+   * until the window is over. Beyond a bound only the accounts are kept.
+   */
+  #keepCounts(unsent: readonly (readonly [string, string])[]): void {
+    if (this.#closed) return;
+    for (const [id, text] of unsent) {
+      if (this.#counts.size >= ALL_FROM) this.soon(id);
+      else if (!this.#counts.has(id)) this.#counts.set(id, text);
+    }
+    clearTimeout(this.#countsPause);
+    this.#countsPause = setTimeout(() => this.#tellCounts(), AGAIN_PAUSE_MS).unref();
+  }
+
+  /** Sends the messages that gathered during the pause. */
+  #tell(): void {
+    this.#pause = undefined;
+    if (this.#told.size === 0) return;
+    const ids = [...this.#told].slice(0, TOLD_MAX + 1);
+    const what = ids.length > TOLD_MAX ? "*" : ids.join(" ");
+    this.#told.clear();
+    this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
+    this.send(what).catch(() => this.#keep(ids));
+  }
+
+  /** Keeps accounts to be named again; more than fit in a message are enough to say "all". */
+  #keep(ids: readonly string[]): void {
+    if (this.#closed) return;
+    for (const id of ids) this.#told.add(id);
+    clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => this.#tell(), AGAIN_PAUSE_MS).unref();
+  }
+}
