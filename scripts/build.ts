@@ -10,7 +10,11 @@ const ROOT = join(import.meta.dirname, "..");
 const DIST = join(ROOT, "dist");
 
 rmSync(DIST, { recursive: true, force: true });
-const { status } = spawnSync("tsc", ["-p", "tsconfig.build.json"], { cwd: ROOT, stdio: "inherit" });
+// Comments are for those who read the sources. A program that imports this one sees the declarations.
+const failed = ["--removeComments --declaration false", "--emitDeclarationOnly"].find((options) => {
+  const args = ["-p", "tsconfig.build.json", ...options.split(" ")];
+  return spawnSync("tsc", args, { cwd: ROOT, stdio: "inherit" }).status !== 0;
+});
 for (const file of globSync("**/*.{lua,html,css,js,svg}", { cwd: join(ROOT, "src") })) {
   cpSync(join(ROOT, "src", file), join(DIST, file));
 }
@@ -18,7 +22,7 @@ const reached = declarationsFrom(join(DIST, "server/embed.d.ts"));
 for (const file of globSync("**/*.d.ts", { cwd: DIST })) {
   if (!reached.has(join(DIST, file))) rmSync(join(DIST, file));
 }
-process.exitCode = status ?? 1;
+process.exitCode = failed === undefined ? 0 : 1;
 
 /** The declarations that a program sees that imports this one: the package exports no other. */
 function declarationsFrom(entry: string): ReadonlySet<string> {
