@@ -28,15 +28,22 @@ async function scriptCalls(): Promise<number> {
   return (await server.calls("evalsha")) + (await server.calls("eval"));
 }
 
+/** The heartbeat is a call too, a few times a second: it may fall among one try, and not among all. */
+const SOON = { withinMs: 5_000 };
+
 describe("requests that wait", () => {
   it("of one tick and one account are one call, and the first are granted", async () => {
     const store = await openHere();
     await spend(store, account("warm"), perDay(1));
-    const before = await scriptCalls();
-    const answers = await Promise.all(
-      Array.from({ length: 200 }, () => spend(store, account("merged"), perDay(120))),
-    );
-    assert.equal((await scriptCalls()) - before, 1);
+    const answers = await eventually(async () => {
+      const accountRef = account(`merged${await scriptCalls()}`);
+      const before = await scriptCalls();
+      const all = await Promise.all(
+        Array.from({ length: 200 }, () => spend(store, accountRef, perDay(120))),
+      );
+      assert.equal((await scriptCalls()) - before, 1);
+      return all;
+    }, SOON);
     assert.deepEqual(
       answers.map(({ admitted }) => admitted),
       answers.map((_, i) => i < 120),
@@ -62,12 +69,14 @@ describe("requests that wait", () => {
       [256, 1],
       [257, 2],
     ] as const) {
-      const before = await scriptCalls();
-      const asks = Array.from({ length: accounts }, (_, i) =>
-        spend(store, account(`n${i}`), perDay(9)),
-      );
-      assert.ok(each(await Promise.all(asks)).every(({ admitted }) => admitted));
-      assert.equal((await scriptCalls()) - before, calls);
+      await eventually(async () => {
+        const before = await scriptCalls();
+        const asks = Array.from({ length: accounts }, (_, i) =>
+          spend(store, account(`n${i}`), perDay(1_000)),
+        );
+        assert.ok(each(await Promise.all(asks)).every(({ admitted }) => admitted));
+        assert.equal((await scriptCalls()) - before, calls);
+      }, SOON);
     }
   });
 
