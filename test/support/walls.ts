@@ -45,7 +45,7 @@ const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
   ],
   [
     /^stores\/open-stores\.ts$/,
-    /^(?:server\/|cli\/access\/|cli\/prove\/proof\.ts|cli\/verbs\/demo\.ts)/,
+    /^(?:server\/|cli\/access\/|cli\/prove\/proof(?:-report)?\.ts|cli\/verbs\/demo\.ts)/,
   ],
   [/^gateway\//, /^(?:gateway|server)\//],
   [/^admin\//, /^(?:admin|server)\//],

@@ -1,11 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   type FailoverOutcome,
   failOverStore,
-  type RedisAddress,
   removeStore,
   whyUnusable,
 } from "../../stores/open-stores.ts";
@@ -16,8 +14,8 @@ import { excuseFailover } from "./excuse-failover.ts";
 import { FailoverLoss } from "./failover-loss.ts";
 import { issueKeys, type ProofClient } from "./issue-keys.ts";
 import { KillLoss } from "./kill-loss.ts";
-import { type LoadClient, LoadGenerator } from "./load-generator.ts";
-import { judgeAll } from "./load-judge.ts";
+import type { LoadClient } from "./load-generator.ts";
+import { runLoad, SETTLE_MS_MAX } from "./load-phases.ts";
 import { MeterChecker } from "./meter-checker.ts";
 import { OutageTracker } from "./outage-tracker.ts";
 import {
@@ -28,53 +26,10 @@ import {
   startPetsProcess,
   startRedis,
 } from "./processes.ts";
-import type { CheckReport, TimeSpan } from "./promises.ts";
-import { delayAnswers, type StoreProxy, startStoreProxy } from "./store-proxy.ts";
+import type { ProofReport, ProveOptions } from "./proof-report.ts";
+import { type StoreProxy, startStoreProxy } from "./store-proxy.ts";
 import { UncertainCharges } from "./uncertain-charges.ts";
-import { apiText, configText, OPERATIONS, PLANS, type PlantedFault } from "./workload.ts";
-
-export type ProveOptions = {
-  readonly gateways: number;
-  /** A Redis on another machine. If undefined, one is started here, if it is installed. */
-  readonly redis: RedisAddress | undefined;
-  readonly seconds: number;
-  readonly fault: PlantedFault | undefined;
-  /** The command that runs this program again. */
-  readonly self: readonly [string, ...string[]];
-  readonly tell: (doing: string) => void;
-  /** Aborted if the proof must end early. */
-  readonly signal: AbortSignal;
-};
-
-export type ProofReport = CheckReport &
-  ChargeComparison & {
-    readonly gateways: number;
-    readonly store: "redis" | "memory";
-    readonly forwarded: number;
-    readonly doubleForwards: number;
-    /** Units of the meter by which the history differs from those told, and no line names. */
-    readonly metersOff: number;
-    /** Single replies of the store that were delayed. */
-    readonly lateAnswers: number;
-    /** For how long the store was stopped; 0 if the proof cannot stop it. */
-    readonly storeAwayMs: number;
-    readonly gatewaysKilled: number;
-    /** The planned failover of a Sentinel or a Cluster: the new master, or why there was none. */
-    readonly failover: FailoverOutcome | null;
-    /**
-     * Units that a failover of Sentinel lost, because its replication is asynchronous: at most those
-     * of its busiest second. The others are lost charges.
-     */
-    readonly failoverLost: number;
-    /** The periods in which gateways decided by their shares. */
-    readonly away: readonly TimeSpan[];
-  };
-
-/** The time within which the store comes back and everything admitted without it is charged. */
-const SETTLE_MS_MAX = 10_000;
-const AWAY_MS_MAX = 2_500;
-/** The load of a busy machine goes on for at most this long, until enough was seen. */
-const FURTHER_MS_MAX = 60_000;
+import { apiText, configText, OPERATIONS, PLANS } from "./workload.ts";
 
 /**
  * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it
@@ -117,20 +72,9 @@ class Trial {
   }
 
   async run(): Promise<ProofReport> {
-    const { self, fault, tell, redis } = this.#options;
+    const { self, fault, tell } = this.#options;
     tell("Starting Redis, pets and gateways");
-    if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
-    const why = redis && (await whyUnusable(redis, this.#prefix));
-    if (why !== undefined) throw new Error(`Cannot use ${redis?.shown}: ${why}`);
-    if (redis !== undefined) this.#stops.push(() => removeStore(redis, this.#prefix));
-    if (this.#redis !== undefined) {
-      const { port } = new URL(this.#redis.url);
-      const proxy = await startStoreProxy(Number(port), fault === "late");
-      this.#proxy = proxy;
-      this.#stops.push(() => proxy.close());
-    } else if (fault === "late") {
-      throw new Error("Cannot plant the fault late: it needs redis-server, and no --redis");
-    }
+    await this.#openStore();
     const pets = this.#keep(await startPetsProcess(self)) as ChildHandle & { url: string };
     const proxy = await startCountingProxy(pets.url, fault === "forward");
     this.#stops.push(() => proxy.close());
@@ -153,7 +97,12 @@ class Trial {
       ...{ gateways: count, isClockOurs: this.#options.redis === undefined },
       uncertainOf: (account) => this.#uncertain.of(account),
     });
-    const { storeAwayMs, killed, failover } = await this.#loadAll(checker, clients);
+    const { storeAwayMs, gatewaysKilled, failover } = await runLoad({
+      ...{ options: this.#options, checker, clients, gateways: this.#gateways },
+      ...{ redis: this.#redis, proxy: this.#proxy, failOver: this.#failOver },
+      ...{ outages: this.#outages, meters: this.#meters },
+      ...{ killLoss: this.#killLoss, failoverLoss: this.#failoverLoss },
+    });
     tell("Comparing the charges with the store");
     const charges = await this.#compareCharges(checker, clients);
     const metersOff = await this.#compareMeters(proxy, clients);
@@ -169,9 +118,32 @@ class Trial {
       doubleForwards: seen.twice,
       lateAnswers: this.#proxy?.held() ?? 0,
       storeAwayMs,
-      gatewaysKilled: killed,
+      gatewaysKilled,
       failover,
     };
+  }
+
+  /** Starts a Redis and a way to it on which answers can be delayed, or looks at the one given. */
+  async #openStore(): Promise<void> {
+    const { fault, redis } = this.#options;
+    if (redis === undefined) this.#redis = this.#keep(await startRedis(this.#folder));
+    const why = redis && (await whyUnusable(redis, this.#prefix));
+    if (why !== undefined) throw new Error(`Cannot use ${redis?.shown}: ${why}`);
+    if (redis !== undefined) this.#stops.push(() => removeStore(redis, this.#prefix));
+    if (this.#redis !== undefined) {
+      const { port } = new URL(this.#redis.url);
+      const proxy = await startStoreProxy(Number(port), fault === "late");
+      this.#proxy = proxy;
+      this.#stops.push(() => proxy.close());
+    } else if (fault === "late") {
+      throw new Error("Cannot plant the fault late: it needs redis-server, and no --redis");
+    }
+  }
+
+  get #failOver(): (() => Promise<FailoverOutcome>) | undefined {
+    const { redis } = this.#options;
+    if (redis?.kind !== "sentinel" && redis?.kind !== "cluster") return undefined;
+    return () => failOverStore(redis);
   }
 
   /** The time in which charges and settlements may still arrive. */
@@ -212,103 +184,6 @@ class Trial {
     this.#meters.onLogLine(line);
   }
 
-  /** Runs the load. During it, disturbs the store and a gateway. */
-  async #loadAll(
-    checker: PromiseChecker,
-    clients: readonly ProofClient[],
-  ): Promise<Pick<ProofReport, "storeAwayMs" | "failover"> & { readonly killed: number }> {
-    const { seconds, tell, fault, signal } = this.#options;
-    const alive = [...this.#gateways];
-    const isRetryAfterLess = fault === "retry-after";
-    const origins = () => alive.map(({ url }) => url);
-    const load = new LoadGenerator({
-      checker: judgeAll({
-        ...{ promises: checker, meters: this.#meters },
-        ...{ failoverLoss: this.#failoverLoss, killLoss: this.#killLoss },
-      }),
-      origins,
-      isRetryAfterLess,
-    });
-    const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {});
-    const polite = clients.filter(({ plan }) => plan === "polite");
-    tell("Loading");
-    load.start(
-      clients.filter(({ plan }) => plan !== "polite"),
-      polite,
-    );
-    let storeAwayMs = 0;
-    await pause(seconds * 200);
-    if (this.#proxy !== undefined && (fault === undefined || fault === "late")) {
-      tell("Delaying single answers of the store");
-      await delayAnswers(this.#proxy, seconds * 200, { pause, signal });
-    } else await pause(seconds * 200);
-    if (this.#redis !== undefined && fault === undefined) {
-      tell("Taking the store away");
-      storeAwayMs = Math.min(AWAY_MS_MAX, seconds * 200);
-      await this.#stopStore(this.#redis, storeAwayMs, pause);
-    } else if (fault === undefined && this.#canFailOver) {
-      tell("Having the store fail over");
-      const redis = this.#options.redis as RedisAddress;
-      this.#failoverLoss.begin(Date.now(), failOverStore(redis));
-      await pause(seconds * 200);
-    } else await pause(seconds * 200);
-    await pause(seconds * 200);
-    let killed = 0;
-    if (alive.length > 1 && fault === undefined) {
-      await this.#killOne(alive, pause);
-      killed = 1;
-    }
-    await pause(seconds * 200);
-    await untilEnough(checker, pause, signal);
-    // A master that was replaced accepts writes for a while. They are lost in the end.
-    const failover = await this.#failoverLoss.outcome();
-    await this.#untilBack(pause);
-    await load.stop({ abandoned: signal.aborted });
-    signal.throwIfAborted();
-    await this.#outages.stop();
-    signal.throwIfAborted();
-    return { storeAwayMs, killed, failover };
-  }
-
-  /** Kills the last of these, and takes it from them. */
-  async #killOne(alive: GatewayChild[], pause: (ms: number) => Promise<unknown>): Promise<void> {
-    const { tell, signal } = this.#options;
-    const doomed = alive.at(-1) as GatewayChild;
-    // A gateway that is killed loses what it has not charged yet.
-    await this.#untilBack(pause);
-    await this.#outages.untilCharged(doomed, SETTLE_MS_MAX, pause, signal);
-    tell("Killing a gateway");
-    alive.pop();
-    const name = String(this.#gateways.indexOf(doomed));
-    const chargesMs = this.#outages.chargedUntilMs(doomed);
-    const settlementsMs = this.#outages.settledUntilMs(name, doomed, Date.now());
-    this.#killLoss.kill(doomed.url, { chargesMs, settlementsMs });
-    doomed.process.kill("SIGKILL");
-    this.#outages.killed(chargesMs);
-  }
-
-  get #canFailOver(): boolean {
-    const kind = this.#options.redis?.kind;
-    return kind === "sentinel" || kind === "cluster";
-  }
-
-  async #stopStore(
-    redis: ChildHandle,
-    forMs: number,
-    pause: (ms: number) => Promise<unknown>,
-  ): Promise<void> {
-    redis.process.kill("SIGSTOP");
-    await pause(forMs);
-    redis.process.kill("SIGCONT");
-    await this.#untilBack(pause);
-  }
-
-  /** Resolves when every gateway that reported an outage has reported its end. */
-  async #untilBack(pause: (ms: number) => Promise<unknown>): Promise<void> {
-    await pause(100);
-    await this.#outages.untilBack(SETTLE_MS_MAX, pause, this.#options.signal);
-  }
-
   #compareCharges(
     checker: PromiseChecker,
     clients: readonly LoadClient[],
@@ -328,13 +203,4 @@ class Trial {
     const waitMs = this.#waitMs;
     return this.#meters.compare({ adminUrl, accounts, usedBy, unsettledOf, waitMs });
   }
-}
-
-async function untilEnough(
-  checker: PromiseChecker,
-  pause: (ms: number) => Promise<unknown>,
-  signal: AbortSignal,
-): Promise<void> {
-  const untilMs = Date.now() + FURTHER_MS_MAX;
-  while (!checker.hasSeenEnough && !signal.aborted && Date.now() < untilMs) await pause(100);
 }

@@ -1,7 +1,5 @@
 import { hash, randomUUID } from "node:crypto";
-import { errorMessage } from "../../../base/messages.ts";
 import type { Ban } from "../../../core/quota/bans.ts";
-import { calendarText } from "../../../core/quota/calendar.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
@@ -10,12 +8,7 @@ import { deniedReporter } from "../../redis/denied-rights.ts";
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
 import { connectRedis } from "../../redis/single-link.ts";
-import {
-  replyList,
-  replyNumber,
-  type StoreFailure,
-  withTimeout,
-} from "../../redis/store-failure.ts";
+import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
 import { DecisionCache } from "../batch/decision-cache.ts";
@@ -39,16 +32,10 @@ import type {
   StorePolicy,
 } from "../quota-store.ts";
 import { reportLost } from "../settlement-lost.ts";
-import { AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
+import { AccountChanges } from "./account-changes.ts";
+import { AccountEdits, ADMIN_LATE_MS } from "./account-edits.ts";
 import { bucketOf } from "./account-key.ts";
-import {
-  BAN_SCRIPT,
-  COUNT_GATEWAYS_SCRIPT,
-  LIFT_BAN_SCRIPT,
-  MARK_SCRIPT,
-  RESET_SCRIPT,
-} from "./account-scripts.ts";
-import { banCauseKey, parseBanCause } from "./ban-cause.ts";
+import { COUNT_GATEWAYS_SCRIPT, MARK_SCRIPT } from "./account-scripts.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
@@ -63,9 +50,7 @@ import {
   watchEviction,
   watchSplit,
 } from "./store-warnings.ts";
-import { counterField, fieldCounter } from "./window-fields.ts";
 
-const ADMIN_LATE_MS = 2_000;
 const HISTORY_WAITS = "refused requests wait in the gateway, and are not in the history yet";
 /** This many digits of a digest are 80 bits, so no two markers collide. */
 const MARKER_DIGITS = 20;
@@ -90,6 +75,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #quotaClient: QuotaClient;
   readonly #batch: Batcher;
   readonly #changes: AccountChanges;
+  readonly #edits: AccountEdits;
   readonly #eviction: EvictionWatcher;
   readonly #split: { stop(): void };
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
@@ -151,6 +137,7 @@ class RedisQuotaStore implements QuotaStore {
       },
       tellDenied: deniedReporter(address.shown, report),
     });
+    this.#edits = new AccountEdits({ link, quotaClient, changes: this.#changes });
     this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
@@ -176,7 +163,6 @@ class RedisQuotaStore implements QuotaStore {
     accountRef: AccountRef,
     quotaRequest: Omit<QuotaRequest, "requests">,
   ): Promise<QuotaDecision> {
-    // This is for people, who prefer to wait rather than be told that the store is unreachable.
     const one = { accountRef, quotaRequest: { ...quotaRequest, requests: 0 } };
     const [outcome] = await withTimeout(this.#quotaClient.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
@@ -192,69 +178,24 @@ class RedisQuotaStore implements QuotaStore {
     return listBans(this.#link, { prefix, now, onMissing });
   }
 
-  async ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
-    const { lengthMs, window, keptMs, plan, reason } = imposed;
-    const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
-    const run = this.#quotaClient.runOnAccounts(
-      BAN_SCRIPT,
-      [this.#quotaClient.keyOf(accountRef)],
-      args,
-    );
-    const reply = replyList(await withTimeout(run, ADMIN_LATE_MS));
-    const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
-    const told = { untilMs, offences, window, plan, reason };
-    await this.#tellReachable(onMissing, () => {
-      return this.#changes.tellEverywhere({ accountRef, atMs, imposed: told });
-    });
-    return { untilMs, lengthMs, window, offences };
+  ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
+    return this.#edits.ban(accountRef, imposed, onMissing);
   }
 
-  async banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
-    const key = banCauseKey(this.#quotaClient.keyOf(accountRef));
-    const text = await withTimeout(this.#link.send(key, "hget", [key, "c"]), ADMIN_LATE_MS);
-    return typeof text === "string" ? parseBanCause(text) : undefined;
+  banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
+    return this.#edits.banCause(accountRef);
   }
 
-  async liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
-    const run = this.#quotaClient.runOnAccounts(
-      LIFT_BAN_SCRIPT,
-      [this.#quotaClient.keyOf(accountRef)],
-      [],
-    );
-    const atMs = replyNumber(await withTimeout(run, ADMIN_LATE_MS));
-    await this.#tellReachable(onMissing, () => {
-      // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
-      if (atMs === 0) return this.#changes.invalidateEverywhere([accountRef]);
-      return this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
-    });
-    return atMs !== 0;
+  liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
+    return this.#edits.liftBan(accountRef, onMissing);
   }
 
-  async reset(
+  reset(
     accountRef: AccountRef,
-    { counters, calendar }: ResetScope = {},
+    scope: ResetScope = {},
     onMissing?: OnMissing,
   ): Promise<ResetWindow[]> {
-    const fields = [calendarText(calendar), ...(counters?.map(counterField) ?? [])];
-    if (counters?.length === 0) return [];
-    const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    const run = this.#quotaClient.runOnAccounts(
-      RESET_SCRIPT,
-      [this.#quotaClient.keyOf(accountRef)],
-      fields,
-      giveUpMs,
-    );
-    const [atMs, ...reply] = replyList(await withTimeout(run, ADMIN_LATE_MS));
-    const windows: ResetWindow[] = [];
-    for (let i = 0; i < reply.length; i += 2) {
-      const counter = fieldCounter(reply[i] as string);
-      windows.push({ counter, units: Number(reply[i + 1]) });
-    }
-    await this.#tellReachable(onMissing, () => {
-      if (windows.length === 0) return this.invalidateEverywhere([accountRef]);
-      return this.#changes.tellEverywhere({ accountRef, atMs: Number(atMs), windows });
-    });
-    return windows;
+    return this.#edits.reset(accountRef, scope, onMissing);
   }
 
   history(
@@ -330,17 +271,6 @@ class RedisQuotaStore implements QuotaStore {
     this.#batch.close();
     await this.#outage.close();
     await this.#link.close();
-  }
-
-  /** Tells gateways of a change that was made. Rejects if that fails and has no part to name. */
-  async #tellReachable(onMissing: OnMissing | undefined, tell: () => Promise<void>): Promise<void> {
-    try {
-      await tell();
-    } catch (error) {
-      const part = this.#link.partOf(EVENTS_BUCKET);
-      if (part === undefined || onMissing === undefined) throw error;
-      onMissing({ ...part, why: errorMessage(error) });
-    }
   }
 
   #corrections(): CountCorrections {

@@ -1,0 +1,112 @@
+import { errorMessage } from "../../../base/messages.ts";
+import type { Ban } from "../../../core/quota/bans.ts";
+import { calendarText } from "../../../core/quota/calendar.ts";
+import type { CountedLink, RedisArgument } from "../../redis/link.ts";
+import type { Script } from "../../redis/script.ts";
+import { replyList, replyNumber, withTimeout } from "../../redis/store-failure.ts";
+import type { AccountRef } from "../account-ref.ts";
+import type { BanCause, ImposedBan, OnMissing, ResetScope, ResetWindow } from "../quota-store.ts";
+import { type AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
+import { BAN_SCRIPT, LIFT_BAN_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
+import { banCauseKey, parseBanCause } from "./ban-cause.ts";
+import type { QuotaClient } from "./quota-client.ts";
+import { counterField, fieldCounter } from "./window-fields.ts";
+
+/** For people, who prefer to wait rather than be told that the store is unreachable. */
+export const ADMIN_LATE_MS = 2_000;
+
+export type AccountEditsOptions = {
+  readonly link: CountedLink;
+  readonly quotaClient: QuotaClient;
+  readonly changes: AccountChanges;
+};
+
+/**
+ * The changes that people make of one account by hand: a ban, its lifting, a reset. Each is made in the store
+ * first and then told to all gateways, so that a gateway never forgets what still holds. Each
+ * rejects with a StoreFailure where the store does not answer within two seconds.
+ */
+export class AccountEdits {
+  readonly #link: CountedLink;
+  readonly #quotaClient: QuotaClient;
+  readonly #changes: AccountChanges;
+
+  constructor({ link, quotaClient, changes }: AccountEditsOptions) {
+    this.#link = link;
+    this.#quotaClient = quotaClient;
+    this.#changes = changes;
+  }
+
+  async ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
+    const { lengthMs, window, keptMs, plan, reason } = imposed;
+    const args = [Math.round(lengthMs), counterField(window), Math.round(keptMs), reason];
+    const reply = replyList(await this.#run(BAN_SCRIPT, accountRef, args));
+    const [atMs, untilMs, offences] = reply.map(Number) as [number, number, number];
+    const told = { untilMs, offences, window, plan, reason };
+    await this.#tellReachable(onMissing, () => {
+      return this.#changes.tellEverywhere({ accountRef, atMs, imposed: told });
+    });
+    return { untilMs, lengthMs, window, offences };
+  }
+
+  async banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
+    const key = banCauseKey(this.#quotaClient.keyOf(accountRef));
+    const text = await withTimeout(this.#link.send(key, "hget", [key, "c"]), ADMIN_LATE_MS);
+    return typeof text === "string" ? parseBanCause(text) : undefined;
+  }
+
+  async liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
+    const atMs = replyNumber(await this.#run(LIFT_BAN_SCRIPT, accountRef, []));
+    await this.#tellReachable(onMissing, () => {
+      // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
+      if (atMs === 0) return this.#changes.invalidateEverywhere([accountRef]);
+      return this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
+    });
+    return atMs !== 0;
+  }
+
+  async reset(
+    accountRef: AccountRef,
+    { counters, calendar }: ResetScope,
+    onMissing?: OnMissing,
+  ): Promise<ResetWindow[]> {
+    if (counters?.length === 0) return [];
+    const fields = [calendarText(calendar), ...(counters?.map(counterField) ?? [])];
+    const giveUpMs = performance.now() + ADMIN_LATE_MS;
+    const [atMs, ...reply] = replyList(await this.#run(RESET_SCRIPT, accountRef, fields, giveUpMs));
+    const windows: ResetWindow[] = [];
+    for (let i = 0; i < reply.length; i += 2) {
+      const counter = fieldCounter(reply[i] as string);
+      windows.push({ counter, units: Number(reply[i + 1]) });
+    }
+    await this.#tellReachable(onMissing, () => {
+      if (windows.length === 0) return this.#changes.invalidateEverywhere([accountRef]);
+      return this.#changes.tellEverywhere({ accountRef, atMs: Number(atMs), windows });
+    });
+    return windows;
+  }
+
+  #run(
+    script: Script,
+    accountRef: AccountRef,
+    args: readonly RedisArgument[],
+    giveUpMs?: number,
+  ): Promise<unknown> {
+    const keys = [this.#quotaClient.keyOf(accountRef)];
+    return withTimeout(
+      this.#quotaClient.runOnAccounts(script, keys, args, giveUpMs),
+      ADMIN_LATE_MS,
+    );
+  }
+
+  /** Tells gateways of a change that was made. Rejects if that fails and has no part to name. */
+  async #tellReachable(onMissing: OnMissing | undefined, tell: () => Promise<void>): Promise<void> {
+    try {
+      await tell();
+    } catch (error) {
+      const part = this.#link.partOf(EVENTS_BUCKET);
+      if (part === undefined || onMissing === undefined) throw error;
+      onMissing({ ...part, why: errorMessage(error) });
+    }
+  }
+}
