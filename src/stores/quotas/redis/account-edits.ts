@@ -22,9 +22,9 @@ export type AccountEditsOptions = {
 };
 
 /**
- * The changes that people make of one account by hand: a ban, its lifting, a reset. Each is made in the store
- * first and then told to all gateways, so that a gateway never forgets what still holds. Each
- * rejects with a StoreFailure where the store does not answer within two seconds.
+ * The changes that people make of one account by hand: a ban, its lifting, a reset. Each is made in
+ * the store first and then told to all gateways, so that a gateway never forgets what still holds.
+ * Each rejects with a StoreFailure where the store does not answer within two seconds.
  */
 export class AccountEdits {
   readonly #link: CountedLink;
