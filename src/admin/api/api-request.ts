@@ -2,7 +2,7 @@ import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
-import type { Records } from "../../core/keys/records.ts";
+import { isAddressName, type Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
 import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
 import type { GatewayDirectory, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
@@ -62,13 +62,22 @@ export type ApiRequest = {
 
 type Answer = (request: ApiRequest) => AdminResponse | Promise<AdminResponse>;
 
-/** Responds with 503 until there is a copy of the records: that there are none is not known. */
+/**
+ * Responds with 503 until there is a copy of the records: that there are none is not known. An
+ * address has no record.
+ */
 export function withRecords(answer: Answer): Answer {
   return (request) => {
-    if (request.deps.keys.ready) return answer(request);
-    const message = "The key records are not known yet: the store is unreachable";
-    return problemResponse("store_unavailable", message, RETRY_AFTER_1);
+    const unknown = isAddressName(request.id) ? undefined : recordsUnknown(request.deps);
+    return unknown ?? answer(request);
   };
+}
+
+/** The response while there is no copy of the records yet; undefined if there is one. */
+export function recordsUnknown({ keys }: Pick<ApiDeps, "keys">): AdminResponse | undefined {
+  if (keys.ready) return undefined;
+  const message = "The key records are not known yet: the store is unreachable";
+  return problemResponse("store_unavailable", message, RETRY_AFTER_1);
 }
 
 /**

@@ -180,7 +180,7 @@ const ACCOUNTS: readonly ApiRoute[] = [
     answers: "Account",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("POST /api/accounts/:id/reset", resetAccount, {
+  row("POST /api/accounts/:id/reset", withRecords(resetAccount), {
     summary: "Set windows of an account to 0: those named, or all that run",
     query: ["env"],
     body: RESET_BODY,
@@ -197,7 +197,7 @@ const LIMITS: readonly ApiRoute[] = [
     answers: ["Ban"],
     refuses: ["store_unavailable"],
   }),
-  row("POST /api/bans", addBan, {
+  row("POST /api/bans", withRecords(addBan), {
     summary: "Ban an account, which counts as no offence",
     body: BAN_BODY,
     status: 201,
@@ -205,7 +205,7 @@ const LIMITS: readonly ApiRoute[] = [
     namesMissing: true,
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("GET /api/bans/:id", explainBan, {
+  row("GET /api/bans/:id", withRecords(explainBan), {
     summary: "Why an account is or was banned",
     query: ["env"],
     answers: "BanReasons",
@@ -217,40 +217,41 @@ const LIMITS: readonly ApiRoute[] = [
     namesMissing: true,
     refuses: ["unknown_id", "not_banned", "store_unavailable"],
   }),
-  row("GET /api/usage", listUsage, {
+  row("GET /api/usage", withRecords(listUsage), {
     summary: "Where all accounts stand, those nearest to a limit first",
     query: ["limit", "after", "env", "plan", "over", "top"],
     answers: ["Usage"],
     refuses: ["store_unavailable"],
   }),
-  row("GET /api/usage/:id", showUsage, {
+  row("GET /api/usage/:id", withRecords(showUsage), {
     summary: "Where an account stands; charges nothing",
     query: ["env"],
     answers: "Usage",
     refuses: ["unknown_id", "plan_missing", "store_unavailable"],
   }),
-  row("GET /api/counts", listCounts, {
+  row("GET /api/counts", withRecords(listCounts), {
     summary: "What the store counts of all accounts, and when it was asked, for an audit",
     query: ["limit", "after"],
     answers: ["Counts"],
     refuses: ["store_unavailable"],
   }),
-  row("GET /api/counts/:id", showCounts, {
+  row("GET /api/counts/:id", withRecords(showCounts), {
     summary: "What the store counts of an account, or of an address",
     query: ["env"],
     answers: "Counts",
     refuses: ["unknown_id", "plan_missing", "store_unavailable"],
   }),
-  row("GET /api/history", listHistory, {
+  row("GET /api/history", withRecords(listHistory), {
     summary: "What accounts used by UTC day: the last 30 days, or those of days or month",
     query: ["limit", "after", "env", "plan", "account", "days", "month"],
     answers: ["DayUsage"],
     isUncounted: true,
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("GET /api/plans", listPlans, {
+  row("GET /api/plans", withRecords(listPlans), {
     summary: "The plans, their limits, and how many accounts are on each",
     answers: ["Plan"],
+    refuses: ["store_unavailable"],
   }),
 ];
 

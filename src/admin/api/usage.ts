@@ -21,7 +21,7 @@ import {
   problemResponse,
   unknownIdResponse,
 } from "../http/response.ts";
-import type { ApiRequest } from "./api-request.ts";
+import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 import { pageResponse, rankedId } from "./pagination.ts";
 import { fromReachableStore, storeOr503 } from "./reachable-store.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
@@ -150,7 +150,7 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
   if (!nothing.ok) return nothing.response;
   return fromReachableStore(deps, async (onMissing) => {
     const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
-    if (name === undefined) return unknownIdResponse();
+    if (name === undefined) return recordsUnknown(deps) ?? unknownIdResponse();
     const { account, environment } = name;
     if (!(await deps.quotas.liftBan({ account, environment }, onMissing))) {
       return problemResponse("not_banned", `Account ${account} is not banned`);

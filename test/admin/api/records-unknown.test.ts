@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
+import { type ApiRequest, withRecords } from "../../../src/admin/api/api-request.ts";
+import { liftBan } from "../../../src/admin/api/usage.ts";
+import { jsonResponse } from "../../../src/admin/http/response.ts";
 import { runVerb } from "../../cli/kit.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
@@ -10,22 +13,40 @@ const ASKED = [
   ["GET", "/api/keys/k_1", 404],
   ["GET", "/api/accounts", 200],
   ["GET", "/api/accounts/one", 404],
+  ["POST", "/api/accounts/one/reset", 404],
+  ["GET", "/api/plans", 200],
+  ["GET", "/api/usage", 200],
+  ["GET", "/api/usage/one", 404],
+  ["GET", "/api/counts", 200],
+  ["GET", "/api/counts/one", 404],
+  ["GET", "/api/history", 200],
+  ["GET", "/api/history?account=one", 404],
+  ["POST", "/api/bans", 404],
+  ["GET", "/api/bans/one", 404],
+  ["DELETE", "/api/bans/one", 404],
 ] as const;
+
+const CONFIG = { keys: "redis", history: "400d" } as const;
+/** Only POST takes a body. */
+const BODIES: Readonly<Record<string, string>> = { "/api/bans": '{"id":"one","for":"1h"}' };
+const bodyOf = (method: string, path: string) => {
+  return method === "POST" ? { method, body: BODIES[path] ?? "{}" } : { method };
+};
 
 it("a gateway that has no records yet does not say that there are none", async () => {
   const store = `redis://127.0.0.1:${await freePort()}`;
-  await using house = await startTestGateway({ config: { store, keys: "redis" } });
+  await using house = await startTestGateway({ config: { ...CONFIG, store } });
   for (const [method, path] of ASKED) {
-    const asked = await house.admin(path, { method });
+    const asked = await house.admin(path, bodyOf(method, path));
     const { code } = (await asked.json()) as { code: string };
     assert.deepEqual([asked.status, code], [503, "store_unavailable"], path);
     assert.equal(asked.headers.get("retry-after"), "1");
   }
   const body = JSON.stringify({ records: [], dryRun: true });
   assert.equal((await house.admin("/api/keys/import", { method: "POST", body })).status, 503);
-  for (const verb of ["list", "export"]) {
-    const said = await runVerb(["keys", verb, "--admin", house.adminUrl]);
-    assert.deepEqual([said.status, said.out], [1, ""], verb);
+  for (const verb of [["keys", "list"], ["keys", "export"], ["usage"], ["usage", "--json"]]) {
+    const said = await runVerb([...verb, "--admin", house.adminUrl]);
+    assert.deepEqual([said.status, said.out], [1, ""], verb.join(" "));
     assert.match(said.err, /records are not known yet/);
   }
 });
@@ -33,11 +54,25 @@ it("a gateway that has no records yet does not say that there are none", async (
 it("a gateway that has read that there are none says so", async () => {
   const redis = await startRedis();
   try {
-    await using house = await startTestGateway({ config: { store: redis.url, keys: "redis" } });
+    await using house = await startTestGateway({ config: { ...CONFIG, store: redis.url } });
     for (const [method, path, status] of ASKED) {
-      assert.equal((await house.admin(path, { method })).status, status, path);
+      const asked = await house.admin(path, bodyOf(method, path));
+      assert.equal(asked.status, status, `${method} ${path}`);
     }
   } finally {
     await redis.close();
   }
+});
+
+it("a store that has no ban of an ID does not make it unknown without records, and an address needs none", async () => {
+  const keys = { ready: false, records: () => ({ accounts: [], keys: [] }) };
+  const deps = { keys, quotas: { bans: async () => [] } };
+  const askedFor = (id: string) => ({ deps, id, body: {} }) as unknown as ApiRequest;
+  assert.equal((await liftBan(askedFor("k_1"))).status, 503);
+  keys.ready = true;
+  assert.equal((await liftBan(askedFor("k_1"))).status, 404);
+  keys.ready = false;
+  const counted = withRecords(() => jsonResponse(200, {}));
+  assert.equal((await counted(askedFor("one"))).status, 503);
+  assert.equal((await counted(askedFor("addr:192.0.2.1"))).status, 200);
 });
