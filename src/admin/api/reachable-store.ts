@@ -1,4 +1,5 @@
 import { errorMessage } from "../../base/messages.ts";
+import { isWholeStore } from "../../stores/queries/missing-parts.ts";
 import type { OnMissing } from "../../stores/quotas/quota-store.ts";
 import { type AdminResponse, problemResponse, RETRY_AFTER_1 } from "../http/response.ts";
 import type { ApiDeps } from "./api-request.ts";
@@ -22,7 +23,7 @@ export async function storeOr503(
 /**
  * Responds with what `asked` finds in the parts of the store that can be reached. The field
  * X-Tollgate-Missing names the buckets and nodes of a Cluster that cannot
- * (docs/reference/admin.md#missing-parts). If nothing was found in the others, the response is 503.
+ * (docs/reference/admin.md#missing-parts). If no part can be reached, a list is 503.
  */
 export function fromReachableStore(
   deps: ApiDeps,
@@ -35,8 +36,8 @@ export function fromReachableStore(
       parts.set(node, buckets);
     });
     if (parts.size === 0) return response;
-    if (response.body === "[]") {
-      throw new Error("the parts that can be reached have nothing to tell");
+    if (response.body === "[]" && isWholeStore(parts.values())) {
+      throw new Error("no part of it can be reached");
     }
     const named = [...parts].map(([node, buckets]) => {
       return `${buckets.length === 1 ? "bucket" : "buckets"} ${buckets.join(" ")} at ${node}`;

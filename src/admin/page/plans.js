@@ -17,7 +17,7 @@ export function plansView({ api, live }) {
   const look = async () => {
     try {
       const { items, missing } = await page("/api/usage?top=10");
-      fill(nearest, nearestTable(items), missing !== null && without(missing));
+      fill(nearest, nearestTable(items, missing), missing !== null && without(missing));
     } catch (error) {
       fill(nearest, failure(error, look));
     }
@@ -90,8 +90,11 @@ function drawPlans(content, { plans, environments, reports }, figures) {
   );
 }
 
-/** A table of these accounts, each in its fullest window; the fullest comes first. */
-function nearestTable(reports) {
+/**
+ * A table of these accounts, each in its fullest window; the fullest comes first. That there is none
+ * is not known of the parts of the store that are missing.
+ */
+function nearestTable(reports, missing) {
   const rows = reports.flatMap(({ account, plan, windows }) => {
     const share = ({ used, limit }) => used / limit;
     const [fullest] = windows.toSorted((a, b) => share(b) - share(a));
@@ -115,6 +118,6 @@ function nearestTable(reports) {
       { name: "Share", class: "number wide" },
     ],
     rows,
-    empty: "No account has used anything in a running window.",
+    empty: missing === null ? "No account has used anything in a running window." : "",
   });
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
+import { runVerb } from "../../cli/kit.ts";
 import { account } from "../../stores/quotas/redis/redis-kit.ts";
 import { each } from "../../support/each.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
@@ -16,6 +17,11 @@ describe("with one master of a Cluster down", () => {
   const ids: string[] = [];
   const ownerOf = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % SLOTS);
   const isGone = (id: string) => ownerOf(bucketOf(account(id))) === 1;
+  const named = () => {
+    const buckets = Array.from({ length: 16 }, (_, bucket) => bucket);
+    const gone = buckets.filter((bucket) => ownerOf(bucket) === 1);
+    return `buckets ${gone.join(" ")} at 127.0.0.1:${cluster.nodes[1]?.port}`;
+  };
 
   beforeAll(async () => {
     cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
@@ -44,20 +50,22 @@ describe("with one master of a Cluster down", () => {
       const told = (await response.json()) as Told[];
       const there = ids.filter((id) => !isGone(id)).sort();
       assert.deepEqual([...new Set(told.map((one) => one.account))].sort(), there);
-      const gone = Array.from({ length: 16 }, (_, bucket) => bucket).filter((bucket) => {
-        return ownerOf(bucket) === 1;
-      });
-      const named = `buckets ${gone.join(" ")} at 127.0.0.1:${cluster.nodes[1]?.port}`;
-      assert.equal(response.headers.get("x-tollgate-missing"), named);
+      assert.equal(response.headers.get("x-tollgate-missing"), named());
     },
   );
 
-  it("a list with nothing on the others answers 503: an empty one would be taken for all", async () => {
+  it("a list with nothing on the others is empty and names what is missing, to a verb as well", async () => {
     for (const id of each(ids.filter((one) => !isGone(one)))) {
       assert.equal((await house.admin(`/api/bans/${id}`, { method: "DELETE" })).status, 200);
     }
-    const response = await house.admin("/api/bans");
-    assert.deepEqual([response.status, response.headers.get("retry-after")], [503, "1"]);
+    for (const path of ["/api/bans", "/api/usage?over=99", "/api/history?plan=none"]) {
+      const response = await house.admin(path);
+      assert.deepEqual([response.status, await response.json()], [200, []], path);
+      assert.equal(response.headers.get("x-tollgate-missing"), named(), path);
+    }
+    const said = await runVerb(["bans", "list", "--admin", house.adminUrl]);
+    assert.deepEqual([said.status, said.out], [1, "No ban is found\n"]);
+    assert.equal(said.err, `Missing: ${named()}\n`);
   });
 
   it("a route of one account answers 503 where it is on that one, and for itself elsewhere", async () => {
@@ -70,6 +78,14 @@ describe("with one master of a Cluster down", () => {
       const response = await house.admin(path + there);
       assert.equal(response.status, 200);
       assert.equal(response.headers.get("x-tollgate-missing"), null);
+    }
+  });
+
+  it("and with all of them down every list answers 503: an empty one would be taken for all", async () => {
+    await Promise.all(cluster.nodes.map((node) => node.kill()));
+    for (const path of ["/api/bans", "/api/usage", "/api/history", "/api/counts"]) {
+      const response = await house.admin(path);
+      assert.deepEqual([response.status, response.headers.get("retry-after")], [503, "1"], path);
     }
   });
 });

@@ -27,7 +27,7 @@ it("each node of a Cluster that is away is logged once a request, however many p
   ]);
 });
 
-it("a store that is away answers 503 with the reason, which is logged too, as one does whose parts left tell nothing", async () => {
+it("a store that is away answers 503 with the reason, which is logged too, as one does of which no part can be reached", async () => {
   const logged: unknown[] = [];
   const deps = { log: { error: (...line: unknown[]) => logged.push(line) } } as unknown as ApiDeps;
   const away = () => Promise.reject(new Error("no rights"));
@@ -35,10 +35,11 @@ it("a store that is away answers 503 with the reason, which is logged too, as on
     [await fromReachableStore(deps, away), "no rights"],
     [
       await fromReachableStore(deps, async (onMissing) => {
-        onMissing({ node: "a:1", buckets: [1], why: "a is away" });
+        onMissing({ node: "a:1", buckets: [0, 1, 2, 3, 4, 5, 6, 7, 8], why: "a is away" });
+        onMissing({ node: "b:1", buckets: [9, 10, 11, 12, 13, 14, 15], why: "b is away" });
         return jsonResponse(200, []);
       }),
-      "the parts that can be reached have nothing to tell",
+      "no part of it can be reached",
     ],
   ] as const) {
     const { status, body, fields } = response;
@@ -46,7 +47,7 @@ it("a store that is away answers 503 with the reason, which is logged too, as on
     assert.deepEqual([status, message], [503, `The rate limit store is unavailable: ${why}`]);
     assert.deepEqual(fields.slice(fields.indexOf("Retry-After")), ["Retry-After", "1"]);
   }
-  const whys = ["no rights", "a is away", "the parts that can be reached have nothing to tell"];
+  const whys = ["no rights", "a is away", "b is away", "no part of it can be reached"];
   assert.deepEqual(
     logged,
     whys.map((why) => ["store_no_answer", { why }]),

@@ -64,9 +64,15 @@ describe("a list that the store has only in part", () => {
       (await cells(page, "Bans")).map(([id]) => id),
       [account],
     );
+    await house.admin(`/api/bans/${account}`, { method: "DELETE" });
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByRole("region", { name: "Bans" }).waitFor({ state: "detached" });
+    await page.getByText(missing).waitFor();
+    assert.equal(await page.getByText("No account is banned.").count(), 0, "it is not known");
     await page.unroute("**/api/bans?*");
     await page.getByRole("button", { name: "Refresh" }).click();
     await page.getByText(missing).waitFor({ state: "detached" });
+    await page.getByText("No account is banned.").waitFor();
   });
 
   it("says so below the accounts nearest to a limit as well", async () => {
@@ -84,6 +90,11 @@ describe("a list that the store has only in part", () => {
     await page.getByText(missing).waitFor();
     const [nearest] = await cells(page, "Nearest to a limit");
     assert.equal(nearest?.[0], account);
+    await house.admin(`/api/accounts/${account}/reset`, { method: "POST", body: "{}" });
+    await page.getByRole("link", { name: "Bans" }).click();
+    await page.getByRole("link", { name: "Plans" }).click();
+    await page.getByText(missing).waitFor();
+    assert.equal(await page.getByText("No account has used anything").count(), 0, "not known");
   });
 
   it("offers no page after the last one and none before the first", async () => {
