@@ -50,9 +50,7 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
     if (filter.after === undefined) await deps.diagnostics.flushToStore();
     const spans = spansOf(period, deps.now());
     const page: DayReport[] = [];
-    // One account has no rest to tell.
-    const missing = subject === undefined ? onMissing : undefined;
-    for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter, missing)) {
+    for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter, onMissing)) {
       page.push(...rows);
       if (page.length > limit.value) break;
     }

@@ -52,14 +52,15 @@ export async function usageByDay(
   const printer = invocation.flag("json") ? asJson(terminal) : asRows(invocation, terminal, meters);
   return withAccounts(invocation, terminal, {
     ask: (accounts) => accounts.history(asked, printer.rows),
-    say: () => {
-      printer.end();
+    say: (_, missing) => {
+      printer.end(missing);
       return EXIT_OK;
     },
   });
 }
 
-type Printer = { rows(rows: readonly DayReport[]): void; end(): void };
+/** `missing` is how many parts of the store could not be asked. */
+type Printer = { rows(rows: readonly DayReport[]): void; end(missing: number): void };
 
 /** Prints one value when all rows are read: a failure on the way leaves nothing on stdout. */
 function asJson(terminal: Terminal): Printer {
@@ -99,10 +100,10 @@ function asRows(invocation: Invocation, terminal: Terminal, meters: readonly str
     rows: (rows) => {
       if (rows.length > 0) print(rows);
     },
-    end: () => {
+    end: (missing) => {
       if (!isFirst) return;
       if (asCsv) print([]);
-      else terminal.out("Nothing was used on these days\n");
+      else terminal.out(missing > 0 ? "No usage is found\n" : "Nothing was used on these days\n");
     },
   };
 }

@@ -84,7 +84,7 @@ export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): 
 /**
  * The rows of all accounts that match, account by account and day by day, in pieces: never more
  * than a few thousand are in memory. Rejects if the store is unreachable. If only a part of it is,
- * rejects unless `onMissing` is given.
+ * rejects unless `onMissing` is given and all accounts are wanted: of one account there is no rest.
  */
 export async function* readHistory(
   quotas: Pick<QuotaAdmin, "history">,
@@ -93,13 +93,14 @@ export async function* readHistory(
   { environment, plan, account, after, includedOf }: HistoryFilter,
   onMissing?: OnMissing,
 ): AsyncGenerator<readonly DayReport[]> {
+  const missing = account === undefined ? onMissing : undefined;
   const chosen = accounts.filter(
     (one) => (environment ?? one.environment) === one.environment && (account ?? one.id) === one.id,
   );
   const first = Math.max(0, after ? chosen.findIndex(({ id }) => id === after.account) : 0);
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);
-    const days = await readDays(quotas, some, spansOf, onMissing);
+    const days = await readDays(quotas, some, spansOf, missing);
     const rows = some.flatMap((one) => {
       return spansOf(one).flatMap((span) => {
         const own = (days.get(one) ?? []).filter(({ day }) => day >= span.from && day <= span.to);

@@ -87,6 +87,22 @@ describe("with one master of a Cluster down, what is on the others is told and t
     }
   });
 
+  it("by `usage --days` of one account, which prints nothing of one on the master that is down", async () => {
+    const [gone = "", there = ""] = [ids.find(isGone), ids.find((id) => nodeOf(id) === 2)];
+    for (const more of [[], ["--json"], ["--csv"]]) {
+      const lost = await run("usage", gone, "--days", "2", ...more);
+      assert.deepEqual([lost.status, lost.out], [1, ""], more.join());
+      assert.match(lost.err, new RegExp(`at 127\\.0\\.0\\.1:${cluster.nodes[1]?.port}`));
+    }
+    assert.equal((await run("usage", there, "--days", "2")).status, 0);
+  });
+
+  it("by `usage --month`, which does not say that nothing was used", async () => {
+    const said = await run("usage", "--month", "2020-01");
+    assert.deepEqual([said.status, said.out], [1, "No usage is found\n"]);
+    named(said);
+  });
+
   it("by `audit`", async () => {
     const log = `${folder.path}/empty.log`;
     await writeFile(log, "");
