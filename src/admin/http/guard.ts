@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { shortestHost, shortestInBrackets } from "../../core/address.ts";
+import { shortestHost } from "../../core/address.ts";
+import { normalizeHost } from "../../core/http/head.ts";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
 /** The fields that the guard checks, from rawHeaders, because merged headers hide repetition. */
@@ -87,7 +88,7 @@ function isOwnHost(host: string, guarded: GuardOptions): boolean {
   if (name === undefined) return false;
   const bare = shortestHost(name.replace(/^\[|\]$/g, ""));
   if (LOOPBACK.has(bare) || bare === guarded.host) return true;
-  if (guarded.hosts.includes(shortestInBrackets(name))) return true;
+  if (guarded.hosts.includes(normalizeHost(host))) return true;
   return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;
 }
 
@@ -103,7 +104,7 @@ function isOwnOrigin(origin: string, host: string, { hosts }: GuardOptions): boo
   const usual = scheme === "https" ? ":443" : ":80";
   const own = host.toLowerCase();
   if (authority === own || `${authority}${usual}` === own) return true;
-  return scheme === "https" && hosts.includes(authority.replace(/:\d{1,5}$/, ""));
+  return scheme === "https" && hosts.includes(normalizeHost(authority));
 }
 
 /** Compares digests in constant time, so that neither content nor length of the token leaks. */
