@@ -45,7 +45,8 @@ export type QuotaOptions = OpenOptions & {
   /** Whether its opener logs the resets and bans that it makes itself. `onAdminEvent` implies it. */
   readonly logsOwnChanges?: boolean;
   /**
-   * Called when counts rose because of requests that were decided while the store was unreachable.
+   * Called when counts rose by what requests used beyond their holds, or because of requests that
+   * were decided while the store was unreachable.
    */
   readonly onLateUsage?: (usage: LateUsage) => void;
   /** Called with a ban of the store that no request was told, because its decision came late. */
@@ -78,8 +79,9 @@ export async function openQuotaStore(
   { now, report, serves = false, ...callbacks }: QuotaOptions,
 ): Promise<QuotaStore> {
   const { store: address, storePrefix: prefix, stateFile, historyMs, bans } = config;
-  if (address.kind === "memory")
-    return createMemoryQuotaStore({ stateFile, now, report, historyMs, bans });
+  if (address.kind === "memory") {
+    return createMemoryQuotaStore({ stateFile, now, report, historyMs, bans, ...callbacks });
+  }
   const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
   const common = { address, prefix, report, historyMs, ...callbacks };
   if (!serves) return createRedisQuotaStore(common);
