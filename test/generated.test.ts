@@ -47,6 +47,7 @@ describe("the rows", () => {
     config: "01234567",
     meters: { tokens: { hold: 2000, used: 137 } },
     observed: ["hour"],
+    over: "key.minute",
     windows: [["minute", 60, 60, 2]],
     by: "memory",
     holds: { tokens: 1 },

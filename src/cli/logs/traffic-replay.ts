@@ -202,17 +202,18 @@ function someOf(names: ReadonlySet<string>): string {
 }
 
 /** Whether only limits of its key refused a request. */
-function isRefusedByCap({ code, cost = 1, windows = [] }: LoggedRequest): boolean {
+function isRefusedByCap({ code, cost = 1, windows = [], over }: LoggedRequest): boolean {
+  if (over?.startsWith("key.")) return true;
   if (code !== "rate_limited") return false;
   const full = windows.filter(([, used, limit]) => used + cost > limit);
   return full.length > 0 && full.every(([name]) => name.startsWith("key."));
 }
 
 /** Undefined if the outcome depended on something that no log records. */
-function outcomeOf({ decision, code }: LoggedRequest): PastOutcome | undefined {
+function outcomeOf({ decision, code, over }: LoggedRequest): PastOutcome | undefined {
   if (decision === "admitted") return "admitted";
   if (code === "key_banned") return "banned";
-  return code === "rate_limited" || code === "cost_over_limit" ? "limited" : undefined;
+  return code === "rate_limited" || over !== undefined ? "limited" : undefined;
 }
 
 /** Windows of operations by environment, method and template, as the log names them. */

@@ -43,6 +43,7 @@ export function accessLogEntry(
     config: environment?.config,
     meters: charges.length === 0 ? undefined : metersOf(charges),
     observed: decision?.observed,
+    over: exchange.over,
     windows: decision?.refusal?.windows,
     holds: decision?.refusal?.holds,
     monthFrom: decision?.refusal?.monthFrom,

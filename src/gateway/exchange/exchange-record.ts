@@ -75,6 +75,8 @@ export class ExchangeRecord {
   code: RefusalCode | undefined;
   /** The reason for the log. */
   why: string | undefined;
+  /** The window whose whole limit is below the cost of the request. */
+  over: string | undefined;
   /** Set if the rest of the client's request is malformed and no forward was in progress. */
   requestError: Refusal | undefined;
   #rateLimitInfo: RateLimitInfo | undefined;
@@ -164,6 +166,11 @@ export class ExchangeRecord {
   /** The head of the answer has come. The answer may tell what the request used. */
   readAnswer(answerReader: AnswerReader): void {
     this.answerReader = answerReader;
+  }
+
+  /** The cost of the request is above the whole limit of a window, so that it would never fit. */
+  exceed(window: string): void {
+    this.over = window;
   }
 
   setDecision(decision: DecisionFacts): void {

@@ -130,8 +130,11 @@ function judgeAtOnce(
   const { cost } = exchange;
   const tooSmall = metered.find((limit) => costIn(limit, cost) > limit.limit && !limit.observed);
   if (tooSmall === undefined) return accept(undefined);
-  const taken = tooSmall.hold === undefined ? `costs ${cost}` : `holds ${tooSmall.hold}`;
-  const why = `${taken}, over the limit of ${windowLabel(tooSmall)}, ${tooSmall.limit}`;
+  const { hold } = tooSmall;
+  const window = windowLabel(tooSmall);
+  if (hold === undefined) exchange.exceed(window);
+  const taken = hold === undefined ? `costs ${cost}` : `holds ${hold}`;
+  const why = `${taken}, over the limit of ${window}, ${tooSmall.limit}`;
   return refuse("cost_over_limit", why);
 }
 

@@ -38,6 +38,7 @@ export type AccessLogEntry = {
   /** The use of each meter of the route by an admitted request. */
   readonly meters?: Readonly<Record<string, LoggedMeter>> | undefined;
   readonly observed?: readonly string[] | undefined;
+  readonly over?: string | undefined;
   readonly windows?: readonly WindowMember[] | undefined;
   /** Units that a refused request would have held, by meter. */
   readonly holds?: Readonly<Record<string, number>> | undefined;
@@ -91,7 +92,7 @@ export const ACCESS_LOG_FIELDS: Readonly<
     absent:
       "no window and no ban was asked: `decision` is `none`, or `code` is `account_suspended`, `too_concurrent`, `meter_missing` or `cost_over_limit`",
   },
-  cost: { meaning: "Units that the request costs", absent: "as `decidedAt`" },
+  cost: { meaning: "Units that the request costs", absent: "`decision` is `none`" },
   strikes: { meaning: "Strikes of the account after it", absent: "as `decidedAt`" },
   config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
   meters: {
@@ -102,6 +103,10 @@ export const ACCESS_LOG_FIELDS: Readonly<
   observed: {
     meaning: "Windows whose observed limits it crossed",
     absent: "it crossed none",
+  },
+  over: {
+    meaning: "The window whose whole limit is below its cost",
+    absent: "`code` is not `cost_over_limit`, or it is for a hold",
   },
   windows: {
     meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
@@ -223,12 +228,13 @@ function requestText(entry: AccessLogEntry): string {
   if (entry.upstream !== undefined) text += `,"upstream":"${entry.upstream}"`;
   if (entry.backend !== undefined) text += `,"backend":${JSON.stringify(entry.backend)}`;
   if (entry.traceId !== undefined) text += `,"traceId":"${entry.traceId}"`;
-  if (entry.decidedAt !== undefined) {
-    text += `,"decidedAt":${entry.decidedAt},"cost":${entry.cost},"strikes":${entry.strikes}`;
-  }
+  if (entry.decidedAt !== undefined) text += `,"decidedAt":${entry.decidedAt}`;
+  if (entry.cost !== undefined) text += `,"cost":${entry.cost}`;
+  if (entry.strikes !== undefined) text += `,"strikes":${entry.strikes}`;
   if (entry.config !== undefined) text += `,"config":"${entry.config}"`;
   if (entry.meters !== undefined) text += `,"meters":${JSON.stringify(entry.meters)}`;
   if (entry.observed !== undefined) text += `,"observed":${JSON.stringify(entry.observed)}`;
+  if (entry.over !== undefined) text += `,"over":"${entry.over}"`;
   if (entry.windows !== undefined) {
     text += `,"windows":${windowsText(entry.windows, entry.by)},"by":"${entry.by}"`;
   }

@@ -96,6 +96,7 @@ const REQUEST_MEMBERS: Readonly<Record<keyof LoggedRequest, Check>> = {
   config: isAbsentOr(isText),
   meters: isAbsentOr(isMeters),
   observed: isAbsentOr(isListOf(isText)),
+  over: isAbsentOr(isText),
   windows: isAbsentOr(isListOf(isWindow)),
   holds: isAbsentOr(isHolds),
   monthFrom: isAbsentOr(isInstant),

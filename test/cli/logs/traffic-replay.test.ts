@@ -120,7 +120,10 @@ describe("traffic that is tried again", () => {
       { ...limited, windows: [...own("key.day"), ...own("minute")] },
       { ...limited, windows: [...own("key.day"), ["minute", 8, 9, 1]], cost: 2 },
       { ...limited, windows: own("minute"), by: "local" },
-      { ...limited, code: "cost_over_limit", windows: [] },
+      { ...limited, code: "cost_over_limit", cost: 10, over: "minute" },
+      { ...limited, code: "cost_over_limit", cost: 2, over: "key.day" },
+      // An earlier version did not log what was too small. Of a hold there is none.
+      { ...limited, code: "cost_over_limit" },
       { ...limited, code: "key_banned", windows: own("key.day") },
       limited,
       { plan: "gone" },
@@ -130,8 +133,9 @@ describe("traffic that is tried again", () => {
     assert.deepEqual(replay.left(), [
       "1 request was answered store_unavailable",
       "1 request was answered at once",
-      "2 requests were refused by a limit of one key, which is not tried",
+      "3 requests were refused by a limit of one key, which is not tried",
       "1 request was refused by a gateway's share, and tried all the same",
+      "1 request was answered cost_over_limit",
       "2 requests were not tried, since plan gone has no windows for them",
       "1 account has no record, so limits of their own are not tried: a",
     ]);

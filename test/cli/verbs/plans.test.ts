@@ -145,6 +145,47 @@ describe("plans try", () => {
     ]);
   });
 
+  it("of the plans in force differs nowhere where a cost was above a limit, and eases it where the limit is raised", async () => {
+    const clock = { ms: START_MS };
+    await using house = await startTestGateway({
+      config: CONFIG,
+      environment: { api: null, costs: [{ match: "GET /v1/export", cost: 11 }] },
+      now: () => clock.ms,
+    });
+    const { key, account } = await house.issue();
+    const capped = await house.issue({ caps: { minute: 10 }, limits: { minute: 20 } });
+    for (let i = 0; i < 3; i++) await (await house.ask(key, "/v1/export")).text();
+    for (let i = 0; i < 10; i++) await (await house.ask(key)).text();
+    await (await house.ask(capped.key, "/v1/export")).text();
+    await eventually(() => assert.equal(house.lines.length, 14));
+    assert.deepEqual(
+      house.lines
+        .filter(({ code }) => code === "cost_over_limit")
+        .map(({ cost, over }) => [cost, over]),
+      [...Array(3).fill([11, "minute"]), [11, "key.minute"]],
+    );
+    const logs = await writeLogs(house);
+    const tried = async (file: string) => {
+      const asked = ["plans", "try", file, "--config", house.file, "--log", ...logs, "--json"];
+      const { accounts, missing } = jsonOf<Told>(await runVerb(asked));
+      assert.deepEqual(missing, [
+        "1 request was refused by a limit of one key, which is not tried",
+      ]);
+      return accounts.map((one) => [one.account, one.limited, one.admitted]);
+    };
+    assert.deepEqual(await tried(house.file), []);
+    const plans = join(house.directory, "new.yaml");
+    const raisedTo = async (minute: number) => {
+      await writeFile(
+        plans,
+        `plans: { free: { minute: ${minute}, day: 40 }, enterprise: custom }\n`,
+      );
+      return tried(plans);
+    };
+    assert.deepEqual(await raisedTo(10), []);
+    assert.deepEqual(await raisedTo(33), [[account, 0, 3]]);
+  });
+
   it("tries an account with an anchor in its own months", async () => {
     const clock = { ms: Date.UTC(2026, 10, 15) };
     const config = { ...CONFIG, plans: { free: { month: 3 } } };

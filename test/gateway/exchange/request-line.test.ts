@@ -96,7 +96,7 @@ test("a refusal tells every window as it was decided, and where; a trace has its
   assert.match(String(line.config), /^[0-9a-f]{8}$/);
 });
 
-test("a line has decidedAt, cost and strikes only if windows and ban were asked", async () => {
+test("a line has decidedAt and strikes only if windows and ban were asked, and cost if anything was decided", async () => {
   const options = {
     api: null,
     standing: "/v1/_limits",
@@ -116,13 +116,13 @@ test("a line has decidedAt, cost and strikes only if windows and ban were asked"
     return [code, decision, decidedAt !== undefined, cost];
   };
   assert.deepEqual(await told({ key: small, path: "/v1/a" }), [undefined, "admitted", true, 1]);
-  assert.deepEqual(await told({ key: small }), ["cost_over_limit", "refused", false, undefined]);
+  assert.deepEqual(await told({ key: small }), ["cost_over_limit", "refused", false, 5]);
   const standing = { key: small, path: "/v1/_limits" };
   assert.deepEqual(await told(standing), [undefined, "none", false, undefined]);
   assert.deepEqual(await told({}), ["key_missing", "none", false, undefined]);
   const headers = { "Content-Type": "application/json" };
   await own.admin(`/api/accounts/${owner}/suspend`, { method: "POST", headers, body: "{}" });
-  const suspended = ["account_suspended", "refused", false, undefined];
+  const suspended = ["account_suspended", "refused", false, 5];
   await eventually(async () => assert.deepEqual(await told({ key: small }), suspended));
   for (const code of each((Object.keys(REFUSALS) as RefusalCode[]).filter(isDecision))) {
     assert.ok(ACCESS_LOG_FIELDS.decidedAt.absent?.includes(`\`${code}\``), code);
