@@ -152,8 +152,11 @@ function withPresent(
   config: ReturnType<Incidents["configIn"]>,
 ): PeriodSum {
   const plans = new Map([[plan, 0], ...sum.plans]);
-  const latest = config && { units: 0, lastMs: config.atMs };
-  const configs = latest ? new Map([[config.name, latest], ...sum.configs]) : sum.configs;
+  const configs = new Map(sum.configs);
+  if (config !== undefined) {
+    const { units, lastMs } = configs.get(config.name) ?? { units: 0, lastMs: 0 };
+    configs.set(config.name, { units, lastMs: Math.max(lastMs, config.atMs) });
+  }
   return { ...sum, plans, configs };
 }
 
@@ -273,7 +276,7 @@ export function dayBalances(
       gap: span.gapIn(period, createdOf(accountRef), false),
       ...openIn(inputs, accountRef, period, meter),
       ...commonEvidence(inputs, accountRef, period, meter),
-      fewer: fewerByChanges(sum, () => true),
+      fewer: fewerByChanges(sum, () => true, false),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
     const told = { ...accountRef, window, ...judged, counted: row.counted };

@@ -104,12 +104,18 @@ export function judge(evidence: Evidence): BalanceVerdict {
   return { ...told, open, drift: -under, verdict: "drift" };
 }
 
+/** The most configurations one after the other that may lack a window, unless all but one do. */
+const LACKING_MAX = 8;
+
 /**
  * Why a window may have fewer counted units: some plan or configuration did not have the window.
+ * `isLastCounted`: whether the last configuration has it, as that in force has each window that is
+ * compared. A day that is over may have ended without history.
  */
 export function fewerByChanges(
   { charged, atEdge, plans, configs }: PeriodSum,
   hasWindow: (plan: string) => boolean,
+  isLastCounted = true,
 ): CountTolerance[] {
   const found: CountTolerance[] = [];
   if (plans.size > 1) {
@@ -118,15 +124,21 @@ export function fewerByChanges(
     const why = `the plan was changed, and ${names} does not have the window`;
     if (names !== "") found.push({ from: units - atEdge, to: units, why });
   }
-  const last = [...configs.values()].toSorted((a, b) => a.lastMs - b.lastMs).at(-1);
-  if (last !== undefined && last.units < charged + atEdge) {
-    const why = "the configuration was changed, and only what came after it is counted";
-    found.push({ from: last.units - atEdge, to: last.units, why });
-    const all = charged + atEdge;
-    for (const [name, { units }] of configs) {
-      if (configs.get(name) === last) continue;
-      const without = `the configuration was changed, and nothing is counted under ${name}`;
-      found.push({ from: all - units - atEdge, to: all - units, why: without });
+  const ordered = [...configs].toSorted(([, a], [, b]) => a.lastMs - b.lastMs);
+  const others = ordered.length - 1;
+  const maybeLacking = isLastCounted ? ordered.slice(0, -1) : ordered;
+  const lengths = [others, ...Array.from({ length: LACKING_MAX }, (_, i) => i + 1)];
+  for (const length of new Set(lengths.filter((each) => each > 0 && each <= others))) {
+    for (let first = 0; first + length <= maybeLacking.length; first++) {
+      const lacking = maybeLacking.slice(first, first + length);
+      const units = lacking.reduce((sum, [, each]) => sum - each.units, charged + atEdge);
+      const names = lacking.map(([name]) => name).join(", ");
+      const counted =
+        first === 0 && length === others
+          ? "only what the last one charged is counted"
+          : `nothing is counted under ${names}`;
+      const why = `the configuration was changed, and ${counted}`;
+      found.push({ from: units - atEdge, to: units, why });
     }
   }
   return found;

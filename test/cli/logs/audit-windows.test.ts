@@ -175,7 +175,7 @@ describe("the audit of a window that runs", () => {
     const of = (used: number, event: Readonly<Record<string, unknown>>) =>
       judged({ lines, windows: [{ used }], events: [{ time: NOON + 1, ...event }] });
     const why =
-      "9 units fewer: the configuration was changed, and only what came after it is counted";
+      "9 units fewer: the configuration was changed, and only what the last one charged is counted";
     for (const event of [reloaded, serving]) {
       assert.deepEqual(of(0, event), explained(why));
       assert.deepEqual(of(1, event), drift(-8));

@@ -130,6 +130,26 @@ describe("the verdict on one period", () => {
     );
   });
 
+  it("is explained by configurations one after the other under which nothing was counted, to the unit", () => {
+    const configs = new Map(
+      [1, 20, 300, 4_000].map((units, lastMs) => [`c${lastMs}`, { units, lastMs }]),
+    );
+    const sum = { ...newSum(), charged: 4_321, configs };
+    const of = (counted: number, isLastCounted: boolean) => {
+      const fewer = fewerByChanges(sum, () => true, isLastCounted);
+      return judge({ ...NOTHING_ELSE, counted, sum, fewer }).why;
+    };
+    const why = "the configuration was changed, and nothing is counted under";
+    assert.equal(of(4_001, true), `320 units fewer: ${why} c1, c2`);
+    assert.equal(of(4_300, true), `21 units fewer: ${why} c0, c1`);
+    assert.equal(of(4_020, true), undefined, "one between them had counted");
+    assert.deepEqual([of(321, true), of(21, true), of(0, true)], Array(3).fill(undefined));
+    // A day that is over may have ended without history.
+    assert.equal(of(321, false), `4000 units fewer: ${why} c3`);
+    assert.equal(of(1, false), `4320 units fewer: ${why} c1, c2, c3`);
+    assert.equal(of(0, false), undefined, "a day under which some configuration counted");
+  });
+
   it("is explained by units of a meter that may differ either way, and no more of them", () => {
     const unsettled = { units: 2, why: "told as settlement_lost" };
     assert.deepEqual(
@@ -200,7 +220,7 @@ describe("the verdict on one period", () => {
     const changed = "the configuration was changed, and";
     assert.equal(
       why(4, { configs }),
-      `6 units fewer: ${changed} only what came after it is counted`,
+      `6 units fewer: ${changed} only what the last one charged is counted`,
     );
     assert.equal(why(9, { configs }), `1 unit fewer: ${changed} nothing is counted under off`);
   });

@@ -46,6 +46,51 @@ describe("audit", () => {
     ]);
   });
 
+  it("explains windows that a reload took away and another one put back, before the account calls again", async () => {
+    const api = (limits: string) => `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /few: { get: { operationId: few, ${limits}responses: {} } }
+`;
+    const plans = { free: { month: 900, year: 900 } };
+    const limited = api("x-limits: { year: 100 }, ");
+    await using house = await openAudited({
+      config: { ...CONFIG, plans },
+      files: { "few.yaml": limited },
+      api: "./few.yaml",
+    });
+    const { key, id } = await house.issue();
+    const calls = async (count: number) => {
+      const before = house.lines.length;
+      for (let i = 0; i < count; i++) await (await house.ask(key, "/v1/few")).text();
+      await eventually(() => assert.equal(house.lines.length, before + count));
+    };
+    const reload = async (text: string, config: object) => {
+      await writeFile(join(house.directory, "few.yaml"), text);
+      await house.rewrite({
+        ...CONFIG,
+        admin: { listen: new URL(house.adminUrl).host },
+        ...config,
+      });
+      const answer = await house.admin("/api/reload", { method: "POST", body: "{}" });
+      assert.equal(answer.status, 200, await answer.text());
+    };
+    await calls(3);
+    await reload(api(""), {});
+    await calls(2);
+    await reload(limited, { plans });
+    const { status, told } = await audited(house);
+    assert.deepEqual([status, told.drift], [0, []]);
+    const why =
+      "2 units fewer: the configuration was changed, and only what the last one charged is counted";
+    assert.deepEqual(told.explained.map((one) => [one.window, one.why]).toSorted(), [
+      ["few.year", why],
+      ["year", why],
+    ]);
+    const short = await audited(house, { leaveOut: 1 });
+    assert.equal(short.status, 1, `a charge of ${id} without a line`);
+  });
+
   it("explains a limit of a key that was set later, or reset, and finds no drift in it", async () => {
     await using house = await openAudited({ config: CONFIG });
     const { id, key, account } = await house.issue();
