@@ -33,8 +33,14 @@ export function lingerOnClose(socket: Socket, request: IncomingMessage, bytesMax
   };
 }
 
-/** The same after a parse error. The bytes that follow are not HTTP, so they are read raw. */
+/** The same for a socket that belongs to another protocol by now: its input is read raw. */
 export function endThenDiscard(socket: Socket, answer: string, bytesMax: number): void {
+  discardInput(socket, bytesMax);
+  socket.end(answer, "latin1");
+}
+
+/** The same for a socket that is half-closed already. */
+export function discardInput(socket: Socket, bytesMax: number): void {
   let bytes = 0;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once("close", () => clearTimeout(timer));
@@ -45,5 +51,4 @@ export function endThenDiscard(socket: Socket, answer: string, bytesMax: number)
   });
   socket.once("end", () => socket.destroy());
   socket.resume();
-  socket.end(answer, "latin1");
 }

@@ -189,6 +189,11 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
     this.wait("tunnel", nowMs);
   }
 
+  /** The tunnel is over, although its client may not have closed the connection yet. */
+  endTunnel(): void {
+    this.response.closed();
+  }
+
   wait(waiting: WaitKind, nowMs: number): void {
     if (waiting === "connection") this.#forwardedMs ??= nowMs;
     this.waiting = waiting;

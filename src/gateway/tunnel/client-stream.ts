@@ -72,8 +72,8 @@ export class ClientStream extends Duplex {
   }
 
   override _final(done: () => void): void {
-    this.#socket?.end();
-    done();
+    if (this.#socket === undefined) done();
+    else this.#socket.end(done);
   }
 
   override _destroy(_error: Error | null, done: () => void): void {

@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
-import { endThenDiscard } from "../../base/linger.ts";
+import { discardInput, endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
@@ -181,8 +181,25 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#traced(101);
     exchange.startTunnel(gateway.elapsed());
     readAnswerHead(exchange, { status: 101, rawHeaders }, 0);
-    this.#client?.open(exchange.connection.detachSocket());
+    const client = this.#client as ClientStream;
+    client.open(exchange.connection.detachSocket());
+    // Node has ended its own side by then, and the library would write on.
+    socket.once("end", () => client.unpipe(socket));
+    client.once("finish", () => this.#ends());
     answer.headers = switchingFields(this.#context, rawHeaders, this.#nonce);
+  }
+
+  /**
+   * Called when the backend's connection has ended and the client has all that came from it. What
+   * the client sends has no destination any more, so the tunnel is over whatever the client does.
+   */
+  #ends(): void {
+    if (this.#settled) return;
+    const { exchange, environment } = this.#context;
+    this.#settle();
+    this.#backend?.destroy();
+    discardInput(exchange.socket, environment.limits.bodyBytes);
+    exchange.endTunnel();
   }
 
   /** Any other answer is an ordinary response, and the last one on this connection. */

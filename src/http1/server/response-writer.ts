@@ -183,6 +183,7 @@ export class ResponseWriter {
     if (!this.ended) this.listener.onDrain();
   }
 
+  /** Also called when a tunnel ends before its connection. */
   closed(): void {
     if (this.#writing === "finished" || this.#writing === "lost") return;
     this.#writing = "lost";

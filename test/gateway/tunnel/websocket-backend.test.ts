@@ -268,6 +268,59 @@ test("a backend that resets an open tunnel ends the client's side, within 100 ms
   assert.ok(performance.now() - startedMs < 1_000 + stalledMs);
 });
 
+for (const [how, end] of [
+  ["resets", (socket: Socket) => socket.resetAndDestroy()],
+  ["ends", (socket: Socket) => socket.end()],
+] as const) {
+  test(`a tunnel whose backend ${how} is over at once, and its client's writes fail, while the client only sends`, async () => {
+    let open: Socket | undefined;
+    serve = (socket, nonce) => {
+      socket.write(agreed(nonce));
+      open = socket;
+    };
+    const limits = { concurrent: 1 };
+    const { key: own, account } = await house.issue({ plan: "business", limits });
+    const isLogged = () => {
+      return house.lines.some((line) => line.account === account && line.status === 101);
+    };
+    await using client = await openClient(house.port);
+    assert.equal((await client.ask({ key: own, fields: handshakeOf() })).status, 101);
+    const beat = setInterval(() => client.write("\x82\x84\0\0\0\0beat"), 20);
+    const gone = new Promise((resolve) => client.socket.once("close", resolve));
+    await eventually(() => backend.received.at(-1)?.bytes().includes("beat"));
+    await using next = await openClient(house.port);
+    assert.equal((await next.ask({ key: own })).status, 429);
+    assert.ok(!isLogged());
+    end(open as Socket);
+    const { stalledMs } = await watchStalls(() => client.ended);
+    const endedMs = performance.now();
+    await eventually(isLogged);
+    const ms = performance.now() - endedMs;
+    assert.ok(ms < 500 + stalledMs, `${ms} ms, ${stalledMs} stalled`);
+    assert.equal((await next.ask({ key: own, fields: handshakeOf() })).status, 101);
+    await gone;
+    clearInterval(beat);
+  });
+}
+
+test("a client that reads late gets everything that the backend sent before its end", async () => {
+  const frame = Buffer.alloc(4 << 20, "z");
+  serve = (socket, nonce) => {
+    socket.write(agreed(nonce));
+    socket.end(frame);
+  };
+  const { key: own, account } = await house.issue({ plan: "business" });
+  const line = () => house.lines.find((each) => each.account === account);
+  await using client = await openClient(house.port);
+  client.socket.once("data", () => client.socket.pause());
+  const { body } = await client.ask({ key: own, fields: handshakeOf() });
+  assert.equal(line(), undefined);
+  client.socket.resume();
+  await client.ended;
+  assert.equal(body.length + client.waiting().length, frame.length);
+  await eventually(() => assert.equal(line()?.status, 101));
+});
+
 test("a client that resets while it waits, or in the tunnel, takes the backend's connection along", async () => {
   const gone: Promise<void>[] = [];
   const upstream = await startByteUpstream((socket) => {

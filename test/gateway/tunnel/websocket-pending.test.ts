@@ -92,8 +92,8 @@ describe("a handshake that the backend has not answered", () => {
 });
 
 describe("a tunnel", () => {
-  it("that the backend has ended is cut after tunnelIdle where the client never ends it", async () => {
-    const { house, handshakes } = await openPending({ tunnelIdle: "400ms" });
+  it("that the backend has ended is over long before tunnelIdle where the client never ends it", async () => {
+    const { house, handshakes } = await openPending({ tunnelIdle: "10m" });
     await using _house = house;
     const { key } = await house.issue();
     await using client = await openClient(house.port);
@@ -105,7 +105,7 @@ describe("a tunnel", () => {
     assert.equal((await answer).status, 101);
     await client.ended;
     await eventually(() => assert.equal(house.lines[0]?.status, 101));
-    assert.match(`${house.lines[0]?.why}`, /no byte passed/);
+    assert.equal(house.lines[0]?.why, undefined);
   });
 
   it("holds the backend back while the client takes nothing, and loses no byte", async () => {
