@@ -24,13 +24,6 @@ function isWebSocketRequest({ version, rawHeaders }: RawRequestHead): boolean {
   );
 }
 
-/** Whether a request asks for another protocol, of any name (RFC 9110 7.8). */
-export function isUpgradeRequest(rawHeaders: readonly string[]): boolean {
-  return (
-    fieldValues(rawHeaders, "upgrade").length > 0 && names(rawHeaders, "connection", "upgrade")
-  );
-}
-
 /**
  * Validates a request that may become a tunnel (docs/reference/edge.md#upgrade): a GET on HTTP/1.1
  * without a body, one `Upgrade: websocket` that Connection names, version 13 and a key of 16 bytes.

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { fieldValues } from "../../core/http/head.ts";
-import { isUpgradeRequest, validateHandshake } from "../../core/http/websocket.ts";
+import { validateHandshake } from "../../core/http/websocket.ts";
 import { containsKey } from "../../core/keys/key.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import type { IncomingRequest, RequestError } from "../../http1/server/incoming-request.ts";
@@ -189,7 +189,7 @@ export class Listener implements ServerHandler {
     const nowMs = this.elapsed();
     const beganMs = connection.headBeganMs ?? nowMs;
     const peer = normalizeAddress(connection.socket.remoteAddress);
-    const changesProtocol = isUpgradeRequest(request.rawHeaders);
+    const upgrade = upgradeOf(request, this.#tunnels);
     const arrival = {
       id: randomUUID(),
       beganMs,
@@ -197,9 +197,9 @@ export class Listener implements ServerHandler {
       onlyEnvironment: this.#environments.length === 1 ? this.#environments[0] : undefined,
       peer,
       client: clientOf(request, peer, isTrusted),
-      upgrade: changesProtocol ? upgradeOf(request, this.#tunnels) : undefined,
-      // A client that asks for another protocol may switch to it, whatever the response says.
-      closesConnection: memory !== "enough" || changesProtocol,
+      upgrade,
+      // The client may have sent its first frames ahead, and they are no requests.
+      closesConnection: memory !== "enough" || upgrade !== undefined,
       span: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders, nowMs - beganMs),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
