@@ -199,7 +199,7 @@ test("the 101 has our fields in place of the backend's, and no field of another 
   assert.ok(rest.equals(Buffer.from("\x81\x05hello", "latin1")), "early frames follow the head");
 });
 
-test("a 100 that nobody asked for is 502, and a 103 goes ahead of the 101", async () => {
+test("a 100 that nobody asked for is 502, and a 103 goes ahead of the 101, and of a refusal", async () => {
   answersWith((nonce) => `HTTP/1.1 100 Continue\r\n\r\n${agreed(nonce)}`);
   const { answer } = await handshake();
   assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_invalid"]);
@@ -208,6 +208,10 @@ test("a 100 that nobody asked for is 502, and a 103 goes ahead of the 101", asyn
   const { answer: switched } = await handshake();
   const told = switched.interim.map((each) => `${each.status} ${onlyValue(each, "Link")}`);
   assert.deepEqual([switched.status, told], [101, Array(8).fill("103 </a>; rel=preload")]);
+  answersWith(`${hint}HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n`);
+  const { answer: declined } = await handshake();
+  const statuses = declined.interim.map(({ status }) => status);
+  assert.deepEqual([declined.status, statuses], [401, [103]]);
 });
 
 test("a 103 of over 100 fields ahead of the 101 is 502, and one of 100 goes on", async () => {
