@@ -106,8 +106,8 @@ export const REFUSALS = {
     status: 410,
     closes: false,
     fields: [],
-    message: "This operation has been removed: see the Link field for its successor",
-    when: "The operation's sunset has passed",
+    message: "This operation has been removed",
+    when: "The operation's sunset has passed; the message names the Link field if the operation has a successor",
   },
   brownout: {
     status: 410,

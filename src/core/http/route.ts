@@ -188,7 +188,7 @@ export function checkRoute(
       : refuse("method_not_allowed");
   }
   const { sunsetMs, stability, brownouts } = operation.lifecycle;
-  if ((sunsetMs ?? Number.POSITIVE_INFINITY) <= nowMs) return refuse("gone");
+  if ((sunsetMs ?? Number.POSITIVE_INFINITY) <= nowMs) return refuseGone(operation.lifecycle);
   const brownout = brownouts?.find(({ fromMs, toMs }) => fromMs <= nowMs && nowMs < toMs);
   if (brownout !== undefined) {
     const retryAfterSeconds = Math.ceil((brownout.toMs - nowMs) / 1_000);
@@ -200,6 +200,12 @@ export function checkRoute(
   const needed = operation.scopes;
   const isMet = (all: readonly string[]) => all.every((one) => scopes.includes(one));
   return needed.length === 0 || needed.some(isMet) ? accept(found) : refuseScopes(needed);
+}
+
+function refuseGone(lifecycle: Lifecycle): Result<never> {
+  if (successorLink(lifecycle) === undefined) return refuse("gone");
+  const message = "This operation has been removed: see the Link field for its successor";
+  return refuse("gone", undefined, { message });
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
-import { rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
+import { errorOf, rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 import { GHOST, NOON_SECONDS, openNoonHouse, told } from "../noon-house.ts";
 
@@ -72,5 +72,13 @@ test("9.3 getPet answers 200 at 2030-12-04T23:59:59.999Z and 410 one millisecond
   for (const name of ["Deprecation", "Sunset", "Link"]) {
     assert.equal(onlyValue(after, name), onlyValue(before, name));
   }
+  assert.match(errorOf(after).message, /^This operation has been removed: see the Link field/);
   assert.equal(other.backend.seen.length, 1);
+});
+
+test("a 410 of an operation without a successor sends its client to no Link field", async () => {
+  const { key } = await house.issue();
+  const answer = await sendRequest(house.port, { key, path: "/v1/gone" });
+  assert.deepEqual([answer.status, valuesOf(answer, "Link")], [410, []]);
+  assert.equal(errorOf(answer).message, "This operation has been removed");
 });
