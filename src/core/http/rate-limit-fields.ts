@@ -6,7 +6,7 @@ import {
   remainingIn,
   windowLabel,
 } from "../quota/rate-limit-info.ts";
-import { windowStart } from "../quota/windows.ts";
+import { type WindowName, windowStart } from "../quota/windows.ts";
 
 /**
  * The values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4).
@@ -17,8 +17,8 @@ export type StandardRateLimit = { readonly policy: string; readonly state: strin
 type Item = {
   readonly name: string;
   readonly quota: number;
-  /** Seconds; undefined if the length is not known. */
-  readonly length?: number;
+  /** Seconds. */
+  readonly length: number;
   readonly remaining: number;
   readonly resetMs: number;
 };
@@ -52,15 +52,15 @@ export function standardRateLimit(
  */
 export function allowanceRateLimit(
   { limit, remaining, resetMs }: RateLimitInfo,
+  window: WindowName,
   nowMs: number,
 ): StandardRateLimit {
-  return fieldsOf([{ name: "unauthenticated", quota: limit, remaining, resetMs }], nowMs);
+  const length = (resetMs - windowStart(window, resetMs - 1)) / 1_000;
+  return fieldsOf([{ name: "unauthenticated", quota: limit, length, remaining, resetMs }], nowMs);
 }
 
 function fieldsOf(items: readonly Item[], nowMs: number): StandardRateLimit {
-  const policy = items.map(({ name, quota, length }) => {
-    return `"${name}";q=${quota}${length === undefined ? "" : `;w=${length}`}`;
-  });
+  const policy = items.map(({ name, quota, length }) => `"${name}";q=${quota};w=${length}`);
   const state = items.map(({ name, remaining, resetMs }) => {
     return `"${name}";r=${remaining};t=${Math.max(0, Math.ceil((resetMs - nowMs) / 1_000))}`;
   });

@@ -2,7 +2,7 @@ import { hash, randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import type * as library from "rate-limiter-flexible";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
-import { type Limit, windowEnd, windowStart } from "../../core/quota/windows.ts";
+import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
 import { addressGroup } from "./client-address.ts";
 
 /**
@@ -34,6 +34,7 @@ const SECONDS_MAX = 24 * 86_400;
 export type AuthFailures = { readonly rateLimitInfo: RateLimitInfo; readonly over: boolean };
 
 export type AuthFailureLimiter = {
+  readonly window: WindowName;
   /** Counts one failed authentication of the address. */
   consume(address: string, nowMs: number): Promise<AuthFailures>;
   /** The standing of the address. Counts nothing. */
@@ -63,6 +64,7 @@ export function createAuthFailureLimiter(
     };
   }
   return {
+    window,
     async consume(address, nowMs) {
       const { name, customDuration, standing } = counterOf(address, nowMs);
       try {

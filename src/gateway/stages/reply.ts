@@ -163,14 +163,14 @@ async function learnStanding(gateway: GatewayContext, exchange: Exchange, failed
 }
 
 function standByAllowance(
-  { style }: GatewayContext,
+  { style, failures }: GatewayContext,
   exchange: Exchange,
   rateLimitInfo: RateLimitInfo,
   nowMs: number,
 ): void {
   exchange.setRateLimit(rateLimitInfo);
   if (style.rateLimitFields === "ietf")
-    exchange.setRateLimitPolicy(allowanceRateLimit(rateLimitInfo, nowMs));
+    exchange.setRateLimitPolicy(allowanceRateLimit(rateLimitInfo, failures.window, nowMs));
 }
 
 type RefusedResponse = { readonly refusal: Refusal; readonly over: boolean };

@@ -94,6 +94,11 @@ describe("RateLimit and RateLimit-Policy", () => {
     assert.equal(missing.status, 401);
     rateLimitFieldsOf(missing);
     assert.deepEqual(standardItems(missing, "RateLimit").get("unauthenticated"), { r: 59, t: 50 });
+    assert.equal(onlyValue(missing, "RateLimit-Policy"), '"unauthenticated";q=60;w=60');
+    await house.rewrite({ unauthenticated: { month: 9 } });
+    await house.admin("/api/reload", { method: "POST", body: "{}" });
+    const monthly = await sendRequest(house.port, {});
+    assert.equal(onlyValue(monthly, "RateLimit-Policy"), '"unauthenticated";q=9;w=2678400');
     await using off = await startTestGateway({ config: { rateLimitFields: "off" } });
     const answer = await sendRequest(off.port, {});
     assert.deepEqual(
