@@ -56,6 +56,8 @@ export class CircuitBreaker {
    */
   #isAbsent = false;
   #gatewaysAtOutage = 1;
+  /** Whether the outage began before any heartbeat had an answer, which names the gateways. */
+  #beganUnseen = false;
   #peers: PendingPeers | undefined;
   /** Whether requests were decided from shares at any time in the outage of `#peers`. */
   #isShared = false;
@@ -252,6 +254,7 @@ export class CircuitBreaker {
   /** Called with the answer to a heartbeat, which says what debts the other gateways have. */
   onHeartbeat(peers: Peers): void {
     if (this.isSettled) this.#onStoreBack();
+    if (this.#beganUnseen && this.isTripped) this.#recountGateways();
     this.#peers?.onHeartbeat(peers);
     this.#endIfSettled();
   }
@@ -322,18 +325,38 @@ export class CircuitBreaker {
 
   /** Called on the first failure after an answer: an outage begins, with shares of its own. */
   #begin(failure: StoreFailure): void {
-    const { heartbeat, policy } = this.#context;
+    const { heartbeat } = this.#context;
     this.#first = failure;
     this.#isAbsent = true;
     this.#pendingBefore = this.#pending;
     const before = this.#pendingBefore > 0 ? this.#peers : undefined;
     if (before === undefined) this.#accounts.endOutage();
     else this.#accounts.beginOutage();
-    const gateways = Math.max(policy.expectedGateways, heartbeat.gateways());
-    this.#gatewaysAtOutage = gateways;
-    this.#peers = new PendingPeers(gateways, heartbeat.peers(), before);
+    this.#beganUnseen = heartbeat.peers() === undefined;
+    this.#shareWith(this.#countGateways(), before);
     this.#isShared = before !== undefined;
     this.onPolicy();
+  }
+
+  #countGateways(): number {
+    const { heartbeat, policy } = this.#context;
+    return Math.max(policy.expectedGateways, heartbeat.gateways());
+  }
+
+  #shareWith(gateways: number, before: PendingPeers | undefined): void {
+    this.#gatewaysAtOutage = gateways;
+    this.#peers = new PendingPeers(gateways, this.#context.heartbeat.peers(), before);
+  }
+
+  /**
+   * Shares with more gateways than were known when the outage began. What was admitted until now
+   * stays counted, and is not part of the new shares.
+   */
+  #recountGateways(): void {
+    const gateways = this.#countGateways();
+    if (gateways <= this.#gatewaysAtOutage) return;
+    this.#shareWith(gateways, this.#peers);
+    this.#accounts.beginOutage();
   }
 
   #outageContext(accountRef: AccountRef): OutageContext {

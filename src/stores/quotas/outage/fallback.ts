@@ -221,7 +221,8 @@ class StoreFallback implements Fallback {
     const { clustered, health } = this.#quotaClient.link;
     const way = health();
     if (way.ok || this.isAway(0)) void this.#runHeartbeat();
-    else if (clustered) void this.#probeAllBuckets().then(() => this.#runHeartbeat());
+    // The first heartbeat names the gateways that share the limits of the buckets that trip.
+    else if (clustered) void this.#runHeartbeat().then(() => this.#probeAllBuckets());
     else this.#trip(0, way.failure);
   }
 
@@ -323,7 +324,7 @@ class StoreFallback implements Fallback {
       await Promise.allSettled(open.map((breaker) => breaker.prepare()));
       const peers = await this.#heartbeat.beat(this.#beatLateMs, 0, this.#settledMs());
       this.#beatsMissed = 0;
-      for (const breaker of open) breaker.onHeartbeat(peers);
+      for (const breaker of this.#breakers) breaker.onHeartbeat(peers);
     } catch (error) {
       this.#beatsMissed += 1;
       const failure = toStoreFailure(error);

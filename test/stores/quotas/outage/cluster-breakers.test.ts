@@ -123,30 +123,54 @@ describe("a Cluster of which a master is away", () => {
     });
   });
 
-  it("when the gateway starts, is away in its part alone, and no bans are listed meanwhile", async () => {
+  it("when the gateway starts, is away in its part alone, shared with the gateways that are seen, and no bans are listed meanwhile", async () => {
     const gone = [...accountRefs.keys()].filter(isGone);
+    assert.ok(!gone.includes(0));
+    await using other = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    await eventually(() => assert.ok(gone.every((bucket) => other.gate.isAway(bucket))));
     await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     await eventually(() => assert.ok(gone.every((bucket) => house.gate.isAway(bucket))));
     for (const [bucket, accountRef] of accountRefs.entries()) {
-      const { by } = await spend(house.store, accountRef, quotaRequest);
-      assert.equal(by, gone.includes(bucket) ? "local" : "store", `bucket ${bucket}`);
+      const { by, decision } = await spend(house.store, accountRef, quotaRequest);
+      const isAway = gone.includes(bucket);
+      assert.deepEqual(
+        [by, decision.windows[0]?.limit],
+        isAway ? ["local", LIMIT / 2] : ["store", LIMIT],
+        `bucket ${bucket}`,
+      );
     }
     await assert.rejects(house.store.bans(), /Redis cannot be reached/);
   });
 
-  it("or all of it, when the gateway starts, is found when it comes, and heard of", async () => {
+  it("or all of it, when the gateways start, is shared once they are seen, found when it comes, and heard of", async () => {
     await Promise.all(cluster.nodes.map((node) => node.kill()));
     const newcomer = account("newcomer");
+    const [lost] = ofGone() as [AccountRef];
+    await using other = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
     await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    const shareAt = async ({ store }: typeof house) => {
+      return (await spend(store, lost, quotaRequest)).decision.windows[0]?.limit;
+    };
     assert.equal((await spend(house.store, newcomer, quotaRequest)).by, "local");
     await assert.rejects(house.store.bans(), /Redis cannot be reached: ECONNREFUSED/);
     await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
     assert.match(`${house.store.health().why}`, /^buckets 0, 1, 2, .* 15 of 16 are away: /);
 
-    await Promise.all(cluster.nodes.map((node) => node.restart()));
+    assert.deepEqual([await shareAt(other), await shareAt(house)], [LIMIT, LIMIT]);
+    await Promise.all(cluster.nodes.map((node, i) => i !== GONE && node.restart()));
+    for (const gateway of [other, house]) {
+      const share = Math.ceil((LIMIT - 1) / 2);
+      await eventually(async () => assert.ok(Number(await shareAt(gateway)) <= share), {
+        withinMs: 60_000,
+      });
+    }
+    await cluster.nodes[GONE]?.restart();
     await eventually(() => assert.ok(house.store.health().ok), { withinMs: 60_000 });
-    const { by, decision } = await spend(house.store, newcomer, quotaRequest);
-    assert.equal(by, "store");
+    const { decision } = await eventually(async () => {
+      const answer = await spend(house.store, newcomer, quotaRequest);
+      assert.equal(answer.by, "store", "no share of the other gateway is owed any more");
+      return answer;
+    });
     assert.equal(decision.windows[0]?.used, 2, "what was admitted here was charged");
     const listening = await eventually(
       async () => {
@@ -155,7 +179,7 @@ describe("a Cluster of which a master is away", () => {
             async (node) => (await (await node.client()).pubsub("NUMSUB", "tg:events"))[1],
           ),
         );
-        return counts.some((count) => count === 1);
+        return counts.reduce((sum, count) => Number(sum) + Number(count), 0) === 2;
       },
       { withinMs: 60_000, everyMs: 100 },
     );
