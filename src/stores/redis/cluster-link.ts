@@ -62,7 +62,7 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
     master: async () => "",
     split: () => undefined,
     subscribe: (channel, subscriber) => map.subscribe(channel, subscriber),
-    health: () => map.health(),
+    health: (bucket) => map.health(bucket),
     tried,
     close: async () => map.close(),
   };
@@ -266,9 +266,10 @@ class ClusterMap {
     return { restart: () => listener?.disconnect() };
   }
 
-  health(): LinkHealth {
-    const lost = this.#owners.find((node) => node?.status !== "ready");
-    if (lost === undefined && !this.#owners.includes(undefined)) return { ok: true };
+  health(bucket?: number): LinkHealth {
+    const owners = bucket === undefined ? this.#owners : [this.#owners[bucket]];
+    const lost = owners.find((node) => node?.status !== "ready");
+    if (lost === undefined && !owners.includes(undefined)) return { ok: true };
     const failure = (lost && this.#reasons.get(lost)) ?? this.#failure;
     return { ok: false, failure: failure ?? unreachableFailure(NOT_YET) };
   }

@@ -84,7 +84,8 @@ export type Link = {
   split(): string | undefined;
   /** Subscribes on a separate connection. Returns a function that subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
-  health(): LinkHealth;
+  /** Whether every node is connected; with `bucket`, the node that has it. */
+  health(bucket?: number): LinkHealth;
   /** Settles when connected, or when the first attempt failed. */
   readonly tried: Promise<void>;
   close(): Promise<void>;
@@ -153,6 +154,6 @@ export class CountedLink implements Link {
   master: Link["master"] = () => this.#link.master();
   split: Link["split"] = () => this.#link.split();
   subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);
-  health: Link["health"] = () => this.#link.health();
+  health: Link["health"] = (bucket) => this.#link.health(bucket);
   close: Link["close"] = () => this.#link.close();
 }

@@ -76,7 +76,8 @@ class StoreFallback implements Fallback {
   #untold: StoreFailure | undefined;
   /** Lost units that lines have told. */
   #lostTold = 0;
-  #beatsMissed = 0;
+  /** By bucket: the number of heartbeats in a row that had no answer. */
+  readonly #beatsMissed = new Map<number, number>();
   #timer: NodeJS.Timeout | undefined;
   #hastened = false;
   #closed = false;
@@ -295,7 +296,7 @@ class StoreFallback implements Fallback {
   /** Sends a heartbeat, and probes the breakers that are tripped. */
   async #runHeartbeat(): Promise<void> {
     const away = this.#away();
-    const beating = away.includes(0) ? undefined : this.#beat();
+    const beating = this.#beatOpen();
     const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
     this.#tellUntold();
     const back = away.filter((_, i) => charged[i] !== undefined);
@@ -317,21 +318,33 @@ class StoreFallback implements Fallback {
     );
   }
 
-  async #beat(): Promise<void> {
+  /**
+   * Sends a heartbeat to bucket 0, where the gateways are counted, and to each other bucket whose
+   * node is not connected: without requests nothing else notices that.
+   */
+  async #beatOpen(): Promise<void> {
+    const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
+    // Debts of the last outage are charged without waiting for a request.
+    await Promise.allSettled(open.map((bucket) => this.prepare(bucket)));
+    const { link } = this.#quotaClient;
+    const beating = open.filter((bucket) => bucket === 0 || !link.health(bucket).ok);
+    for (const bucket of open) if (!beating.includes(bucket)) this.#beatsMissed.delete(bucket);
+    await Promise.all(beating.map((bucket) => this.#beat(bucket)));
+  }
+
+  async #beat(bucket: number): Promise<void> {
     try {
-      // Debts of the last outage are charged without waiting for a request.
-      const open = this.#breakers.filter(({ isTripped }) => !isTripped);
-      await Promise.allSettled(open.map((breaker) => breaker.prepare()));
-      const peers = await this.#heartbeat.beat(this.#beatLateMs, 0, this.#settledMs());
-      this.#beatsMissed = 0;
-      for (const breaker of this.#breakers) breaker.onHeartbeat(peers);
+      const peers = await this.#heartbeat.beat(this.#beatLateMs, bucket, this.#settledMs());
+      this.#beatsMissed.delete(bucket);
+      if (bucket === 0) for (const breaker of this.#breakers) breaker.onHeartbeat(peers);
     } catch (error) {
-      this.#beatsMissed += 1;
+      const missed = (this.#beatsMissed.get(bucket) ?? 0) + 1;
+      this.#beatsMissed.set(bucket, missed);
       const failure = toStoreFailure(error);
       // A store that a newer gateway has written to is not for this version, from the first
       // heartbeat on.
-      const isOver = this.#beatsMissed >= BEATS_MISSED_MAX || failure.code === "NEWER";
-      if (isOver && !this.isAway(0)) this.#trip(0, failure);
+      const isOver = missed >= BEATS_MISSED_MAX || failure.code === "NEWER";
+      if (isOver && !this.isAway(bucket)) this.#trip(bucket, failure);
     }
   }
 
@@ -346,7 +359,7 @@ class StoreFallback implements Fallback {
     const breaker = this.#breaker(bucket);
     try {
       await this.#heartbeat.beat(this.timeoutMs, bucket);
-      this.#beatsMissed = 0;
+      this.#beatsMissed.delete(bucket);
       return await breaker.recover();
     } catch (error) {
       breaker.updateReason(toStoreFailure(error));
