@@ -30,37 +30,50 @@ import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
+import { otherRecordsError } from "./gateway-differences.ts";
 
 /**
  * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
- * records cannot be read, the queries that need them fail.
+ * records cannot be read, the queries that need them fail. `strange` says why no query would be about
+ * the running gateway.
  */
 export async function openStoredAccounts(
   config: Config,
   terminal: Terminal,
-): Promise<{ readonly accounts: AccountOperations; close(): Promise<void> }> {
+): Promise<StoredAccounts> {
   const options = { now: terminal.now, report: () => {} };
   const keys = await openKeyStore(config, { ...options, watch: false }).catch(unreadable);
   try {
+    // Records that cannot say which they are fail in the queries that need them.
+    const strange = await otherRecordsError(keys, config).catch(() => undefined);
     const quotas = await openQuotaStore(config, options);
     const close = async () => {
       await quotas.close();
       await keys.close();
     };
-    return { accounts: storedAccounts({ config, now: terminal.now }, keys, quotas), close };
+    const accounts = storedAccounts({ config, now: terminal.now }, keys, quotas);
+    return { accounts, strange, close };
   } catch (error) {
     await keys.close();
     throw error;
   }
 }
 
-type Keys = Pick<KeyStore, "records" | "close">;
+type StoredAccounts = {
+  readonly accounts: AccountOperations;
+  readonly strange: string | undefined;
+  close(): Promise<void>;
+};
+
+type Keys = Pick<KeyStore, "records" | "refresh" | "identity" | "close">;
 
 function unreadable(cause: unknown): Keys {
   return {
     records: () => {
       throw cause;
     },
+    refresh: () => Promise.reject(cause),
+    identity: () => Promise.reject(cause),
     close: async () => undefined,
   };
 }

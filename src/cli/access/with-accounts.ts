@@ -54,9 +54,9 @@ async function runAccountOperation<T>(
 ): Promise<OperationResult<T>> {
   if (config.store.kind === "memory") return ask(openAdminAccounts(config));
   const { openStoredAccounts } = await import("./store-client.ts");
-  const { accounts, close } = await openStoredAccounts(config, terminal);
+  const { accounts, strange, close } = await openStoredAccounts(config, terminal);
   try {
-    return await ask(accounts);
+    return strange === undefined ? await ask(accounts) : { ok: false, message: strange };
   } finally {
     await close();
   }

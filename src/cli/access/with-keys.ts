@@ -5,10 +5,11 @@ import { issuedReport } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type CommandKeys, keyContextOf } from "../../stores/keys/key-store.ts";
-import { curlLine, originOf } from "../framework/curl.ts";
+import { curlLine } from "../framework/curl.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
-import { gatewayRecordsIdentity, refreshGateway } from "./admin-client.ts";
+import { refreshGateway } from "./admin-client.ts";
+import { otherRecordsError } from "./gateway-differences.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
 
 /**
@@ -63,31 +64,6 @@ async function openRecords(
   }
   const { openKeyStore } = await import("../../stores/open-stores.ts");
   return openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
-}
-
-/**
- * Why a change here would not reach the running gateway: it uses other records, for example because
- * its TOLLGATE_DATA is not that of this shell (docs/reference/commands.md#one-set-of-records).
- * Undefined if they are the same, or if no gateway can be reached.
- */
-async function otherRecordsError(keys: CommandKeys, config: Config): Promise<string | undefined> {
-  const running = await gatewayRecordsIdentity(config);
-  if (running === undefined || config.admin === undefined) return undefined;
-  await keys.refresh();
-  const { id, place } = await keys.identity();
-  // A gateway gives its records an id when it is asked, so here they have it if they are the same.
-  if (running.id === null ? place === running.place : id === running.id) return undefined;
-  const origin = originOf(config.admin.listen);
-  if (place === running.place) {
-    return (
-      `Cannot use the key records in ${place}: those that the gateway at ${origin} has read in ${running.place} are gone. Nothing was changed. ` +
-      "Put them back, or restart the gateway if it is to have others"
-    );
-  }
-  return (
-    `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running.place}. Nothing was changed. ` +
-    `Give the command the gateway's configuration and TOLLGATE_DATA, or ask the gateway by --admin ${origin}`
-  );
 }
 
 /** The current accounts, for verbs that only read. Rejects if the store is unreachable. */

@@ -108,22 +108,46 @@ describe("a command whose key records are not those of the running gateway", () 
     assert.deepEqual([said.status, said.err], [0, ""]);
   });
 
-  it("notices another prefix in the same Redis", async () => {
-    const redis = await startRedis();
-    try {
-      await using folder = await openFolder();
-      const [admin = 0] = await freePorts(1);
-      const settings = { admin, store: redis.url, keys: "redis" };
-      const file = await writeConfig(folder, settings);
-      await using gateway = startTollgate(["start", "--config", file]);
-      await gateway.line(({ msg }) => msg === "serving");
-      assert.equal((await runVerb([...CREATE, "--config", file])).status, 0);
-      const other = await writeConfig(folder, { ...settings, more: "storePrefix: other\n" });
-      const asked = await runVerb([...CREATE, "--config", other]);
-      assert.equal(asked.status, 1);
-      assert.match(asked.err, /prefix other: .* prefix tg/);
-    } finally {
-      await redis.close();
-    }
-  });
+  it.each([
+    ["redis", "storePrefix: other\n", /prefix other: .* prefix tg\. Nothing was changed\./],
+    [
+      "./keys.json",
+      "",
+      /(\S+)\/keys\.json: .* others, in (?!\1)\S+\/keys\.json\. Nothing was changed\./,
+    ],
+  ])(
+    "says so in every verb that asks Redis for an account: keys in %s",
+    async (keys, more, both) => {
+      const redis = await startRedis();
+      try {
+        await using folder = await openFolder();
+        await using shell = await openFolder();
+        const [admin = 0] = await freePorts(1);
+        const settings = { admin, store: redis.url, keys };
+        const file = await writeConfig(folder, settings);
+        await using gateway = startTollgate(["start", "--config", file]);
+        await gateway.line(({ msg }) => msg === "serving");
+        const made = await runVerb([...CREATE, "--config", file]);
+        assert.equal(made.status, 0, made.err);
+        const { account } = jsonOf<{ account: string }>(made);
+        const ban = ["bans", "add", account, "--for", "1h", "--config", file];
+        assert.equal((await runVerb(ban)).status, 0);
+        const other = await writeConfig(shell, { ...settings, more });
+        for (const verb of [
+          ...["keys list", "usage", `usage ${account}`, "usage --days 2", "bans list"],
+          ...[`bans add ${account} --for 2h`, `bans lift ${account}`, `accounts reset ${account}`],
+          ...[`bans why ${account}`, `audit --log ${file}`],
+        ]) {
+          const asked = await runVerb([...verb.split(" "), "--config", other]);
+          assert.deepEqual([verb, asked.status, asked.out], [verb, 1, ""]);
+          assert.match(asked.err, both, verb);
+        }
+        const bans = await runVerb(["bans", "list", "--json", "--config", file]);
+        const known = jsonOf<readonly { account: string }[]>(bans).map((one) => one.account);
+        assert.deepEqual(known, [account], "the ban of the gateway stands");
+      } finally {
+        await redis.close();
+      }
+    },
+  );
 });
