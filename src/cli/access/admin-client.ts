@@ -51,7 +51,7 @@ type AdminResult<T> =
  */
 const REFRESH_MS_MAX = 10_000;
 /** The timeout of a query that the gateway can answer at once. */
-const IDENTITY_MS_MAX = 5_000;
+export const IDENTITY_MS_MAX = 5_000;
 
 /**
  * Makes the running gateway read the key records now. Resolves to what is wrong, in words: if it is

@@ -20,18 +20,25 @@ export async function distinctGateways(
   const names = new Set<string>();
   const distinct: (string | undefined)[] = [];
   for (const origin of [undefined, ...further]) {
-    const name = await nameOf(config, origin);
+    const name = await nameOfGateway(config, { origin });
     if (name === undefined || !names.has(name)) distinct.push(origin);
     if (name !== undefined) names.add(name);
   }
   return distinct;
 }
 
-/** The name of the gateway that answers; undefined if it does not tell one. */
-async function nameOf(config: Config, origin: string | undefined): Promise<string | undefined> {
+/**
+ * The name of the gateway that answers; undefined if it does not tell one, or is not in the list of
+ * its own store yet.
+ */
+export async function nameOfGateway(
+  config: Config,
+  { origin, withinMs }: { readonly origin?: string | undefined; readonly withinMs?: number },
+): Promise<string | undefined> {
   const asked = await fetchAllPages<GatewayReport>(config, {
     path: "/api/gateways",
     ...(origin === undefined ? {} : { origin }),
+    ...(withinMs === undefined ? {} : { withinMs }),
   });
   return asked.ok ? asked.value.find(({ self }) => self)?.name : undefined;
 }

@@ -1,7 +1,10 @@
+import { cleanText } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
+import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import { originOf } from "../framework/curl.ts";
-import { gatewayRecordsIdentity } from "./admin-client.ts";
+import { fetchAdmin, gatewayRecordsIdentity, IDENTITY_MS_MAX } from "./admin-client.ts";
+import { nameOfGateway } from "./distinct-gateways.ts";
 
 /**
  * Why an answer from these records would not be about the running gateway, and a change would not
@@ -30,4 +33,39 @@ export async function otherRecordsError(
     `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running.place}. Nothing was changed. ` +
     `Give the command the gateway's configuration and TOLLGATE_DATA, or ask the gateway by --admin ${origin}`
   );
+}
+
+type StorePlace = { readonly store: string; readonly storePrefix: string };
+
+/**
+ * Why this store is not the one in which the running gateway counts, for example because the shell
+ * has another REDIS_URL. Every gateway lists itself in its store under a name that no other has, so
+ * that one store under two addresses is known as the same. Undefined if it is the same, or if that
+ * is not known.
+ */
+export async function otherStoreError(
+  { gateways }: Pick<QuotaStore, "gateways">,
+  config: Config,
+): Promise<string | undefined> {
+  const nameNow = () => nameOfGateway(config, { withinMs: IDENTITY_MS_MAX });
+  const name = await nameNow();
+  if (name === undefined || config.admin === undefined) return undefined;
+  const news = await gateways.list();
+  if (news.some(({ status }) => status.includes(JSON.stringify(name)))) return undefined;
+  // A gateway that ends in between leaves the list.
+  if ((await nameNow()) !== name) return undefined;
+  const question = { path: "/api/config", members: ["store", "storePrefix"] };
+  const running = await fetchAdmin<StorePlace>(config, question);
+  if (!running.ok) return undefined;
+  const origin = originOf(config.admin.listen);
+  const own = { ...config, store: config.store.kind === "memory" ? "memory" : config.store.shown };
+  return (
+    `Cannot use the store ${placeOf(own)}: the gateway at ${origin} has another, ${placeOf(running.value)}. Nothing was changed. ` +
+    `Give the command the gateway's configuration and environment, or ask the gateway by --admin ${origin}`
+  );
+}
+
+/** The masked address and the prefix. Another program may answer, so nothing moves the cursor. */
+function placeOf({ store, storePrefix }: StorePlace): string {
+  return cleanText(store === "memory" ? store : `${store}, prefix ${storePrefix}`);
 }

@@ -30,7 +30,7 @@ import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
-import { otherRecordsError } from "./gateway-differences.ts";
+import { otherRecordsError, otherStoreError } from "./gateway-differences.ts";
 
 /**
  * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
@@ -44,15 +44,15 @@ export async function openStoredAccounts(
   const options = { now: terminal.now, report: () => {} };
   const keys = await openKeyStore(config, { ...options, watch: false }).catch(unreadable);
   try {
-    // Records that cannot say which they are fail in the queries that need them.
-    const strange = await otherRecordsError(keys, config).catch(() => undefined);
     const quotas = await openQuotaStore(config, options);
     const close = async () => {
       await quotas.close();
       await keys.close();
     };
     const accounts = storedAccounts({ config, now: terminal.now }, keys, quotas);
-    return { accounts, strange, close };
+    const found = [otherRecordsError(keys, config), otherStoreError(quotas, config)];
+    const [records, store] = await Promise.all(found.map(knownOnly));
+    return { accounts, strange: records ?? store, close };
   } catch (error) {
     await keys.close();
     throw error;
@@ -64,6 +64,11 @@ type StoredAccounts = {
   readonly strange: string | undefined;
   close(): Promise<void>;
 };
+
+/** What cannot be compared fails in the queries that need it, in their words. */
+function knownOnly(found: Promise<string | undefined>): Promise<string | undefined> {
+  return found.catch(() => undefined);
+}
 
 type Keys = Pick<KeyStore, "records" | "refresh" | "identity" | "close">;
 
@@ -250,6 +255,8 @@ export async function readDeprecatedCalls(
 ): Promise<OperationResult<readonly DeprecatedCall[]>> {
   const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
   try {
+    const strange = await knownOnly(otherStoreError(quotas, config));
+    if (strange !== undefined) return refused(strange);
     return { ok: true, value: await quotas.activity.calls(deprecatedOperations(config)) };
   } catch (error) {
     return { ok: false, message: storeError(config, error) };

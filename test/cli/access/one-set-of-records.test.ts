@@ -4,6 +4,7 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
+import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 import { openAdmin, send } from "./admin-server.ts";
@@ -150,4 +151,79 @@ describe("a command whose key records are not those of the running gateway", () 
       }
     },
   );
+
+  it("says so of another store, with the same key file and no password, and never of the same by another name", async () => {
+    const password = "hunter2-hunter2";
+    const redis = await startRedis({ args: ["--requirepass", password] });
+    try {
+      await using folder = await openFolder();
+      const [admin = 0] = await freePorts(1);
+      const storeOf = (host: string, rest = "") => {
+        return `redis://:${password}@${host}:${redis.port}${rest}`;
+      };
+      const file = await writeConfig(folder, { admin, store: `$${"{STORE}"}` });
+      const run = (verb: string, store: string) => {
+        return runVerb([...verb.split(" "), "--config", file], { env: { STORE: store } });
+      };
+      await using gateway = startTollgate(["start", "--config", file], {
+        env: { STORE: storeOf("127.0.0.1") },
+      });
+      await gateway.line(({ msg }) => msg === "serving");
+      const made = await run(CREATE.join(" "), storeOf("localhost", "/0"));
+      assert.equal(made.status, 0, made.err);
+      const { account } = jsonOf<{ account: string }>(made);
+      const reader = await redis.client({ password });
+      await eventually(async () => {
+        assert.equal(await reader.hlen("tg:{0}:status"), 1, "the gateway is in the list");
+      });
+      const told =
+        `Cannot use the store redis://:***@127.0.0.1:${redis.port}/1, prefix tg: ` +
+        `the gateway at http://127.0.0.1:${admin} has another, redis://:***@127.0.0.1:${redis.port}, prefix tg. Nothing was changed. `;
+      for (const verb of [
+        ...["usage", `usage ${account}`, "usage --days 2", "bans list", "deprecations"],
+        ...[`bans add ${account} --for 1h`, `accounts reset ${account}`, `audit --log ${file}`],
+      ]) {
+        const other = await run(verb, storeOf("127.0.0.1", "/1"));
+        assert.deepEqual([other.status, other.out, other.err.slice(0, told.length)], [1, "", told]);
+      }
+      for (const verb of [`bans add ${account} --for 1h`, `bans lift ${account}`, "deprecations"]) {
+        const same = await run(verb, storeOf("localhost"));
+        assert.deepEqual([verb, same.status, same.err], [verb, 0, ""]);
+      }
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("is told another store only by a gateway that is listed in its own and stays there", async () => {
+    const redis = await startRedis();
+    try {
+      await using folder = await openFolder();
+      const place = { store: "redis://elsewhere\u001b[2J", storePrefix: "tg" };
+      const self = [200, [{ name: "vm-1", self: true }]] as const;
+      const silent = [404, { code: "not_found", message: "There is nothing here" }] as const;
+      for (const [status, config, first, second] of [
+        [1, [200, place], self, self],
+        [0, [200, place], self, [200, []]],
+        [0, [200, place], self, [200, [{ name: "vm-2", self: true }]]],
+        [0, [200, place], [200, [{ name: "vm-1", self: false }]], self],
+        [0, [200, {}], self, self],
+        [0, silent, silent, silent],
+      ] as const) {
+        const lists = [first, second];
+        await using admin = await openAdmin((response, { asked }) => {
+          const list = asked === "GET /api/gateways" ? lists.shift() : undefined;
+          const [told, body] = list ?? (asked === "GET /api/config" ? config : silent);
+          send(response, told, body);
+        });
+        const file = await writeConfig(folder, { admin: admin.port, store: redis.url });
+        const said = await runVerb(["bans", "list", "--config", file]);
+        assert.equal(said.status, status, said.err);
+        const named = said.err.includes(" has another, redis://elsewhere\\u001b[2J, prefix tg. ");
+        assert.equal(named, status === 1, said.err);
+      }
+    } finally {
+      await redis.close();
+    }
+  });
 });
