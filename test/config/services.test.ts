@@ -246,6 +246,39 @@ describe("what descriptions and the configuration say together", () => {
     );
   });
 
+  it("an entry that no request can use, as its path is described, is a warning that names the description", async () => {
+    const backends = (more = "") => `    backends:
+      - { path: /v1/b, api: b.yaml, ${more}upstreams: [http://127.0.0.1:9002] }
+      - { path: /v1/b/n, upstreams: [http://127.0.0.1:9003] }
+      - { path: /v1/n, upstreams: [http://127.0.0.1:9003] }
+    public: open
+`;
+    const entries = (...routes: string[]) => {
+      const costs = routes.map((one) => `      - { match: "${one}", cost: 2 }\n`).join("");
+      const open = routes.map((one) => `      - ${one}\n`).join("");
+      return `    costs:\n${costs}    publicRoutes:\n${open}`;
+    };
+    const files = {
+      "a.yaml": describing("  /a: { get: {} }\n"),
+      "b.yaml": describing("  /b/d: { get: {} }\n"),
+    };
+    const lost = `${UPSTREAMS}${backends()}${entries("GET /v1/b/d")}`;
+    assert.deepEqual(await warnings(lost, files), [
+      "12:11: Nothing uses GET /v1/b/d in costs: its path belongs to backends[0], whose description decides; write x-cost there",
+      "14:9: Nothing uses GET /v1/b/d in publicRoutes: its path belongs to backends[0], whose description decides; write security: [] there",
+    ]);
+    const used = ["/v1/b/n/d", "/v1/b/{x}/d", "/v1/n", "/v1/{x}/d", "/v1/B/d", "/v1/a"];
+    const all = entries(...used.map((path) => `GET ${path}`));
+    assert.deepEqual(await warnings(`${UPSTREAMS}${backends()}${all}`, files), []);
+    const loose = `${UPSTREAMS}${backends("paths: loose, ")}${all}`;
+    const ofLoose = (await warnings(loose, files)).join("\n");
+    assert.match(ofLoose, /^.*GET \/v1\/B\/d in costs.*\n.*GET \/v1\/B\/d in publicRoutes.*$/);
+    const described = `${UPSTREAMS}    api: a.yaml\n${backends()}${all}`;
+    const ofEnvironment = (await warnings(described, files)).join("\n");
+    assert.equal(ofEnvironment.match(/belongs to production, whose/g)?.length, 4);
+    assert.match(ofEnvironment, /GET \/v1\/B\/d in costs.*GET \/v1\/a in costs/s);
+  });
+
   it("rules are of paths under basePath", async () => {
     const lines = `${UPSTREAMS}    costs: [{ match: "GET /v2/a", cost: 2 }]\n    public: open\n    publicRoutes: [GET /v2/a]\n`;
     assert.deepEqual(await mistakes(lines), [

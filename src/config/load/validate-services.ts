@@ -1,6 +1,7 @@
 import {
   comparablePath,
   isTemplateUnder,
+  mayBeUnder,
   type PathMatching,
 } from "../../core/http/path-pattern.ts";
 import { WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
@@ -135,8 +136,8 @@ function checkPublicPlan(
 }
 
 /**
- * If every service has a description, the descriptions decide the cost of a request and who may
- * call.
+ * If a service has a description, the description decides what its operations cost and who may call
+ * them.
  */
 function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
@@ -150,14 +151,23 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
     );
   }
   const routes = [
-    ...costs.map(({ match }, i) => ({ match, path: [...start, "costs", i, "match"] })),
-    ...publicRoutes.map((match, i) => ({ match, path: [...start, "publicRoutes", i] })),
+    ...costs.map(({ match }, i) => ({ match, key: "costs" as const, place: [i, "match"] })),
+    ...publicRoutes.map((match, i) => ({ match, key: "publicRoutes" as const, place: [i] })),
   ];
-  for (const { match, path } of routes) {
-    if (basePath === undefined || isTemplateUnder(basePath, match.template, environment.paths)) {
+  for (const { match, key, place } of routes) {
+    const path = [...start, key, ...place];
+    if (basePath !== undefined && !isTemplateUnder(basePath, match.template, environment.paths)) {
+      findings.mistake(path, outsideMessage(match.template, path, [basePath, start], findings));
       continue;
     }
-    findings.mistake(path, outsideMessage(match.template, path, [basePath, start], findings));
+    const owner = isDescribed ? undefined : describedOwner(match.template, environment);
+    if (owner === undefined) continue;
+    const shown = findings.shown(path, `${match.method} ${match.template}`);
+    const named = owner === "itself" ? start.at(-1) : `backends[${owner}]`;
+    findings.warning(
+      path,
+      `Nothing uses ${shown} in ${key}: its path belongs to ${named}, whose description decides; write ${instead[key]} there`,
+    );
   }
   if (publicRoutes.length > 0 && environment.public === undefined) {
     findings.warning(
@@ -165,6 +175,27 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
       "publicRoutes need a key all the same: the environment has public: off; name a plan there",
     );
   }
+}
+
+/**
+ * The service whose description has all paths of a template: a backend by its place, or the
+ * environment itself. Undefined if a service without a description may have one of them.
+ */
+function describedOwner(
+  template: string,
+  environment: EnvironmentDraft,
+): number | "itself" | undefined {
+  const { api, backends = [] } = environment;
+  const longestFirst = [...backends.entries()].sort(
+    ([, one], [, other]) => other.path.length - one.path.length,
+  );
+  for (const [i, backend] of longestFirst) {
+    const matching = matchingOf(environment, backend);
+    if (!mayBeUnder(backend.path, template, matching)) continue;
+    if (backend.api === undefined) return undefined;
+    if (isTemplateUnder(backend.path, template, matching)) return i;
+  }
+  return api === undefined ? undefined : "itself";
 }
 
 function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {

@@ -114,12 +114,12 @@ export const environmentShape = z.strictObject(
     publicRoutes: optional(
       z.array(kind.route, "a list of routes").max(1_000, "a list of at most 1000 routes"),
       [],
-      "Where there is no `api`: what may be called without a key, as in `GET /v1/status` or `GET /v1/status/{id}`.",
+      "For paths that belong to no `api`: what may be called without a key, as in `GET /v1/status` or `GET /v1/status/{id}`.",
     ),
     costs: optional(
       z.array(routeCost, "a list of costs").max(1_000, "a list of at most 1000 costs"),
       [],
-      "Where there is no `api`: the units of a request. The first that matches counts; others cost 1.",
+      "For paths that belong to no `api`: the units of a request. The first that matches counts; others cost 1.",
     ),
     standing: optional(
       kind.offOr(kind.path),

@@ -123,6 +123,17 @@ export function isTemplateUnder(
   return base === "/" || parsePattern(base, matching).every((part, i) => part === segments[i]);
 }
 
+/** Whether some path that the template matches is `base`, a path without names, or lies below it. */
+export function mayBeUnder(
+  base: string,
+  template: string,
+  matching: PathMatching = "exact",
+): boolean {
+  if (base === "/") return true;
+  const segments = parsePattern(base, matching).map(String);
+  return fitsPattern(parsePattern(template, matching).slice(0, segments.length), segments);
+}
+
 /** Whether the path is `base` or lies below it, by whole segments. Both are comparable paths. */
 export function isUnder(base: string, path: string): boolean {
   if (base === "/") return true;
