@@ -77,6 +77,36 @@ describe("check warns", () => {
   });
 });
 
+describe("check warns of environments that share a listener and differ in its limits", () => {
+  const sharing = (production: string, staging: string, port = 8080) => {
+    const of = (keyTag: string, limits: string) =>
+      `{ listen: 127.0.0.1:${port}, keyTag: ${keyTag}, hosts: [${keyTag}.test], upstreams: [http://127.0.0.1:9], limits: { ${limits} } }`;
+    return `environments:\n  production: ${of("live", production)}\n  staging: ${of("test", staging)}\nplans: { free: { minute: 60 } }\n`;
+  };
+  const all = "connections: 10, connectionsPerAddress: 6, headersTimeout: 1s";
+
+  it("and says which value the listener has", async () => {
+    const told = (await warned("", sharing("", all))).map((text) => text.replace(/:\d+:/, ":"));
+    const start = "3: Environments production, staging share 127.0.0.1:8080 and differ in limits.";
+    assert.deepEqual(told, [
+      `${start}connections: the listener has the largest; write the same in each`,
+      `${start}connectionsPerAddress: the listener has the smallest above 0; write the same in each`,
+      `${start}headersTimeout: the listener has the longest; write the same in each`,
+    ]);
+  });
+
+  it("not where they agree, differ in other limits, or share nothing", async () => {
+    for (const [general, base] of [
+      ["", sharing(all, all)],
+      [`limits: { ${all} }`, sharing(all, "")],
+      ["", sharing("bodyBytes: 1KiB", "tunnelsPerKey: 1")],
+      ["", sharing(all, "", 0)],
+    ] as const) {
+      assert.deepEqual(await warned(general, base), [], `${general} ${base}`);
+    }
+  });
+});
+
 describe("The shown configuration", () => {
   it("has of events.url its origin alone: services put their token into the path", async () => {
     const url = "https://hooks.example:8443/services/T0/B0/canary?key=canary";

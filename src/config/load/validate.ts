@@ -19,6 +19,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   checkKeys(draft, findings);
   checkListeners(draft, findings);
   checkTls(draft, findings);
+  checkListenerLimits(draft, findings);
   checkKeyTags(draft.environments, findings);
   for (const [name, environment] of draft.environments) {
     checkRepeats(environment.hosts, ["environments", name, "hosts"], findings);
@@ -277,6 +278,38 @@ function checkTls({ environments }: Draft, findings: Findings): void {
       findings.mistake(
         isTls ? path : ["environments", name, "listen"],
         `Cannot share ${shownListen({ name, listen }, findings)} between ${first.name} and ${name}: ${having} has tls and ${lacking} has not; give tls to both, or choose another port`,
+      );
+    }
+  }
+}
+
+/** The limits that hold before the environment of a connection is known, and which value wins. */
+const LISTENER_LIMITS = {
+  connections: "largest",
+  connectionsPerAddress: "smallest above 0",
+  headersTimeout: "longest",
+} as const;
+
+/** Environments that share a listener may differ in its limits, but it can have only one of each. */
+function checkListenerLimits({ environments, limits }: Draft, findings: Findings): void {
+  if (limits === undefined) return;
+  const sharing = Map.groupBy(environments, ([, { listen }]) => {
+    return listen === undefined || listen.port === 0 ? undefined : formatHostPort(listen);
+  });
+  for (const [listen, group] of sharing) {
+    if (listen === undefined) continue;
+    const names = group.map(([name]) => name);
+    for (const [key, winner] of Object.entries(LISTENER_LIMITS)) {
+      const values = group.map(
+        ([, one]) => ({ ...limits, ...one.limits })[key as keyof typeof limits],
+      );
+      if (new Set(values).size === 1) continue;
+      const paths = names.map((name) => ["environments", name, "limits", key]);
+      const path = paths.find((one) => findings.isGiven(one)) as ConfigPath;
+      const where = findings.shown(["environments", names[0] as string, "listen"], listen);
+      findings.warning(
+        path,
+        `Environments ${names.join(", ")} share ${where} and differ in limits.${key}: the listener has the ${winner}; write the same in each`,
       );
     }
   }

@@ -30,12 +30,12 @@ export const limits = z.strictObject(
     connections: optional(
       kind.integer({ from: 1, to: 1_000_000 }),
       20_000,
-      "Client connections of a listener at once; a further one takes the place of the one that is idle longest.",
+      "Client connections of a listener at once; a further one takes the place of the one that is idle longest. The largest holds where environments share a listener.",
     ),
     connectionsPerAddress: optional(
       kind.integer({ from: 0, to: 1_000_000 }),
       0,
-      "Connections of one client address (IPv6: a /64) to a listener at once, trustedProxies excepted; 0: no limit.",
+      "Connections of one client address (IPv6: a /64) to a listener at once, trustedProxies excepted; 0: no limit. The smallest above 0 holds where environments share a listener.",
     ),
     meteredBytes: optional(
       kind.size({ from: "1B", to: "64MiB" }),
@@ -50,7 +50,7 @@ export const limits = z.strictObject(
     headersTimeout: optional(
       kind.duration(TIMEOUT),
       "10s",
-      "For the head of a request to arrive; never longer than requestTimeout. Later is 408.",
+      "For the head of a request to arrive; never longer than requestTimeout. Later is 408. The longest holds where environments share a listener.",
     ),
     requestTimeout: optional(
       kind.duration(TIMEOUT),

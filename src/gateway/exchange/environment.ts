@@ -183,7 +183,8 @@ const known = new WeakMap<readonly Environment[], EdgeLimits>();
 
 /**
  * The loosest of every limit among environments that share a listener. These limits hold for the
- * connection itself, and for a request until its host is known.
+ * connection itself, and for a request until its host is known. Of `connectionsPerAddress` the
+ * strictest holds, because it protects the process (docs/reference/http.md#environments).
  */
 export function loosestLimits(environments: readonly Environment[]): EdgeLimits {
   const [first, ...others] = environments as readonly [Environment, ...Environment[]];
@@ -202,6 +203,6 @@ export function loosestLimits(environments: readonly Environment[]): EdgeLimits 
 }
 
 function looser(name: keyof EdgeLimits, one: number, other: number): number {
-  const isUnlimited = name === "connectionsPerAddress" && Math.min(one, other) === 0;
-  return isUnlimited ? 0 : Math.max(one, other);
+  if (name !== "connectionsPerAddress") return Math.max(one, other);
+  return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
 }

@@ -5,6 +5,7 @@ import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
+import { freePort } from "../../support/redis/redis.ts";
 import { type Client, openClient, sendRequest } from "../../support/wire/client.ts";
 
 const OPTIONS = { method: "OPTIONS", path: "*" } as const;
@@ -125,6 +126,35 @@ describe("limits.connectionsPerAddress", () => {
       assert.equal((await sendRequest(house.port, { key })).status, 200);
     });
     await house.law();
+  });
+
+  it("holds also if another environment of the listener sets none, or a larger one", async () => {
+    const listen = `127.0.0.1:${await freePort()}`;
+    const of = (keyTag: string, connectionsPerAddress: number) => {
+      const limits = { connectionsPerAddress };
+      return {
+        listen,
+        upstreams: ["http://127.0.0.1:9"],
+        hosts: [`${keyTag}.test`],
+        keyTag,
+        limits,
+      };
+    };
+    const environments = {
+      production: of("none", 0),
+      two: of("two", 2),
+      three: of("three", 3),
+    };
+    await using house = await startTestGateway({ config: { environments } });
+    const two = await openAll(house.port, 2);
+    await using third = await openClient(house.port);
+    await third.ended;
+    assert.equal(third.waiting().length, 0);
+    for (const client of two) {
+      assert.equal((await client.ask({ host: "none.test" })).status, 401);
+    }
+    assert.deepEqual(await refusedByMetrics(house), { connections: 0, address: 1, memory: 0 });
+    closeAll(two);
   });
 
   it("does not hold for a trusted proxy, which many clients share", async () => {
