@@ -1,20 +1,26 @@
 import { accept, type Result, refuse } from "../refusal.ts";
+import { type ForeignKeyFormat, matchesForeignFormat } from "./key.ts";
 
-const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+const BEARER = /^bearer +([\x21-\x7e]+)$/i;
+const TOKEN68 = /^[A-Za-z0-9\-._~+/]+=*$/;
 const TOKEN_LENGTH_MIN = 16;
 const TOKEN_LENGTH_MAX = 512;
 
 /**
- * Parses the token of one Authorization field: RFC 6750 2.1, scheme in any case, token68 of 16 to
- * 512 characters. Nothing else is hashed, looked up or logged
- * (docs/reference/http.md#authentication).
+ * Parses the token of one Authorization field: RFC 6750 2.1, scheme in any case, 16 to 512 characters
+ * of token68 or of a configured foreign format, whose prefix may have others. Nothing else is
+ * hashed, looked up or logged (docs/reference/http.md#authentication).
  */
-export function parseBearer(authorization: string | undefined): Result<string> {
+export function parseBearer(
+  authorization: string | undefined,
+  foreignKeys: readonly ForeignKeyFormat[] = [],
+): Result<string> {
   // No credentials are a missing key. Any other fault is an invalid key.
   if (authorization === undefined || authorization === "") return refuse("key_missing");
   if (authorization.length > TOKEN_LENGTH_MAX + 16) return refuse("key_invalid", "too long");
   const token = BEARER.exec(authorization)?.[1] ?? "";
-  if (token.length < TOKEN_LENGTH_MIN || token.length > TOKEN_LENGTH_MAX) {
+  const isToken = TOKEN68.test(token) || matchesForeignFormat(token, foreignKeys);
+  if (!isToken || token.length < TOKEN_LENGTH_MIN || token.length > TOKEN_LENGTH_MAX) {
     return refuse("key_invalid", "malformed credentials");
   }
   return accept(token);
@@ -43,10 +49,13 @@ export type CredentialFields = {
  */
 export function findCredential(
   head: CredentialFields,
-  keyHeaders: readonly string[],
+  {
+    keyHeaders,
+    foreignKeys,
+  }: { readonly keyHeaders: readonly string[]; readonly foreignKeys: readonly ForeignKeyFormat[] },
 ): Result<string> {
   if (keyHeaders.length === 1 && keyHeaders[0] === AUTHORIZATION) {
-    return parseBearer(head.authorization);
+    return parseBearer(head.authorization, foreignKeys);
   }
   const { names, rawHeaders } = head;
   let found: { readonly name: string; readonly value: string } | undefined;
@@ -57,7 +66,7 @@ export function findCredential(
     found = { name, value };
   }
   if (found === undefined) return refuse("key_missing");
-  if (found.name === AUTHORIZATION) return parseBearer(found.value);
+  if (found.name === AUTHORIZATION) return parseBearer(found.value, foreignKeys);
   return BARE.test(found.value)
     ? accept(found.value)
     : refuse("key_invalid", "malformed credentials");

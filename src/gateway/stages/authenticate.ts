@@ -64,7 +64,7 @@ function authenticate(
   environment: Environment,
   { head, client }: { readonly head: RequestHead; readonly client: string },
 ): Result<Consumer> {
-  const token = findCredential(head, environment.keyHeaders);
+  const token = findCredential(head, environment);
   if (!token.ok) return token;
   const shape = checkKeyText(token.value, environment);
   if (!shape.ok) {

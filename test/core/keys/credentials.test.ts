@@ -11,13 +11,25 @@ import {
 
 const OURS = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 const FOREIGN: readonly ForeignKeyFormat[] = [{ prefix: "sk.", min: 16 }];
+/** Prefixes with characters that no token68 has, as of Laravel Sanctum. */
+const ODD: readonly ForeignKeyFormat[] = [
+  { prefix: "17|", min: 16 },
+  { prefix: "acme:", min: 16 },
+];
 const THEIRS = `sk.${"a".repeat(14)}_-`;
 
-function read(fields: readonly string[], keyHeaders = ["authorization", "x-api-key"]): string {
+function read(
+  fields: readonly string[],
+  keyHeaders = ["authorization", "x-api-key"],
+  foreignKeys = FOREIGN,
+): string {
   const names = fields.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
   const at = names.indexOf("authorization");
   const authorization = at === -1 ? undefined : fields[2 * at + 1];
-  const judged = findCredential({ names, rawHeaders: fields, authorization }, keyHeaders);
+  const judged = findCredential(
+    { names, rawHeaders: fields, authorization },
+    { keyHeaders, foreignKeys },
+  );
   return judged.ok ? judged.value : `${judged.refusal.code}: ${judged.refusal.why}`;
 }
 
@@ -28,6 +40,30 @@ describe("The fields in which a key may stand", () => {
     assert.equal(read(["X-Api-Key", `Bearer ${OURS}`]), "key_invalid: malformed credentials");
     assert.equal(read(["Authorization", OURS]), "key_invalid: malformed credentials");
     assert.equal(read(["X-Api-Key", "short"]), "key_invalid: malformed credentials");
+  });
+
+  it("take in Bearer what a configured prefix has, and only what it has", () => {
+    const rest = "a1B2_-".repeat(4);
+    const bearer = (token: string, only: readonly string[]) =>
+      read(["Authorization", `Bearer ${token}`], [...only], ODD);
+    for (const only of [["authorization"], ["authorization", "x-api-key"]]) {
+      assert.equal(bearer(`17|${rest}`, only), `17|${rest}`);
+      assert.equal(bearer(`acme:${rest}`, only), `acme:${rest}`);
+      const longest = `17|${"a".repeat(509)}`;
+      assert.equal(bearer(longest, only), longest);
+      const malformed = "key_invalid: malformed credentials";
+      for (const token of [
+        `18|${rest}`,
+        `17|${rest}|`,
+        `17|${rest}.`,
+        `17|${"a".repeat(15)}`,
+        `17|${rest},17|${rest}`,
+        `17|${rest} 17|${rest}`,
+        `17|${"a".repeat(510)}`,
+      ]) {
+        assert.equal(bearer(token, only), malformed, token);
+      }
+    }
   });
 
   it("have it once: two are refused, even if they are equal", () => {

@@ -7,6 +7,7 @@ import { eventually } from "../../support/poll.ts";
 /** A noon that does not move: no minute ends between two requests. */
 const NOON = Date.UTC(2026, 5, 1, 12);
 const FOREIGN = `sk_${"a1".repeat(12)}`;
+const SANCTUM = `17|${"a1".repeat(20)}`;
 
 let house: TestGateway;
 beforeAll(async () => {
@@ -14,9 +15,15 @@ beforeAll(async () => {
     now: () => NOON,
     config: {
       keyHeaders: ["authorization", "x-api-key"],
-      foreignKeys: [{ prefix: "sk_", min: 22 }],
+      foreignKeys: [
+        { prefix: "sk_", min: 22 },
+        { prefix: "17|", min: 40 },
+      ],
     },
-    keys: { [FOREIGN]: { id: "foreign", digest: digestKey(FOREIGN) } },
+    keys: {
+      [FOREIGN]: { id: "foreign", digest: digestKey(FOREIGN) },
+      [SANCTUM]: { id: "sanctum", digest: digestKey(SANCTUM) },
+    },
   });
 });
 afterAll(() => house[Symbol.asyncDispose]());
@@ -155,10 +162,13 @@ describe("A key", () => {
 
   it("of another shape works, and is masked in the log", async () => {
     assert.equal((await house.ask(FOREIGN)).status, 200);
+    assert.equal((await house.ask(SANCTUM)).status, 200);
     const unknown = `sk_${"b".repeat(30)}`;
     assert.equal((await house.ask(unknown)).status, 401);
     await house.ask(FOREIGN, `/v1/pets/${FOREIGN}`);
     await eventually(() => assert.match(house.lines.at(-1)?.path ?? "", /^\/v1\/pets\/sk_…$/));
+    await house.ask(FOREIGN, `/v1/pets/${SANCTUM.replace("|", "%7C")}`);
+    await eventually(() => assert.match(house.lines.at(-1)?.path ?? "", /^\/v1\/pets\/17\|…$/));
   });
 });
 
