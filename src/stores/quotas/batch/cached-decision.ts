@@ -246,6 +246,12 @@ export function withBan(
   return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban } };
 }
 
+/** The decision without its windows; undefined if nothing is left, because it has no ban. */
+export function onlyBan({ bans, trip, refusal, era }: CachedDecision): CachedDecision | undefined {
+  if (refusal?.ban === undefined) return undefined;
+  return { limits: [], bans, trip, used: [], refusal: { ...NO_REFUSAL, ban: refusal.ban }, era };
+}
+
 const NO_REFUSAL: RefusalDetails = {
   windows: [],
   ban: undefined,

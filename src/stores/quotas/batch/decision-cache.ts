@@ -8,6 +8,7 @@ import type { ChargeResult } from "../quota-store.ts";
 import {
   type CachedDecision,
   countIn,
+  onlyBan,
   type RoundTrip,
   withBan,
   withCounts,
@@ -53,10 +54,10 @@ export class DecisionCache {
     this.#clock = clock;
   }
 
-  /** The last answer, unless it is outdated. */
+  /** The last answer. Nothing but the ban is left of one that is outdated. */
   get(id: string): CachedDecision | undefined {
     const cached = this.#mapOf(id).get(id);
-    return cached?.era === this.#era ? cached : undefined;
+    return cached?.era === this.#era ? cached : cached && onlyBan(cached);
   }
 
   /** Called when a call is sent: collects for it the accounts that are invalidated until `end`. */
@@ -89,7 +90,8 @@ export class DecisionCache {
   /**
    * Drops one account. Without a name, drops the refusals of all accounts, because keys or accounts
    * have changed, or a message about one of them was missed. The counts of all accounts
-   * stay valid: during an outage the shares are computed from them.
+   * stay valid: during an outage the shares are computed from them. Bans stay in force during an
+   * outage, and are otherwise asked for again.
    */
   invalidate(accountRef?: AccountRef): void {
     const id = accountRef === undefined ? ALL : accountId(accountRef);

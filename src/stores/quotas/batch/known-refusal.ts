@@ -75,7 +75,8 @@ function windowsAt(
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
  * memory; with a refusal that could be a strike and must reach the store; or with the first one
  * that the store has not noted, and that it decides while it is reachable
- * (docs/reference/store.md#known-refusals). An account is known by its windows: its requests may
+ * (docs/reference/store.md#known-refusals). A ban of which no window is known is of the last kind,
+ * because a window may refuse for longer, and then it is the one to report. An account is known by its windows: its requests may
  * differ in cost and operation.
  */
 export function refusalKind(
@@ -84,7 +85,9 @@ export function refusalKind(
   nowMs: number,
 ): "no" | "surely" | "strike" | "unnoted" {
   if (whole === undefined) return "no";
-  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) return "surely";
+  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) {
+    return whole.windows.length === 0 ? "unnoted" : "surely";
+  }
   let last: KnownWindow | undefined;
   let striking: KnownWindow | undefined;
   let unknownEndMs = 0;

@@ -1,9 +1,11 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
-import type { StoreFailure } from "../../redis/store-failure.ts";
+import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
-import type { DecisionCache } from "../batch/decision-cache.ts";
+import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import type { AdminEvent } from "../quota-store.ts";
+import { bucketOf } from "./account-key.ts";
+import { parseBan } from "./decide-codec.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
@@ -13,6 +15,7 @@ import type { QuotaClient } from "./quota-client.ts";
  * reported.
  */
 export const EVENTS_BUCKET = 0;
+const BAN_LATE_MS = 2_000;
 
 export type AccountChangesOptions = {
   readonly quotaClient: QuotaClient;
@@ -41,8 +44,10 @@ export class AccountChanges {
       quotaClient,
       prefix,
       learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
-      invalidate: (id) =>
-        decisionCache.invalidate(id === undefined ? undefined : parseAccountId(id)),
+      invalidate: (id, isBanned) => {
+        if (id === undefined) decisionCache.invalidate();
+        else void this.#forget(parseAccountId(id), isBanned);
+      },
       pending: () => this.#tellPending(),
       probed,
       tellDenied,
@@ -55,23 +60,18 @@ export class AccountChanges {
    */
   async tellEverywhere(event: AdminEvent): Promise<void> {
     const { accountRef } = event;
-    const {
-      decisionCache,
-      onAdminEvent,
-      logsOwnChanges = onAdminEvent !== undefined,
-    } = this.#options;
-    decisionCache.invalidate(accountRef);
-    if (logsOwnChanges) {
-      await this.#invalidations.publish(accountId(accountRef));
-    } else {
-      await this.#pending.keep(event);
-      await this.#invalidations.publishPending(accountId(accountRef));
-    }
+    const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
+    const isBanned = "imposed" in event && event.imposed !== undefined;
+    const forgotten = this.#forget(accountRef, isBanned);
+    if (!logsOwnChanges) await this.#pending.keep(event);
+    const id = accountId(accountRef);
+    await this.#invalidations.publish(id, { isPending: !logsOwnChanges, isBanned });
+    await forgotten;
   }
 
   /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
-    for (const accountRef of accountRefs) this.#options.decisionCache.invalidate(accountRef);
+    for (const accountRef of accountRefs) void this.#forget(accountRef);
     await this.#invalidations.publishAll(accountRefs.map(accountId));
   }
 
@@ -87,6 +87,42 @@ export class AccountChanges {
 
   close(): void {
     this.#invalidations.close();
+  }
+
+  /**
+   * Drops the cached decisions of the account. The ban that it may have is read again, because a
+   * known ban holds while the store is unreachable, whether or not the account has asked since. The
+   * message does not carry it, because that of an earlier change may arrive after that of a later
+   * one.
+   */
+  async #forget(accountRef: AccountRef, isBanned = false): Promise<void> {
+    const { decisionCache } = this.#options;
+    const mayBeBanned = isBanned || decisionCache.lastKnown(accountRef)?.ban !== undefined;
+    decisionCache.invalidate(accountRef);
+    if (!mayBeBanned) return;
+    try {
+      let isCurrent = false;
+      while (!isCurrent) isCurrent = await this.#learnBan(accountRef);
+    } catch {
+      // The next request of the account asks the store.
+    }
+  }
+
+  /** Returns false if the account changed meanwhile, so that the ban may be another one. */
+  async #learnBan(accountRef: AccountRef): Promise<boolean> {
+    const { quotaClient, decisionCache } = this.#options;
+    const key = quotaClient.keyOf(accountRef);
+    const call = decisionCache.beginCall();
+    try {
+      const text = await withTimeout(quotaClient.link.send(key, "hget", [key, "b"]), BAN_LATE_MS);
+      if (isInvalidated(call, accountId(accountRef))) return false;
+      const ban = typeof text === "string" ? parseBan(text) : undefined;
+      const nowMs = quotaClient.clockOf(bucketOf(accountRef)).latestNow();
+      if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
+      return true;
+    } finally {
+      decisionCache.endCall(call);
+    }
   }
 
   /** Reports the changes that wait in the store. If they cannot be read now, they keep waiting. */

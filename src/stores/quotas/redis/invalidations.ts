@@ -9,16 +9,20 @@ import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
 import { parseCounts } from "./told-counts.ts";
 
-/** Drops the cached decision of an account; without an id, those of all accounts. */
-export type Invalidate = (id: string | undefined) => void;
+/**
+ * Drops the cached decision of an account; without an id, those of all accounts. `isBanned`: a ban
+ * was imposed on the account.
+ */
+export type Invalidate = (id: string | undefined, isBanned?: boolean) => void;
+
+/** `isPending`: a change waits in the store for one gateway to report. For `isBanned` see Invalidate. */
+export type ChangeNotes = { readonly isPending: boolean; readonly isBanned: boolean };
 
 export type Invalidations = {
   /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
-  publish(id: string): Promise<void>;
+  publish(id: string, notes?: ChangeNotes): Promise<void>;
   /** Tells them about many accounts immediately, in as few messages as can name them. */
   publishAll(ids: readonly string[]): Promise<void>;
-  /** Tells them that a change of this account waits in the store for one of them to report. */
-  publishPending(id: string): Promise<void>;
   /** Tells them soon: immediately, or together with other accounts if there are many. */
   publishSoon(id: string): void;
   /** Tells them the counts of an account that went down, at most once per 100 ms. */
@@ -43,8 +47,9 @@ export type InvalidationsOptions = {
 const POLL_MS = 900;
 const ON_ITS_WAY_MS = 100;
 const POLL_LATE_MS = 1_000;
-/** A marker among the accounts of a message; no account has such a name. */
+/** Markers among the accounts of a message; no account has such a name. */
 const PENDING = "!resets";
+const BANNED = "!banned";
 
 /**
  * Invalidations between gateways: a ban was earned or lifted, a key changed. Each message carries a
@@ -63,9 +68,11 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   const subscriber = new InvalidationSubscriber(options, place);
   const publisher = new InvalidationPublisher(options, place);
   return {
-    publish: (id) => publisher.send(id),
+    publish: (id, { isPending, isBanned } = NO_NOTES) => {
+      const markers = [...(isPending ? [PENDING] : []), ...(isBanned ? [BANNED] : [])];
+      return publisher.send([id, ...markers].join(" "));
+    },
     publishAll: (ids) => publisher.sendAll(ids),
-    publishPending: (id) => publisher.send(`${id} ${PENDING}`),
     publishSoon: (id) => publisher.soon(id),
     tellCounts: (id, totals, nowMs) => publisher.countsSoon(id, totals, nowMs),
     close: () => {
@@ -74,6 +81,8 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
     },
   };
 }
+
+const NO_NOTES: ChangeNotes = { isPending: false, isBanned: false };
 
 function originOf(name: string): string {
   return name.split(".", 1)[0] as string;
@@ -141,15 +150,18 @@ class InvalidationSubscriber {
     this.#seen = version;
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
     if (gap || ids.includes(PENDING)) this.#pending();
-    if (gap || (ids[0] === "*" && !isOwn)) this.#invalidate(undefined);
-    else if (!isOwn) this.#hearOf(ids);
+    const isOfAll = ids[0] === "*";
+    if (gap || (isOfAll && !isOwn)) this.#invalidate(undefined);
+    if (!isOfAll && !isOwn) this.#hearOf(ids);
   }
 
   /** An account with counts is named twice, because an older gateway knows only its id. */
   #hearOf(ids: readonly string[]): void {
     const counts = ids.flatMap((text) => parseCounts(text) ?? []);
+    const isBanned = ids.includes(BANNED);
     for (const id of ids) {
-      if (!id.includes("=") && !counts.some((one) => one.id === id)) this.#invalidate(id);
+      const isAccount = !id.includes("=") && id !== PENDING && id !== BANNED;
+      if (isAccount && !counts.some((one) => one.id === id)) this.#invalidate(id, isBanned);
     }
     for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
   }
@@ -204,7 +216,7 @@ class InvalidationSubscriber {
     if (missed.size === 0) return;
     this.#pending();
     if (missed.has("*")) this.#invalidate(undefined);
-    else for (const id of missed) this.#invalidate(id);
+    else this.#hearOf([...missed]);
   }
 
   /**

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { it } from "vitest";
+import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
@@ -54,4 +55,79 @@ it("one that is only observed refuses nobody once the store is back", async () =
   await proxy.listen();
   await eventually(() => house.gate.health().ok);
   await eventually(async () => (await ask(house, perDay(1_000, true))).admitted);
+});
+
+/** Imposes a ban at one gateway, and waits until another knows of it. */
+async function impose(here: FallbackHouse, there: FallbackHouse): Promise<number> {
+  const length = { lengthMs: 600_000, keptMs: 600_000 };
+  const imposed = { ...length, window: "day", plan: "free", reason: "" } as const;
+  const { untilMs } = await here.store.ban(imposedOn, imposed);
+  await eventually(() => {
+    assert.equal(there.store.lastKnown(imposedOn)?.ban?.untilMs, untilMs);
+  });
+  return untilMs;
+}
+
+const imposedOn = account("imposed");
+const DAILY = perDay(10, false);
+
+describe.each(["local", "allow"] as const)("onStoreFailure: %s", (onStoreFailure) => {
+  it.each([
+    ["of a ban imposed by hand", () => undefined],
+    ["of one, while keys changed", ({ store }: FallbackHouse) => store.invalidate()],
+    [
+      "of one, while its account changed",
+      ({ store }: FallbackHouse) => store.invalidateEverywhere([imposedOn]),
+    ],
+  ])("every gateway knows %s when the store goes, asked since or not", async (_what, change) => {
+    const setup = { policy: { onStoreFailure }, prefix: randomUUID() };
+    await using here = await openFallback(proxy, setup);
+    await using there = await openFallback(proxy, setup);
+    for (const { store } of [here, there]) await store.charge(imposedOn, DAILY);
+    const untilMs = await impose(here, there);
+    for (const house of [here, there]) await change(house);
+    const knowing = () =>
+      [here, there].map(({ store }) => store.lastKnown(imposedOn)?.ban?.untilMs);
+    await eventually(() => assert.deepEqual(knowing(), [untilMs, untilMs]));
+    for (const { store } of [here, there]) await leave(proxy, store);
+    for (const { store } of [here, there]) {
+      const answer = await store.charge(imposedOn, DAILY);
+      assert.ok("decision" in answer);
+      assert.deepEqual([answer.admitted, answer.decision.ban?.untilMs], [false, untilMs]);
+    }
+    await proxy.listen();
+  });
+});
+
+it("a ban by hand that was lifted refuses nobody when the store goes", async () => {
+  const prefix = randomUUID();
+  await using here = await openFallback(proxy, { prefix });
+  await using there = await openFallback(proxy, { prefix });
+  await impose(here, there);
+  assert.equal(await there.store.liftBan(imposedOn), true);
+  await eventually(() => assert.equal(here.store.lastKnown(imposedOn)?.ban, undefined));
+  for (const { store } of [here, there]) await leave(proxy, store);
+  for (const { store } of [here, there]) {
+    const answer = await store.charge(imposedOn, DAILY);
+    assert.ok("decision" in answer && answer.admitted);
+  }
+  await proxy.listen();
+});
+
+it("the first request after a ban by hand is told the count of the store, and the next ones cost no call", async () => {
+  const prefix = randomUUID();
+  await using here = await openFallback(proxy, { prefix });
+  await using there = await openFallback(proxy, { prefix });
+  for (let i = 0; i < 3; i++) await here.store.charge(imposedOn, DAILY);
+  await impose(here, there);
+  const told = [];
+  for (let i = 0; i < 2; i++) {
+    const answer = await there.store.charge(imposedOn, DAILY);
+    assert.ok("decision" in answer);
+    told.push([answer.by, answer.decision.windows[0]?.used, answer.decision.ban !== undefined]);
+  }
+  assert.deepEqual(told, [
+    ["store", 3, true],
+    ["memory", 3, true],
+  ]);
 });
