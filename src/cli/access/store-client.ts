@@ -65,7 +65,7 @@ type StoredAccounts = {
   close(): Promise<void>;
 };
 
-/** What cannot be compared fails in the queries that need it, in their words. */
+/** Records or a store that cannot be compared fail in the queries that need them, in their words. */
 function knownOnly(found: Promise<string | undefined>): Promise<string | undefined> {
   return found.catch(() => undefined);
 }
