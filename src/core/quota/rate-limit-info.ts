@@ -152,8 +152,10 @@ export function crossedLimits(
 ): readonly WindowName[] {
   if (cost === 0) return [];
   return observe.flatMap(({ window, limit }) => {
-    const counted = windows.find((one) => one.window === window && one.part === undefined);
-    return counted !== undefined && counted.used - requestsAfter * cost > limit ? [window] : [];
+    const usage = windows.find((one) => one.window === window && one.part === undefined);
+    if (usage === undefined) return [];
+    const { used, counted = used } = usage;
+    return counted - requestsAfter * cost > limit ? [window] : [];
   });
 }
 

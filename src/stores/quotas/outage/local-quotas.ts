@@ -113,9 +113,10 @@ export class LocalQuotas {
       decision.granted > 0 ? "admitted" : isExhausted ? "exhausted" : ("share" as const);
     const windows = decision.windows.map((usage, i) => {
       const limit = quotaRequest.limits[i] as Limit;
-      const { room, share } = standings[i] as Standing;
-      if (outcome !== "exhausted") return { ...usage, limit: Math.max(0, share) };
-      return { ...usage, limit: limit.limit, used: limit.limit - room + usage.used };
+      const { before, share } = standings[i] as Standing;
+      const counted = before + usage.used;
+      if (outcome === "exhausted") return { ...usage, limit: limit.limit, used: counted };
+      return { ...usage, limit: Math.max(0, share), counted };
     });
     return { decision: { ...decision, windows }, outcome };
   }
@@ -141,7 +142,7 @@ export class LocalQuotas {
       const { resetMs } = decision.windows[i] as WindowUsage;
       const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
       const used = this.#counted(accountRef, counterName(limit), startMs, context);
-      return { ...limit, used: Math.min(limit.limit, used), resetMs };
+      return { ...limit, used: Math.min(limit.limit, used), counted: used, resetMs };
     });
     return { ...decision, windows };
   }
@@ -196,11 +197,14 @@ export class LocalQuotas {
     limit: Limit,
     context: OutageContext,
   ): Standing {
-    if (limit.observed) return { room: limit.limit, share: limit.limit };
-    const { startMs, counter, limit: share } = this.#share(accountRef, local, limit, context);
+    const counter = counterName(limit);
+    const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
     const used = usedLocally(local, counter, startMs);
-    const room = limit.limit - this.#counted(accountRef, counter, startMs, context) + used;
-    return { room, share: Math.min(room, share) };
+    const before = this.#counted(accountRef, counter, startMs, context) - used;
+    if (limit.observed) return { before, room: limit.limit, share: limit.limit };
+    const room = limit.limit - before;
+    const { limit: share } = this.#share(accountRef, local, limit, context);
+    return { before, room, share: Math.min(room, share) };
   }
 
   /** The count of a window: the store's last count, and the units owed since. */
@@ -239,8 +243,11 @@ export class LocalQuotas {
   }
 }
 
-/** Units of a window that may be admitted here: by the plan's limit, and from the share. */
-type Standing = { readonly room: number; readonly share: number };
+/**
+ * Units of a window that may be admitted here: by the plan's limit, and from the share. `before` are
+ * those that count and were not admitted from the shares of this outage.
+ */
+type Standing = { readonly before: number; readonly room: number; readonly share: number };
 
 /** Units of a window that were admitted from the shares of this outage. */
 function usedLocally({ account }: LocalAccount, counter: string, startMs: number): number {

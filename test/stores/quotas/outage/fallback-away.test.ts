@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
+import { crossedLimits } from "../../../../src/core/quota/rate-limit-info.ts";
+import { type Limit, mergeLimits } from "../../../../src/core/quota/windows.ts";
 import { watchStalls } from "../../../support/in-time.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
@@ -173,6 +175,35 @@ describe("what a gateway does meanwhile", () => {
     await eventually(async () => assert.deepEqual(await counted(redis), { d: 22 }));
     assert.equal(await admit(house.store, 1, quotaRequest), 0);
   });
+
+  it.each(["local", "allow"] as const)(
+    "%s: observes limits from what was counted before, in a window of the plan and in one it lacks",
+    async (onStoreFailure) => {
+      await using house = await openFallback(proxy, {
+        policy: { onStoreFailure, expectedGateways: 2 },
+      });
+      const observe: readonly Limit[] = [
+        { window: "day", limit: 3 },
+        { window: "week", limit: 4 },
+      ];
+      const limits = mergeLimits([{ window: "day", limit: 40 }], { observe });
+      const crossed = async () => {
+        const answer = await house.store.charge(accountRef, {
+          limits,
+          bans: undefined,
+          requests: 1,
+        });
+        assert.ok("decision" in answer && answer.admitted);
+        return crossedLimits(answer.decision, observe, answer);
+      };
+      for (const _ of [1, 2]) assert.deepEqual(await crossed(), []);
+      await leave(proxy, house.store);
+      assert.deepEqual([await crossed(), await crossed()], [[], ["day"]]);
+      assert.deepEqual([await crossed(), await crossed()], Array(2).fill(["day", "week"]));
+      await proxy.listen();
+      await eventually(() => house.gate.health().ok);
+    },
+  );
 
   it("follows a reload of the mode", async () => {
     await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
