@@ -299,3 +299,51 @@ describe("what descriptions and the configuration say together", () => {
     ]);
   });
 });
+
+describe("An entry with a mistake", () => {
+  it("hides no mistake of another entry of its list or map", async () => {
+    const lines = `    public: bad
+    backends:
+      - { path: /v1/a, upstreams: [http://127.0.0.1:1] }
+      - { path: /v1/b, upstreams: [http://127.0.0.1:1], limits: { bodySize: 1B } }
+      - { path: /v1/a, upstreams: [http://127.0.0.1:1] }
+      - { path: /v2, upstreams: [http://127.0.0.1:1] }
+    costs: [{ match: "GET /v2/a", cost: 1 }, { match: "GET /v1/b", cost: -1 }, { match: "GET /v2/c", cost: 1 }]
+    publicRoutes: [GET /v2/d, nothing, GET /v2/e]
+`;
+    const plans =
+      "plans:\n  i: { minute: 5, included: { minute: 6, day: 3 } }\n  bad: { minute: 0 }\n";
+    const loaded = await loadFiles({ "tollgate.yaml": `${START}${lines}${plans}` });
+    const starts = told(loaded).map((one) => one.slice(0, 49));
+    assert.deepEqual(starts, [
+      "8:67: Cannot use environments.production.backends",
+      "9:17: Cannot use the path /v1/a twice: backends[0",
+      "10:17: Cannot use the path /v2: it lies outside o",
+      "11:22: Cannot use the path /v2/a: it lies outside",
+      "11:74: Cannot read environments.production.costs[",
+      "11:89: Cannot use the path /v2/c: it lies outside",
+      "12:20: Cannot use the path /v2/d: it lies outside",
+      "12:31: Cannot read environments.production.public",
+      "12:40: Cannot use the path /v2/e: it lies outside",
+      "14:39: Cannot include 6 units of a minute: its li",
+      "14:42: Cannot include 3 units of a day: plan i ha",
+      "15:18: Cannot read plans.bad.minute as a whole nu",
+    ]);
+  });
+
+  it("is not taken for one that is missing", async () => {
+    const lines = `    api: orders.yaml
+    public: bad
+    backends: [{ path: /v1, upstream: [http://127.0.0.1:1] }]
+    costs: [{ match: "GET /v1/a", cost: 1 }]
+plans: { bad: { minute: 0 } }
+`;
+    const files = { "tollgate.yaml": `${START}${lines}`, "orders.yaml": ORDERS };
+    const starts = told(await loadFiles(files)).map((one) => one.slice(0, 49));
+    assert.deepEqual(starts, [
+      "7:16: Cannot read environments.production.backend",
+      "7:29: Cannot use environments.production.backends",
+      "9:25: Cannot read plans.bad.minute as a whole num",
+    ]);
+  });
+});

@@ -30,6 +30,11 @@ export class Findings {
     return valueAt(this.tree.value, path) !== undefined;
   }
 
+  /** The keys of a map, or the places in a list, that the file has there. */
+  keysAt(path: ConfigPath): readonly string[] {
+    return Object.keys(valueAt(this.tree.value, path) ?? {});
+  }
+
   /** Whether the file says `off` there, as YAML of either version writes it. */
   isOff(path: ConfigPath): boolean {
     const value = valueAt(this.tree.value, path);

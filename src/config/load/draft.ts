@@ -10,9 +10,14 @@ type Shapes = Readonly<Record<string, z.ZodType>>;
 
 /**
  * The part of a map that could be read. A key with a mistake in it is undefined; the others are
- * complete.
+ * complete. Of `ENTRIES` only the entries with a mistake are left out, so that their siblings are
+ * judged in the same run: a map lacks them, and a list is sparse, so that the others keep their
+ * places. `forEach` and `flatMap` pass over what a sparse list lacks.
  */
 type ShapeDraft<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
+
+/** Maps and lists whose entries are judged one by one. */
+const ENTRIES = new Set(["plans", "backends", "costs", "publicRoutes"]);
 
 export type EnvironmentDraft = ShapeDraft<typeof environmentShape.shape>;
 export type Draft = Omit<ShapeDraft<typeof shape.shape>, "environments"> & {
@@ -103,9 +108,28 @@ function readFields<S extends Shapes>(
     const result = field.safeParse(found[key]);
     const knownAt = (at: ConfigPath) => keysOf(field, at.slice(path.length));
     if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
-    read[key] = result.success && !findings.tree.isBroken(path) ? result.data : undefined;
+    if (result.success && !findings.tree.isBroken(path)) read[key] = result.data;
+    else if (ENTRIES.has(key)) read[key] = soundEntries(field, found[key], { findings, path });
+    else read[key] = undefined;
   }
   return read as ShapeDraft<S>;
+}
+
+/** The entries of a map or list that have no mistake, by their keys; undefined if it is neither. */
+function soundEntries(
+  field: z.ZodType,
+  found: unknown,
+  { findings, path }: Omit<DraftInputs, "found">,
+): unknown {
+  const isList = Array.isArray(found);
+  if (!isList && !isYamlMap(found)) return undefined;
+  const sound = (isList ? [] : {}) as Record<string, unknown>;
+  for (const [key, entry] of Object.entries(found)) {
+    if (findings.tree.isBroken([...path, isList ? Number(key) : key])) continue;
+    const result = field.safeParse(isList ? [entry] : { [key]: entry });
+    if (result.success) sound[key] = Object.values(result.data as object)[0];
+  }
+  return sound;
 }
 
 /** The keys that a map at this place may have, for "did you mean". */

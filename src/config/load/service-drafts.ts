@@ -43,7 +43,7 @@ export function listServices(environments: Draft["environments"]): ServiceDraft[
       start: basePath,
       backend: undefined,
     };
-    const others = backends.map((backend, i): ServiceDraft => {
+    const others = backends.flatMap((backend, i): ServiceDraft => {
       return {
         key: serviceKey(environment, i),
         environment,

@@ -41,7 +41,17 @@ function checkUpstreams(
   const path = [...start, "upstreams"];
   if (environment.upstreams !== undefined || environment.backends === undefined) return;
   if (findings.isGiven(path) || findings.tree.isBroken(path) || isCovered(environment)) return;
+  if (!hasAllBackends(environment.backends, start, findings)) return;
   findings.wrongValue(path, "a list of origins");
+}
+
+/** Whether every backend of the file could be read: one that could not may have any path. */
+function hasAllBackends(
+  backends: readonly BackendDraft[],
+  start: ConfigPath,
+  findings: Findings,
+): boolean {
+  return Object.keys(backends).length === findings.keysAt([...start, "backends"]).length;
 }
 
 /** Finds paths that would hide each other, or that a client could never reach. */
@@ -106,7 +116,9 @@ function checkPublicPlan(
   const shown = findings.shown(path, name);
   const plan = Object.hasOwn(plans, name) ? plans[name] : undefined;
   if (plan === undefined) {
-    const known = Object.keys(plans).join(", ");
+    // A plan that is there and could not be read is told as that.
+    if (findings.isGiven(["plans", name])) return;
+    const known = findings.keysAt(["plans"]).join(", ");
     findings.mistake(path, `Cannot use the plan ${shown}: there is none; the plans are ${known}`);
     return;
   }
@@ -141,7 +153,10 @@ function checkPublicPlan(
  */
 function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
-  const isDescribed = api !== undefined && backends.every((backend) => backend.api !== undefined);
+  const isDescribed =
+    api !== undefined &&
+    hasAllBackends(backends, start, findings) &&
+    backends.every((backend) => backend.api !== undefined);
   const instead = { costs: "x-cost", publicRoutes: "security: []" };
   for (const [key, word] of Object.entries(instead)) {
     if (!isDescribed || !findings.isGiven([...start, key])) continue;
@@ -151,8 +166,8 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
     );
   }
   const routes = [
-    ...costs.map(({ match }, i) => ({ match, key: "costs" as const, place: [i, "match"] })),
-    ...publicRoutes.map((match, i) => ({ match, key: "publicRoutes" as const, place: [i] })),
+    ...costs.flatMap(({ match }, i) => ({ match, key: "costs" as const, place: [i, "match"] })),
+    ...publicRoutes.flatMap((match, i) => ({ match, key: "publicRoutes" as const, place: [i] })),
   ];
   for (const { match, key, place } of routes) {
     const path = [...start, key, ...place];
@@ -186,10 +201,10 @@ function describedOwner(
   environment: EnvironmentDraft,
 ): number | "itself" | undefined {
   const { api, backends = [] } = environment;
-  const longestFirst = [...backends.entries()].sort(
-    ([, one], [, other]) => other.path.length - one.path.length,
-  );
-  for (const [i, backend] of longestFirst) {
+  const longestFirst = backends
+    .flatMap((backend, i) => ({ i, backend }))
+    .sort((one, other) => other.backend.path.length - one.backend.path.length);
+  for (const { i, backend } of longestFirst) {
     const matching = matchingOf(environment, backend);
     if (!mayBeUnder(backend.path, template, matching)) continue;
     if (backend.api === undefined) return undefined;

@@ -38,7 +38,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
  */
 export function validatePlans({ plans }: Pick<Draft, "plans">, findings: Findings): void {
   if (plans === undefined) return;
-  if (Object.keys(plans).length === 0) {
+  if (findings.keysAt(["plans"]).length === 0) {
     findings.wrongValue(["plans"], "a map of at least one plan");
   }
   for (const [name, plan] of Object.entries(plans)) {
