@@ -179,7 +179,7 @@ export const REFUSALS = {
     closes: true,
     fields: [],
     message: "The request header fields are larger than this gateway accepts",
-    when: "The head is over headerBytes or headerCount, trailers included",
+    when: "The header fields are over headerBytes or headerCount, trailers included",
   },
   internal_error: {
     status: 500,

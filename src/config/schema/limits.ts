@@ -10,7 +10,7 @@ export const limits = z.strictObject(
     headerBytes: optional(
       kind.size({ from: "256B", to: "1MiB" }),
       "16KiB",
-      "The request line and all header fields of a request; more is 431.",
+      "All header fields of a request, trailers included; more is 431. The target has urlBytes of its own.",
     ),
     headerCount: optional(
       kind.integer({ from: 1, to: 10_000 }),

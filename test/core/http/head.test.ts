@@ -175,6 +175,12 @@ describe("The size of a head", () => {
     const rawHeaders = ["ab", "cde", "f", ""];
     assert.equal(size({ rawHeaders }, { headerBytes: 14 }), "ok");
     assert.equal(size({ rawHeaders }, { headerBytes: 13 }), "headers_too_large");
+    const target = "/".padEnd(100, "a");
+    assert.equal(
+      size({ rawHeaders, target }, { headerBytes: 14 }),
+      "ok",
+      "the target has urlBytes",
+    );
   });
 
   it("is at most so many bytes of target", () => {
