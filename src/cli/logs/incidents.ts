@@ -54,8 +54,10 @@ export class Incidents {
   event(line: LoggedEvent): void {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
-    // The processes of a gateway lose parts of a Cluster each on its own.
-    const gateway = [line.gateway, line.worker].join(" ");
+    // Each bucket of a Cluster fails and recovers by itself.
+    const parts = String(line.buckets ?? "all")
+      .split(",")
+      .map((bucket) => `${line.gateway} ${bucket}`);
     // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
       this.#running.push({ lastMs: atMs, isStopped: false });
@@ -70,10 +72,11 @@ export class Incidents {
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#addLost(line, atMs);
-    else if (name === "store_away")
-      this.#away.set(gateway, { sinceMs: atMs, run: this.#running.at(-1) });
-    else if (name === "store_back") {
-      this.#away.delete(gateway);
+    else if (name === "store_away") {
+      const run = this.#running.at(-1);
+      for (const part of parts) this.#away.set(part, { sinceMs: atMs, run });
+    } else if (name === "store_back") {
+      for (const part of parts) this.#away.delete(part);
       this.#returnDays.add(dayOf(atMs));
     } else if (name === "account_changed") {
       const id = accountId({ environment: String(line.env), account: String(line.account) });

@@ -3,8 +3,7 @@ import type { SupervisorChannel } from "./messages.ts";
 
 /**
  * Adds the number of the process to its log messages, except to request lines. The supervisor logs
- * once for the whole gateway that the store is unreachable or back. Each process logs parts of a
- * Cluster itself.
+ * once for the whole gateway that the store is unreachable or back.
  */
 export function workerLog(
   log: Log,
@@ -13,7 +12,7 @@ export function workerLog(
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
     // The supervisor has the same records, and logs it.
     if (kind === "keys_lost" || kind === "keys_unreadable" || kind === "keys_older") return true;
-    if ((kind !== "store_away" && kind !== "store_back") || "buckets" in details) return false;
+    if (kind !== "store_away" && kind !== "store_back") return false;
     void tell({ store: { kind, details } });
     return true;
   };

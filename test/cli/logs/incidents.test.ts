@@ -177,14 +177,15 @@ describe("incidents in logs", () => {
     assert.equal(incidents.killedIn(HOUR, 0), NOON + 5_000, "one has its last line");
   });
 
-  it("end an outage for the gateway that came back, and for no other", () => {
+  it("end an outage for the gateway that came back, with its last bucket, and for no other", () => {
     const incidents = new Incidents();
-    const event = (kind: string, gateway: string) => {
-      incidents.event({ msg: "event", kind, gateway, time: NOON + 1 });
+    const event = (kind: string, gateway: string, buckets?: string) => {
+      incidents.event({ msg: "event", kind, gateway, buckets, time: NOON + 1 });
     };
     event("store_away", "a");
-    event("store_away", "b");
+    event("store_away", "b", "1,2");
     event("store_back", "a");
+    event("store_back", "b", "1");
     assert.equal(incidents.isAway(HOUR, 0), true);
     const isAwayUntil = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms }, 0);
     assert.deepEqual(
@@ -192,7 +193,7 @@ describe("incidents in logs", () => {
       [false, true],
       "it began behind the period, or in it",
     );
-    event("store_back", "b");
+    event("store_back", "b", "2");
     assert.equal(incidents.isAway(HOUR, 0), false);
     assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);
   });

@@ -56,7 +56,7 @@ export type Folder = AsyncDisposable & {
 };
 
 /** A configuration on a Redis that holds the keys too, so that they are issued once for all tests. */
-export async function openFolder(redis: TestRedis, upstream: string): Promise<Folder> {
+export async function openFolder(redis: Pick<TestRedis, "url">, upstream: string): Promise<Folder> {
   const path = await mkdtemp(join(tmpdir(), "tollgate-workers-"));
   const file = join(path, "tollgate.yaml");
   return {
@@ -66,7 +66,7 @@ export async function openFolder(redis: TestRedis, upstream: string): Promise<Fo
   };
 }
 
-function configText({ url }: TestRedis, upstream: string, change: Change): string {
+function configText({ url }: Pick<TestRedis, "url">, upstream: string, change: Change): string {
   const { workers = 2, limit = 1_000_000, drain = "5s", listen = "127.0.0.1:0" } = change;
   // A machine of tests stalls for longer than the 50 ms that a store has by default.
   const { onStoreFailure = "local", storeTimeout = "1s", telemetry, level = "info" } = change;

@@ -33,7 +33,7 @@ export const ENDS_AT_RELOAD = {
  * next one. Pools of one process that are open at once need ports of their own: of port 0 they all
  * have the same socket.
  */
-export async function openPoolOn(redis: TestRedis, opened: OpenedPool = {}) {
+export async function openPoolOn(redis: Pick<TestRedis, "url">, opened: OpenedPool = {}) {
   const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
   const { heard = () => {}, onStatus = () => {}, ...change } = rest;
   const folder = await openFolder(redis, upstream);

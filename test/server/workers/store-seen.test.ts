@@ -6,14 +6,16 @@ import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
+import { startCluster } from "../../support/redis/redis-engines.ts";
 import { get, issueKeys } from "./kit.ts";
 import { openPoolOn } from "./pool.ts";
 
 function house() {
   const told: unknown[] = [];
   const write = (line: string) => {
-    const { kind, accountsCharged, why } = JSON.parse(line) as Record<string, unknown>;
-    told.push(kind === "store_back" ? `${kind} ${accountsCharged}` : `${kind} ${why}`);
+    const { kind, accountsCharged, why, buckets } = JSON.parse(line) as Record<string, unknown>;
+    const said = kind === "store_back" ? `${kind} ${accountsCharged}` : `${kind} ${why}`;
+    told.push(buckets === undefined ? said : `${said} ${buckets}`);
   };
   return { told, seen: new StoreAvailability(createLog({ write }, "info")) };
 }
@@ -58,6 +60,58 @@ it("the end of the last process that saw the store away brings no store back, bu
   seen.reached(6);
   const again = ["store_away late", "store_back 0"];
   assert.deepEqual(told, ["store_away late", "store_back 2", ...again]);
+});
+
+it("each bucket of a Cluster is away with the first process that lost it, and back with the last one", () => {
+  const { seen, told } = house();
+  const lost = (buckets: string) => {
+    return { kind: "store_away", details: { why: "late", buckets } } as const;
+  };
+  const found = (accountsCharged: number, buckets: string) => {
+    return { kind: "store_back", details: { accountsCharged, buckets } } as const;
+  };
+  seen.note(1, lost("2,9,10"));
+  seen.note(2, lost("2,9,10"));
+  assert.deepEqual(told.splice(0), ["store_away late 2,9,10"]);
+  seen.note(2, lost("0,9"));
+  assert.deepEqual(told.splice(0), ["store_away late 0"], "only what no process had lost yet");
+  seen.note(1, found(3, "2,9,10"));
+  assert.deepEqual(told.splice(0), []);
+  seen.note(2, found(4, "2,10"));
+  assert.deepEqual(told.splice(0), ["store_back 7 2,10"]);
+  seen.ended(2);
+  seen.reached(1);
+  assert.deepEqual(told.splice(0), []);
+  seen.reached(3);
+  assert.deepEqual(told.splice(0), ["store_back 0 0,9"]);
+});
+
+it("a master of a Cluster that is away, and back, is told once for all workers", async () => {
+  const cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+  onTestFinished(() => cluster.close());
+  await using house = await openPoolOn(cluster.address, { count: 2 });
+  const toldOf = (name: string) => {
+    return house.told
+      .filter(({ kind }) => kind === name)
+      .flatMap(({ buckets }) => String(buckets).split(",").map(Number))
+      .toSorted((a, b) => a - b);
+  };
+  const GONE = [1, 2, 5, 6, 9, 12];
+  await cluster.nodes[1]?.kill();
+  const awayEverywhere = async () => {
+    await house.pool.ask(1_000);
+    const whys = each(house.pool.checks).map(({ store }) => store.why);
+    assert.ok(each(whys).every((why) => why?.includes(`buckets ${GONE.join(", ")} of 16`)));
+  };
+  await eventually(awayEverywhere);
+  assert.deepEqual([toldOf("store_away"), toldOf("store_back")], [GONE, []]);
+  await cluster.nodes[1]?.restart();
+  const back = async () => {
+    await house.pool.ask(1_000);
+    assert.ok(each(house.pool.checks).every(({ store }) => store.ok));
+  };
+  await eventually(back, { withinMs: 60_000 });
+  assert.deepEqual([toldOf("store_away"), toldOf("store_back")], [GONE, GONE]);
 });
 
 it("a store that is away while all workers end is told as back only once it is", async () => {
