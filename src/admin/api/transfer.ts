@@ -1,6 +1,6 @@
 import { inSlices } from "../../base/event-loop.ts";
 import { recordLines } from "../../stores/keys/file/export-records.ts";
-import { prepareImport } from "../../stores/keys/file/import-records.ts";
+import { type ImportCounts, prepareImport } from "../../stores/keys/file/import-records.ts";
 import { judgeKeyEdit, keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse } from "../http/response.ts";
 import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
@@ -34,8 +34,6 @@ export async function importKeys({ deps, body: members }: ApiRequest): Promise<A
   return jsonResponse(200, counts(edited.value));
 }
 
-type Counts = Readonly<Record<"keys" | "accounts" | "known" | "ended", number>>;
-
-function counts({ keys, accounts, known, ended }: Counts): Counts {
-  return { keys, accounts, known, ended };
+function counts({ keys, accounts, known, ended, differing }: ImportCounts) {
+  return { keys, accounts, known, ended, differing: differing.length };
 }

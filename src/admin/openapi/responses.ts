@@ -210,7 +210,9 @@ export const RESPONSE_SCHEMAS = {
     environment: STRING,
     windows: arrayOf(objectOf({ window: STRING, units: COUNT })),
   }),
-  Imported: objectOf({ keys: COUNT, accounts: COUNT, known: COUNT, ended: COUNT }),
+  Imported: objectOf({
+    ...{ keys: COUNT, accounts: COUNT, known: COUNT, ended: COUNT, differing: COUNT },
+  }),
   Changed: objectOf({ changed: COUNT }),
   Records: objectOf({
     id: { ...orNull(STRING), description: "The same wherever the same records are" },

@@ -57,9 +57,12 @@ const keysImport: Verb = {
       const apply = dry ? judgeKeyEdit : applyKeyEdit;
       const edited = await apply(keys, (records) => importNow(records, lines, options));
       if (!edited.ok) return failWithRefusal(terminal, edited);
-      const { keys: fresh, accounts, known, ended } = edited;
-      if (invocation.flag("json"))
-        return printJson(terminal, { keys: fresh, accounts, known, ended });
+      const { keys: fresh, accounts, known, ended, differing } = edited;
+      if (differing.length > 0) terminal.err(`${stayText(differing)}\n`);
+      if (invocation.flag("json")) {
+        const counts = { keys: fresh, accounts, known, ended, differing: differing.length };
+        return printJson(terminal, counts);
+      }
       const would = dry ? "would be " : "";
       const taken = `${formatCount(fresh, "key")} and ${formatCount(accounts, "account")} ${would}new`;
       const told = `${taken}, ${formatCount(known, "key")} known already, ${ended} of them ${would}ended sooner`;
@@ -68,6 +71,17 @@ const keysImport: Verb = {
     });
   },
 };
+
+const SHOWN_MAX = 20;
+
+function stayText(differing: readonly string[]): string {
+  const known = formatCount(differing.length, "known account");
+  const stay =
+    differing.length === 1 ? "differs, and stays as it is" : "differ, and stay as they are";
+  const names = differing.slice(0, SHOWN_MAX).join("; ");
+  const more = differing.length > SHOWN_MAX ? `; and ${differing.length - SHOWN_MAX} more` : "";
+  return `${known} ${stay} here: ${names}${more}. \`accounts set\`, \`suspend\` and \`resume\` change that`;
+}
 
 async function readText(file: string, terminal: Terminal): Promise<string | undefined> {
   if (file === "-") return terminal.readIn();

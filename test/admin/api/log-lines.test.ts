@@ -84,7 +84,7 @@ describe("an import over the API", () => {
     ];
     for (const dryRun of [true, false]) {
       const told = await write(house, "POST", "/api/keys/import", { records, dryRun });
-      assert.deepEqual(told, { keys: 0, accounts: 0, known: 2, ended: 1 });
+      assert.deepEqual(told, { keys: 0, accounts: 0, known: 2, ended: 1, differing: 0 });
     }
     for (const dryRun of [true, false]) {
       const body = { records: [{ record: "key" }], dryRun };

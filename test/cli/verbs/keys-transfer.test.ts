@@ -139,14 +139,14 @@ describe("keys by stdin", () => {
       const there = (...args: string[]) =>
         runVerb(["keys", ...args, "--config", remote], { stdin: out });
       const dry = jsonOf(await there("import", "-", "--dry-run", "--json"));
-      assert.deepEqual(dry, { keys: 2, accounts: 1, known: 0, ended: 0 });
+      assert.deepEqual(dry, { keys: 2, accounts: 1, known: 0, ended: 0, differing: 0 });
       assert.equal(
         (await there("import", "-", "--dry-run")).out,
         "2 keys and 1 account would be new, 0 keys known already, 0 of them would be ended sooner\n",
       );
       assert.equal(jsonOf<Told[]>(await there("list", "--json")).length, 0);
       assert.deepEqual(jsonOf(await there("import", "-", "--json")), dry);
-      const again = { keys: 0, accounts: 0, known: 2, ended: 0 };
+      const again = { keys: 0, accounts: 0, known: 2, ended: 0, differing: 0 };
       assert.deepEqual(jsonOf(await there("import", "-", "--dry-run", "--json")), again);
       assert.deepEqual(jsonOf(await there("import", "-", "--json")), again);
       assert.equal(
@@ -162,6 +162,53 @@ describe("keys by stdin", () => {
     } finally {
       await redis.close();
     }
+  });
+
+  it("names the known accounts that an import leaves other than in its lines, and counts them", async () => {
+    await create("--account", "same");
+    await create("--account", "acme");
+    await using other = await openFolder();
+    const target = await writeConfig(other);
+    const set = async (at: string, ...args: string[]) => {
+      const { status, err } = await runVerb(["accounts", ...args, "--config", at]);
+      assert.equal(status, 0, err);
+    };
+    const there = async (...args: string[]) => {
+      const stdin = (await keys("", "export")).out;
+      return runVerb(["keys", "import", "-", ...args, "--config", target], { stdin });
+    };
+    assert.equal((await there()).err, "");
+    assert.equal((await there()).err, "", "all are as in the lines");
+    await set(file, "suspend", "acme", "--reason", "unpaid");
+    const others = ["--limit", "minute=7", "--meta", "a=b", "--anchor", "5"];
+    await set(file, "set", "acme", ...others);
+    const change = "`accounts set`, `suspend` and `resume` change that\n";
+    for (const dry of [["--dry-run"], []]) {
+      const told = await there(...dry, "--json");
+      const parts = "acme (state, limits, metadata, anchor)";
+      const err = `1 known account differs, and stays as it is here: ${parts}. ${change}`;
+      assert.deepEqual([told.status, told.err], [0, err]);
+      const counts = { keys: 0, accounts: 0, known: 2, ended: 0, differing: 1 };
+      assert.deepEqual(jsonOf(told), counts);
+    }
+    await set(target, "suspend", "acme");
+    await set(target, "set", "acme", "--limit", "minute=7", "--meta", "a=b");
+    assert.match((await there()).err, /: acme \(anchor\)\. /);
+    const plain = { account: "acme", plan: "free", environment: "production" };
+    const stdin = JSON.stringify({ key: KEY, ...plain });
+    const elsewhere = await runVerb(["keys", "import", "-", "--plain", "--config", target], {
+      stdin,
+    });
+    assert.deepEqual(
+      [elsewhere.status, elsewhere.err],
+      [0, ""],
+      "a line without limits and metadata",
+    );
+    await set(target, "suspend", "same");
+    assert.match(
+      (await there()).err,
+      /^2 known accounts differ, .*: same \(state\); acme \(anchor\)\. /,
+    );
   });
 
   it("stop after 20 mistakes, saying so, and say what lines with a key itself need", async () => {
@@ -185,7 +232,7 @@ describe("keys by stdin", () => {
     await writeFile(lost, await readFile(join(folder.path, "data/keys.json"), "utf8"));
     await writeFile(join(folder.path, "data/keys.json"), '{"version":2,"keys":[],"accounts":[]}');
     const back = await keys("", "import", lost, "--json");
-    assert.deepEqual(jsonOf(back), { keys: 1, accounts: 1, known: 0, ended: 0 });
+    assert.deepEqual(jsonOf(back), { keys: 1, accounts: 1, known: 0, ended: 0, differing: 0 });
     assert.equal(jsonOf<Told>(await keys("", "show", id, "--json")).account, "acme");
     await writeFile(lost, '{"version":2,"keys":[7],"accounts":[]}');
     const broken = await keys("", "import", lost);
@@ -204,7 +251,7 @@ describe("keys by stdin", () => {
     const path = join(folder.path, "old.json");
     await writeFile(path, `{"version":1,"keys":${JSON.stringify(records)}}`);
     const made = await keys("", "import", path, "--json");
-    assert.deepEqual(jsonOf(made), { keys: 2, accounts: 1, known: 0, ended: 0 });
+    assert.deepEqual(jsonOf(made), { keys: 2, accounts: 1, known: 0, ended: 0, differing: 0 });
     const shown = await keys("", "show", "k_1", "--json");
     assert.equal(jsonOf<{ plan: string }>(shown).plan, "pro");
   });
@@ -301,10 +348,10 @@ describe("keys by stdin", () => {
     const path = join(folder.path, "plain.jsonl");
     await writeFile(path, `\uFEFF${JSON.stringify(record)}\r\n`);
     const come = await keys("", "import", path, "--plain", "--json");
-    assert.deepEqual(jsonOf(come), { keys: 1, accounts: 1, known: 0, ended: 0 });
+    assert.deepEqual(jsonOf(come), { keys: 1, accounts: 1, known: 0, ended: 0, differing: 0 });
     const lines = (await keys("", "export")).out;
     const again = await keys(`\uFEFF${lines}`, "import", "-", "--json");
-    assert.deepEqual(jsonOf(again), { keys: 0, accounts: 0, known: 1, ended: 0 });
+    assert.deepEqual(jsonOf(again), { keys: 0, accounts: 0, known: 1, ended: 0, differing: 0 });
     const file = join(folder.path, "copy.json");
     const whole = await readFile(join(folder.path, "data/keys.json"), "utf8");
     await writeFile(file, `\uFEFF${whole}`);
@@ -324,10 +371,22 @@ describe("keys by stdin", () => {
     const startedMs = performance.now();
     const made = await keys(lines.join("\n"), "import", "-", "--plain", "--json");
     const tookMs = performance.now() - startedMs;
-    assert.deepEqual(jsonOf(made), { keys: 10_000, accounts: 3_000, known: 0, ended: 0 });
+    assert.deepEqual(jsonOf(made), {
+      keys: 10_000,
+      accounts: 3_000,
+      known: 0,
+      ended: 0,
+      differing: 0,
+    });
     assert.ok(tookMs < 5_000, `${tookMs} ms`);
     assert.doesNotMatch(await readFile(join(folder.path, "data/keys.json"), "utf8"), /sk_/);
     const again = await keys(lines.join("\n"), "import", "-", "--plain", "--json");
-    assert.deepEqual(jsonOf(again), { keys: 0, accounts: 0, known: 10_000, ended: 0 });
+    assert.deepEqual(jsonOf(again), {
+      keys: 0,
+      accounts: 0,
+      known: 10_000,
+      ended: 0,
+      differing: 0,
+    });
   });
 });

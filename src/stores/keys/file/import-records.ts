@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { inSlices } from "../../../base/event-loop.ts";
 import { cleanText } from "../../../base/messages.ts";
 import { freeNumbers, holdsNumber } from "../../../core/keys/caps.ts";
@@ -27,6 +28,7 @@ import {
   type AccountRecord,
   earliestEnd,
   isId,
+  isSuspended,
   type KeyCaps,
   type KeyRecord,
   type Records,
@@ -43,12 +45,16 @@ export type ImportOptions = {
   readonly context: KeyContext;
 };
 
-/** The number of records that are new, that are known already, and that end sooner than before. */
+/**
+ * The number of records that are new, that are known already, and that end sooner than before.
+ * `differing` names the known accounts that are other than in their lines, with what differs.
+ */
 export type ImportCounts = {
   readonly keys: number;
   readonly accounts: number;
   readonly known: number;
   readonly ended: number;
+  readonly differing: readonly string[];
 };
 
 /** With more mistakes than this, the file itself is the wrong one. */
@@ -102,6 +108,7 @@ class RecordImport {
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
+  readonly #differing: string[] = [];
   /** Whether a key that is known ends sooner, or has a successor that it had not. */
   #isChanged = false;
 
@@ -154,7 +161,8 @@ class RecordImport {
     };
     const isSame = counts.keys + counts.accounts === 0 && !this.#isChanged;
     const records = isSame ? this.#records : { keys, accounts };
-    return { ok: true, records, ...counts, known: this.#known, ended: this.#ended };
+    const [known, ended, differing] = [this.#known, this.#ended, this.#differing];
+    return { ok: true, records, ...counts, known, ended, differing };
   }
 
   /** The mistake in a line of `keys export`; undefined if the line was taken in. */
@@ -219,6 +227,8 @@ class RecordImport {
       if (known.environment !== environment) {
         return `account ${id} lives in ${known.environment} here, not in ${environment}`;
       }
+      // A plain line has neither limits nor metadata.
+      if (!this.#options.plain) this.#compare(known, account);
       // A loss must not keep its keys away because the account was moved since.
       return known.plan === plan || isKept
         ? undefined
@@ -250,6 +260,23 @@ class RecordImport {
     this.#accounts.set(id, { ...account, importId: this.#importId });
     this.#taken.add(id);
     return undefined;
+  }
+
+  /** The account stays as it is here, because either record may be the newer one. */
+  #compare(known: AccountRecord, account: AccountRecord): void {
+    const { nowMs } = this.#options.context;
+    const parts = {
+      state: (of: AccountRecord) => isSuspended(of, nowMs),
+      limits: ({ limits }: AccountRecord) => {
+        return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
+      },
+      metadata: ({ meta }: AccountRecord) => meta,
+      anchor: ({ calendar }: AccountRecord) => calendar,
+    };
+    const others = Object.entries(parts)
+      .filter(([, part]) => !isDeepStrictEqual(part(known), part(account)))
+      .map(([name]) => name);
+    if (others.length > 0) this.#differing.push(`${known.id} (${others.join(", ")})`);
   }
 
   /** The member that holds a whole key: it would be kept, shown and logged. */
