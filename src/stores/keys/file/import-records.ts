@@ -1,7 +1,6 @@
-import { isDeepStrictEqual } from "node:util";
 import { inSlices } from "../../../base/event-loop.ts";
 import { cleanText } from "../../../base/messages.ts";
-import { freeNumbers, holdsNumber } from "../../../core/keys/caps.ts";
+import { holdsNumber } from "../../../core/keys/caps.ts";
 import { canBeSent } from "../../../core/keys/credentials.ts";
 import {
   conflictRefusal,
@@ -28,13 +27,13 @@ import {
   type AccountRecord,
   earliestEnd,
   isId,
-  isSuspended,
-  type KeyCaps,
   type KeyRecord,
   type Records,
 } from "../../../core/keys/records.ts";
 import { RecordReader } from "../records/record-format.ts";
+import { differingParts } from "./account-differences.ts";
 import type { ImportLine } from "./import-lines.ts";
+import { ImportedCapNumbers } from "./imported-cap-numbers.ts";
 
 export type ImportOptions = {
   /**
@@ -101,10 +100,7 @@ class RecordImport {
   readonly #importId: string;
   /** By the id of a key: its account. */
   readonly #keyOwners = new Map<string, string>();
-  /** By account and number in the lines: the number here. */
-  readonly #capNumbers = new Map<string, number>();
-  /** By account: the numbers of caps that its keys have here. */
-  readonly #takenNumbers = new Map<string, Set<number>>();
+  readonly #capNumbers = new ImportedCapNumbers();
   readonly #reader = new RecordReader();
   #known = 0;
   #ended = 0;
@@ -131,7 +127,7 @@ class RecordImport {
       this.#taken.add(key.id);
       this.#keyOwners.set(key.id, key.account);
       if (key.caps !== undefined && holdsNumber(key.caps, this.#options.context.nowMs)) {
-        this.#numbersOf(key.account).add(key.caps.number);
+        this.#capNumbers.take(key.account, key.caps.number);
       }
       yield;
     }
@@ -227,8 +223,12 @@ class RecordImport {
       if (known.environment !== environment) {
         return `account ${id} lives in ${known.environment} here, not in ${environment}`;
       }
-      // A plain line has neither limits nor metadata.
-      if (!this.#options.plain) this.#compare(known, account);
+      // The account stays as it is here, because either record may be the newer one. A plain line
+      // has neither limits nor metadata.
+      if (!this.#options.plain) {
+        const parts = differingParts(known, account, this.#options.context.nowMs);
+        if (parts.length > 0) this.#differing.push(`${id} (${parts.join(", ")})`);
+      }
       // A loss must not keep its keys away because the account was moved since.
       return known.plan === plan || isKept
         ? undefined
@@ -262,23 +262,6 @@ class RecordImport {
     return undefined;
   }
 
-  /** The account stays as it is here, because either record may be the newer one. */
-  #compare(known: AccountRecord, account: AccountRecord): void {
-    const { nowMs } = this.#options.context;
-    const parts = {
-      state: (of: AccountRecord) => isSuspended(of, nowMs),
-      limits: ({ limits }: AccountRecord) => {
-        return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
-      },
-      metadata: ({ meta }: AccountRecord) => meta,
-      anchor: ({ calendar }: AccountRecord) => calendar,
-    };
-    const others = Object.entries(parts)
-      .filter(([, part]) => !isDeepStrictEqual(part(known), part(account)))
-      .map(([name]) => name);
-    if (others.length > 0) this.#differing.push(`${known.id} (${others.join(", ")})`);
-  }
-
   /** The member that holds a whole key: it would be kept, shown and logged. */
   #heldKey(members: Readonly<Record<string, unknown>>): string | undefined {
     const { foreignKeys } = this.#options;
@@ -295,7 +278,7 @@ class RecordImport {
       if (known.account !== account) return `this key is one of account ${known.account} here`;
       // A key that replaced this one shares its number, whatever that is here.
       if (key.caps !== undefined && known.caps !== undefined) {
-        this.#capNumbers.set(`${account} ${key.caps.number}`, known.caps.number);
+        this.#capNumbers.isHere(account, key.caps.number, known.caps.number);
       }
       this.#known += 1;
       const ended = earliestEnd(known, key);
@@ -324,35 +307,13 @@ class RecordImport {
       networksError(key.from) ??
       this.#heldKey({ name: key.name });
     if (!isKept && mistake !== undefined) return mistake;
-    const caps = this.#capsHere(key);
-    if (caps === "too many") return `too many keys of account ${account} have caps`;
-    const importId = this.#importId;
-    this.#byDigest.set(digest, { ...key, ...(caps && { caps }), importId });
+    const number = key.caps && this.#capNumbers.numberOf(account, key.caps.number);
+    if (number === "none") return `too many keys of account ${account} have caps`;
+    const caps = key.caps && number !== undefined ? { caps: { ...key.caps, number } } : {};
+    this.#byDigest.set(digest, { ...key, ...caps, importId: this.#importId });
     this.#taken.add(id);
     this.#keyOwners.set(id, account);
     return undefined;
-  }
-
-  /**
-   * The caps, with a number that is free here: if two keys of an account had the same number, their
-   * counts would be joined. Keys that share a number in the lines share one here.
-   */
-  #capsHere({ account, caps }: KeyRecord): KeyCaps | undefined | "too many" {
-    if (caps === undefined) return undefined;
-    const place = `${account} ${caps.number}`;
-    const taken = this.#numbersOf(account);
-    const own = taken.has(caps.number) ? undefined : caps.number;
-    const number = this.#capNumbers.get(place) ?? own ?? freeNumbers(taken, 1)?.[0];
-    if (number === undefined) return "too many";
-    this.#capNumbers.set(place, number);
-    taken.add(number);
-    return { ...caps, number };
-  }
-
-  #numbersOf(account: string): Set<number> {
-    const known = this.#takenNumbers.get(account) ?? new Set();
-    this.#takenNumbers.set(account, known);
-    return known;
   }
 }
 
