@@ -4,7 +4,8 @@ import { afterAll, test } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
-import { openClient } from "../../support/wire/client.ts";
+import { openClient, sendRequest } from "../../support/wire/client.ts";
+import { valuesOf } from "../../support/wire/response.ts";
 
 const house = await startTestGateway({ environment: { limits: { idleTimeout: "700ms" } } });
 afterAll(() => house[Symbol.asyncDispose]());
@@ -62,6 +63,21 @@ for (const [what, [bytes, told]] of Object.entries(CASES)) {
     assert.equal(await codeOf(inPieces(bytes, 1)), told);
   });
 }
+
+test("a 414 has the fields of every answer and a line, up to a request line of urlBytes and headerBytes together", async () => {
+  const told = async (bytes: number) => {
+    const path = `/v1/${"a".repeat(bytes - "GET /v1/ HTTP/1.1\r\n".length)}`;
+    const response = await sendRequest(house.port, { key, path });
+    const names = ["X-Request-Id", "X-RateLimit-Limit"];
+    return `${response.status} ${names.filter((name) => valuesOf(response, name).length === 1)}`;
+  };
+  const lineBytesMax = 24 * 1_024;
+  const before = house.lines.length;
+  assert.equal(await told(lineBytesMax), "414 X-Request-Id,X-RateLimit-Limit");
+  assert.equal(await told(lineBytesMax + 1), "414 ");
+  assert.equal(await told(9_000), "414 X-Request-Id,X-RateLimit-Limit");
+  await eventually(() => assert.equal(house.lines.length, before + 2));
+});
 
 test("a CRLF now and then does not keep an idle connection", async () => {
   await using client = await openClient(house.port);
