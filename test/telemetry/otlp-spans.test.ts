@@ -95,8 +95,12 @@ it("where no request is sampled one with its own trace is timed, and leaves no s
 it("each attempt after the first has its number, and the address of an attempt has neither query nor key", async () => {
   const { begin } = await open();
   const span = begin([]);
-  const foreignKeys = [{ prefix: "sk-", min: 4 }];
-  for (const target of ["/v1/pets?token=a", "/v1/sk-0123456789/pets", "/v1/pets"]) {
+  const foreignKeys = [
+    { prefix: "sk-", min: 4 },
+    { prefix: "17|", min: 4 },
+  ];
+  const targets = ["/v1/pets?token=a", "/v1/sk-0123456789/pets", "/v1/17%7C0123456789/pets"];
+  for (const target of targets) {
     span.forward({ ...FORWARDED, target, foreignKeys }).end();
   }
   const origin = "http://user:secret@10.0.0.2";
@@ -112,7 +116,7 @@ it("each attempt after the first has its number, and the address of an attempt h
     [
       ["http://10.0.0.1:81/v1/pets", undefined, "10.0.0.1"],
       ["http://10.0.0.1:81/v1/sk-…/pets", 1, "10.0.0.1"],
-      ["http://10.0.0.1:81/v1/pets", 2, "10.0.0.1"],
+      ["http://10.0.0.1:81/v1/17|…/pets", 2, "10.0.0.1"],
       ["http://10.0.0.2/v1/pets", 3, "10.0.0.2"],
     ],
   );

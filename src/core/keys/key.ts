@@ -170,10 +170,10 @@ const ESCAPE = /%([0-9A-Fa-f]{2})/g;
 /** Escapes of escapes that somebody may have written by mistake, and one more. */
 const ROUNDS_MAX = 4;
 
-/** Every visible character but `%` and `/` may stand in a prefix and be an escape. */
+/** Every visible character may stand in a prefix and be an escape; `%` is decoded ahead. */
 function unescaped(text: string, octet: string): string {
   const character = String.fromCharCode(Number.parseInt(octet, 16));
-  return /[!-$&-.0-~]/.test(character) ? character : text;
+  return /[!-$&-~]/.test(character) ? character : text;
 }
 
 function foreignPattern({ prefix, min }: ForeignKeyFormat): RegExp {

@@ -35,7 +35,7 @@ import {
   type TraceContext,
   type TraceFields,
 } from "../../core/http/trace-context.ts";
-import { maskKeys } from "../../core/keys/key.ts";
+import { maskKeysInPath } from "../../core/keys/key.ts";
 import { isUpstreamFault } from "../../core/refusal.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import { DURATION_BUCKETS } from "../metrics/metric-vec.ts";
@@ -264,7 +264,7 @@ class ClientSpan implements UpstreamSpan {
 function urlOf({ origin, target, foreignKeys }: ForwardedRequest): string {
   const question = target.indexOf("?");
   const path = question === -1 ? target : target.slice(0, question);
-  return new URL(origin).origin + maskKeys(path, foreignKeys);
+  return new URL(origin).origin + maskKeysInPath(path, foreignKeys);
 }
 
 /** Half of the most origins that are cached: upstreams are few, but hosts of clients are not. */
