@@ -33,22 +33,17 @@ export function lingerOnClose(socket: Socket, request: IncomingMessage, bytesMax
   };
 }
 
-/** The same for a socket that belongs to another protocol by now: its input is read raw. */
-export function endThenDiscard(socket: Socket, answer: string, bytesMax: number): void {
-  discardInput(socket, bytesMax);
+/** The same for a socket that belongs to another protocol by now, however much its client sends. */
+export function endThenDiscard(socket: Socket, answer: string): void {
+  discardInput(socket, LINGER_MS);
   socket.end(answer, "latin1");
 }
 
-/** The same for a socket that is half-closed already. */
-export function discardInput(socket: Socket, bytesMax: number): void {
-  let bytes = 0;
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+/** The same for a socket that is half-closed already, for up to `lingerMs`. */
+export function discardInput(socket: Socket, lingerMs: number): void {
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
   socket.once("close", () => clearTimeout(timer));
-  socket.removeAllListeners("data");
-  socket.on("data", (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > bytesMax) socket.destroy();
-  });
   socket.once("end", () => socket.destroy());
+  socket.removeAllListeners("data");
   socket.resume();
 }

@@ -41,6 +41,12 @@ export function openTunnel(context: ForwardContext, { tunnels, nonce }: Upgrade)
   else void sendRefusal(context.gateway, context.exchange, { code: "too_many_tunnels" });
 }
 
+/**
+ * A client has this time to read what the backend sent before its end. If the socket is destroyed
+ * sooner, what the client sends in the meantime is answered with a reset, which discards the rest.
+ */
+const LINGER_MS = 5_000;
+
 type Upstream = ReturnType<UpstreamPool["pick"]>;
 type Facts = { readonly tunnels: TunnelRegistry; readonly nonce: string };
 
@@ -190,15 +196,15 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   /**
-   * Called when the backend's connection has ended and the client has all that came from it. What
+   * Called when the backend's connection has ended and the system has all that came from it. What
    * the client sends has no destination any more, so the tunnel is over whatever the client does.
    */
   #ends(): void {
     if (this.#settled) return;
-    const { exchange, environment } = this.#context;
+    const { exchange } = this.#context;
     this.#settle();
     this.#backend?.destroy();
-    discardInput(exchange.socket, environment.limits.bodyBytes);
+    discardInput(exchange.socket, LINGER_MS);
     exchange.endTunnel();
   }
 
@@ -304,7 +310,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   close(status: 1001 | 1008, why: string): void {
-    const { exchange, environment } = this.#context;
+    const { exchange } = this.#context;
     if (exchange.state !== "tunnelling") {
       if (status === 1001) this.#fail({ code: "draining", why });
       return;
@@ -315,10 +321,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#settle();
     this.#backend?.destroy();
     if (exchange.socket.writableEnded) exchange.socket.destroy();
-    else {
-      const text = Buffer.from(farewell).toString("latin1");
-      endThenDiscard(exchange.socket, text, environment.limits.bodyBytes);
-    }
+    else endThenDiscard(exchange.socket, Buffer.from(farewell).toString("latin1"));
   }
 
   #fail(refusal: Refusal): void {

@@ -276,7 +276,7 @@ for (const [how, end] of [
   ["resets", (socket: Socket) => socket.resetAndDestroy()],
   ["ends", (socket: Socket) => socket.end()],
 ] as const) {
-  test(`a tunnel whose backend ${how} is over at once, and its client's writes fail, while the client only sends`, async () => {
+  test(`a tunnel whose backend ${how} is over at once, while the client only sends`, async () => {
     let open: Socket | undefined;
     serve = (socket, nonce) => {
       socket.write(agreed(nonce));
@@ -302,12 +302,12 @@ for (const [how, end] of [
     const ms = performance.now() - endedMs;
     assert.ok(ms < 500 + stalledMs, `${ms} ms, ${stalledMs} stalled`);
     assert.equal((await next.ask({ key: own, fields: handshakeOf() })).status, 101);
-    await gone;
+    if (how === "ends") await gone; // A while later: one of the two is enough.
     clearInterval(beat);
   });
 }
 
-test("a client that reads late gets everything that the backend sent before its end", async () => {
+test("a client that reads late and slowly and goes on sending gets everything that the backend sent before its end", async () => {
   const frame = Buffer.alloc(4 << 20, "z");
   serve = (socket, nonce) => {
     socket.write(agreed(nonce));
@@ -316,11 +316,15 @@ test("a client that reads late gets everything that the backend sent before its 
   const { key: own, account } = await house.issue({ plan: "business" });
   const line = () => house.lines.find((each) => each.account === account);
   await using client = await openClient(house.port);
-  client.socket.once("data", () => client.socket.pause());
+  client.socket.on("data", () => client.socket.pause());
   const { body } = await client.ask({ key: own, fields: handshakeOf() });
   assert.equal(line(), undefined);
-  client.socket.resume();
+  const beat = setInterval(() => {
+    client.write("\x82\x84\0\0\0\0beat");
+    client.socket.resume();
+  }, 30);
   await client.ended;
+  clearInterval(beat);
   assert.equal(body.length + client.waiting().length, frame.length);
   await eventually(() => assert.equal(line()?.status, 101));
 });
