@@ -346,4 +346,22 @@ plans: { bad: { minute: 0 } }
       "9:25: Cannot read plans.bad.minute as a whole num",
     ]);
   });
+
+  it("is not looked for in a map where a list belongs, nor in a list where a map does", async () => {
+    const lines = `${UPSTREAMS}    backends: { a: { path: /v1/a } }
+    costs: {}
+    publicRoutes: { a: GET /v1/a }
+plans: []
+`;
+    const starts = told(await loadFiles({ "tollgate.yaml": `${START}${lines}` }));
+    assert.deepEqual(
+      starts.map((one) => one.slice(0, 49)),
+      [
+        "6:15: Cannot read environments.production.backend",
+        "7:12: Cannot read environments.production.costs a",
+        "8:19: Cannot read environments.production.publicR",
+        "9:8: Cannot read plans as a map of plans by name:",
+      ],
+    );
+  });
 });

@@ -17,7 +17,12 @@ type Shapes = Readonly<Record<string, z.ZodType>>;
 type ShapeDraft<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | undefined };
 
 /** Maps and lists whose entries are judged one by one. */
-const ENTRIES = new Set(["plans", "backends", "costs", "publicRoutes"]);
+const ENTRIES = new Map<string, (value: unknown) => value is object>([
+  ["plans", isYamlMap],
+  ["backends", Array.isArray],
+  ["costs", Array.isArray],
+  ["publicRoutes", Array.isArray],
+]);
 
 export type EnvironmentDraft = ShapeDraft<typeof environmentShape.shape>;
 export type Draft = Omit<ShapeDraft<typeof shape.shape>, "environments"> & {
@@ -108,21 +113,21 @@ function readFields<S extends Shapes>(
     const result = field.safeParse(found[key]);
     const knownAt = (at: ConfigPath) => keysOf(field, at.slice(path.length));
     if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
+    const value = found[key];
     if (result.success && !findings.tree.isBroken(path)) read[key] = result.data;
-    else if (ENTRIES.has(key)) read[key] = soundEntries(field, found[key], { findings, path });
+    else if (ENTRIES.get(key)?.(value)) read[key] = soundEntries(field, value, { findings, path });
     else read[key] = undefined;
   }
   return read as ShapeDraft<S>;
 }
 
-/** The entries of a map or list that have no mistake, by their keys; undefined if it is neither. */
+/** The entries of a map or list that have no mistake, by their keys. */
 function soundEntries(
   field: z.ZodType,
-  found: unknown,
+  found: object,
   { findings, path }: Omit<DraftInputs, "found">,
 ): unknown {
   const isList = Array.isArray(found);
-  if (!isList && !isYamlMap(found)) return undefined;
   const sound = (isList ? [] : {}) as Record<string, unknown>;
   for (const [key, entry] of Object.entries(found)) {
     if (findings.tree.isBroken([...path, isList ? Number(key) : key])) continue;
