@@ -214,7 +214,11 @@ it("a ban that an operation's window earned is told by the name that people know
 
 it("a ban that a command imposes or lifts is told", () => {
   const { log, events } = openLog();
-  const onAdminEvent = adminEventLogger(log, () => ({ environments: [] }));
+  const onAdminEvent = adminEventLogger(
+    log,
+    () => ({ environments: [] }),
+    () => [],
+  );
   const accountRef = { environment: "production", account: "acme" };
   const ban = {
     untilMs: 60_001,
@@ -251,7 +255,20 @@ it("a reset by a command is told with the windows as people name them", () => {
     { counter: "@7.day", units: 1 },
   ];
   const accountRef = { environment: "production", account: "acme" };
-  adminEventLogger(log, () => config)({ accountRef, atMs: 5, windows } as never);
+  const keys = [
+    ["k_1", "acme", 7],
+    ["k_2", "other", 7],
+    ["k_3", "acme", 70],
+  ].map((one) => {
+    const [id, account, number] = one;
+    return { id, account, caps: { number, limits: [] } } as unknown as KeyRecord;
+  });
+  const onAdminEvent = adminEventLogger(
+    log,
+    () => config,
+    () => keys,
+  );
+  onAdminEvent({ accountRef, atMs: 5, windows } as never);
   const [told] = events;
   assert.deepEqual([told?.msg, told?.resetAt], ["account_reset", 5]);
   assert.deepEqual([told?.account, told?.env], ["acme", "production"]);
@@ -260,6 +277,11 @@ it("a reset by a command is told with the windows as people name them", () => {
     named?.map(({ window, units }) => `${window} ${units}`),
     ["day 3", "narrow.day 2", "key.day 1"],
   );
+  assert.deepEqual((named as readonly unknown[] | undefined)?.at(-1), {
+    window: "key.day",
+    units: 1,
+    keys: ["k_1"],
+  });
 });
 
 it("a key that works elsewhere is told by the first gateway, and by each without a store", async () => {

@@ -8,6 +8,7 @@ import {
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
+import { logReset } from "../../stores/queries/logged-reset.ts";
 import {
   readAllCounts,
   readCounts,
@@ -183,8 +184,10 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
       return { window: counterLabel(deps.config(), environment, counter), units };
     });
     // A reset without windows changes no count, so an audit does not need its event.
-    if (told.length > 0)
-      deps.log.info("account_reset", { account, env: environment, windows: told });
+    if (done.length > 0) {
+      const reset = { accountRef: { account, environment }, windows: done };
+      logReset(deps.log, reset, deps.config(), deps.keys.records().keys);
+    }
     return jsonResponse(200, { account, environment, windows: told });
   });
 }

@@ -2,12 +2,12 @@ import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
-import type { AccountRef } from "../../stores/quotas/account-ref.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import { type Balance, fewerByChanges, judge, unitsWere } from "./balance.ts";
 import { type DayRow, isClosed, lateUnits } from "./day-balances.ts";
 import type { Incidents, Period } from "./incidents.ts";
-import { type Ledger, meterOfWindow, newSum, type PeriodSum } from "./ledger.ts";
+import { capOf, type Ledger, meterOfWindow, newSum, type PeriodSum } from "./ledger.ts";
 import type { LogSpan } from "./log-span.ts";
 
 /** The period that was asked for; if undefined, all that logs, store and history cover. */
@@ -124,8 +124,9 @@ function windowBalance(
   const open = openIn(inputs, accountRef, period, meter);
   // No open charge tells its operation or its key.
   const isOfAll = keys === undefined && !isOfOperation;
-  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountRef, period);
+  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountId(accountRef), period);
   const change = "the account was changed, which may have added the window";
+  const isNewCap = keys?.some((key) => incidents.mayHaveBegun(capOf(window), key, period));
   return {
     ...{ ...accountRef, window },
     ...judge({
@@ -136,7 +137,7 @@ function windowBalance(
       fewer: [
         ...fewerByChanges(terms, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
-        ...(keys === undefined ? [] : [{ from: 0, to: sum.charged, why: KEY_CHANGE }]),
+        ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
         ...(incidents.isAway(period, alive)
           ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }]
           : []),
@@ -162,8 +163,7 @@ function withPresent(
 
 const UNDESCRIBED = "the operations of the gateway are not known, as its file cannot be used";
 
-/** No line tells when a key got its limits, nor which key of an account a reset concerned. */
-const KEY_CHANGE = "the limit of the key may have been set in the window, or reset";
+const NEW_CAP = "the cap of the key was set in the window";
 
 /** The meter of a window such as `tokens.minute`; undefined for windows of plans and operations. */
 function meterIn(

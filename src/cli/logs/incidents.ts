@@ -27,8 +27,8 @@ type LostCharges = {
   readonly atMs: number;
 };
 type Run = { lastMs: number; isStopped: boolean };
-/** `windows`: those that the account got; undefined if the line does not tell. */
-type AccountChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
+/** `windows`: those that the account or key got; undefined if the line does not tell. */
+type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
 
 /**
  * The log lines that explain why the store may have counted other units than the lines charged:
@@ -38,7 +38,8 @@ export class Incidents {
   readonly #uncertain: { readonly id: string; readonly units: number; readonly atMs: number }[] =
     [];
   readonly #lost: LostCharges[] = [];
-  readonly #changed = new Map<string, AccountChange[]>();
+  /** By the id of an account with its environment, or of a key. */
+  readonly #changed = new Map<string, LimitChange[]>();
   readonly #away = new Map<string, { readonly sinceMs: number; readonly run: Run | undefined }>();
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
@@ -79,10 +80,14 @@ export class Incidents {
       for (const part of parts) this.#away.delete(part);
       this.#returnDays.add(dayOf(atMs));
     } else if (name === "account_changed") {
-      const id = accountId({ environment: String(line.env), account: String(line.account) });
-      const windows = Array.isArray(line.newWindows) ? line.newWindows : undefined;
-      this.#changed.set(id, [...(this.#changed.get(id) ?? []), { atMs, windows }]);
-    }
+      const accountRef = { environment: String(line.env), account: String(line.account) };
+      this.#addChange(accountId(accountRef), line, atMs);
+    } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
+  }
+
+  #addChange(id: string, { newWindows }: LoggedEvent, atMs: number): void {
+    const windows = Array.isArray(newWindows) ? newWindows : undefined;
+    this.#changed.set(id, [...(this.#changed.get(id) ?? []), { atMs, windows }]);
   }
 
   #addConfig(hash: unknown, atMs: number): void {
@@ -117,9 +122,9 @@ export class Incidents {
       .reduce((sum, { units, accounts }) => sum + (accounts?.get(id) ?? (accounts ? 0 : units)), 0);
   }
 
-  /** Whether a change of the account in the period may have given it the window. */
-  mayHaveBegun(window: string, accountRef: AccountRef, period: Period): boolean {
-    return (this.#changed.get(accountId(accountRef)) ?? []).some(({ atMs, windows }) => {
+  /** Whether a change in the period may have given the account or the key of that id the window. */
+  mayHaveBegun(window: string, id: string, period: Period): boolean {
+    return (this.#changed.get(id) ?? []).some(({ atMs, windows }) => {
       return isIn(atMs, period) && windows?.includes(window) !== false;
     });
   }

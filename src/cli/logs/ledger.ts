@@ -109,8 +109,10 @@ export class Ledger {
     // A count that was read before the reset still has the units.
     if (known?.counts === undefined || !(atMs <= known.counts.at)) return;
     for (const each of windows as unknown[]) {
-      const { window, units } = (each ?? {}) as { window?: unknown; units?: unknown };
-      const counted = known.counts.windows.find((one) => one.window === window);
+      const reset = (each ?? {}) as ResetWindow;
+      const { units } = reset;
+      const [counted, another] = known.counts.windows.filter((one) => isReset(one, reset));
+      if (another !== undefined) continue;
       if (counted === undefined || atMs < counted.from || !Number.isSafeInteger(units)) continue;
       sumOf(known.windows, counted.window).reset += units as number;
     }
@@ -163,6 +165,24 @@ function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {
     sums.set(key, sum);
   }
   return sum;
+}
+
+/** The members of a window in an `account_reset` line. Older lines have no `keys`. */
+type ResetWindow = Readonly<Partial<Record<"window" | "units" | "keys", unknown>>>;
+
+/** Whether it may be the window that was reset. Each key of an account may have a `key.day`. */
+function isReset(
+  { window: label, keys: counted }: CountReport["windows"][number],
+  { window, keys }: ResetWindow,
+): boolean {
+  if (counted === undefined) return label === window;
+  const isOf = !Array.isArray(keys) || counted.some((key) => keys.includes(key));
+  return isOf && capOf(label) === window;
+}
+
+/** `key.day` of `key.day of k_1`. */
+export function capOf(window: string): string {
+  return window.split(" ", 1)[0] as string;
 }
 
 /** `tokens` of `tokens.minute`; "" of a window that belongs to no meter and no operation. */

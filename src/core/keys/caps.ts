@@ -2,6 +2,7 @@ import { DAY_MS } from "../quota/days.ts";
 import {
   CAP_NAME,
   CAP_NUMBER_MAX,
+  counterName,
   type Limit,
   sortByLength,
   WINDOW_NAMES,
@@ -61,7 +62,7 @@ export function freeNumbers(
 /** The caps of an account: all their windows, and the ids of the keys that share each number. */
 export type AccountCaps = {
   readonly limits: Limit[];
-  /** By the id of the part of the account. */
+  /** By the name of the counter: a key may have a window that its successor lacks. */
   readonly keys: Map<string, string[]>;
 };
 
@@ -69,17 +70,15 @@ export type AccountCaps = {
 export function capsByAccount(keys: readonly KeyRecord[]): ReadonlyMap<string, AccountCaps> {
   const found = new Map<string, AccountCaps>();
   for (const key of keys) {
-    const [first, ...others] = capLimits(key);
-    if (first?.part === undefined) continue;
+    const own = capLimits(key);
+    if (own.length === 0) continue;
     const caps: AccountCaps = found.get(key.account) ?? { limits: [], keys: new Map() };
-    const { limits, keys: ofNumber } = caps;
     found.set(key.account, caps);
-    ofNumber.set(first.part.id, [...(ofNumber.get(first.part.id) ?? []), key.id]);
-    for (const cap of [first, ...others]) {
-      const isKnown = limits.some(
-        (one) => one.part?.id === cap.part?.id && one.window === cap.window,
-      );
-      if (!isKnown) limits.push(cap);
+    for (const cap of own) {
+      const counter = counterName(cap);
+      const sharing = caps.keys.get(counter);
+      if (sharing === undefined) caps.limits.push(cap);
+      caps.keys.set(counter, [...(sharing ?? []), key.id]);
     }
   }
   return found;
@@ -88,6 +87,17 @@ export function capsByAccount(keys: readonly KeyRecord[]): ReadonlyMap<string, A
 /** The caps of a key as limits of a decision; empty if it has none. */
 export function capLimits({ id, caps }: Pick<KeyRecord, "id" | "caps">): readonly Limit[] {
   if (caps === undefined) return [];
-  const part = { id: `@${caps.number}`, name: CAP_NAME, key: id };
+  const part = { id: partId(caps), name: CAP_NAME, key: id };
   return caps.limits.map(({ window, limit }) => ({ window, limit, part }));
+}
+
+/** The ids of the keys of an account whose caps have a counter; empty for any other counter. */
+export function keysOfCounter(keys: readonly KeyRecord[], counter: string): readonly string[] {
+  return keys.flatMap(({ id, caps }) => {
+    return caps !== undefined && counter.startsWith(`${partId(caps)}.`) ? [id] : [];
+  });
+}
+
+function partId({ number }: KeyCaps): string {
+  return `@${number}`;
 }

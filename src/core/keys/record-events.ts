@@ -6,7 +6,13 @@ import type { AccountRecord, KeyRecord } from "./records.ts";
  * same change compute the same `marker`, which decides the one that announces it.
  */
 export type RecordEvent = {
-  readonly kind: "key_issued" | "key_rotated" | "key_revoked" | "account_changed" | "keys_imported";
+  readonly kind:
+    | "key_issued"
+    | "key_rotated"
+    | "key_revoked"
+    | "caps_added"
+    | "account_changed"
+    | "keys_imported";
   readonly marker: string;
   readonly details: ChangeDetails | ImportDetails;
 };
@@ -44,6 +50,16 @@ export function keyEvent(
   return { kind: "key_rotated", marker, details: { key, successor, account, env } };
 }
 
+/** The event of the caps that a key got, of windows in which it had none: they count from then on. */
+export function capsEvent([was, is]: RecordTransition<KeyRecord>): RecordEvent | undefined {
+  if (was === undefined) return undefined;
+  const newWindows = addedWindows(was.caps?.limits, is.caps?.limits).map((each) => `key.${each}`);
+  if (newWindows.length === 0) return undefined;
+  const { id: key, account, environment: env, caps } = is;
+  const marker = `caps ${key} ${hash("sha256", JSON.stringify(caps?.limits), "hex")}`;
+  return { kind: "caps_added", marker, details: { key, account, env, newWindows } };
+}
+
 /**
  * The imports among changes: an import is one event, whatever it brings. Each counts its new keys,
  * its new accounts, and the keys that it ended sooner.
@@ -79,9 +95,16 @@ export function accountEvent([was, is]: RecordTransition<AccountRecord>): Record
   const { id: account, environment: env, plan } = is;
   // Only the new record is hashed: gateways may have seen different records before it.
   const marker = `account ${env} ${account} ${hash("sha256", text, "hex")}`;
-  const before = new Set(was.limits.map(({ window }) => window));
-  const newWindows = is.limits.map(({ window }) => window).filter((each) => !before.has(each));
+  const newWindows = addedWindows(was.limits, is.limits);
   return { kind: "account_changed", marker, details: { account, env, plan, newWindows } };
+}
+
+type Limits = readonly { readonly window: string }[];
+
+/** The windows that have a limit now and had none before. */
+function addedWindows(was: Limits = [], is: Limits = []): string[] {
+  const before = new Set(was.map(({ window }) => window));
+  return is.map(({ window }) => window).filter((each) => !before.has(each));
 }
 
 /** One text for one content: an edit and a reader of the record may order its members differently. */

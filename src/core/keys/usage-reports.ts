@@ -3,6 +3,7 @@ import type { Calendar } from "../quota/calendar.ts";
 import type { QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
 import {
+  counterName,
   isCap,
   isMeter,
   type Limit,
@@ -150,7 +151,7 @@ export function includedOf(included: readonly Limit[], name: WindowName): number
 
 /**
  * `decision` is the store's answer to a peek, as for a usage report. `capped` are the keys with caps,
- * by the id of their part: their windows are named after them, `key.day of k_1`.
+ * by the name of the counter: their windows are named after them, `key.day of k_1`.
  */
 export function countReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
@@ -161,7 +162,7 @@ export function countReport(
   const counted = windows.map((usage) => {
     const { window, calendar, used, resetMs } = usage;
     const from = windowStart(window, resetMs - 1, calendar);
-    const keys = capped.get(usage.part?.id ?? "");
+    const keys = capped.get(counterName(usage));
     const label = windowLabel(usage);
     const told = { window: label, used, from, to: resetMs };
     return keys === undefined ? told : { ...told, window: `${label} of ${keys.join(", ")}`, keys };

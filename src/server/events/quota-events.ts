@@ -1,10 +1,10 @@
 import type { Config } from "../../config/config.ts";
-import { counterLabel } from "../../config/queries/counters.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { includedOf } from "../../core/keys/usage-reports.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { costIn, isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
+import { logReset } from "../../stores/queries/logged-reset.ts";
 import { isAddressAccount } from "../../stores/quotas/account-ref.ts";
 import type {
   AdminEvent,
@@ -130,21 +130,18 @@ const NOTHING_DECIDED = {
   ...{ nowMs: 0, granted: 0, ban: undefined, strikes: 0, strikeDueMs: 0, repaired: false },
 };
 
-/**
- * Logs a reset or a ban that a command made in the store, as the admin API logs its own. Windows of
- * operations that are not in `config` keep the name of their counter.
- */
-export function adminEventLogger(log: Log, config: () => Pick<Config, "environments">) {
+/** Logs a reset or a ban that a command made in the store, as the admin API logs its own. */
+export function adminEventLogger(
+  log: Log,
+  config: () => Pick<Config, "environments">,
+  keys: () => readonly KeyRecord[],
+) {
   return (event: AdminEvent): void => {
-    if (!("windows" in event)) {
-      logBanByHand(log, event);
-      return;
+    if (!("windows" in event)) logBanByHand(log, event);
+    else {
+      const { atMs: resetAt, ...reset } = event;
+      logReset(log, { ...reset, resetAt }, config(), keys());
     }
-    const { account, environment } = event.accountRef;
-    const windows = event.windows.map(({ counter, units }) => {
-      return { window: counterLabel(config(), environment, counter), units };
-    });
-    log.info("account_reset", { account, env: environment, resetAt: event.atMs, windows });
   };
 }
 

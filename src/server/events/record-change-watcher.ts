@@ -3,6 +3,7 @@ import { inSlices } from "../../base/event-loop.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import {
   accountEvent,
+  capsEvent,
   ImportEvents,
   keyEvent,
   type RecordEvent,
@@ -23,10 +24,10 @@ const AGAIN_MS = 1_000;
 /** A key is issued, rotated and revoked once. */
 const KEY_MARKER_MS = 24 * 3_600_000;
 /**
- * An account may change back to an earlier state. Every gateway sees a change within a second, so
+ * An account, and the caps of a key, may change back to an earlier state. Every gateway sees a change within a second, so
  * after this time the same state is a new change.
  */
-const ACCOUNT_MARKER_MS = 15_000;
+const STATE_MARKER_MS = 15_000;
 
 type RecordChangeSources = {
   readonly keys: Pick<KeyStore, "records" | "ready" | "onChange">;
@@ -100,7 +101,8 @@ export class RecordChangeWatcher {
   }
 
   #isFirst({ kind, marker }: RecordEvent): Promise<boolean> {
-    const lifeMs = kind === "account_changed" ? ACCOUNT_MARKER_MS : KEY_MARKER_MS;
+    const isState = kind === "account_changed" || kind === "caps_added";
+    const lifeMs = isState ? STATE_MARKER_MS : KEY_MARKER_MS;
     return this.#sources.quotas.markFirst(marker, lifeMs);
   }
 }
@@ -121,8 +123,9 @@ async function eachNews(
     // 100,000.
     const plan = was === undefined ? findById(after.accounts, account)?.plan : undefined;
     const about = { plan: plan ?? "", isSuccessor: successors.has(id) };
-    const event = keyEvent(pair, about);
-    if (event !== undefined) take(event);
+    for (const event of [keyEvent(pair, about), capsEvent(pair)]) {
+      if (event !== undefined) take(event);
+    }
   });
   const accounts = await findChangedRecords(before.accounts, after.accounts);
   await inSlices(accounts, (pair) => {

@@ -62,7 +62,11 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     const keys = await openKeyStore(config, { now, report, watch: true, inForce });
     closers.push(() => keys.close());
     let configInForce = () => config;
-    const onAdminEvent = adminEventLogger(options.log, () => configInForce());
+    const onAdminEvent = adminEventLogger(
+      options.log,
+      () => configInForce(),
+      () => keys.records().keys,
+    );
     const onLateUsage = lateQuotaLogger(options.log, () => configInForce());
     const metrics = createMetricsRecorder();
     const onLateBan = (ban: LateBan) => {

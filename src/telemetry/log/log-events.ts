@@ -234,6 +234,12 @@ export const LOG_EVENTS = {
     meaning: "The copy of the key records is written again",
   },
   key_changed: { level: "info", members: ["key"], meaning: "The admin API changed a key" },
+  caps_added: {
+    level: "info",
+    members: ["key", "account", "env", "newWindows"],
+    meaning:
+      "A key that was there got [caps](keys.md#caps) of windows in which it had none, `newWindows`: they count from then on. One gateway tells it",
+  },
   records_changed: {
     level: "info",
     members: ["changed"],
@@ -254,7 +260,7 @@ export const LOG_EVENTS = {
     level: "info",
     members: ["account", "env", "windows", "resetAt"],
     meaning:
-      "Windows of an account were set to 0; each with the units that it had. A command's reset of a shared store is told by one gateway, later if none ran: `resetAt`, in milliseconds of the store's clock, says when it was",
+      "Windows of an account were set to 0; each with the units that it had, and a cap with its `keys`. A command's reset of a shared store is told by one gateway, later if none ran: `resetAt`, in milliseconds of the store's clock, says when it was",
   },
   keys_unchanged: {
     level: "error",

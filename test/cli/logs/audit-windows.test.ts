@@ -244,27 +244,27 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(operation, [["few.day", "drift", 4, undefined]]);
   });
 
-  it("of one key is explained where it has fewer, as its limit may have been set or reset", () => {
-    const why = "units fewer: the limit of the key may have been set in the window, or reset";
-    const keys = ["k_1"];
+  it("of keys has drift where it has fewer, unless one of them got that cap in the window", () => {
     const lines = [["daily", 9] as const];
-    assert.deepEqual(judged({ lines, windows: [{ used: 0, keys }] }), []);
-    const line = (used: number) => {
-      const [found] = judged({ lines, windows: [{ used, keys }] });
-      return found;
+    const window = "key.hour of k_1, ";
+    const got = { msg: "caps_added", key: "k_1", newWindows: ["key.hour"] };
+    const of = (used: number, ...events: Readonly<Record<string, unknown>>[]) => {
+      const windows = [{ window, used, keys: ["k_1", ""] }];
+      return judged({ lines, windows, events })[0]?.slice(1);
     };
-    assert.deepEqual(line(1), ["day", "drift", 1, undefined], "no line is of that key");
-    const window = "key.hour";
-    const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
-    for (const [used, fewer] of [
-      [7, 2],
-      [0, 9],
-    ] as const) {
-      for (const events of [[], [change]]) {
-        const all = judged({ lines, windows: [{ window, used, keys: [""] }], events });
-        assert.deepEqual(all, [[window, "explained", 0, `${fewer} ${why}`]], "whatever its plan");
-      }
-    }
+    const why = "units fewer: the cap of the key was set in the window";
+    assert.deepEqual(of(7, got), ["explained", 0, `2 ${why}`]);
+    assert.deepEqual(of(0, got), ["explained", 0, `9 ${why}`]);
+    const changed = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
+    const others = [
+      { ...got, key: "k_2" },
+      { ...got, newWindows: ["key.day"] },
+      { ...got, time: WINDOW.from - DAY_MS },
+      changed,
+    ];
+    for (const event of others) assert.deepEqual(of(7, event), ["drift", -2, undefined]);
+    assert.deepEqual(of(7), ["drift", -2, undefined]);
+    assert.deepEqual(of(10, got), ["drift", 1, undefined], "it explains none that are more");
   });
 
   it("is explained where a gateway is away from the store, which has not charged all of it", () => {

@@ -11,6 +11,7 @@ import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import { DAY_MS, formatDay } from "../../../src/core/quota/days.ts";
+import { accountId } from "../../../src/stores/quotas/account-ref.ts";
 
 const NOON = Date.UTC(2026, 10, 2, 12);
 const HOUR_MS = 3_600_000;
@@ -146,7 +147,7 @@ describe("incidents in logs", () => {
     for (const ms of [1, 3 * HOUR_MS]) incidents.event({ ...change, time: NOON + ms });
     const later = { fromMs: NOON + HOUR_MS, toMs: NOON + 2 * HOUR_MS };
     assert.deepEqual(
-      [HOUR, later].map((period) => incidents.mayHaveBegun("day", ACME, period)),
+      [HOUR, later].map((period) => incidents.mayHaveBegun("day", accountId(ACME), period)),
       [true, false],
     );
   });

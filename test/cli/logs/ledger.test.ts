@@ -46,6 +46,32 @@ describe("two resets in a ledger", () => {
   });
 });
 
+describe("a reset of the caps of keys in a ledger", () => {
+  const day = { used: 0, from: FROM, to: FROM + DAY_MS };
+  const capped = [["k_1", "k_2"], ["k_3"]].map((keys) => {
+    return { ...day, window: `key.day of ${keys.join(", ")}`, keys };
+  });
+  const resets = (windows: readonly unknown[], all = capped) => {
+    const ledger = new Ledger([{ ...ACME, plan: "free", created: null, at: AT, windows: all }], []);
+    ledger.event({ msg: "account_reset", env: "production", account: "acme", time: AT, windows });
+    const known = ledger.of("production", "acme")?.windows;
+    return all.map(({ window }) => known?.get(window)?.reset ?? 0);
+  };
+  const reset = (units: number, ...keys: string[]) => ({ window: "key.day", units, keys });
+
+  it("is of the window of that length whose keys it names, also if it names some of them", () => {
+    assert.deepEqual(resets([reset(7, "k_1"), reset(5, "k_3")]), [7, 5]);
+    assert.deepEqual(resets([reset(7, "k_4"), { ...reset(5, "k_3"), window: "key.hour" }]), [0, 0]);
+    assert.deepEqual(resets([{ window: "day", units: 7 }]), [0, 0]);
+  });
+
+  it("that names no keys, as older lines, is of the window of an account that has one", () => {
+    const older = { window: "key.day", units: 7 };
+    assert.deepEqual(resets([older], capped.slice(1)), [7]);
+    assert.deepEqual(resets([older]), [0, 0]);
+  });
+});
+
 describe("charges in a ledger", () => {
   const lineAt = (decidedAt: number, config: string) => {
     const line = { env: "production", account: "acme", charged: 1, config, plan: "free" };

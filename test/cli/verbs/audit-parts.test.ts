@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
+import type { TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { audited, line, openAudited } from "../audit-kit.ts";
 import { jsonOf, runVerb } from "../kit.ts";
@@ -18,6 +19,17 @@ paths:
 const NOON = Date.UTC(2026, 5, 1, 12);
 /** No window ends while a test runs. */
 const CONFIG = { history: "400d", plans: { free: { month: 900 } } };
+
+/** Caps a key by a command, and waits for the gateway to have read it. */
+async function setCap(house: TestGateway, id: string, window: string): Promise<void> {
+  const set = ["keys", "set", id, "--cap", `${window}=50`, "--config", house.file];
+  assert.equal((await runVerb(set)).status, 0);
+  await eventually(async () => {
+    const shown = await (await house.admin(`/api/usage/${id}`)).json();
+    assert.match(JSON.stringify(shown), new RegExp(`key\\.${window}`));
+  });
+  await eventually(() => assert.ok(house.said.some(({ msg }) => msg === "caps_added")));
+}
 
 describe("audit", () => {
   it("compares the limits of each key, also of one that was rotated, and names the key that drifts", async () => {
@@ -91,25 +103,46 @@ paths:
     assert.equal(short.status, 1, `a charge of ${id} without a line`);
   });
 
-  it("explains a limit of a key that was set later, or reset, and finds no drift in it", async () => {
+  it("explains a cap that a key got later, and what a reset of it took to the unit", async () => {
     await using house = await openAudited({ config: CONFIG });
     const { id, key, account } = await house.issue();
-    await (await house.ask(key)).text();
-    const set = ["keys", "set", id, "--cap", "month=50", "--config", house.file];
-    assert.equal((await runVerb(set)).status, 0);
-    await eventually(async () => {
-      const shown = await (await house.admin(`/api/usage/${id}`)).json();
-      assert.match(JSON.stringify(shown), /key\.month/);
+    const other = await house.issue({
+      account,
+      env: undefined,
+      plan: undefined,
+      caps: { month: 9 },
     });
     await (await house.ask(key)).text();
+    await setCap(house, id, "month");
+    for (const each of [key, key, other.key]) await (await house.ask(each)).text();
     const resets = { method: "POST", body: "{}" };
     assert.equal((await house.admin(`/api/accounts/${account}/reset`, resets)).status, 200);
     await (await house.ask(key)).text();
-    await eventually(() => assert.equal(house.lines.length, 3));
+    await eventually(() => assert.equal(house.lines.length, 5));
     const { status, told } = await audited(house);
     assert.deepEqual([status, told.drift], [0, []]);
-    const cap = told.explained.find(({ window }) => window === `key.month of ${id}`);
-    assert.match(cap?.why ?? "", /may have been set in the window, or reset/);
+    const ofKeys = told.explained.filter(({ window }) => window.startsWith("key."));
+    assert.deepEqual(
+      new Map(ofKeys.map(({ window, why }) => [window, why])),
+      new Map([
+        [`key.month of ${id}`, "1 unit fewer: the cap of the key was set in the window"],
+        [`key.month of ${other.id}`, "1 unit was reset"],
+      ]),
+    );
+    assert.equal((await audited(house, { bare: true })).status, 1, "without the lines it is drift");
+  });
+
+  it("takes no request of a rotated key for a cap that its successor alone got", async () => {
+    await using house = await openAudited({ config: CONFIG });
+    const one = await house.issue({ caps: { month: 50 } });
+    const rotate = { method: "POST", body: "{}" };
+    const answer = await house.admin(`/api/keys/${one.id}/rotate`, rotate);
+    const successor = (await answer.json()) as { id: string; key: string };
+    await setCap(house, successor.id, "year");
+    for (const { key } of [one, successor, one]) await (await house.ask(key)).text();
+    await eventually(() => assert.equal(house.lines.length, 3));
+    const { status, told } = await audited(house, { bare: true });
+    assert.deepEqual([status, told.drift, told.explained, told.matched], [0, [], [], 3]);
   });
 
   it("reads every log that a shell has put in the place of --log *.log", async () => {

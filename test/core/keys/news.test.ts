@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { accountEvent, ImportEvents, keyEvent } from "../../../src/core/keys/record-events.ts";
+import {
+  accountEvent,
+  capsEvent,
+  ImportEvents,
+  keyEvent,
+} from "../../../src/core/keys/record-events.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
 
 const KEY: KeyRecord = {
@@ -36,6 +41,38 @@ describe("Of a key", () => {
     const again = { ...rotated, replacedBy: "k3" };
     const markers = [keyEvent([KEY, rotated], ABOUT), keyEvent([rotated, again], ABOUT)];
     assert.equal(new Set(markers.map((event) => event?.marker)).size, 2);
+  });
+});
+
+describe("Of the caps of a key", () => {
+  const [hour, day] = (["hour", "day"] as const).map((window) => ({ window, limit: 5 }));
+  const capped = (...limits: (typeof hour)[]) => {
+    return { ...KEY, caps: { number: 0, limits } } as KeyRecord;
+  };
+
+  it("those are told that the key did not have before, and none of a new key", () => {
+    const told = (was: KeyRecord | undefined, is: KeyRecord) => capsEvent([was, is])?.details;
+    const about = { key: "k1", account: "a1", env: "production" };
+    assert.deepEqual(told(KEY, capped(hour, day)), {
+      ...about,
+      newWindows: ["key.hour", "key.day"],
+    });
+    assert.deepEqual(told(capped(hour), capped(hour, day)), { ...about, newWindows: ["key.day"] });
+    const again = { ...about, newWindows: ["key.hour"] };
+    assert.deepEqual(told(capped(), capped(hour)), again, "dropped in between");
+    const raised = capped({ window: "hour", limit: 6 });
+    for (const was of [undefined, raised, capped(hour, day)]) {
+      assert.equal(told(was, capped(hour)), undefined);
+    }
+  });
+
+  it("gateways that saw other caps before give the same caps the same marker", () => {
+    const [one, other] = [
+      capsEvent([KEY, capped(hour, day)]),
+      capsEvent([capped(day), capped(hour, day)]),
+    ];
+    assert.equal(one?.marker, other?.marker);
+    assert.notEqual(one?.marker, capsEvent([KEY, capped(day)])?.marker);
   });
 });
 
