@@ -127,6 +127,7 @@ async function fromGateways(
 function explanationText(explanation: Explanation, terminal: Terminal): string {
   const { bold } = styleOf(terminal);
   const { id, request, status, code, rule, windows, passesAt, strikes, ban, account } = explanation;
+  const { decidedAt, decidedBy } = explanation;
   const rows = windows.map(({ window, used, limit, from, reset, exhausted }) => {
     return [
       window,
@@ -139,10 +140,8 @@ function explanationText(explanation: Explanation, terminal: Terminal): string {
   });
   const names = ["WINDOW", "USED", "LIMIT", "FROM", "RESET", ""];
   const owner = account === null ? "" : ` of account ${account}, plan ${explanation.plan}`;
-  const when =
-    explanation.decidedAt === null
-      ? ""
-      : `, decided ${formatInstant(explanation.decidedAt)} (${explanation.decidedBy ?? "store"})`;
+  const by = decidedBy === null ? "" : ` (${decidedBy})`;
+  const when = decidedAt === null ? "" : `, decided ${formatInstant(decidedAt)}${by}`;
   return [
     `${bold(`${status} ${code ?? ""}`.trim())}  ${request}${owner}${when}\n`,
     `${rule}\n`,

@@ -260,9 +260,9 @@ describe("explain tells", () => {
     const head = "429 rate_limited  GET /v1/pets of account acme, plan free";
     const decided = `${head}, decided 2026-07-15 12:00:00Z`;
     assert.equal(await explained(explanation), `${decided} (local)\nThe share is used up\n`);
-    const store = { ...explanation, decidedBy: null };
-    assert.equal(await explained(store), `${decided} (store)\nThe share is used up\n`);
-    const bare = { ...store, code: null, account: null, decidedAt: null };
+    const unsaid = { ...explanation, decidedBy: null };
+    assert.equal(await explained(unsaid), `${decided}\nThe share is used up\n`);
+    const bare = { ...unsaid, code: null, account: null, decidedAt: null };
     assert.equal(await explained(bare), "429  GET /v1/pets\nThe share is used up\n");
   });
 
