@@ -53,6 +53,7 @@ describe("the rows", () => {
     holds: { tokens: 1 },
     monthFrom: 1,
     ban: 3,
+    until: 4,
     why: "used up",
   };
   const written = (entry: AccessLogEntry): Record<string, unknown> => {

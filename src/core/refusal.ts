@@ -14,6 +14,8 @@ export type Refusal = {
   readonly why?: string;
   readonly message?: string;
   readonly retryAfterSeconds?: number;
+  /** The end of the brownout that refuses, in Unix seconds. */
+  readonly until?: number;
   readonly scope?: string;
   /** Present if this very refusal answers one request after the other. */
   readonly repeated?: RepeatedResponse;
@@ -44,7 +46,7 @@ export function accept<T>(value: T): Result<T> {
 export function refuse(
   code: RefusalCode,
   why?: string,
-  told: Pick<Refusal, "message" | "retryAfterSeconds" | "scope" | "repeated"> = {},
+  told: Pick<Refusal, "message" | "retryAfterSeconds" | "until" | "scope" | "repeated"> = {},
 ): Result<never> {
   return { ok: false, refusal: why === undefined ? { code, ...told } : { code, why, ...told } };
 }

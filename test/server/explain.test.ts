@@ -3,8 +3,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { type Explanation, explainRefusal } from "../../src/core/quota/explain.ts";
-import { jsonOf, runVerb } from "../cli/kit.ts";
+import { freePorts, jsonOf, runVerb } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { ACCOUNT, KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { awayFromMinuteEdge, sendRequest } from "../support/wire/client.ts";
@@ -82,6 +83,35 @@ describe("explain", () => {
     await bansAgree(served);
     await logAgrees(served, [...refused.keys()][0] ?? "");
   }, 300_000);
+
+  it("says of a brownout when it is over, as Retry-After does, from the gateway and from the log", async () => {
+    const nowMs = Date.UTC(2026, 5, 1, 12, 0, 0, 500);
+    const end = Date.UTC(2026, 5, 1, 13);
+    const api = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /old: { get: { operationId: old, deprecated: true, x-brownouts: ["2026-06-01T11:00Z/2h"], responses: {} } }
+`;
+    const [admin = 0] = await freePorts(1);
+    await using house = await startTestGateway({
+      ...{ now: () => nowMs, files: { "old.yaml": api }, api: "./old.yaml" },
+      config: { admin: { listen: `127.0.0.1:${admin}` } },
+    });
+    const { key } = await house.issue();
+    const answer = await house.ask(key, "/v1/old");
+    await answer.text();
+    assert.deepEqual([answer.status, answer.headers.get("Retry-After")], [410, "3600"]);
+    await eventually(() => assert.equal(house.lines.length, 1));
+    const [line] = house.lines;
+    const log = join(house.directory, "gateway.log");
+    await writeFile(log, `${JSON.stringify(line)}\n`);
+    for (const more of [[], ["--log", log]]) {
+      const named = ["explain", line?.id ?? "", "--config", house.file, ...more];
+      const { code, passesAt } = jsonOf<Explanation>(await runVerb([...named, "--json"]));
+      assert.deepEqual([code, passesAt], ["brownout", end / 1_000]);
+      assert.match((await runVerb(named)).out, /^It would pass from 2026-06-01 13:00:00Z on/m);
+    }
+  });
 
   it("finds nothing with 1, naming where it looked", async () => {
     await using backend = await startTestUpstream();

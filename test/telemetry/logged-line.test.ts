@@ -40,7 +40,13 @@ describe("the line of a request", () => {
   it("is taken with the first and the last instant of a calendar", () => {
     for (const ms of [LAST_MS, -LAST_MS]) {
       const seconds = ms / 1_000;
-      const instants = { time: ms, decidedAt: ms, monthFrom: seconds, ban: seconds };
+      const instants = {
+        time: ms,
+        decidedAt: ms,
+        monthFrom: seconds,
+        ban: seconds,
+        until: seconds,
+      };
       assert.ok(isTaken({ ...instants, windows: [["minute", 1, 60, seconds]] }), String(ms));
     }
   });

@@ -56,7 +56,13 @@ it("has each member that is known, as it is, and none that is not", () => {
     ...{ traceId: "0af7651916cd43dd8448eb211c80319c", decidedAt: 1_790_000_000_001, cost: 3 },
     ...{ strikes: 2, config: "0123abcd", meters: { tokens: { hold: 5, used: 4 } } },
     ...{ observed: ["day"], windows: [["day", 9, 10, 1_790_000_000]], holds: { tokens: 7 } },
-    ...{ monthFrom: 1_789_000_000, by: "share", ban: 1_790_000_060, why: "of a share" },
+    ...{
+      monthFrom: 1_789_000_000,
+      by: "share",
+      ban: 1_790_000_060,
+      until: 1_790_000_061,
+      why: "of a share",
+    },
   } as const;
   log.request(known as unknown as AccessLogEntry);
   const { level, time, msg, ...told } = lines[0] ?? {};

@@ -192,7 +192,8 @@ export function checkRoute(
   const brownout = brownouts?.find(({ fromMs, toMs }) => fromMs <= nowMs && nowMs < toMs);
   if (brownout !== undefined) {
     const retryAfterSeconds = Math.ceil((brownout.toMs - nowMs) / 1_000);
-    return refuse("brownout", undefined, { retryAfterSeconds });
+    const until = Math.ceil(brownout.toMs / 1_000);
+    return refuse("brownout", undefined, { retryAfterSeconds, until });
   }
   if (operation.requiresScope && stability !== undefined && !scopes.includes(stability)) {
     return refuseScopes([[stability]]);

@@ -31,6 +31,8 @@ export type RefusalRecord = {
   readonly monthFrom?: number | undefined;
   /** The end of the ban in force, in Unix seconds. */
   readonly ban?: number | undefined;
+  /** The end of the brownout that ran, in Unix seconds. */
+  readonly until?: number | undefined;
   readonly by?: string | undefined;
   readonly why?: string | undefined;
 };
@@ -88,14 +90,16 @@ export type Explanation = {
  * file. `known` describes the ban in force, which the line does not.
  */
 export function explainRefusal(record: RefusalRecord, known?: KnownBan): Explanation {
-  const { decidedAt, ban, code } = record;
+  const { decidedAt, ban, until, code } = record;
   const windows = (record.windows ?? []).map((told) => explained(told, record));
   const exhausted = windows.filter((one) => one.exhausted);
   const window = exhausted.reduce<ExplainedWindow | undefined>(
     (last, one) => (last === undefined || one.reset >= last.reset ? one : last),
     undefined,
   );
-  const ends = [...exhausted.map(({ reset }) => reset), ...(ban === undefined ? [] : [ban])];
+  const ends = [...exhausted.map(({ reset }) => reset), ban, until].filter(
+    (end) => end !== undefined,
+  );
   return {
     id: record.id,
     environment: record.env ?? null,

@@ -49,6 +49,7 @@ export function accessLogEntry(
     monthFrom: decision?.refusal?.monthFrom,
     by: decision?.refusal?.by,
     ban: decision?.refusal?.ban,
+    until: exchange.until,
     why: exchange.why,
   };
 }

@@ -77,6 +77,8 @@ export class ExchangeRecord {
   why: string | undefined;
   /** The window whose whole limit is below the cost of the request. */
   over: string | undefined;
+  /** The end of the brownout that refused the request, in Unix seconds. */
+  until: number | undefined;
   /** Set if the rest of the client's request is malformed and no forward was in progress. */
   requestError: Refusal | undefined;
   #rateLimitInfo: RateLimitInfo | undefined;
@@ -185,8 +187,9 @@ export class ExchangeRecord {
   }
 
   /** The gateway refuses. Records the code, and the reason unless there is one already. */
-  refuse({ code, why }: Refusal): void {
+  refuse({ code, why, until }: Refusal): void {
     this.code = code;
+    this.until = until;
     this.why ??= why;
   }
 

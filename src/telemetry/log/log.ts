@@ -46,6 +46,8 @@ export type AccessLogEntry = {
   readonly by?: "store" | "memory" | "local" | "share" | undefined;
   /** The end of the ban in force, in Unix seconds. */
   readonly ban?: number | undefined;
+  /** The end of the brownout that refused it, in Unix seconds. */
+  readonly until?: number | undefined;
   /** The reason, for people; never shown to the client. */
   readonly why: string | undefined;
 };
@@ -126,6 +128,10 @@ export const ACCESS_LOG_FIELDS: Readonly<
     absent: "as `windows`, or the account has no [anchor](keys.md#anchor)",
   },
   ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },
+  until: {
+    meaning: "The end of the brownout that ran, in Unix seconds",
+    absent: "`code` is not `brownout`",
+  },
   why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
   msg: { meaning: "`request`" },
 };
@@ -241,6 +247,7 @@ function requestText(entry: AccessLogEntry): string {
   if (entry.holds !== undefined) text += `,"holds":${JSON.stringify(entry.holds)}`;
   if (entry.monthFrom !== undefined) text += `,"monthFrom":${entry.monthFrom}`;
   if (entry.ban !== undefined) text += `,"ban":${entry.ban}`;
+  if (entry.until !== undefined) text += `,"until":${entry.until}`;
   if (why !== undefined) text += `,"why":${JSON.stringify(why)}`;
   return `${text},"msg":"request"}\n`;
 }

@@ -102,6 +102,7 @@ const REQUEST_MEMBERS: Readonly<Record<keyof LoggedRequest, Check>> = {
   monthFrom: isAbsentOr(isInstant),
   by: isAbsentOr(isText),
   ban: isAbsentOr(isInstant),
+  until: isAbsentOr(isInstant),
   why: isAbsentOr(isText),
 };
 const REQUEST_CHECKS = Object.entries(REQUEST_MEMBERS);

@@ -303,6 +303,7 @@ describe("A route is judged", () => {
       ...{ method: "GET", scopes: [], nowMs: NOON + 1_500 },
     });
     assert.equal(refused.ok || refused.refusal.retryAfterSeconds, 4);
+    assert.equal(refused.ok || refused.refusal.until, NOON / 1_000 + 5);
   });
 
   it("an operation that is gone is gone without a scope too", () => {
