@@ -28,14 +28,14 @@ export function matchApiRoute(
     return { ok: false, response: methodNotAllowed([...new Set(allow)]) };
   }
   const at = found.segments.findIndex(isVariable);
-  return { ok: true, row: found.row, id: (at !== -1 && idIn(segments[at])) || "" };
+  return { ok: true, row: found.row, id: idIn(found.segments[at], segments[at]) ?? "" };
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {
   return (
     pattern.length === segments.length &&
     pattern.every((part, i) =>
-      isVariable(part) ? idIn(segments[i]) !== undefined : part === segments[i],
+      isVariable(part) ? idIn(part, segments[i]) !== undefined : part === segments[i],
     )
   );
 }
@@ -46,12 +46,13 @@ function isVariable(part: string): boolean {
 
 /**
  * The ID in a segment of a path. It may be a client address, whose "/64" is percent-encoded.
- * Undefined if the segment cannot be an ID.
+ * Undefined if the segment cannot be an ID. The ID of a request is text that people paste: one that
+ * no request can have is unknown like any other.
  */
-function idIn(segment = ""): string | undefined {
+function idIn(part = "", segment = ""): string | undefined {
   try {
     const text = decodeURIComponent(segment);
-    return isAccountName(text) ? text : undefined;
+    return part === ":request" || isAccountName(text) ? text : undefined;
   } catch {
     return undefined;
   }

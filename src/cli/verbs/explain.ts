@@ -44,7 +44,8 @@ export const explain: Verb = {
   example: "explain 0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de --log tollgate.log",
   async run(invocation, terminal) {
     const files = logFilesOf(invocation, 1);
-    const [id = "", extra] = invocation.args;
+    const [pasted = "", extra] = invocation.args;
+    const id = pasted.trim();
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     if (files.length === 0 && extra !== undefined) {
