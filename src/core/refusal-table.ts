@@ -114,7 +114,7 @@ export const REFUSALS = {
     closes: false,
     fields: ["Retry-After"],
     message: "This operation is going away, and is switched off for a while as a reminder",
-    when: "A brownout of the description, `x-brownouts`, runs",
+    when: "A brownout of the description, `x-brownouts`, runs; one that lasts until the sunset has no `Retry-After`",
   },
   body_too_large: {
     status: 413,

@@ -25,6 +25,16 @@ paths:
       responses: {}
   /gone:
     get: { operationId: gone, deprecated: true, x-deprecated-since: "2025-01-01", x-sunset: "2026-01-01", responses: {} }
+  /off:
+    get: { operationId: off, x-brownouts: ["2026-06-01T12:10Z/1m", "2026-06-01T11:50Z/15m", "2026-06-01T12:05Z/5m"], responses: {} }
+  /ending:
+    get:
+      operationId: ending
+      deprecated: true
+      x-deprecated-since: "2025-01-01"
+      x-sunset: "2026-06-01T12:05:00Z"
+      x-brownouts: ["2026-06-01T11:50Z/15m"]
+      responses: {}
   /beta:
     get: { operationId: beta, x-stability-level: beta, x-requires-scope: true, responses: {} }
 `;

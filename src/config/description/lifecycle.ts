@@ -1,5 +1,5 @@
 import { quoteValue } from "../../base/messages.ts";
-import type { Lifecycle } from "../../core/http/route.ts";
+import type { Brownout, Lifecycle } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { parseDuration } from "../schema/units.ts";
@@ -20,18 +20,18 @@ const STABILITY = ["experimental", "beta"] as const;
  */
 export function readLifecycle(operation: YamlMap, path: ConfigPath, findings: Findings): Lifecycle {
   const from = { operation, path, findings };
-  const stability = readStability(from);
-  const brownouts = readBrownouts(from);
-  const announced = {
-    ...(stability === undefined ? {} : { stability }),
-    ...(brownouts.length === 0 ? {} : { brownouts }),
-  };
   const { deprecated = false } = operation;
   if (typeof deprecated !== "boolean")
     findings.wrongValue([...path, "deprecated"], "true or false");
 
   const since = readDate(from, "x-deprecated-since");
   const sunset = readSunset(from);
+  const stability = readStability(from);
+  const brownouts = readBrownouts(from, deprecated === true ? sunset : undefined);
+  const announced = {
+    ...(stability === undefined ? {} : { stability }),
+    ...(brownouts.length === 0 ? {} : { brownouts }),
+  };
   const successor = readSuccessor(from);
   if (deprecated !== true) {
     for (const name of ["x-deprecated-since", "x-sunset", "x-deprecated-sunset", "x-successor"]) {
@@ -93,9 +93,9 @@ function readStability({ operation, path, findings }: LifecycleInputs): Lifecycl
   return known;
 }
 
-function readSunset(
-  from: LifecycleInputs,
-): { readonly name: string; readonly ms: number } | undefined {
+type Sunset = { readonly name: string; readonly ms: number };
+
+function readSunset(from: LifecycleInputs): Sunset | undefined {
   const { operation, path, findings } = from;
   const names = ["x-sunset", "x-deprecated-sunset"];
   const dates = names.flatMap((name) => {
@@ -115,11 +115,10 @@ function readSunset(
 const BROWNOUT = "a time and a duration, such as 2030-11-05T14:00Z/1h";
 
 /** `x-brownouts`: an instant to the minute or second with its offset, and a duration. */
-function readBrownouts({
-  operation,
-  path,
-  findings,
-}: LifecycleInputs): NonNullable<Lifecycle["brownouts"]> {
+function readBrownouts(
+  { operation, path, findings }: LifecycleInputs,
+  sunset: Sunset | undefined,
+): readonly Brownout[] {
   const value = operation["x-brownouts"];
   const at = [...path, "x-brownouts"];
   if (value === undefined) return [];
@@ -127,18 +126,39 @@ function readBrownouts({
     findings.wrongValue(at, `a list, each ${BROWNOUT}`);
     return [];
   }
-  return value.flatMap((one, i) => {
+  const read = value.flatMap((one, i) => {
     const [, from = "", seconds = ":00", offset = "", lasts = ""] =
       /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})(:\d{2})?([Zz]|[+-]\d{2}:\d{2})\/(\w+)$/.exec(String(one)) ??
       [];
     const fromMs = instantOf(`${from}${seconds}${offset}`);
     const lengthMs = parseDuration(lasts);
-    if (fromMs !== undefined && lengthMs !== undefined && lengthMs > 0) {
-      return [{ fromMs, toMs: fromMs + lengthMs }];
+    if (fromMs === undefined || lengthMs === undefined || lengthMs <= 0) {
+      findings.wrongValue([...at, i], BROWNOUT);
+      return [];
     }
-    findings.wrongValue([...at, i], BROWNOUT);
-    return [];
+    const brownout = { fromMs, toMs: fromMs + lengthMs };
+    if (sunset !== undefined && brownout.toMs >= sunset.ms) {
+      const when = `the sunset, ${operation[sunset.name]}`;
+      const told =
+        fromMs < sunset.ms
+          ? `A request in x-brownouts[${i}] is answered without Retry-After: it lasts until ${when}`
+          : `x-brownouts[${i}] has no effect: it begins at ${when}, or later`;
+      findings.warning([...at, i], told);
+    }
+    return [brownout];
   });
+  return joinBrownouts(read);
+}
+
+/** Brownouts that overlap or touch are one, because Retry-After names the end of one. */
+function joinBrownouts(brownouts: readonly Brownout[]): readonly Brownout[] {
+  const joined: Brownout[] = [];
+  for (const { fromMs, toMs } of brownouts.toSorted((a, b) => a.fromMs - b.fromMs)) {
+    const last = joined.at(-1);
+    if (last === undefined || last.toMs < fromMs) joined.push({ fromMs, toMs });
+    else joined.splice(-1, 1, { fromMs: last.fromMs, toMs: Math.max(last.toMs, toMs) });
+  }
+  return joined;
 }
 
 /** RFC 3339: a full-date, which means 00:00:00Z, or a date-time with its offset. */

@@ -96,7 +96,7 @@ const DESCRIPTION_NOTES = `## The API description
 | \`x-deprecated-since\` | \`Deprecation\`; missing: a warning, not sent |
 | \`x-sunset\`, \`x-deprecated-sunset\` | \`Sunset\`, and 410 from that instant on; missing: a warning, not sent; before the deprecation: a mistake |
 | \`x-successor\` | \`Link: <…>; rel="successor-version"\`: a URI reference |
-| \`x-brownouts\` | times at which it answers 410 \`brownout\` ahead of its end, as in \`["2030-11-05T14:00Z/1h"]\` |
+| \`x-brownouts\` | times at which it answers 410 \`brownout\` ahead of its end, as in \`["2030-11-05T14:00Z/1h"]\`; those that overlap or touch are one; at or after the sunset: a warning |
 | \`x-stability-level\`, \`x-stability\` | \`experimental\` or \`beta\` is sent as \`X-API-Stability\`; \`stable\` sends nothing; others are a warning |
 | \`x-requires-scope: true\` | with a stability: only keys with that scope |
 | \`security\`, of the operation or the file | the [scopes](reference/plans.md#scopes) that a key needs; \`[]\` or \`{}\`: [public](reference/plans.md#public-operations) |

@@ -187,10 +187,12 @@ export function checkRoute(
       ? accept(found)
       : refuse("method_not_allowed");
   }
-  const { sunsetMs, stability, brownouts } = operation.lifecycle;
-  if ((sunsetMs ?? Number.POSITIVE_INFINITY) <= nowMs) return refuseGone(operation.lifecycle);
+  const { sunsetMs = Number.POSITIVE_INFINITY, stability, brownouts } = operation.lifecycle;
+  if (sunsetMs <= nowMs) return refuseGone(operation.lifecycle);
   const brownout = brownouts?.find(({ fromMs, toMs }) => fromMs <= nowMs && nowMs < toMs);
   if (brownout !== undefined) {
+    // An operation that is off until its sunset never returns.
+    if (brownout.toMs >= sunsetMs) return refuse("brownout");
     const retryAfterSeconds = Math.ceil((brownout.toMs - nowMs) / 1_000);
     const until = Math.ceil(brownout.toMs / 1_000);
     return refuse("brownout", undefined, { retryAfterSeconds, until });
@@ -238,9 +240,12 @@ export type Lifecycle = {
   /** A URI reference, from `x-successor`. */
   readonly successor?: string;
   readonly stability?: "experimental" | "beta";
-  /** Periods in which it responds as if it had been removed; each ends just before its `toMs`. */
-  readonly brownouts?: readonly { readonly fromMs: number; readonly toMs: number }[];
+  /** Periods in which it responds as if it had been removed. No two of them overlap or touch. */
+  readonly brownouts?: readonly Brownout[];
 };
+
+/** A period that ends just before `toMs`. */
+export type Brownout = { readonly fromMs: number; readonly toMs: number };
 
 /** The value of Deprecation, a structured Date (RFC 9745 2.1). Without a date there is no field. */
 export function deprecationValue({ deprecated, deprecatedMs }: Lifecycle): string | undefined {

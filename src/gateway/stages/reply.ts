@@ -194,6 +194,7 @@ function fieldValue(
     case "Retry-After": {
       if (statusOf(refusal.code) === 401 && !over) return undefined;
       if (refusal.retryAfterSeconds !== undefined) return String(refusal.retryAfterSeconds);
+      if (refusal.code === "brownout") return undefined;
       if (!over && refusal.code !== "rate_limited" && refusal.code !== "key_banned") {
         return RETRY_SHORTLY;
       }

@@ -201,15 +201,15 @@ describe("the life of an operation", () => {
     });
   });
 
-  it("has brownouts that begin at a minute or a second", async () => {
+  it("has brownouts that begin at a minute or a second, one for those that overlap or touch", async () => {
     const life = await lifecycleOf(
-      'x-brownouts: ["2030-11-05T14:00Z/1h", "2030-11-05T14:00:01+01:00/5m", "2030-11-05T14:00z/1s"]',
+      'x-brownouts: ["2030-11-05T14:00Z/1h", "2030-11-05T14:00:01+01:00/5m", "2030-11-05T14:00z/1s", "2030-11-05T15:00:01Z/1s", "2030-11-05T13:05:01Z/1s"]',
     );
     const [hour, minutes] = [Date.UTC(2030, 10, 5, 14), Date.UTC(2030, 10, 5, 13, 0, 1)];
     assert.deepEqual(life?.brownouts, [
+      { fromMs: minutes, toMs: minutes + 301_000 },
       { fromMs: hour, toMs: hour + 3_600_000 },
-      { fromMs: minutes, toMs: minutes + 300_000 },
-      { fromMs: hour, toMs: hour + 1_000 },
+      { fromMs: hour + 3_601_000, toMs: hour + 3_602_000 },
     ]);
   });
 

@@ -306,6 +306,19 @@ describe("A route is judged", () => {
     assert.equal(refused.ok || refused.refusal.until, NOON / 1_000 + 5);
   });
 
+  it("a brownout that lasts until the sunset has no wait, and one that ends before it has", () => {
+    const waitUntil = (sunsetMs: number) => {
+      const brownouts = [{ fromMs: NOON, toMs: NOON + 5_000 }];
+      const table = described({ deprecated: true, sunsetMs, brownouts });
+      const found = findRoute(table, "GET", "/v1/pets");
+      const refused = checkRoute(found, { method: "GET", scopes: [], nowMs: NOON });
+      return refused.ok ? "ok" : [refused.refusal.code, refused.refusal.retryAfterSeconds];
+    };
+    assert.deepEqual(waitUntil(NOON + 5_001), ["brownout", 5]);
+    assert.deepEqual(waitUntil(NOON + 5_000), ["brownout", undefined]);
+    assert.deepEqual(waitUntil(NOON + 1), ["brownout", undefined]);
+  });
+
   it("an operation that is gone is gone without a scope too", () => {
     const table = described({ stability: "beta", sunsetMs: NOON }, true);
     assert.equal(judge(table, {}), "gone");

@@ -82,3 +82,13 @@ test("a 410 of an operation without a successor sends its client to no Link fiel
   assert.deepEqual([answer.status, valuesOf(answer, "Link")], [410, []]);
   assert.equal(errorOf(answer).message, "This operation has been removed");
 });
+
+test("Retry-After of a brownout is when the operation is back, or absent if it never is", async () => {
+  const { key } = await house.issue();
+  const off = await sendRequest(house.port, { key, path: "/v1/off" });
+  told({ status: 410, code: "brownout" }, off);
+  assert.equal(onlyValue(off, "Retry-After"), String(11 * 60));
+  const ending = await sendRequest(house.port, { key, path: "/v1/ending" });
+  told({ status: 410, code: "brownout" }, ending);
+  assert.deepEqual(valuesOf(ending, "Retry-After"), []);
+});
