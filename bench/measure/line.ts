@@ -48,6 +48,7 @@ const NOTHING: ActivityStore = {
   addCalls: async () => ({ sums: [], left: [] }),
   lastUsed: async () => new Map(),
   calls: async () => [],
+  callsBy: async () => [],
 };
 
 type Telling = { line(exchange: Exchange): void; flush(): Promise<unknown> };
@@ -62,6 +63,7 @@ async function openTelling(stage: Stage): Promise<Telling> {
     activityStore: NOTHING,
     keepsDays: () => false,
     now: Date.now,
+    deprecated: () => [],
   });
   return {
     line: (exchange) => {

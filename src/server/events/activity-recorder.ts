@@ -6,12 +6,15 @@ import type {
   RefusalCount,
 } from "../../stores/quotas/activity-store.ts";
 import {
+  type DeprecatedCall,
   DeprecatedCalls,
   type DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 
 const EVERY_MS = 30_000;
+/** The least time between two reads, each for all accounts that asked since the last one. */
+const LEARN_MS = 1_000;
 /** The most accounts with refused requests, and the most keys, kept between two flushes. */
 const NOTICED_MAX = 100_000;
 
@@ -21,7 +24,10 @@ export type ActivityRecorderOptions = {
   readonly keepsDays: () => boolean;
   /** Unix milliseconds. */
   readonly now: () => number;
+  /** The deprecated operations of all descriptions. */
+  readonly deprecated: () => readonly DeprecatedOperation[];
   readonly everyMs?: number;
+  readonly learnMs?: number;
 };
 
 /**
@@ -37,8 +43,11 @@ export class ActivityRecorder {
   readonly #days = new Map<string, number>();
   #used = new Map<string, number>();
   readonly #calls = new DeprecatedCalls();
-  /** The calls at all gateways, of the accounts that called at this one. */
+  /** The calls at all gateways, of the accounts that called at this one or asked here. */
   readonly #known = new DeprecatedCalls();
+  /** The accounts that asked for their calls since they were last read. */
+  #asked = new Map<string, AccountRef>();
+  #learning: NodeJS.Timeout | undefined;
   #telling: Promise<void> | undefined;
 
   constructor(options: ActivityRecorderOptions) {
@@ -62,8 +71,16 @@ export class ActivityRecorder {
     this.#known.note(operation, account, nowMs);
   }
 
-  /** The deprecated operations that the account calls, as far as this process knows. */
+  /**
+   * The deprecated operations that the account calls, as far as this process knows. What other
+   * processes have counted is read soon after, for the next time that the account asks.
+   */
   callsOf(environment: string, account: string) {
+    const { learnMs = LEARN_MS } = this.#options;
+    if (this.#asked.size < NOTICED_MAX) {
+      this.#asked.set(accountId({ environment, account }), { environment, account });
+      this.#learning ??= setTimeout(() => void this.#learn(), learnMs).unref();
+    }
     return this.#known.callsOf(environment, account);
   }
 
@@ -80,6 +97,7 @@ export class ActivityRecorder {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    clearTimeout(this.#learning);
     await this.#telling;
     await this.flush();
   }
@@ -136,7 +154,29 @@ export class ActivityRecorder {
     const added = await this.#options.activityStore
       .addCalls(calls)
       .catch((): AddedCalls => ({ sums: [], left: calls }));
-    for (const sum of added.sums) this.#known.set(sum);
     for (const call of added.left) this.#calls.add(call);
+    for (const sum of added.sums) this.#know(sum);
+  }
+
+  /** Tells the store first, so that other processes can read what this one has counted. */
+  async #learn(): Promise<void> {
+    await this.#tellCalls();
+    const asked = Map.groupBy(this.#asked.values(), ({ environment }) => environment);
+    this.#asked = new Map();
+    const { activityStore, deprecated } = this.#options;
+    for (const operation of deprecated()) {
+      const accounts = asked.get(operation.environment)?.map(({ account }) => account) ?? [];
+      if (accounts.length === 0) continue;
+      const sums = await activityStore.callsBy(operation, accounts).catch(() => []);
+      for (const sum of sums) this.#know(sum);
+    }
+    this.#learning = undefined;
+  }
+
+  /** Notes the sum of the store, and adds the calls that the store has not been told yet. */
+  #know(sum: DeprecatedCall): void {
+    this.#known.set(sum);
+    const untold = this.#calls.callOf(sum, sum.account);
+    if (untold !== undefined) this.#known.add(untold);
   }
 }

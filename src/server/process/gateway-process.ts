@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
+import { deprecatedOperations } from "../../config/queries/deprecations.ts";
 import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { AnonymousClients } from "../../gateway/client/anonymous-clients.ts";
@@ -121,6 +122,7 @@ class GatewayProcess implements DataPlane {
       activityStore: stores.quotas.activity,
       keepsDays: () => this.#config.historyMs !== undefined,
       now: options.now,
+      deprecated: () => deprecatedOperations(this.#config),
     });
     this.diagnostics = new RecentRefusals({
       open: () => this.#listeners.charges,

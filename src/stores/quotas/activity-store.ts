@@ -43,4 +43,9 @@ export interface ActivityStore {
    * Up to 10,000 accounts that called each of the operations. Rejects if the store is unreachable.
    */
   calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
+  /** The calls of one operation by these accounts. Rejects if the store is unreachable. */
+  callsBy(
+    operation: DeprecatedOperation,
+    accounts: readonly string[],
+  ): Promise<readonly DeprecatedCall[]>;
 }

@@ -42,9 +42,14 @@ export class DeprecatedCalls {
     }
   }
 
+  /** The calls of one operation by one account. */
+  callOf(operation: DeprecatedOperation, account: string): DeprecatedCall | undefined {
+    return this.#of(operation, account).get(account);
+  }
+
   /** Adds calls that were counted elsewhere. Returns the sum of the account. */
   add(call: DeprecatedCall): DeprecatedCall {
-    const before = this.#of(call, call.account).get(call.account);
+    const before = this.callOf(call, call.account);
     const requests = call.requests + (before?.requests ?? 0);
     const sum = { ...call, requests, last: Math.max(call.last, before?.last ?? 0) };
     this.set(sum);

@@ -8,6 +8,7 @@ import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
 import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;
+const EVERY_MS = 5;
 const NOW = Date.UTC(2026, 9, 30, 12);
 const TODAY = NOW / DAY_MS - 0.5;
 const OLD = { environment: "production", method: "GET", route: "/v1/old" };
@@ -40,12 +41,16 @@ async function opened(setup: Setup = {}) {
     addCalls: through((told) => activityStore.addCalls(told)),
     lastUsed: (keys) => activityStore.lastUsed(keys),
     calls: (operations) => activityStore.calls(operations),
+    callsBy: (operation, accounts) => activityStore.callsBy(operation, accounts),
   };
-  const options = { activityStore: watched, keepsDays: () => keepsDays, now: () => NOW };
-  const activityRecorder = new ActivityRecorder({
-    ...options,
-    ...(everyMs !== undefined && { everyMs }),
-  });
+  const open = () => {
+    return new ActivityRecorder({
+      ...{ activityStore: watched, keepsDays: () => keepsDays, now: () => NOW, learnMs: EVERY_MS },
+      deprecated: () => [OLD],
+      ...(everyMs !== undefined && { everyMs }),
+    });
+  };
+  const activityRecorder = open();
   const line = (more: Partial<AccessLogEntry> = {}) => {
     activityRecorder.request({ ...REFUSED, ...more } as AccessLogEntry);
   };
@@ -54,10 +59,8 @@ async function opened(setup: Setup = {}) {
     const [days = []] = await store.history([accountRef], { from: TODAY - 2, to: TODAY + 2 });
     return days.map(({ day, refused: requests }) => [day - TODAY, requests]);
   };
-  return { store, activityRecorder, line, refused, calls: () => calls };
+  return { store, open, activityRecorder, line, refused, calls: () => calls };
 }
-
-const EVERY_MS = 5;
 
 describe("a notebook", () => {
   it("tells refused requests of an account by the day on which they were decided", async () => {
@@ -178,6 +181,35 @@ describe("a notebook", () => {
     assert.equal(activityRecorder.callsOf("production", "a")[0]?.requests, 7);
     assert.deepEqual(activityRecorder.callsOf("staging", "a"), []);
     assert.deepEqual(activityRecorder.callsOf("production", "b"), []);
+    await activityRecorder.close();
+    await store.close();
+  });
+
+  it("tells an account that asks again the calls of all processes, whether or not it called here", async () => {
+    const { activityRecorder: one, open, store } = await opened();
+    const [two, three] = [open(), open()];
+    for (const process of [one, two]) process.addDeprecatedCall(OLD, "a");
+    await one.flush();
+    const told = () => {
+      return [one, two, three].map((process) => {
+        return process.callsOf("production", "a").map(({ requests }) => requests);
+      });
+    };
+    assert.deepEqual(told(), [[1], [1], []]);
+    await eventually(() => assert.deepEqual(told(), [[2], [2], [2]]));
+    two.addDeprecatedCall(OLD, "a");
+    await eventually(() => assert.deepEqual(told(), [[3], [3], [3]]));
+    for (const process of [one, two, three]) await process.close();
+    await store.close();
+  });
+
+  it("counts a call that comes while it tells the store", async () => {
+    const { activityRecorder, store } = await opened();
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    const flushed = activityRecorder.flush();
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    await flushed;
+    assert.equal(activityRecorder.callsOf("production", "a")[0]?.requests, 2);
     await activityRecorder.close();
     await store.close();
   });

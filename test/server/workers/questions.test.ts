@@ -136,7 +136,8 @@ it("calls of deprecated operations are added up over all processes by the store,
   });
   const config = await readFile(crew.file, "utf8");
   await writeFile(join(dirname(crew.file), "api.yaml"), DEPRECATED_API);
-  await crew.rewrite(config.replace("basePath: /v1,", "basePath: /v1, api: ./api.yaml,"));
+  const more = "basePath: /v1, api: ./api.yaml, standing: /v1/_limits,";
+  await crew.rewrite(config.replace("basePath: /v1,", more));
   assert.equal((await crew.reload()).status, 200);
   const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/old`, key));
   await eventually(() => assert.equal(held.length, HELD));
@@ -149,6 +150,16 @@ it("calls of deprecated operations are added up over all processes by the store,
     return accounts.map(({ requests }) => requests);
   };
   assert.deepEqual(await callers(), [HELD], "asked for before any process would tell the store");
+  const standings = async () => {
+    const headers = { Authorization: `Bearer ${key}`, Connection: "close" };
+    const several = Array.from({ length: QUESTIONS }, async () => {
+      const response = await fetch(`${crew.url}/v1/_limits`, { headers });
+      const { deprecated } = (await response.json()) as { deprecated: { requests: number }[] };
+      return deprecated.map(({ requests }) => requests).join();
+    });
+    return new Set(await Promise.all(several));
+  };
+  await eventually(async () => assert.deepEqual([...(await standings())], [String(HELD)]));
   await away.kill();
   const unknown = await fetch(`${crew.adminUrl}/api/deprecations`);
   assert.equal(unknown.status, 503);

@@ -73,6 +73,8 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
       assert.deepEqual(told, [call("a", 5, 100), call("b", 1, 95)]);
       assert.deepEqual(await activityStore.calls([OLDER]), [call("b", 1, 90, OLDER)]);
       assert.deepEqual(await activityStore.calls([]), []);
+      assert.deepEqual(await activityStore.callsBy(OLD, ["none", "b"]), [call("b", 1, 95)]);
+      assert.deepEqual(await activityStore.callsBy(OLDER, []), []);
     });
 
     it("of at most 10,000 accounts an operation", async () => {

@@ -92,6 +92,13 @@ export class MemoryActivity implements ActivityStore {
     const wanted = new Set(operations.map(nameOf));
     return this.#called.list().filter((call) => wanted.has(nameOf(call)));
   }
+
+  async callsBy(
+    operation: DeprecatedOperation,
+    accounts: readonly string[],
+  ): Promise<readonly DeprecatedCall[]> {
+    return accounts.flatMap((account) => this.#called.callOf(operation, account) ?? []);
+  }
 }
 
 /** For a command: the last day of each key, as the running gateway or the last one wrote it. */

@@ -136,10 +136,24 @@ export class RedisActivity implements ActivityStore {
         );
         // The client library turns the list that Redis sends into an object.
         for (const [caller, text] of Object.entries(reply as Record<string, string>)) {
-          const [requests = 0, last = 0] = text.split(" ").map(Number);
-          if (!Number.isSafeInteger(requests) || !Number.isSafeInteger(last)) continue;
-          found.push({ environment, method, route, account: caller, requests, last });
+          found.push(...callIn(text, { environment, method, route, account: caller }));
         }
+      }
+    }
+    return found;
+  }
+
+  async callsBy(
+    operation: DeprecatedOperation,
+    accounts: readonly string[],
+  ): Promise<readonly DeprecatedCall[]> {
+    const found: DeprecatedCall[] = [];
+    const key = this.#callsKey({ ...operation, account: "" });
+    for (const some of pagesOf(accounts, PAGE)) {
+      const sent = this.#quotaClient.link.send(key, "hmget", [key, ...some]);
+      const texts = (await withTimeout(sent, LATE_MS)) as (string | null)[];
+      for (const [i, account] of some.entries()) {
+        found.push(...callIn(texts[i] ?? "", { ...operation, account }));
       }
     }
     return found;
@@ -186,4 +200,14 @@ export class RedisActivity implements ActivityStore {
 
 function* pagesOf<T>(all: readonly T[], length: number): Generator<readonly T[]> {
   for (let from = 0; from < all.length; from += length) yield all.slice(from, from + length);
+}
+
+/** The call that a field of the hash tells; empty if it tells none. */
+function callIn(
+  text: string,
+  caller: DeprecatedOperation & Pick<DeprecatedCall, "account">,
+): DeprecatedCall[] {
+  const [requests = 0, last = Number.NaN] = text.split(" ").map(Number);
+  const isCall = Number.isSafeInteger(requests) && Number.isSafeInteger(last);
+  return isCall ? [{ ...caller, requests, last }] : [];
 }
