@@ -31,7 +31,7 @@ export function deprecationsView({ api, live }) {
       {},
       heading(
         "Deprecations",
-        "Deprecated operations. From its sunset on, an operation answers 410.",
+        "Deprecated operations, with their requests here since the start of this gateway. Who still calls counts those of all gateways, before this start too. From its sunset on, an operation answers 410.",
       ),
       content,
     ),
@@ -68,7 +68,7 @@ function drawOperations(content, { operations, callers }, figures) {
       { name: "Operation" },
       { name: "Environment", class: "wide" },
       { name: "Sunset" },
-      { name: "Requests", class: "number" },
+      { name: "Requests here", class: "number" },
       { name: "Successor", class: "wide" },
     ],
     rows: rows.map((row) => [
