@@ -118,6 +118,8 @@ const OWN_FIELDS: readonly FieldRow[] = [
   ...DESCRIBED_FIELDS,
   // The field of a refusal, and of a backend that sends Retry-After itself.
   { name: "Retry-After", value: nothing, replaces: "never", exposed: true },
+  // The answer to a question about a standing sets it itself.
+  { name: "Age", value: nothing, replaces: "never", exposed: true },
 ];
 
 const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);

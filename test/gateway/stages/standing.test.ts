@@ -49,6 +49,18 @@ describe("standing", () => {
     await house.law();
   });
 
+  it("lets a page of an allowed origin read the age of its answer", async () => {
+    const origin = "https://app.test";
+    const environment = { standing: PATH, cors: { origins: [origin] } };
+    await using house = await startTestGateway({ ...OPTIONS, environment });
+    const { key } = await house.issue();
+    const fields = [["Origin", origin]] as const;
+    const answer = await sendRequest(house.port, { key, path: PATH, fields });
+    assert.deepEqual([answer.status, onlyValue(answer, "Age")], [200, "0"]);
+    const exposed = onlyValue(answer, "Access-Control-Expose-Headers").split(", ");
+    assert.ok(exposed.includes("Age"), exposed.join());
+  });
+
   it("names the windows in RateLimit-Policy, as an answer of the backend does", async () => {
     const config = { rateLimitFields: "ietf", plans: { free: { minute: 60 } } };
     await using house = await startTestGateway({ ...OPTIONS, config });
