@@ -194,6 +194,11 @@ describe("keys by stdin", () => {
     await set(target, "suspend", "acme");
     await set(target, "set", "acme", "--limit", "minute=7", "--meta", "a=b");
     assert.match((await there()).err, /: acme \(anchor\)\. /);
+    await set(target, "resume", "acme");
+    await set(target, "suspend", "acme", "--for", "1h");
+    assert.match((await there()).err, /: acme \(state, anchor\)\. /, "it ends sooner here");
+    await set(target, "resume", "acme");
+    await set(target, "suspend", "acme");
     const plain = { account: "acme", plan: "free", environment: "production" };
     const stdin = JSON.stringify({ key: KEY, ...plain });
     const elsewhere = await runVerb(["keys", "import", "-", "--plain", "--config", target], {

@@ -31,9 +31,9 @@ import {
   type Records,
 } from "../../../core/keys/records.ts";
 import { RecordReader } from "../records/record-format.ts";
-import { differingParts } from "./account-differences.ts";
 import type { ImportLine } from "./import-lines.ts";
 import { ImportedCapNumbers } from "./imported-cap-numbers.ts";
+import { accountDifferences, keyDifferences } from "./record-differences.ts";
 
 export type ImportOptions = {
   /**
@@ -46,7 +46,8 @@ export type ImportOptions = {
 
 /**
  * The number of records that are new, that are known already, and that end sooner than before.
- * `differing` names the known accounts that are other than in their lines, with what differs.
+ * `differing` names the known accounts and keys that are other than in their lines, with what
+ * differs.
  */
 export type ImportCounts = {
   readonly keys: number;
@@ -223,12 +224,8 @@ class RecordImport {
       if (known.environment !== environment) {
         return `account ${id} lives in ${known.environment} here, not in ${environment}`;
       }
-      // The account stays as it is here, because either record may be the newer one. A plain line
-      // has neither limits nor metadata.
-      if (!this.#options.plain) {
-        const parts = differingParts(known, account, this.#options.context.nowMs);
-        if (parts.length > 0) this.#differing.push(`${id} (${parts.join(", ")})`);
-      }
+      const { nowMs } = this.#options.context;
+      this.#stays(id, accountDifferences(known, account, nowMs));
       // A loss must not keep its keys away because the account was moved since.
       return known.plan === plan || isKept
         ? undefined
@@ -262,6 +259,15 @@ class RecordImport {
     return undefined;
   }
 
+  /**
+   * A known record stays as it is here, because either may be the newer one. A plain line has
+   * nothing but the plan, for which it is refused.
+   */
+  #stays(name: string, differing: readonly string[]): void {
+    if (this.#options.plain || differing.length === 0) return;
+    this.#differing.push(`${name} (${differing.join(", ")})`);
+  }
+
   /** The member that holds a whole key: it would be kept, shown and logged. */
   #heldKey(members: Readonly<Record<string, unknown>>): string | undefined {
     const { foreignKeys } = this.#options;
@@ -281,6 +287,7 @@ class RecordImport {
         this.#capNumbers.isHere(account, key.caps.number, known.caps.number);
       }
       this.#known += 1;
+      this.#stays(`key ${known.id}`, keyDifferences(known, key));
       const ended = earliestEnd(known, key);
       if (ended === known) return undefined;
       this.#isChanged = true;

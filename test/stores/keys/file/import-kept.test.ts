@@ -93,6 +93,7 @@ describe("an import of the records that were kept when Redis lost them", () => {
     assert.ok(done.ok, JSON.stringify(done));
     assert.deepEqual([done.keys, done.accounts], [3, 2]);
     assert.deepEqual(done.records.accounts[0], moved);
+    assert.deepEqual(done.differing, [`${second.id} (plan)`]);
     const lines = (await readLines("-", text, 5_000)).map((line) => ({ ...line, isKept: false }));
     const refused = importNow(now, lines, options);
     assert.ok(!refused.ok && refused.message.includes("on plan agreed here"), "but of an export");

@@ -1,0 +1,42 @@
+import { isDeepStrictEqual } from "node:util";
+import { type AccountRecord, isSuspended, type KeyRecord } from "../../../core/keys/records.ts";
+
+/** The part of a record that is compared. */
+type Part<T> = (record: T) => unknown;
+
+/**
+ * Names the parts in which two records of one account differ at `nowMs` (Unix milliseconds): plan,
+ * state, own limits, metadata and anchor. The order of limits makes no difference.
+ */
+export function accountDifferences(
+  one: AccountRecord,
+  other: AccountRecord,
+  nowMs: number,
+): string[] {
+  return differences(one, other, {
+    plan: ({ plan }) => plan,
+    state: (of) => isSuspended(of, nowMs) && of.suspended?.untilMs,
+    limits: ({ limits }) => byWindow(limits),
+    metadata: ({ meta }) => meta,
+    anchor: ({ calendar }) => calendar,
+  });
+}
+
+/** The same of a key: its scopes, networks and caps. Its ends are not compared. */
+export function keyDifferences(one: KeyRecord, other: KeyRecord): string[] {
+  return differences(one, other, {
+    scopes: ({ scopes }) => new Set(scopes),
+    from: ({ from }) => new Set(from),
+    caps: ({ caps }) => byWindow(caps?.limits ?? []),
+  });
+}
+
+function differences<T>(one: T, other: T, parts: Readonly<Record<string, Part<T>>>): string[] {
+  return Object.entries(parts)
+    .filter(([, part]) => !isDeepStrictEqual(part(one), part(other)))
+    .map(([name]) => name);
+}
+
+function byWindow(limits: readonly { readonly window: string; readonly limit: number }[]) {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
+}
