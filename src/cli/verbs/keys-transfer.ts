@@ -75,12 +75,12 @@ const keysImport: Verb = {
 const SHOWN_MAX = 20;
 
 function stayText(differing: readonly string[]): string {
-  const known = formatCount(differing.length, "known account");
+  const known = formatCount(differing.length, "known record");
   const stay =
     differing.length === 1 ? "differs, and stays as it is" : "differ, and stay as they are";
   const names = differing.slice(0, SHOWN_MAX).join("; ");
   const more = differing.length > SHOWN_MAX ? `; and ${differing.length - SHOWN_MAX} more` : "";
-  return `${known} ${stay} here: ${names}${more}. \`accounts set\`, \`suspend\` and \`resume\` change that`;
+  return `${known} ${stay} here: ${names}${more}. \`accounts set\`, \`suspend\`, \`resume\` and \`keys set\` change that`;
 }
 
 async function readText(file: string, terminal: Terminal): Promise<string | undefined> {

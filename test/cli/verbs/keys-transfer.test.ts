@@ -182,11 +182,11 @@ describe("keys by stdin", () => {
     await set(file, "suspend", "acme", "--reason", "unpaid");
     const others = ["--limit", "minute=7", "--meta", "a=b", "--anchor", "5"];
     await set(file, "set", "acme", ...others);
-    const change = "`accounts set`, `suspend` and `resume` change that\n";
+    const change = "`accounts set`, `suspend`, `resume` and `keys set` change that\n";
     for (const dry of [["--dry-run"], []]) {
       const told = await there(...dry, "--json");
       const parts = "acme (state, limits, metadata, anchor)";
-      const err = `1 known account differs, and stays as it is here: ${parts}. ${change}`;
+      const err = `1 known record differs, and stays as it is here: ${parts}. ${change}`;
       assert.deepEqual([told.status, told.err], [0, err]);
       const counts = { keys: 0, accounts: 0, known: 2, ended: 0, differing: 1 };
       assert.deepEqual(jsonOf(told), counts);
@@ -212,7 +212,7 @@ describe("keys by stdin", () => {
     await set(target, "suspend", "same");
     assert.match(
       (await there()).err,
-      /^2 known accounts differ, .*: same \(state\); acme \(anchor\)\. /,
+      /^2 known records differ, .*: same \(state\); acme \(anchor\)\. /,
     );
   });
 
