@@ -47,6 +47,8 @@ type Ordinary = CachedDecision & { trip: RoundTrip; readonly used: number[] };
 export type RefusalDetails = {
   readonly windows: readonly KnownWindow[];
   readonly ban: Ban | undefined;
+  /** The era of a ban that was learned later than the windows. */
+  readonly banEra?: number;
   readonly strikes: number;
   /**
    * A strike of this account is in flight: its further refusals are answered from this decision.
@@ -236,14 +238,15 @@ export function withCounts(
   };
 }
 
-/** The decision with a ban that the store reported later. */
+/** The decision with a ban that the store reported later, in the era `banEra`. */
 export function withBan(
   cached: CachedDecision | undefined,
   ban: Ban,
   nowMs: number,
+  banEra: number,
 ): CachedDecision {
   const counted = withCounts(cached, [], nowMs);
-  return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban } };
+  return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra } };
 }
 
 /** The decision without its windows; undefined if nothing is left, because it has no ban. */

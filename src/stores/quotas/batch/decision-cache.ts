@@ -19,14 +19,12 @@ import { couldCauseBan, decisionAfter, refusalKind } from "./known-refusal.ts";
  * The accounts invalidated since a call was sent: its decisions about them are outdated. Nearly
  * always there are none.
  */
-export type InvalidatedAccounts = { ids: Set<string> | undefined };
+export type InvalidatedAccounts = { ids: Set<string> | undefined; readonly era: number };
 
 /** Means every account; no account has this name. */
 const ALL = "*";
 /** The fewest addresses remembered. */
 const ADDRESSES = 10_000;
-/** The era of an answer that arrived too late for its refusals to hold. */
-const STALE = -1;
 
 /** Whether the account was among those invalidated: by its name, or with all. */
 export function isInvalidated({ ids }: InvalidatedAccounts, id: string): boolean {
@@ -49,20 +47,23 @@ export class DecisionCache {
   readonly #underWay: InvalidatedAccounts[] = [];
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
+  /** The first era whose bans are believed: those of earlier ones may have been lifted. */
+  #bansFrom = 0;
 
   constructor(clock?: () => number) {
     this.#clock = clock;
   }
 
-  /** The last answer. Nothing but the ban is left of one that is outdated. */
+  /** The last answer. Nothing but the ban is left of one that is outdated, if it is believed. */
   get(id: string): CachedDecision | undefined {
     const cached = this.#mapOf(id).get(id);
-    return cached?.era === this.#era ? cached : cached && onlyBan(cached);
+    if (cached === undefined || cached.era === this.#era) return cached;
+    return (cached.refusal?.banEra ?? cached.era) < this.#bansFrom ? undefined : onlyBan(cached);
   }
 
   /** Called when a call is sent: collects for it the accounts that are invalidated until `end`. */
   beginCall(): InvalidatedAccounts {
-    const forgotten = { ids: undefined };
+    const forgotten = { ids: undefined, era: this.#era };
     this.#underWay.push(forgotten);
     return forgotten;
   }
@@ -73,10 +74,9 @@ export class DecisionCache {
 
   /** Keeps an answer of the call that `invalidated` was collected for, unless it is outdated. */
   put(id: string, answer: CachedDecision, invalidated: InvalidatedAccounts): void {
-    const { ids } = invalidated;
-    if (ids?.has(id)) this.#delete(id);
+    if (invalidated.ids?.has(id)) this.#delete(id);
     else {
-      answer.era = ids?.has(ALL) ? STALE : this.#era;
+      answer.era = invalidated.era;
       this.#mapOf(id).set(id, answer);
     }
   }
@@ -89,15 +89,23 @@ export class DecisionCache {
 
   /**
    * Drops one account. Without a name, drops the refusals of all accounts, because keys or accounts
-   * have changed, or a message about one of them was missed. The counts of all accounts
-   * stay valid: during an outage the shares are computed from them. Bans stay in force during an
-   * outage, and are otherwise asked for again.
+   * have changed. The counts of all accounts stay valid: during an outage the shares are computed
+   * from them. Bans stay in force during an outage, and are otherwise asked for again.
    */
   invalidate(accountRef?: AccountRef): void {
     const id = accountRef === undefined ? ALL : accountId(accountRef);
     for (const since of this.#underWay) since.ids = (since.ids ?? new Set()).add(id);
     if (accountRef === undefined) this.#era += 1;
     else this.#delete(id);
+  }
+
+  /**
+   * Drops the refusals of all accounts and their bans, because a message was missed, which may have
+   * lifted one of them.
+   */
+  distrust(): void {
+    this.invalidate();
+    this.#bansFrom = this.#era;
   }
 
   /**
@@ -152,7 +160,8 @@ export class DecisionCache {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id);
     if (cached !== undefined && cached.trip.nowMs > nowMs) return;
-    this.#mapOf(id).set(id, { ...withBan(cached, ban, nowMs), era: cached?.era ?? this.#era });
+    const era = cached?.era ?? this.#era;
+    this.#mapOf(id).set(id, { ...withBan(cached, ban, nowMs, this.#era), era });
   }
 
   /**

@@ -75,9 +75,9 @@ function windowsAt(
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
  * memory; with a refusal that could be a strike and must reach the store; or with the first one
  * that the store has not noted, and that it decides while it is reachable
- * (docs/reference/store.md#known-refusals). A ban of which no window is known is of the last kind,
- * because a window may refuse for longer, and then it is the one to report. An account is known by its windows: its requests may
- * differ in cost and operation.
+ * (docs/reference/store.md#known-refusals). A ban of which no window is known is of
+ * the last kind, because a window may refuse for longer, and then it is the one to report. An
+ * account is known by its windows: its requests may differ in cost and operation.
  */
 export function refusalKind(
   { refusal: whole, bans: policy }: CachedDecision,

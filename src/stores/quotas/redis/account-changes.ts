@@ -48,6 +48,7 @@ export class AccountChanges {
         if (id === undefined) decisionCache.invalidate();
         else void this.#forget(parseAccountId(id), isBanned);
       },
+      distrust: () => decisionCache.distrust(),
       pending: () => this.#tellPending(),
       probed,
       tellDenied,

@@ -34,6 +34,8 @@ export type InvalidationsOptions = {
   readonly quotaClient: QuotaClient;
   readonly prefix: string;
   readonly invalidate: Invalidate;
+  /** Called when a message was missed, whose content is unknown. */
+  readonly distrust: () => void;
   /** Called with counts that another gateway received at `nowMs` of the store's clock. */
   readonly learn: (id: string, totals: readonly WindowTotal[], nowMs: number) => void;
   /** Called when changes made by commands may wait in the store for one gateway to report. */
@@ -93,6 +95,7 @@ class InvalidationSubscriber {
   readonly #link: Link;
   readonly #channel: InvalidationChannel;
   readonly #invalidate: Invalidate;
+  readonly #distrust: () => void;
   readonly #learn: InvalidationsOptions["learn"];
   readonly #pending: () => void;
   readonly #probed: InvalidationsOptions["probed"];
@@ -106,13 +109,13 @@ class InvalidationSubscriber {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(
-    { quotaClient: { link }, invalidate, learn, pending, probed, tellDenied }: InvalidationsOptions,
-    place: InvalidationChannel,
-  ) {
+  constructor(options: InvalidationsOptions, place: InvalidationChannel) {
+    const { quotaClient, invalidate, distrust, learn, pending, probed, tellDenied } = options;
+    const { link } = quotaClient;
     this.#link = link;
     this.#channel = place;
     this.#invalidate = invalidate;
+    this.#distrust = distrust;
     this.#learn = learn;
     this.#pending = pending;
     this.#probed = probed;
@@ -151,7 +154,8 @@ class InvalidationSubscriber {
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
     if (gap || ids.includes(PENDING)) this.#pending();
     const isOfAll = ids[0] === "*";
-    if (gap || (isOfAll && !isOwn)) this.#invalidate(undefined);
+    if (gap) this.#distrust();
+    if (isOfAll && !isOwn) this.#invalidate(undefined);
     if (!isOfAll && !isOwn) this.#hearOf(ids);
   }
 
@@ -185,7 +189,7 @@ class InvalidationSubscriber {
       if (seen === undefined || version > seen) this.#pending();
       if (seen !== undefined && version > seen) {
         this.#missed = version;
-        this.#invalidate(undefined);
+        this.#distrust();
       }
       // A smaller number comes from a store that was emptied, unless messages arrived
       // during the call.
@@ -215,7 +219,7 @@ class InvalidationSubscriber {
     for (const { name } of logged) this.#log.know(name);
     if (missed.size === 0) return;
     this.#pending();
-    if (missed.has("*")) this.#invalidate(undefined);
+    if (missed.has("*")) this.#distrust();
     else this.#hearOf([...missed]);
   }
 

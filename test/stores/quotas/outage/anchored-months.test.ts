@@ -111,7 +111,8 @@ describe("while the store is unreachable, a month from an anchor", () => {
     const decisionCache = new DecisionCache(() => nowMs);
     const start = (learn: Parameters<typeof createInvalidations>[0]["learn"]): Invalidations => {
       const nothing = () => undefined;
-      const more = { invalidate: nothing, pending: nothing, probed: nothing, tellDenied: nothing };
+      const change = { invalidate: nothing, distrust: nothing, pending: nothing };
+      const more = { ...change, probed: nothing, tellDenied: nothing };
       const invalidations = createInvalidations({ quotaClient, prefix: "told", learn, ...more });
       open.push(invalidations);
       return invalidations;

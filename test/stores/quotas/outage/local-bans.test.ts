@@ -3,13 +3,15 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
 import { BANS } from "../quota-store-kit.ts";
 import { account } from "../redis/redis-kit.ts";
 import { type FallbackHouse, leave, openFallback } from "./fallback-kit.ts";
 
-const { proxy } = await useProxiedRedis();
+const { proxy, redis } = await useProxiedRedis();
 const accountRef = account("banned");
 
 function perDay(limit: number, observe: boolean): QuotaRequest {
@@ -69,15 +71,25 @@ async function impose(here: FallbackHouse, there: FallbackHouse): Promise<number
 }
 
 const imposedOn = account("imposed");
+const changedToo = account("changed");
 const DAILY = perDay(10, false);
 
 describe.each(["local", "allow"] as const)("onStoreFailure: %s", (onStoreFailure) => {
   it.each([
     ["of a ban imposed by hand", () => undefined],
-    ["of one, while keys changed", ({ store }: FallbackHouse) => store.invalidate()],
+    [
+      "of one, while keys changed",
+      (here: QuotaStore, there: QuotaStore) => {
+        for (const store of [here, there]) store.invalidate();
+      },
+    ],
     [
       "of one, while its account changed",
-      ({ store }: FallbackHouse) => store.invalidateEverywhere([imposedOn]),
+      async (here: QuotaStore, there: QuotaStore) => {
+        await there.charge(changedToo, DAILY);
+        await here.invalidateEverywhere([imposedOn, changedToo]);
+        await eventually(() => assert.equal(there.lastKnown(changedToo), undefined));
+      },
     ],
   ])("every gateway knows %s when the store goes, asked since or not", async (_what, change) => {
     const setup = { policy: { onStoreFailure }, prefix: randomUUID() };
@@ -85,7 +97,7 @@ describe.each(["local", "allow"] as const)("onStoreFailure: %s", (onStoreFailure
     await using there = await openFallback(proxy, setup);
     for (const { store } of [here, there]) await store.charge(imposedOn, DAILY);
     const untilMs = await impose(here, there);
-    for (const house of [here, there]) await change(house);
+    await change(here.store, there.store);
     const knowing = () =>
       [here, there].map(({ store }) => store.lastKnown(imposedOn)?.ban?.untilMs);
     await eventually(() => assert.deepEqual(knowing(), [untilMs, untilMs]));
@@ -112,6 +124,20 @@ it("a ban by hand that was lifted refuses nobody when the store goes", async () 
     assert.ok("decision" in answer && answer.admitted);
   }
   await proxy.listen();
+});
+
+it("a ban that a message was missed about, as it may have lifted it, refuses nobody when the store goes", async () => {
+  const prefix = randomUUID();
+  await using here = await openFallback(proxy, { prefix });
+  await using there = await openFallback(proxy, { prefix });
+  await impose(here, there);
+  const accountHash = accountKey(prefix, imposedOn);
+  assert.equal(await redis.hdel(accountHash, "b"), 1);
+  await redis.incr(`${prefix}:{0}:version`);
+  await eventually(() => assert.equal(there.store.lastKnown(imposedOn)?.ban, undefined));
+  await leave(proxy, there.store);
+  const answer = await there.store.charge(imposedOn, DAILY);
+  assert.ok("decision" in answer && answer.admitted);
 });
 
 it("the first request after a ban by hand is told the count of the store, and the next ones cost no call", async () => {
