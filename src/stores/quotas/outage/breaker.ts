@@ -251,10 +251,16 @@ export class CircuitBreaker {
     return this.#pending > 0;
   }
 
-  /** Called with the answer to a heartbeat, which says what debts the other gateways have. */
+  /**
+   * Called with the answer to a heartbeat, which says what debts the other gateways have. While this
+   * bucket is away, one that owes nothing may still admit requests from its share.
+   */
   onHeartbeat(peers: Peers): void {
+    if (this.isTripped) {
+      if (this.#beganUnseen) this.#recountGateways();
+      return;
+    }
     if (this.isSettled) this.#onStoreBack();
-    if (this.#beganUnseen && this.isTripped) this.#recountGateways();
     this.#peers?.onHeartbeat(peers);
     this.#endIfSettled();
   }
