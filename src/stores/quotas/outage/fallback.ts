@@ -67,8 +67,8 @@ class StoreFallback implements Fallback {
   readonly #settlements = new SettlementQueues((batch, bucket) => {
     return this.#breaker(bucket).settleMeters(batch);
   });
-  /** The buckets that just tripped, while other buckets are probed for the same outage. */
-  #tripping: Set<number> | undefined;
+  /** An outage whose buckets just tripped, while other buckets are probed for it. */
+  #tripping: { readonly began: StoreFailure; readonly buckets: Set<number> } | undefined;
   /**
    * An outage that began with a lost connection. It is told after the next probe, when the link
    * knows what keeps a new one from being made.
@@ -231,20 +231,26 @@ class StoreFallback implements Fallback {
     const began = this.#breaker(bucket).trip(failure);
     this.#scheduleHeartbeat(PROBE_MS);
     if (this.#tripping !== undefined) {
-      this.#tripping.add(bucket);
+      this.#tripping.buckets.add(bucket);
       return;
     }
-    const going = new Set([bucket]);
+    const tripping = { began, buckets: new Set([bucket]) };
     if (!this.#quotaClient.link.clustered) {
       if (lacksReason(began)) this.#untold = began;
-      else this.#tellAway(began, going);
+      else this.#tellAway(began, tripping.buckets);
       return;
     }
-    this.#tripping = going;
+    this.#tripping = tripping;
     void this.#probeAllBuckets().finally(() => {
-      this.#tripping = undefined;
-      this.#tellAway(began, going);
+      if (this.#tripping === tripping) this.#tellTripping();
     });
+  }
+
+  #tellTripping(): void {
+    const tripping = this.#tripping;
+    if (tripping === undefined) return;
+    this.#tripping = undefined;
+    this.#tellAway(tripping.began, tripping.buckets);
   }
 
   /**
@@ -301,6 +307,8 @@ class StoreFallback implements Fallback {
     this.#tellUntold();
     const back = away.filter((_, i) => charged[i] !== undefined);
     if (back.length > 0) {
+      // One may be back while others are still probed for its outage.
+      if (back.some((bucket) => this.#tripping?.buckets.has(bucket))) this.#tellTripping();
       this.#tellForgotten();
       const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
       this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });

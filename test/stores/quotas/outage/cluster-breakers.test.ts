@@ -4,6 +4,7 @@ import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import type { MissingPart, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { each } from "../../../support/each.ts";
 import { startTestGateway } from "../../../support/gateway/house.ts";
 import { eventually } from "../../../support/poll.ts";
@@ -99,6 +100,25 @@ describe("a Cluster of which a master is away", () => {
       returned.map(Number).toSorted((a, b) => a - b),
       gone,
     );
+  });
+
+  it("is told to be away before it is told to be back, even while others are still probed", async () => {
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 1_000 } });
+    await round(house.store, accountRefs);
+    const [blip = assert.fail()] = [...accountRefs.keys()].filter((bucket) => !isGone(bucket));
+    cluster.nodes[GONE]?.stop();
+    const failure = new StoreFailure("late", "no answer", "unknown");
+    for (let i = 0; i < 5; i++) house.gate.onCallEnd(blip, failure);
+    assert.ok(house.gate.isAway(blip));
+    const told = () => {
+      return house.told
+        .filter(({ details }) => String(details?.buckets).split(",").includes(`${blip}`))
+        .map(({ message }) => message);
+    };
+    await eventually(() => assert.equal(told().length, 2));
+    cluster.nodes[GONE]?.cont();
+    assert.deepEqual(told(), ["store_away", "store_back"]);
+    await eventually(() => house.store.health().ok, { withinMs: 60_000 });
   });
 
   it("leaves the gateway not ready, and says which part is away, without any request, and serving every account", async () => {
