@@ -93,23 +93,21 @@ export function keepTimes() {
 }
 
 /**
- * Parses "minute=500, day=20000" as an object of limits. A value that is not a number in plain
- * decimal, such as 20.000 or 2e4, stays a text, so that the gateway refuses it.
+ * Parses "minute=500, day=20000" as an object of limits. Throws at a pair whose value is no whole
+ * number in plain decimal, such as 20.000 or 2e4.
  */
 export function parseLimits(text) {
   const pairs = text
     .split(",")
     .map((pair) => pair.trim())
-    .filter(Boolean)
-    .map((pair) => /^([^=]*)=?(.*)$/s.exec(pair).slice(1, 3));
+    .filter(Boolean);
   return Object.fromEntries(
-    pairs.map(([window, limit]) => [window.trim(), plainNumber(limit.trim())]),
+    pairs.map((pair) => {
+      const [, window, limit] = /^([^=]*[^=\s])\s*=\s*(\d+)$/.exec(pair) ?? [];
+      if (window !== undefined) return [window, Number(limit)];
+      throw new Error(`Cannot use ${pair}: expected a window and a whole number, as in minute=500`);
+    }),
   );
-}
-
-function plainNumber(text) {
-  const number = Number(text);
-  return String(number) === text ? number : text;
 }
 
 /** The text that `parseLimits` reads. */

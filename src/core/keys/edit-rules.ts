@@ -117,7 +117,7 @@ export function missingLimitsError(
 ): string | undefined {
   const isAgreed = limits.some(({ window }) => WINDOW_NAMES.some((name) => name === window));
   if (plans.get(plan) !== "custom" || isAgreed) return undefined;
-  return `Cannot use plan ${plan} without a limit, as its limits are agreed for each account: give at least one, as in --limit minute=500`;
+  return `Cannot use plan ${plan} without a limit, as its limits are agreed for each account: give at least one, such as minute=500`;
 }
 
 /** The windows in their order, followed by the number of concurrent requests. Meters come last. */

@@ -203,11 +203,16 @@ describe("numbers for people", () => {
     assert.equal(limits({ custom: true, concurrent: 2 }), "agreed per account, 2 at once");
   });
 
-  it("are read as they are written, and what is no plain number stays a text", () => {
+  it("are read as they are written, and a pair that has no whole number is refused by its name", () => {
     const own = { minute: 5, "tokens.month": 9_000 };
     assert.equal(limitsText(own), "minute=5, tokens.month=9000");
     assert.deepEqual(parseLimits(limitsText(own)), own);
-    assert.deepEqual(parseLimits(" day = 2e4 ,, hour"), { day: "2e4", hour: "" });
+    assert.deepEqual(parseLimits(" day = 20 ,, "), { day: 20 });
+    for (const pair of ["day=2e4", "hour", "hour=", "=5", "day=1.5", "day=-1", "day=5=6"]) {
+      assert.throws(() => parseLimits(`minute=5, ${pair}, year=7`), {
+        message: `Cannot use ${pair}: expected a window and a whole number, as in minute=500`,
+      });
+    }
   });
 });
 

@@ -99,10 +99,10 @@ describe("a dialog", () => {
     await page.getByRole("button", { name: "Change limits" }).click();
     const dialog = page.getByRole("dialog");
     const send = dialog.getByRole("button", { name: "Change limits" });
-    await page.getByLabel("Limits of its own").fill("day=often");
+    await page.getByLabel("Limits of its own").fill("fortnight=5");
     await send.click();
     const alert = dialog.getByRole("alert");
-    await alert.getByText(/must be an object/).waitFor();
+    await alert.getByText(/^Cannot .*fortnight/).waitFor();
     const focused = () => page.evaluate("document.activeElement.textContent");
     await eventually(async () => assert.equal(await focused(), "Change limits"));
     const release = Promise.withResolvers<void>();

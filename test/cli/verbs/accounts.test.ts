@@ -120,7 +120,10 @@ describe("accounts", () => {
     await create("--account", "two");
     const { status, err } = await accounts("set", "one", "two", "--plan", "enterprise");
     assert.equal(status, 64);
-    assert.match(err, /plan enterprise without a limit, .*--limit minute=500 \(account two\)/);
+    assert.match(
+      err,
+      /plan enterprise without a limit, .*give at least one, such as minute=500 \(account two\)/,
+    );
     assert.deepEqual([(await show("one")).plan, (await show("two")).plan], ["free", "free"]);
     const dropped = await accounts("set", "one", "--plan", "enterprise", "--no-limits");
     assert.equal(dropped.status, 64);
