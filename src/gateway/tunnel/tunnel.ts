@@ -46,6 +46,8 @@ export function openTunnel(context: ForwardContext, { tunnels, nonce }: Upgrade)
  * sooner, what the client sends in the meantime is answered with a reset, which discards the rest.
  */
 const LINGER_MS = 5_000;
+/** The backend has this time to end after its client, because it may not notice that one is gone. */
+const FAREWELL_MS = 1_000;
 
 type Upstream = ReturnType<UpstreamPool["pick"]>;
 type Facts = { readonly tunnels: TunnelRegistry; readonly nonce: string };
@@ -189,6 +191,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     readAnswerHead(exchange, { status: 101, rawHeaders }, 0);
     const client = this.#client as ClientStream;
     client.open(exchange.connection.detachSocket());
+    exchange.socket.once("end", () => {
+      if (this.#settled) return;
+      this.#timer = setTimeout(() => exchange.cut("the client went away"), FAREWELL_MS);
+    });
     // Node has ended its own side by then, and the library would write on.
     socket.once("end", () => client.unpipe(socket));
     client.once("finish", () => this.#ends());

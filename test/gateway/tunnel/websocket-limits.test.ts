@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
+import { webSocketAccept } from "../../../src/core/http/websocket.ts";
 import { each } from "../../support/each.ts";
+import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGatewayOptions } from "../../support/gateway/house.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
@@ -196,6 +198,40 @@ test("a tunnel whose client never answers the close is gone a second after it", 
   await client.ended;
   // Half-open: our side goes on.
   await eventually(() => house.lines.some(({ status }) => status === 101));
+});
+
+test("a tunnel whose client has ended is over a second later, although its backend does not end and pushes on", async () => {
+  const nonce = new Map(handshakeOf()).get("Sec-WebSocket-Key") ?? "";
+  const backend = await startByteUpstream((socket) => {
+    socket.removeAllListeners("end");
+    socket.write(
+      "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+        `Sec-WebSocket-Accept: ${webSocketAccept(nonce)}\r\n\r\n`,
+    );
+    const push = setInterval(() => socket.write("\x82\x04push"), 50);
+    socket.once("close", () => clearInterval(push));
+  });
+  const upstream = { origin: backend.origin, seen: [], close: backend.close };
+  const environment = { api: null, limits: { tunnelsPerKey: 1 } };
+  await using house = await startTestGateway({ upstream, environment });
+  const { key } = await house.issue({ limits: { concurrent: 1 } });
+  await using client = await openClient(house.port);
+  await client.ask({ key, fields: handshakeOf() });
+  const startedMs = performance.now();
+  client.socket.end(Buffer.from("\x82\x84\0\0\0\0last"));
+  const { value: why, stalledMs } = await watchStalls(() => {
+    return eventually(() => {
+      const entry = house.lines.find(({ status }) => status === 101);
+      assert.ok(entry);
+      return entry.why;
+    });
+  });
+  const ms = performance.now() - startedMs;
+  assert.equal(why, "the client went away");
+  assert.ok(ms >= 950 && ms < 3_000 + stalledMs, `${ms} ms, ${stalledMs} stalled`);
+  assert.ok(backend.received[0]?.bytes().includes("last"));
+  await using next = await openClient(house.port);
+  assert.equal((await next.ask({ key, fields: handshakeOf() })).status, 101);
 });
 
 test("the tunnels of an account are closed with 1008 within 5 s of its suspension, and no others", async () => {
