@@ -227,6 +227,8 @@ export const RESPONSE_SCHEMAS = {
       environment: STRING,
       units: COUNT,
       decidedAt: { ...COUNT, description: "Unix milliseconds" },
+      plan: STRING,
+      config: { ...STRING, description: "The first 8 digits of the configuration's hash" },
       meters: { ...mapOf(COUNT), description: "What it holds of each meter" },
     },
     ["meters"],

@@ -106,7 +106,7 @@ function windowBalance(
   counts: CountReport,
   { window, used, from, keys }: CountReport["windows"][number],
 ): Balance | undefined {
-  const { config, ledger, incidents, span, alive } = inputs;
+  const { ledger, incidents, span, alive } = inputs;
   const { account, environment, plan, created, at } = counts;
   const accountRef = { account, environment };
   const sum = ledger.of(environment, account)?.windows.get(window) ?? newSum();
@@ -114,33 +114,38 @@ function windowBalance(
   const period = { fromMs: from, toMs: at + 1 };
   const meter = meterIn(inputs, accountRef, window);
   const { lost } = ledger.of(environment, account)?.meters.get(meter ?? "") ?? {};
-  const ofPlan = (each: string) => planHas(config, each, window, meter);
-  const terms = withPresent(sum, plan, incidents.configIn(period));
+  const ofPlan = (each: string) => planHas(inputs.config, each, window, meter);
+  const config = incidents.configIn(period);
+  const terms = withPresent(sum, plan, config);
   const isOfOperation = keys === undefined && meter === undefined && window.includes(".");
   if (isOfOperation && !inputs.hasDescriptions) {
     const units = { charged: 0, counted: used, reset: sum.reset, open: 0, drift: 0 };
     return { ...accountRef, window, ...units, verdict: "not compared", why: UNDESCRIBED };
   }
-  const open = openIn(inputs, accountRef, period, meter);
+  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountId(accountRef), period);
+  const isAway = incidents.isAway(period, alive);
   // No open charge tells its operation or its key.
   const isOfAll = keys === undefined && !isOfOperation;
-  const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountId(accountRef), period);
+  // A window that came with another plan or configuration lacks what was decided before.
+  const isCounted = (one: OpenCharge) =>
+    isOfAll &&
+    !(isChanged || isAway) &&
+    (one.plan === undefined || one.plan === plan || ofPlan(one.plan)) &&
+    (one.config === undefined || config === undefined || one.config === config.name);
   const change = "the account was changed, which may have added the window";
   const isNewCap = keys?.some((key) => incidents.mayHaveBegun(capOf(window), key, period));
   return {
     ...{ ...accountRef, window },
     ...judge({
       ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
-      ...(isOfAll ? open : { ...open, openLeast: 0 }),
+      ...openIn(inputs, accountRef, period, { meter, isCounted }),
       ...commonEvidence(inputs, accountRef, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
         ...fewerByChanges(terms, ofPlan),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
         ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
-        ...(incidents.isAway(period, alive)
-          ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }]
-          : []),
+        ...(isAway ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }] : []),
       ],
     }),
   };
@@ -235,12 +240,15 @@ function commonEvidence(
   };
 }
 
-/** The units in progress in a period: the least, after the logs were read, and the most, before. */
+/**
+ * The units in progress in a period: the least, of those that are counted for certain, after the
+ * logs were read, and the most, before.
+ */
 function openIn(
   { openBefore, openAfter }: AuditInputs,
   { account, environment }: AccountRef,
   { fromMs, toMs }: Period,
-  meter?: string,
+  { meter, isCounted }: { readonly meter: string | undefined; isCounted(one: OpenCharge): boolean },
 ) {
   const sum = (charges: readonly OpenCharge[]) => {
     return charges
@@ -250,8 +258,8 @@ function openIn(
         return units + (meter === undefined ? one.units : (one.meters?.[meter] ?? 0));
       }, 0);
   };
-  const [before, after] = [sum(openBefore), sum(openAfter)];
-  return { openLeast: Math.min(before, after), openMost: before };
+  const least = [openBefore, openAfter].map((charges) => sum(charges.filter(isCounted)));
+  return { openLeast: Math.min(...least), openMost: sum(openBefore) };
 }
 
 /** Judges days that are over: those whose units differ between history and logs. */
@@ -274,7 +282,7 @@ export function dayBalances(
     const judged = judge({
       ...{ counted: row.counted + lost - moved, sum },
       gap: span.gapIn(period, createdOf(accountRef), false),
-      ...openIn(inputs, accountRef, period, meter),
+      ...openIn(inputs, accountRef, period, { meter, isCounted: () => true }),
       ...commonEvidence(inputs, accountRef, period, meter),
       fewer: fewerByChanges(sum, () => true, false),
     });

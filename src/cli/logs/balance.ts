@@ -30,7 +30,10 @@ export type Balance = {
 export type Evidence = {
   readonly counted: number;
   readonly sum: PeriodSum;
-  /** Units in progress after the logs were read, and before. Some of these have a line by now. */
+  /**
+   * Units in progress that the store must have counted, after the logs were read, and those that it
+   * may have counted, before. Some of these have a line by now.
+   */
   readonly openLeast: number;
   readonly openMost: number;
   readonly uncertain: number;
@@ -72,7 +75,7 @@ export function judge(evidence: Evidence): BalanceVerdict {
   const told = { charged: charged + atEdge, counted, reset };
   const over = all - (charged + atEdge + openMost);
   const under = charged + openLeast - all;
-  const open = Math.max(0, Math.min(openMost, all - charged - atEdge));
+  const open = Math.max(openLeast, Math.min(openMost, all - charged - atEdge));
   const explained = (why: string) =>
     ({ ...told, open, drift: 0, verdict: "explained", why }) as const;
   if (over <= 0 && under <= 0) {

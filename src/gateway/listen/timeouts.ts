@@ -47,7 +47,9 @@ export class Timeouts {
       if (environment === undefined || caller === undefined || decision === undefined) return [];
       const { charged: units, decidedMs: decidedAt, holds } = decision;
       if (units === 0 && holds === undefined) return [];
-      const open = { account: caller.account, environment: environment.name, units, decidedAt };
+      const terms = { plan: caller.plan, config: environment.config };
+      const { account } = caller;
+      const open = { account, environment: environment.name, units, decidedAt, ...terms };
       if (holds === undefined) return [open];
       const meters = holds.holds.meters.map(({ name, hold }) => [name, hold]);
       return [{ ...open, meters: Object.fromEntries(meters) }];

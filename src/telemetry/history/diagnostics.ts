@@ -20,6 +20,9 @@ export type OpenCharge = {
   readonly environment: string;
   readonly units: number;
   readonly decidedAt: number;
+  /** The plan and the configuration that it was decided by. Older gateways do not tell them. */
+  readonly plan?: string;
+  readonly config?: string;
   /** Units that the request holds of each meter; absent if it has none. */
   readonly meters?: Readonly<Record<string, number>>;
 };

@@ -270,7 +270,7 @@ describe("the audit of a window that runs", () => {
   it("is explained where a gateway is away from the store, which has not charged all of it", () => {
     const lines = [["daily", 9] as const];
     const away = { msg: "event", kind: "store_away", gateway: "a" };
-    const found = judged({ lines, windows: [{ used: 0 }], events: [away] });
+    const found = judged({ lines, windows: [{ used: 0 }], events: [away], open: [[1, 1]] });
     assert.deepEqual(found, explained("9 units fewer: a gateway is away from the store"));
     const back = { ...away, kind: "store_back" };
     assert.deepEqual(judged({ lines, windows: [{ used: 0 }], events: [away, back] }), drift(-9));

@@ -200,6 +200,8 @@ describe("the verdict on one period", () => {
     });
     const over = judge({ ...NOTHING_ELSE, counted: 17, sum, openMost: 5 });
     assert.deepEqual([over.open, over.drift], [5, 1], "no more than were under way");
+    const under = judge({ ...NOTHING_ELSE, counted: 11, sum, openLeast: 4, openMost: 5 });
+    assert.deepEqual([under.open, under.drift], [4, -1], "no fewer than were under way");
   });
 
   it("names the plans that lack a window, and the configuration under which nothing was counted", () => {

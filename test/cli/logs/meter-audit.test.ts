@@ -241,6 +241,22 @@ describe("the audit of a meter's window", () => {
     assert.deepEqual(of(0, "pro"), ["drift", -4500, undefined]);
   });
 
+  it("expects no hold under way of a plan that lacks the window, nor of a configuration before, but each of those in force", () => {
+    const event = { msg: "event", kind: "config_reloaded", hash: "8a6bf653777373d8" };
+    const events = [{ ...event, gateway: "a", time: NOON + 1 }];
+    const of = (terms: Pick<OpenCharge, "plan" | "config">, more: Partial<Case> = {}) => {
+      const open = [{ ...ACME, units: 1, decidedAt: NOON, meters: { tokens: 2000 }, ...terms }];
+      return [4500, 6500, 6501].map((used) => judgeWindow(used, { lines, open, ...more })[0]);
+    };
+    const expected = ["drift", "explained", "drift"];
+    const possible = ["matched", "explained", "drift"];
+    assert.deepEqual(of({ plan: "monthly" }), possible);
+    assert.deepEqual(of({ plan: "pro" }), expected);
+    assert.deepEqual(of({ config: "1" }, { events }), possible);
+    assert.deepEqual(of({ config: "8a6bf653" }, { events }), expected);
+    assert.deepEqual(of({}), expected, "of an older gateway");
+  });
+
   it("excuses all that it lacks where charges were lost, as their lines tell no units of meters", () => {
     const events = [{ msg: "charges_lost", units: 1, time: NOON }];
     assert.equal(judgeWindow(1, { lines, events })[0], "explained");

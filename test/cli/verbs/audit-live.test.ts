@@ -152,4 +152,39 @@ describe("audit of live traffic", () => {
     );
     await redis.close();
   });
+
+  it("explains an upgrade while a request of before is under way, and finds a doubled line beside it", async () => {
+    const redis = await startRedis();
+    await using house = await openShared(redis.url);
+    const release = Promise.withResolvers<void>();
+    house.backend.answer(async (_seen, response) => {
+      response.write("{");
+      await release.promise;
+      response.end("}");
+    });
+    const { key, account } = await house.issue();
+    const held = await house.ask(key, "/v1/two");
+    house.backend.answer((_seen, response) => void response.end());
+    await (await house.ask(key, "/v1/two")).text();
+    const body = JSON.stringify({ plan: "pro" });
+    const path = `/api/accounts/${account}`;
+    assert.equal((await house.admin(path, { method: "PATCH", body })).status, 200);
+    await (await house.ask(key, "/v1/two")).text();
+    await eventually(() => assert.equal(house.lines.length, 2));
+    const right = await audited(house);
+    assert.deepEqual([right.status, right.told.drift], [0, []]);
+    const units = (each: Told) => each.explained.map(({ window, open }) => [window, open]);
+    assert.deepEqual(
+      units(right.told).filter(([window]) => window !== "minute"),
+      [...[["day", 1]], ...[["month", 0]]],
+    );
+    const wrong = await audited(house, { edit: (lines) => [...lines, line(lines, 0)] });
+    assert.deepEqual(
+      wrong.told.drift.map(({ window, open, drift }) => [window, open, drift]),
+      [["day", 1, -1]],
+    );
+    release.resolve();
+    await held.text();
+    await redis.close();
+  });
 });
