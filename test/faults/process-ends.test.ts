@@ -80,8 +80,8 @@ for (const workers of [1, 2]) {
     assert.equal((await served.running.exited).code, 0);
     assert.deepEqual(await Promise.all(asked), Array(6).fill("cut"));
     assert.deepEqual(
-      served.lines.map(({ status, charged, forwards }) => [status, charged, forwards]),
-      Array(6).fill([499, 1, 1]),
+      served.lines.map(({ status, charged, forwards, why }) => [status, charged, forwards, why]),
+      Array(6).fill([499, 1, 1, "the gateway is going away"]),
     );
   });
 }

@@ -77,7 +77,8 @@ export const ACCESS_LOG_FIELDS: Readonly<
   },
   path: { meaning: "The path without its query, keys masked, up to 2,048 characters" },
   status: {
-    meaning: "The status that was sent; 499 where the client left first, 101 for a tunnel",
+    meaning:
+      "The status that was sent; 499 if the client left first or stopped reading, and with `why: the gateway is going away` if the gateway ended first; 101 for a tunnel",
   },
   code: { meaning: "The [code](refusals.md) of the refusal", absent: "the backend answered" },
   source: { meaning: "`gateway` or `backend`: who answered" },
