@@ -17,7 +17,7 @@ const GATEWAY_MS_MAX = 5_000;
 /**
  * The last day on which each key was used. A gateway tells a shared store only twice a minute, and
  * is made to do so now; a store of its own only the gateway knows. Without a running gateway it is
- * what the last one wrote.
+ * what the last one wrote. Rejects if the store is unreachable from here, or from the gateway.
  */
 async function lastUsedNow(
   config: Config,
@@ -35,7 +35,9 @@ async function lastUsedNow(
       : await fetchAllPages<KeyReport>(config, { ...common, path: "/api/keys?limit=10000" });
   if (!told.ok) return lastUsedOf(config, ids);
   const used = [told.value].flat().flatMap(({ id: key, lastUsed }) => {
-    return lastUsed ? [[key, dayOf(Date.parse(lastUsed))] as const] : [];
+    // The gateway leaves it out, where null is a key that was never used.
+    if (lastUsed === undefined) throw new Error("the gateway could not ask its store");
+    return lastUsed === null ? [] : [[key, dayOf(Date.parse(lastUsed))] as const];
   });
   return new Map(used);
 }

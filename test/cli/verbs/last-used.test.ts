@@ -63,6 +63,34 @@ describe("the day on which a key was used last", () => {
     }
   });
 
+  it("is left out, not null, of a key that was used, if the store of the gateway of --admin is away", async () => {
+    const redis = await startRedis();
+    await using house = await openAudited({ config: { store: redis.url } });
+    const used = await house.issue();
+    await house.issue();
+    const run = async (...verb: string[]) => {
+      const said = await runVerb(["keys", ...verb, "--admin", house.adminUrl]);
+      assert.equal(said.status, 0, said.err);
+      return said;
+    };
+    await (await house.ask(used.key)).text();
+    await eventually(async () => {
+      const { lastUsed } = jsonOf<KeyReport>(await run("show", used.id, "--json"));
+      assert.equal(lastUsed, today());
+    });
+    await redis.close();
+    for (const verb of [["list"], ["show", used.id]]) {
+      const { out, err } = await run(...verb, "--json");
+      const told = [jsonOf<KeyReport | KeyReport[]>({ out })].flat();
+      assert.ok(told.some(({ id }) => id === used.id));
+      assert.ok(!out.includes("lastUsed"), out);
+      const why = "the gateway could not ask its store";
+      assert.equal(err, `Cannot tell when keys were used last: ${why}\n`);
+    }
+    const { out } = await run("list");
+    assert.match(out, new RegExp(`^${used.id} .* unknown +works$`, "m"));
+  });
+
   it("is asked for of one key alone, and of several in one list, and waited for up to 5 s", async (t) => {
     await using folder = await openFolder();
     await using admin = await openAdmin((response, { asked }) => {
