@@ -58,11 +58,28 @@ export async function otherStoreError(
   const running = await fetchAdmin<StorePlace>(config, question);
   if (!running.ok) return undefined;
   const origin = originOf(config.admin.listen);
-  const own = { ...config, store: config.store.kind === "memory" ? "memory" : config.store.shown };
   return (
-    `Cannot use the store ${placeOf(own)}: the gateway at ${origin} has another, ${placeOf(running.value)}. Nothing was changed. ` +
+    `Cannot use the store ${ownPlace(config)}: the gateway at ${origin} has another, ${placeOf(running.value)}. Nothing was changed. ` +
     `Give the command the gateway's configuration and environment, or ask the gateway by --admin ${origin}`
   );
+}
+
+/**
+ * The origin of the running gateway if its records are in Redis, at the same address and prefix as
+ * those here: what is unreachable can be compared by its address alone. Undefined otherwise.
+ */
+export async function gatewayWithSameRecords(config: Config): Promise<string | undefined> {
+  if (config.admin === undefined || config.keys.in !== "redis") return undefined;
+  const running = await fetchAdmin<StorePlace & { readonly keys: unknown }>(config, {
+    ...{ path: "/api/config", members: ["store", "storePrefix", "keys"] },
+    withinMs: IDENTITY_MS_MAX,
+  });
+  if (!running.ok || running.value.keys !== "redis") return undefined;
+  return placeOf(running.value) === ownPlace(config) ? originOf(config.admin.listen) : undefined;
+}
+
+function ownPlace({ store, storePrefix }: Config): string {
+  return placeOf({ store: store.kind === "memory" ? "memory" : store.shown, storePrefix });
 }
 
 /** The masked address and the prefix. Another program may answer, so nothing moves the cursor. */

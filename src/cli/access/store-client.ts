@@ -30,19 +30,26 @@ import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
-import { otherRecordsError, otherStoreError } from "./gateway-differences.ts";
+import {
+  gatewayWithSameRecords,
+  otherRecordsError,
+  otherStoreError,
+} from "./gateway-differences.ts";
+import { openGatewayRecords } from "./gateway-records.ts";
 
 /**
  * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
- * records cannot be read, the queries that need them fail. `strange` says why no query would be about
- * the running gateway.
+ * records cannot be read, the queries that need them use the copy of the running gateway, or fail.
+ * `strange` says why no query would be about the running gateway.
  */
 export async function openStoredAccounts(
   config: Config,
   terminal: Terminal,
 ): Promise<StoredAccounts> {
   const options = { now: terminal.now, report: () => {} };
-  const keys = await openKeyStore(config, { ...options, watch: false }).catch(unreadable);
+  const keys = await openKeyStore(config, { ...options, watch: false }).catch((cause) => {
+    return copyOfGateway(config, terminal, cause);
+  });
   try {
     const quotas = await openQuotaStore(config, options);
     const close = async () => {
@@ -71,6 +78,25 @@ function knownOnly(found: Promise<string | undefined>): Promise<string | undefin
 }
 
 type Keys = Pick<KeyStore, "records" | "refresh" | "identity" | "close">;
+
+/**
+ * The records that the running gateway goes on with. On a Cluster all records are in one bucket:
+ * while it is unreachable, the counts and bans of accounts in the others can still be asked.
+ */
+async function copyOfGateway(config: Config, terminal: Terminal, cause: unknown): Promise<Keys> {
+  const origin = await gatewayWithSameRecords(config);
+  if (origin === undefined) return unreadable(cause);
+  const copy = await openGatewayRecords(config, terminal.now).catch(() => undefined);
+  if (copy === undefined) return unreadable(cause);
+  let isTold = false;
+  const records = () => {
+    const used = `those that the gateway at ${origin} knows are used`;
+    if (!isTold) terminal.err(`${errorMessage(cause)}: ${used}\n`);
+    isTold = true;
+    return copy.records();
+  };
+  return { ...unreadable(cause), records };
+}
 
 function unreadable(cause: unknown): Keys {
   return {
@@ -269,6 +295,8 @@ export async function readDeprecatedCalls(
 function storeError({ store }: Config, error: unknown): string {
   const why = errorMessage(error);
   // The key store names the address itself.
-  if (why.startsWith("Cannot read the keys in ")) return why;
+  if (why.startsWith("Cannot read the keys in ")) {
+    return `${why}. No gateway at admin.listen has a copy of them`;
+  }
   return `Cannot ask the store ${store.kind === "memory" ? "memory" : store.shown}: ${why}`;
 }

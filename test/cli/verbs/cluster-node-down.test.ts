@@ -4,7 +4,9 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { account, open, perDay, spend } from "../../stores/quotas/redis/redis-kit.ts";
+import { eventually } from "../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
+import { openAudited } from "../audit-kit.ts";
 import { type Folder, jsonOf, openFolder, runVerb, type Said, writeConfig } from "../kit.ts";
 
 type Told = { readonly account: string };
@@ -188,6 +190,55 @@ describe("with the master of bucket 0 down, where gateways hear of changes", () 
     assert.equal(said.status, 1);
     assert.match(said.out, /day had 7/);
     assert.match(said.err, /^Missing: buckets .* at .*; gateways are not told of it/);
+  });
+
+  it("with the records there too, verbs about accounts use the copy of the gateway, and say so", async (t) => {
+    const cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    t.onTestFinished(() => cluster.close());
+    const config = { store: cluster.address.url, keys: "redis", history: "400d" };
+    await using house = await openAudited({ config });
+    const run = (verb: string, file = house.file) => {
+      return runVerb([...verb.split(" "), "--config", file]);
+    };
+    const ownerOf = (bucket: number) => cluster.ownerOf(crc16(String(bucket)) % 16_384);
+    const onNode0 = (id: string) => ownerOf(bucketOf(account(id))) === ownerOf(0);
+    let issued = await house.issue();
+    while (!onNode0(issued.account)) issued = await house.issue();
+    while (onNode0(issued.account)) issued = await house.issue();
+    const { account: id, key } = issued;
+    assert.equal((await house.ask(key)).status, 200);
+    await eventually(() => assert.equal(house.lines.length, 1));
+    const log = `${house.directory}/gateway.log`;
+    await writeFile(log, `${JSON.stringify(house.lines[0])}\n`);
+    const node = cluster.nodes[ownerOf(0)];
+    await node?.kill();
+    for (const [verb, status, out, more] of [
+      [`usage ${id}`, 0, /day +1 /, /^$/],
+      ["usage", 1, new RegExp(`^${id} .* day +1 `, "m"), /^Missing: buckets /],
+      ["usage --days 2", 1, new RegExp(`^${id} `, "m"), /^Missing: buckets /],
+      [`bans add ${id} --for 5m`, 1, /is banned until/, /^Missing: .*; gateways are not told/],
+      [`bans why ${id}`, 0, /banned/, /^$/],
+      [`bans lift ${id}`, 1, /is lifted/, /^Missing: .*; gateways are not told/],
+      [`audit --log ${log}`, 1, new RegExp(`Missing: .*:${node?.port}`), /^$/],
+      [`accounts reset ${id}`, 1, /day had 1/, /^Missing: .*; gateways are not told/],
+    ] as const) {
+      const said = await run(verb);
+      assert.equal(said.status, status, `${verb}: ${said.err}`);
+      assert.match(said.out, out, verb);
+      const [why = "", ...rest] = said.err.split("\n");
+      assert.match(why, /^Cannot read the keys in redis\+cluster:.*bucket 0 at .* are used$/, verb);
+      assert.ok(why.includes(`the gateway at ${house.adminUrl}`), why);
+      assert.match(rest.join("\n"), more, verb);
+    }
+    const bans = await run("bans list");
+    assert.match(bans.err, /^Missing: .*\n$/, "it needs no records");
+    // One whose gateway counts elsewhere has the records of other accounts.
+    await using folder = await openFolder();
+    const admin = Number(new URL(house.adminUrl).port);
+    const other = { ...{ admin, store: config.store, keys: "redis" }, more: "storePrefix: other" };
+    const refused = await run(`usage ${id}`, await writeConfig(folder, other));
+    assert.deepEqual([refused.status, refused.out], [1, ""]);
+    assert.match(refused.err, /^Cannot read the keys .*\. No gateway at admin\.listen has a copy /);
   });
 
   it("no verb about accounts is silent where the records are there, too, and each ends with 1", async (t) => {
