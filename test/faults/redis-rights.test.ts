@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { it } from "vitest";
+import { parseStoreAddress } from "../../src/config/schema/addresses.ts";
+import { failOverStore, removeStore, whyUnusable } from "../../src/stores/open-stores.ts";
+import { each } from "../support/each.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";
+import { addReplica, startCluster } from "../support/redis/redis-engines.ts";
 import { openTcpProxy, type TcpProxy } from "../support/wire/tcp-proxy.ts";
 import {
   askTimed,
@@ -32,6 +36,16 @@ async function away(
   await readyWithin(house, 3_000);
 }
 
+/** The rights that docs/operations.md lists, and those that it adds for `prove`. */
+async function documentedRights(): Promise<readonly (readonly string[])[]> {
+  const text = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
+  const lines = [...text.matchAll(/^ACL SETUSER tollgate (.*)$/gm)].map(([, rights = ""]) => {
+    return rights.replace("PASSWORD", "s3cret").split(" ");
+  });
+  assert.equal(lines.length, 2, "both lines are there");
+  return lines;
+}
+
 const TOKENS = { hold: 1, max: 9, used: ["header x-used"] };
 
 /** Charges a meter and a cap, settles, reads what was used, and resets it. */
@@ -51,19 +65,12 @@ async function useMeterAndCap(house: TestGateway): Promise<void> {
 }
 
 it("a user with the rights that docs/operations.md lists can do all that a gateway does, and no right is missing", async () => {
-  const text = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
-  const rule = /^ACL SETUSER tollgate (.*)$/m.exec(text)?.[1];
-  assert.ok(rule, "the line is there");
+  const [rule = []] = await documentedRights();
   const server = await startRedis();
   const proxy = await openTcpProxy(server);
   try {
     const admin = await server.client();
-    await admin.call(
-      "ACL",
-      "SETUSER",
-      "tollgate",
-      ...rule.replace("PASSWORD", "s3cret").split(" "),
-    );
+    await admin.call("ACL", "SETUSER", "tollgate", ...rule);
     await admin.call("ACL", "SETUSER", "default", "resetpass", ">other");
     await admin.config("SET", "maxmemory-policy", "allkeys-lru");
     // A busy machine is late for the 50 ms of the product, and the store is not back then.
@@ -109,6 +116,35 @@ it("a user with the rights that docs/operations.md lists can do all that a gatew
     await proxy.close();
     await server.close();
   }
+});
+
+it("that user can use the prefix of prove, fail a Cluster over and remove the prefix, with the rights of prove alone", async (t) => {
+  const cluster = await startCluster(1);
+  t.onTestFinished(() => cluster.close());
+  const replica = await addReplica(cluster);
+  t.onTestFinished(() => replica.close());
+  const nodes = [...cluster.clients, await replica.client()];
+  const permit = async (rights: readonly string[]) => {
+    for (const node of each(nodes)) await node.call("ACL", "SETUSER", "tollgate", ...rights);
+  };
+  const [rule = [], more = []] = await documentedRights();
+  await permit([...rule, "+cluster|slots", "+asking"]);
+  const url = cluster.address.url.replace("//", "//tollgate:s3cret@");
+  const parsed = parseStoreAddress(url);
+  assert.ok("value" in parsed && parsed.value.kind !== "memory");
+  const address = parsed.value;
+  assert.match(
+    (await whyUnusable(address, "prove-x")) ?? "",
+    /lacks a permission, for a key: docs\/operations\.md/,
+  );
+  const refused = await failOverStore(address);
+  assert.match(refused.ok ? "" : refused.why, /lacks a permission, for cluster\|failover: /);
+  await permit(more);
+  assert.equal(await whyUnusable(address, "prove-x"), undefined);
+  const master = `127.0.0.1:${replica.port}`;
+  assert.deepEqual(await failOverStore(address), { ok: true, master });
+  await eventually(() => removeStore(address, "prove-x"));
+  assert.deepEqual(await nodes.at(-1)?.keys("prove-x:*"), []);
 });
 
 it("a user without the right to SELECT leaves database 0 alone: the store is away, with code NOPERM", async () => {

@@ -29,7 +29,7 @@ export async function* scanKeys(
 export async function removeKeys(link: Link, prefix: string): Promise<void> {
   for (const node of await link.masters()) {
     for await (const keys of scanKeys(node, prefix, { pattern: ":*" })) {
-      const removed = keys.map((key) => link.send(key, "unlink", [key]));
+      const removed = keys.map((key) => link.send(key, "del", [key]));
       await withTimeout(Promise.all(removed), PAGE_LATE_MS);
     }
   }

@@ -54,7 +54,7 @@ const REFUSALS: Record<string, string> = {
   LATE: "it got to the call too late",
   NEWER:
     "its accounts are of a newer form than this gateway reads: run the version that wrote them, or a later one",
-  NOPERM: "the user lacks a permission: docs/operations.md lists those that are needed",
+  NOPERM: "the user lacks a permission",
   NOAUTH: "it asks for a password",
   WRONGPASS: "user or password are wrong",
 };
@@ -149,9 +149,19 @@ export function toReplyFailure(text: string): StoreFailure {
     return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no", nowMs);
   }
   if (known !== undefined) {
-    return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, midway ? "unknown" : "no");
+    const more = known === "NOPERM" ? deniedWords(text) : "";
+    return new StoreFailure(known, `Redis: ${REFUSALS[known]}${more}`, midway ? "unknown" : "no");
   }
   return new StoreFailure(word, said, "unknown");
+}
+
+/** Names the command or the kind of name that the user may not use, if Redis tells it. */
+function deniedWords(text: string): string {
+  const command = / run the '([\w|-]+)' command/.exec(text)?.[1];
+  const [kind] = /\b(?:key|channel)(?=s?\b)/.exec(text) ?? [];
+  const what = command ?? (kind && `a ${kind}`);
+  const rest = ": docs/operations.md lists those that are needed";
+  return what === undefined ? rest : `, for ${what}${rest}`;
 }
 
 /** The answer, which has to be a list. Throws if it is none, as that of a server that is not Redis. */

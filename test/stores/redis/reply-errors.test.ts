@@ -26,6 +26,26 @@ describe("a reply that is an error", () => {
     }
   });
 
+  it("names the command or the kind of name for which a right is missing", () => {
+    for (const [text, what] of [
+      [
+        "NOPERM User gate has no permissions to run the 'cluster|failover' command",
+        "cluster|failover",
+      ],
+      ["ERR ACL failure in script: User gate has no permissions to run the 'hset' command", "hset"],
+      ["NOPERM No permissions to access a key", "a key"],
+      ["NOPERM this user has no permissions to access one of the keys used as arguments", "a key"],
+      ["NOPERM No permissions to access a channel", "a channel"],
+    ] as const) {
+      assert.ok(
+        reply(text).message.startsWith(`Redis: the user lacks a permission, for ${what}: `),
+        text,
+      );
+    }
+    const { message } = reply("NOPERM no more is said");
+    assert.match(message, /^Redis: the user lacks a permission: docs\/operations\.md lists /);
+  });
+
   it("is NOPERM where Redis does not have the command, with its name and no argument", () => {
     const args = "with args beginning with: 'the script' '1' ";
     for (const quoted of ["'evalsha'", "`evalsha`"]) {

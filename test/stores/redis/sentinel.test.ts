@@ -83,7 +83,7 @@ describe("Redis behind Sentinel", () => {
       what: "the right to name the master",
       rules: "-sentinel|get-master-addr-by-name",
       code: "NOPERM",
-      said: "the user lacks a permission: docs/operations.md lists those that are needed",
+      said: "the user lacks a permission, for sentinel|get-master-addr-by-name: docs/operations.md lists those that are needed",
     },
   ]) {
     it(`whose Sentinel refuses ${what} is told with that Sentinel`, async (t) => {
