@@ -84,7 +84,7 @@ async function reportByFile(
 
 /** The reports of gateways: on one store, the last has what all of them flushed before. */
 async function reportOfGateways(
-  { sharesStore }: ReachedGateway,
+  { sharesStore, isRemote }: ReachedGateway,
   asked: readonly Asked[],
 ): Promise<Report> {
   const reports = asked.flatMap(({ told }) => (told.ok ? [told.value] : []));
@@ -92,8 +92,8 @@ async function reportOfGateways(
   const failure =
     failureOf(asked, sharesStore) ?? (silent?.ok === false ? silent.message : undefined);
   if (failure !== undefined) {
-    const message = `What is deprecated is not known, as the file cannot be used: ${failure}`;
-    return { ok: false, message };
+    const because = "What is deprecated is not known, as the file cannot be used: ";
+    return { ok: false, message: isRemote ? failure : `${because}${failure}` };
   }
   return { ok: true, value: mergeDeprecations((sharesStore ? reports.slice(-1) : reports).flat()) };
 }

@@ -60,6 +60,20 @@ describe("deprecations, where the file cannot be used", () => {
     });
   }
 
+  it("are not known while the store of the gateway of --admin is away, and no file is blamed for that", async () => {
+    const redis = await startRedis();
+    await using house = await openCalled(redis.url);
+    await redis.close();
+    const nowhere = join(house.directory, "nowhere.yaml");
+    const away = "The rate limit store is unavailable: Redis cannot be reached: ";
+    const asked = await runVerb(["deprecations", "--admin", house.adminUrl, "--config", nowhere]);
+    assert.deepEqual([asked.status, asked.out], [1, ""]);
+    assert.ok(asked.err.startsWith(away), asked.err);
+    await appendFile(house.file, "plams: 1\n");
+    const { err } = await runVerb(["deprecations", "--config", house.file]);
+    assert.ok(err.includes(`as the file cannot be used: ${away}`), err);
+  });
+
   it("are those of all gateways on a store, and of each that has its own", async () => {
     const redis = await startRedis();
     for (const store of [redis.url, "memory"]) {
