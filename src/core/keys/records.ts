@@ -1,4 +1,5 @@
-import { type AddressMatcher, addressMatcher } from "../address.ts";
+import { isIP } from "node:net";
+import { type AddressMatcher, addressGroup, addressMatcher, normalizeAddress } from "../address.ts";
 import type { Calendar } from "../quota/calendar.ts";
 import type { MeterWindow } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
@@ -98,6 +99,25 @@ export const ID_PATTERN = /^[A-Za-z0-9._-]{1,64}$/;
  */
 export function isAddressName(account: string): boolean {
   return account.startsWith("addr:");
+}
+
+/** The account of requests without a key from this address. IPv6 addresses of one /64 share it. */
+export function addressAccount(address: string): string {
+  return `addr:${addressGroup(address)}`;
+}
+
+/**
+ * The account of a name such as `addr:192.0.2.1`, whatever the spelling of the address, as people
+ * paste it from a log line. Undefined if the name has no address.
+ */
+export function parseAddressName(name: string): string | undefined {
+  if (name === "addr:other") return name;
+  const [, text = "", network] = /^addr:([^/]*)(\/64)?$/.exec(name) ?? [];
+  const address = network === undefined ? normalizeAddress(text) : text;
+  const version = isIP(address);
+  return version === 0 || (network !== undefined && version === 4)
+    ? undefined
+    : addressAccount(address);
 }
 
 /** Whether an id may be chosen. "." and ".." are folders to software that makes a path of it. */

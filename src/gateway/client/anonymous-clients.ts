@@ -1,7 +1,7 @@
 import { AgingMap } from "../../base/aging-map.ts";
+import { addressAccount } from "../../core/keys/records.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
-import { addressGroup } from "./client-address.ts";
 
 /** The terms of requests without a key to public operations of an environment. */
 export type PublicPlan = {
@@ -64,7 +64,7 @@ export class AnonymousClients {
    */
   get(publicPlan: PublicPlan, client: string, elapsedMs: number): AnonymousClient {
     if (client === "") return new AnonymousClient(OTHER, publicPlan);
-    const account = `addr:${addressGroup(client)}`;
+    const account = addressAccount(client);
     const id = accountId({ environment: publicPlan.environment, account });
     const known = this.#known.get(id);
     if (known?.publicPlan === publicPlan) return known;

@@ -1,9 +1,9 @@
 import { hash, randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import type * as library from "rate-limiter-flexible";
+import { addressGroup } from "../../core/address.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { type Limit, type WindowName, windowEnd, windowStart } from "../../core/quota/windows.ts";
-import { addressGroup } from "./client-address.ts";
 
 /**
  * By the path of its file, because the library's main module loads clients of fifteen databases. The

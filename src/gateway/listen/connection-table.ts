@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
+import { addressGroup } from "../../core/address.ts";
 import type { ServerConnection } from "../../http1/server/server-connection.ts";
 import type { TurnedAwayReason } from "../../telemetry/metrics/request-metrics.ts";
-import { addressGroup } from "../client/client-address.ts";
 
 export type TableLimits = {
   /** The most connections in all; 0 if the memory is full. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo, Server, Socket } from "node:net";
-import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { formatHostPort, type HostPort, normalizeAddress } from "../../core/address.ts";
 import { fieldValues } from "../../core/http/head.ts";
 import { validateHandshake } from "../../core/http/websocket.ts";
 import { containsKey } from "../../core/keys/key.ts";
@@ -9,11 +9,7 @@ import type { IncomingRequest, RequestError } from "../../http1/server/incoming-
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import { ServerConnection, type ServerHandler } from "../../http1/server/server-connection.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import {
-  clientAddress,
-  normalizeAddress,
-  type TrustedProxyMatcher,
-} from "../client/client-address.ts";
+import { clientAddress, type TrustedProxyMatcher } from "../client/client-address.ts";
 import { accessLogEntry } from "../exchange/access-log.ts";
 import { type Environment, type GatewayContext, schemeOf } from "../exchange/environment.ts";
 import { Exchange } from "../exchange/exchange.ts";

@@ -1,7 +1,7 @@
 import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { maskKeys } from "../../core/keys/key.ts";
-import { isAddressName, type Records } from "../../core/keys/records.ts";
+import { isAddressName, parseAddressName, type Records } from "../../core/keys/records.ts";
 import { findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 import { usageOf } from "./read-usage.ts";
@@ -19,7 +19,7 @@ export type AccountLookup =
 
 /**
  * The account that `id` names: an account, one of its keys, or the address of requests without a
- * key, `addr:192.0.2.1` (docs/reference/plans.md#public-operations). Such an address may have
+ * key, `addr:192.0.2.1`, in any spelling (docs/reference/plans.md#public-operations). Such an address may have
  * counts in several environments; if so, the selector has to name one. Rejects if the store is
  * unreachable.
  */
@@ -36,10 +36,12 @@ export async function findAccountBySelector(
       ? { ok: true, subject }
       : unknown(selector);
   }
+  const account = parseAddressName(id);
+  if (account === undefined) return unknown(selector);
   const holders = config.environments.flatMap(({ name, publicPlan: plan }): UsageSubject[] => {
     return plan === undefined || !fits(name)
       ? []
-      : [{ account: id, environment: name, plan, limits: [] }];
+      : [{ account, environment: name, plan, limits: [] }];
   });
   const [first] = holders;
   if (first === undefined) return unknown(selector);
@@ -52,7 +54,7 @@ export async function findAccountBySelector(
   const [only = first, ...others] = counted;
   if (others.length === 0) return { ok: true, subject: only };
   const names = counted.map((each) => each.environment).join(" and ");
-  const message = `${id} has counts in ${names}: name one with --env, or env in the admin API`;
+  const message = `${account} has counts in ${names}: name one with --env, or env in the admin API`;
   return { ok: false, because: "ambiguous", message };
 }
 

@@ -1,4 +1,4 @@
-import { ID_PATTERN, isAddressName } from "../../core/keys/records.ts";
+import { ID_PATTERN, isAddressName, parseAddressName } from "../../core/keys/records.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountRef = {
@@ -34,13 +34,7 @@ export function isAddressId(id: string): boolean {
   return id.startsWith("addr:", id.indexOf(":") + 1);
 }
 
-/**
- * The names under which requests without a key are counted: `addr:192.0.2.1`, `addr:2001:db8:0:0::/64`,
- * `addr:other` (docs/reference/plans.md#public-operations).
- */
-const ADDRESS_ACCOUNT = /^addr:(?:other|[0-9a-f:.]{1,60}(?:\/64)?)$/;
-
 /** Whether a store can hold counts under this name: the id of an account, or a client address. */
 export function isAccountName(text: string): boolean {
-  return ID_PATTERN.test(text) || ADDRESS_ACCOUNT.test(text);
+  return ID_PATTERN.test(text) || parseAddressName(text) !== undefined;
 }

@@ -145,10 +145,17 @@ describe("an address without a key", () => {
       ...more,
       backend,
       files: { "api.yaml": API },
-      config: { environments, plans, store, admin: { listen: "127.0.0.1:0" } },
+      config: {
+        environments,
+        plans,
+        store,
+        trustedProxies: ["127.0.0.1"],
+        admin: { listen: "127.0.0.1:0" },
+      },
     });
-    const visit = async (name: "production" | "staging") => {
-      const response = await fetch(`${house.gateway.urls[name]}/v1/status`);
+    const visit = async (name: "production" | "staging", client = "127.0.0.1") => {
+      const headers = { "X-Forwarded-For": client };
+      const response = await fetch(`${house.gateway.urls[name]}/v1/status`, { headers });
       assert.equal(response.status, 200);
       await response.arrayBuffer();
     };
@@ -202,6 +209,42 @@ describe("an address without a key", () => {
     assert.equal((await of("")).body.environment, "staging", "production counts nothing any more");
   });
 
+  it("is found in any spelling, of IPv6 by each address of the /64, and no other text is an account", async () => {
+    const { house, visit } = await openTwo("memory", { now: () => NOON });
+    await using _ = house;
+    const of = (id: string) => house.admin(`/api/usage/${encodeURIComponent(id)}?env=production`);
+    const spellings: readonly [client: string, account: string, ids: readonly string[]][] = [
+      ["::1", "addr:0:0:0:0::/64", ["addr:::1", "addr:::/64", "addr:0:0:0:0::/64"]],
+      [
+        "2001:db8:5:6:1::1",
+        "addr:2001:db8:5:6::/64",
+        ["addr:2001:DB8:5:6::", "addr:2001:0db8:0005:0006:7::/64", "addr:2001:db8:5:6:1::1"],
+      ],
+      ["192.0.2.9", "addr:192.0.2.9", ["addr:::ffff:192.0.2.9", "addr:::FFFF:c000:209"]],
+    ];
+    const told: unknown[] = [];
+    for (const [client, account, ids] of spellings) {
+      await visit("production", client);
+      for (const id of ids) {
+        const report = (await (await of(id)).json()) as UsageReport;
+        told.push([id, report.account, report.windows?.map(({ used }) => used)]);
+      }
+      const post = { method: "POST", body: "{}" };
+      const reset = `/api/accounts/${encodeURIComponent(ids[0] as string)}/reset?env=production`;
+      assert.equal((await house.admin(reset, post)).status, 200);
+      const after = (await (await of(account)).json()) as UsageReport;
+      told.push([account, after.windows.map(({ used }) => used)]);
+    }
+    const expected = spellings.flatMap(([, account, ids]) => {
+      return [...ids.map((id) => [id, account, [1, 1]]), [account, [0]]];
+    });
+    assert.deepEqual(told, expected);
+    const nothing = ["foo", "", "192.0.2.9/8", "192.0.2.9/64", "2001:db8:5:6::/48", "OTHER"];
+    const statuses = nothing.map(async (text) => (await of(`addr:${text}`)).status);
+    assert.deepEqual(await Promise.all(statuses), Array(nothing.length).fill(404));
+    assert.equal((await of("addr:other")).status, 200);
+  });
+
   it("is found so by commands too, and refused with 64 where it is not clear", async () => {
     const redis = await startRedis();
     try {
@@ -225,6 +268,16 @@ describe("an address without a key", () => {
         assert.equal(jsonOf(named).environment, "staging");
       }
       assert.equal(jsonOf(await run("usage", ADDRESS)).environment, "production");
+      await visit("production", "2001:db8::7");
+      await visit("staging", "2001:db8::8");
+      const unclear = await run("usage", "addr:2001:DB8::9");
+      assert.match(unclear.err, /addr:2001:db8:0:0::\/64 has counts in production and staging/);
+      await run("accounts", "reset", "addr:2001:db8::9", "--env", "staging");
+      const left = await run("usage", "addr:2001:db8::9");
+      assert.equal(jsonOf(left).environment, "production", "staging counts nothing any more");
+      const strange = await run("usage", "addr:foo", "--env", "staging");
+      assert.deepEqual([strange.status, strange.out], [1, ""]);
+      assert.match(strange.err, /Cannot find "addr:foo" in staging/);
     } finally {
       await redis.close();
     }

@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import {
-  addressGroup,
-  clientAddress,
-  normalizeAddress,
-  trustedProxyMatcher,
-} from "../../../src/gateway/client/client-address.ts";
+import { addressGroup, normalizeAddress } from "../../../src/core/address.ts";
+import { clientAddress, trustedProxyMatcher } from "../../../src/gateway/client/client-address.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { openClient } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
