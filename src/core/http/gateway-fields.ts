@@ -120,6 +120,9 @@ const OWN_FIELDS: readonly FieldRow[] = [
   { name: "Retry-After", value: nothing, replaces: "never", exposed: true },
   // The answer to a question about a standing sets it itself.
   { name: "Age", value: nothing, replaces: "never", exposed: true },
+  // The fields of a 401, a 403 for a scope and a 405, by the gateway or the backend.
+  { name: "WWW-Authenticate", value: nothing, replaces: "never", exposed: true },
+  { name: "Allow", value: nothing, replaces: "never", exposed: true },
 ];
 
 const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);

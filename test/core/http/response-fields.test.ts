@@ -172,6 +172,7 @@ it("pages of other origins may read every field of ours, and those that the poli
   assert.deepEqual(names, [
     ...["X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"],
     ...["X-RateLimit-Window", "X-RateLimit-Cost", "RateLimit-Policy", "RateLimit"],
-    ...["Deprecation", "Sunset", "Link", "X-API-Stability", "Retry-After", "Age", "X-Total"],
+    ...["Deprecation", "Sunset", "Link", "X-API-Stability", "Retry-After", "Age"],
+    ...["WWW-Authenticate", "Allow", "X-Total"],
   ]);
 });

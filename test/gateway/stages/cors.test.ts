@@ -24,7 +24,7 @@ async function openCorsHouse(cors?: Record<string, unknown>): Promise<TestGatewa
   return startTestGateway({
     backend,
     environment: cors === undefined ? {} : { cors },
-    keys: { [KEY]: { limits: [{ window: "minute", limit: 2 }] } },
+    keys: { [KEY]: { limits: [{ window: "minute", limit: 3 }] } },
   });
 }
 
@@ -73,6 +73,7 @@ describe("where cors is configured", () => {
       [401, { key: `${KEY.slice(0, -1)}t`, fields }],
       [200, { key: KEY, fields }],
       [404, { key: KEY, path: "/v1/nothing", fields }],
+      [405, { key: KEY, method: "DELETE", fields }],
       [429, { key: KEY, fields }],
       [431, { fields: [...fields, ["X-Long", "x".repeat(17_000)]] }],
     ];
@@ -80,6 +81,17 @@ describe("where cors is configured", () => {
       const response = await sendRequest(house.port, one);
       assert.equal(response.status, status);
       readable(response);
+      const exposed = onlyValue(response, "Access-Control-Expose-Headers")
+        .toLowerCase()
+        .split(", ");
+      const sent = response.fields.map(([name]) => name.toLowerCase());
+      const reasons = sent.filter((name) => name === "www-authenticate" || name === "allow");
+      assert.deepEqual(
+        reasons,
+        status === 401 ? ["www-authenticate"] : status === 405 ? ["allow"] : [],
+      );
+      const hidden = reasons.filter((name) => !exposed.includes(name));
+      assert.deepEqual(hidden, []);
     }
     await house.law();
   });
