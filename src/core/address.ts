@@ -100,8 +100,13 @@ export function formatHostPort({ host, port }: HostPort): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
+/** The host of a listener in its one form: IPv4-mapped IPv6 as IPv4, other IPv6 at its shortest. */
+export function listenHost(host: string): string {
+  return shortestHost(normalizeAddress(host));
+}
+
 /** An address of IPv6 in its shortest form, as browsers send it (RFC 5952); any other host as it is. */
-export function shortestHost(host: string): string {
+function shortestHost(host: string): string {
   return isIPv6(host) ? new URL(`http://[${host}]`).hostname.slice(1, -1) : host;
 }
 

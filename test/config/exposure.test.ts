@@ -107,6 +107,38 @@ describe("check warns of environments that share a listener and differ in its li
   });
 });
 
+describe("check warns of localhost beside an address that it may be", () => {
+  const listening = (one: string, two: string) =>
+    `environments:\n  one: { listen: "${one}", keyTag: live, upstreams: [http://127.0.0.1:9] }\n  two: { listen: "${two}", keyTag: test, upstreams: [http://127.0.0.1:9] }\nplans: { free: { minute: 60 } }\n`;
+
+  it("with both listeners, at the name, in either order", async () => {
+    assert.deepEqual(await warned("", listening("127.0.0.1:8080", "localhost:8080")), [
+      "3:10: localhost:8080 of environment two may be 127.0.0.1:8080 of environment one, as the machine says which address a name has; the start fails if so: write both alike, or choose another port",
+    ]);
+    const [turned, ...others] = await warned("", listening("localhost:8080", "[::1]:8080"));
+    assert.match(turned ?? "", /^2:10: localhost:8080 of environment one may be \[::1\]:8080 of/);
+    assert.deepEqual(others, []);
+    const admin = await warned(
+      "admin: { listen: localhost:8080 }",
+      listening("127.0.0.1:8080", "127.0.0.1:0"),
+    );
+    assert.match(
+      admin.join(),
+      /^5:10: localhost:8080 of the admin listener may be 127\.0\.0\.1:8080 of/,
+    );
+  });
+
+  it("not on other ports, other addresses or port 0", async () => {
+    for (const [one, two] of [
+      ["127.0.0.1:8080", "localhost:8081"],
+      ["127.0.0.2:8080", "localhost:8080"],
+      ["127.0.0.1:0", "localhost:0"],
+    ] as const) {
+      assert.deepEqual(await warned("", listening(one, two)), [], `${one} ${two}`);
+    }
+  });
+});
+
 describe("The shown configuration", () => {
   it("has of events.url its origin alone: services put their token into the path", async () => {
     const url = "https://hooks.example:8443/services/T0/B0/canary?key=canary";

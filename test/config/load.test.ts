@@ -193,6 +193,17 @@ limits: { bodyBytes: 1GiB, headerBytes: 16KiB, urlBytes: 100B }`;
     assert.equal(config.environments.length, 3);
   });
 
+  it("an address of IPv6 beside all of IPv4, and an IPv4-mapped one as the same as IPv4", async () => {
+    const config = await loadLines(`environments:
+  a: { listen: "[::1]:8080", keyTag: a, upstreams: [http://a] }
+  b: { listen: "[::ffff:0.0.0.0]:8080", hosts: [b.example.com], keyTag: b, upstreams: [http://b] }
+  c: { listen: 0.0.0.0:8080, hosts: [c.example.com], keyTag: c, upstreams: [http://c] }`);
+    assert.deepEqual(
+      config.environments.map(({ listen }) => listen.host),
+      ["::1", "0.0.0.0", "0.0.0.0"],
+    );
+  });
+
   it("port 0 twice as two listeners", async () => {
     const config = await loadLines(`environments:
   a: { listen: 127.0.0.1:0, keyTag: a, upstreams: [http://a] }
@@ -207,7 +218,13 @@ admin: { listen: 127.0.0.1:0 }`);
     };
     assert.equal((await loadLines(lines(32))).admin?.token.length, 32);
     await assert.rejects(loadLines(lines(31)), /token of at least 32 characters/);
-    const loopback = ["127.0.0.1:9", "127.9.9.9:9", "localhost:9", '"[::1]:9"'];
+    const loopback = [
+      "127.0.0.1:9",
+      "127.9.9.9:9",
+      "localhost:9",
+      '"[::1]:9"',
+      '"[::ffff:7f00:1]:9"',
+    ];
     for (const listen of loopback) await loadLines(`admin: { listen: ${listen} }`);
   });
 

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { shortestHost } from "../../core/address.ts";
+import { listenHost } from "../../core/address.ts";
 import { normalizeHost } from "../../core/http/head.ts";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
@@ -86,7 +86,7 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
   const name = /^(\[[0-9a-f:.]+\]|[^:]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
   if (name === undefined) return false;
-  const bare = shortestHost(name.replace(/^\[|\]$/g, ""));
+  const bare = listenHost(name.replace(/^\[|\]$/g, ""));
   if (LOOPBACK.has(bare) || bare === guarded.host) return true;
   if (guarded.hosts.includes(normalizeHost(host))) return true;
   return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;

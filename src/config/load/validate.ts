@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import { dirname, resolve } from "node:path";
 import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
@@ -18,6 +19,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   checkAdmin(draft, findings);
   checkKeys(draft, findings);
   checkListeners(draft, findings);
+  checkLocalhost(draft, findings);
   checkTls(draft, findings);
   checkListenerLimits(draft, findings);
   checkKeyTags(draft.environments, findings);
@@ -208,10 +210,39 @@ function isSame(one: HostPort, other: HostPort): boolean {
   return one.port !== 0 && one.port === other.port && one.host === other.host;
 }
 
-/** An address that stands for all addresses of a machine takes the port of each of them. */
+/**
+ * An address that stands for all addresses of a machine takes the port of each of them: 0.0.0.0 of
+ * those of IPv4, `::` of both.
+ */
 function collide(one: HostPort, other: HostPort): boolean {
-  const isAny = ({ host }: HostPort) => host === "0.0.0.0" || host === "::";
-  return one.port !== 0 && one.port === other.port && (isAny(one) || isAny(other));
+  const includes = (all: HostPort, { host }: HostPort) => {
+    return all.host === "::" || (all.host === "0.0.0.0" && !isIPv6(host));
+  };
+  return (
+    one.port !== 0 && one.port === other.port && (includes(one, other) || includes(other, one))
+  );
+}
+
+/** A warning only, because the machine decides at the start which of its addresses localhost is. */
+function checkLocalhost({ environments, admin }: Draft, findings: Findings): void {
+  const own = { who: "the admin listener", listen: admin?.listen, path: ["admin", "listen"] };
+  const all = [...environments].map(([name, { listen }]) => {
+    return { who: `environment ${name}`, listen, path: ["environments", name, "listen"] };
+  });
+  const listeners = [...all, own].flatMap(({ who, listen, path }) => {
+    if (listen === undefined || listen.port === 0) return [];
+    return [{ who, ...listen, path, shown: findings.shown(path, formatHostPort(listen)) }];
+  });
+  for (const named of listeners.filter(({ host }) => host === "localhost")) {
+    const other = listeners.find(({ host, port }) => {
+      return port === named.port && (host === "127.0.0.1" || host === "::1");
+    });
+    if (other === undefined) continue;
+    findings.warning(
+      named.path,
+      `${named.shown} of ${named.who} may be ${other.shown} of ${other.who}, as the machine says which address a name has; the start fails if so: write both alike, or choose another port`,
+    );
+  }
 }
 
 function checkKeyTags(

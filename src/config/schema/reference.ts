@@ -66,7 +66,8 @@ These are mistakes too:
   \`stateFile\`.
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
-(\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is an entry of
+(\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a
+\`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of them it is. So is an entry of
 \`costs\` or \`publicRoutes\` whose path belongs to a service with a description, as nothing uses it, and so are
 environments that share a listener and differ in \`connections\`, \`connectionsPerAddress\` or \`headersTimeout\`
 ([environments](reference/http.md#environments)).

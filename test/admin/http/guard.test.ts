@@ -65,6 +65,11 @@ describe("/api is guarded", () => {
     guarded.hosts.push("[2001:db8::2]");
     assert.equal(statusOf("[2001:db8::2]:9090"), undefined);
     assert.equal(statusOf("[2001:db8:0:0::2]:9090"), undefined);
+    assert.equal(statusOf("[::ffff:192.0.2.1]:9090"), 403);
+    assert.equal(
+      checkAccess({ ...head, host: "[::FFFF:c000:201]" }, { ...guarded, host: "192.0.2.1" }),
+      undefined,
+    );
     const page = { ...head, host: "LOCALHOST:9090", origin: "http://localhost:9090" };
     assert.equal(checkAccess(page, guarded), undefined);
   });

@@ -103,12 +103,16 @@ describe("an address to listen on", () => {
     });
   }
 
-  it("of IPv6 is the same in each of its forms, as the shortest", () => {
+  it("of IPv6 is the same in each of its forms, as the shortest, and as IPv4 if it is IPv4-mapped", () => {
     for (const [text, host] of [
       ["[2001:db8:0:0:0:0:0:1]:0", "2001:db8::1"],
       ["[2001:0DB8::0001]:0", "2001:db8::1"],
       ["[0:0:0:0:0:0:0:1]:0", "::1"],
       ["[0:0:0:0:0:0:0:0]:0", "::"],
+      ["[::ffff:127.0.0.1]:0", "127.0.0.1"],
+      ["[::FFFF:7f00:1]:0", "127.0.0.1"],
+      ["[::ffff:0.0.0.0]:0", "0.0.0.0"],
+      ["[::fffe:127.0.0.1]:0", "::fffe:7f00:1"],
     ] as const) {
       assert.deepEqual(found(parseListen(text)), { host, port: 0 }, text);
     }
