@@ -26,13 +26,17 @@ export class StoreFailure extends Error {
   }
 }
 
-/** Rejects if there is no answer within `ms` and one more poll phase. */
-export function withTimeout<T>(answer: Promise<T>, ms: number): Promise<T> {
+export function lateFailure(ms: number): StoreFailure {
+  return new StoreFailure("late", `Redis: no answer in ${ms} ms`, "unknown");
+}
+
+/**
+ * Rejects if there is no answer within `ms` and one more poll phase. `allMs` is the whole of a time of
+ * which that is the rest.
+ */
+export function withTimeout<T>(answer: Promise<T>, ms: number, allMs = ms): Promise<T> {
   return new Promise((resolve, reject) => {
-    const message = `Redis: no answer in ${ms} ms`;
-    const timer = setTimeoutAfterPoll(ms, () =>
-      reject(new StoreFailure("late", message, "unknown")),
-    );
+    const timer = setTimeoutAfterPoll(ms, () => reject(lateFailure(allMs)));
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -1,6 +1,11 @@
 import { setTimeoutAfterPoll } from "../../../base/event-loop.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { StoreFailure } from "../../redis/store-failure.ts";
+import {
+  isInMotion,
+  lateFailure,
+  type StoreFailure,
+  withTimeout,
+} from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { LostCount, OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
@@ -199,19 +204,32 @@ export class Batcher {
       return false;
     }
     const preparing = outage.prepare(queue.number);
-    if (preparing !== undefined) this.#sendBehind(queue, preparing);
+    if (preparing === undefined) queue.prepareUntilMs = undefined;
+    else this.#sendBehind(queue, preparing);
     return preparing === undefined;
   }
 
-  /** The requests that wait now depend on the outcome of the work that precedes them. */
+  /**
+   * The requests that wait now depend on the outcome of the work that precedes them. However often
+   * there is more of it, they wait for all of it no longer than for a call.
+   */
   #sendBehind(queue: CallQueue, preparing: Promise<void>): void {
+    const { timeoutMs } = this.#options.outage;
+    const nowMs = performance.now();
     queue.isPreparing = true;
+    queue.prepareUntilMs ??= nowMs + timeoutMs;
+    const leftMs = queue.prepareUntilMs - nowMs;
+    const prepared =
+      leftMs > 0
+        ? withTimeout(preparing, leftMs, timeoutMs)
+        : preparing.then(() => Promise.reject(lateFailure(timeoutMs)));
     const ready = () => {
       queue.isPreparing = false;
       if (queue.requests.length + queue.strikes.length > 0) this.#flush(queue);
     };
-    preparing.then(ready, (failure: StoreFailure) => {
+    prepared.then(ready, (failure: StoreFailure) => {
       queue.isPreparing = false;
+      queue.prepareUntilMs = undefined;
       this.#called(queue, failure);
       while (queue.requests.length + queue.strikes.length > 0) {
         for (const merged of takeBatch(queue)) this.#fail(merged);
@@ -232,8 +250,7 @@ export class Batcher {
       return call;
     });
     const timer = setTimeoutAfterPoll(timeoutMs, () => {
-      const message = `Redis: no answer in ${timeoutMs} ms`;
-      const failure = new StoreFailure("late", message, "unknown");
+      const failure = lateFailure(timeoutMs);
       for (const call of calls) this.#giveUp(call, failure);
     });
     let unanswered = calls.length;
@@ -283,7 +300,8 @@ export class Batcher {
     const clock = this.#options.clockOf?.(call.queue.number);
     let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0, clock };
     if (failed === undefined) call.round.lane.learnRoundTrip(trip.receivedMs - sentMs);
-    this.#end(call, failureOf(failed));
+    const concerned = call.requests.filter((_, i) => failureOf(outcomes[i]) !== undefined);
+    this.#end(call, failureOf(failed), concerned);
     call.requests.forEach((merged, i) => {
       const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) this.#fail(merged);
@@ -311,16 +329,19 @@ export class Batcher {
   /**
    * Called when a call has ended. If it failed and requests are admitted from shares during an
    * outage, the other calls of the queue in flight are abandoned, because their answers do not count
-   * what is admitted now.
+   * what is admitted now. While a slot moves, that is admitted only for the accounts of `failed`.
    */
-  #end(call: StoreCall, failure: StoreFailure | undefined): void {
+  #end(call: StoreCall, failure: StoreFailure | undefined, failed = call.requests): void {
     const { queue, round } = call;
     call.isOver = true;
     queue.calls.splice(queue.calls.indexOf(call), 1);
     round.lane.end(round);
     this.#called(queue, failure);
     if (failure === undefined || !this.#options.outage.admitsShares) return;
-    for (const other of [...queue.calls]) this.#giveUp(other, failure);
+    const ids = isInMotion(failure) ? new Set(failed.map(({ id }) => id)) : undefined;
+    for (const other of [...queue.calls]) {
+      if (!ids || other.requests.some(({ id }) => ids.has(id))) this.#giveUp(other, failure);
+    }
   }
 
   #called(queue: CallQueue, failure: StoreFailure | undefined): void {

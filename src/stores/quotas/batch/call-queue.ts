@@ -52,6 +52,8 @@ export type CallQueue = {
   isInLane: boolean;
   /** Whether work precedes the next call, which waits for it. */
   isPreparing: boolean;
+  /** Until when, on performance.now(), requests wait for that work; undefined if there is none. */
+  prepareUntilMs: number | undefined;
 };
 
 /** A queue has at most two calls in flight: one in Redis, one on its way. */
@@ -63,7 +65,7 @@ export function canSend({ calls, isPreparing }: CallQueue): boolean {
 }
 
 export function newQueue(number: number): CallQueue {
-  const idle = { isInLane: false, isPreparing: false };
+  const idle = { isInLane: false, isPreparing: false, prepareUntilMs: undefined };
   return { number, requests: [], strikes: [], open: new Map(), calls: [], ...idle };
 }
 

@@ -1,6 +1,6 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { costIn, type Limit } from "../../../core/quota/windows.ts";
-import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import { isInMotion, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
@@ -135,7 +135,7 @@ export class CircuitBreaker {
     const { quotaClient } = this.#context;
     const isReady =
       quotaClient.knowsClock(this.#bucket) &&
-      !this.#accounts.debts.any &&
+      !this.#accounts.debts.isDue &&
       !this.#settlement.isUnderWay;
     if (isReady) return this.#preparing;
     this.#preparing ??= this.#prepare().finally(() => {
@@ -159,7 +159,9 @@ export class CircuitBreaker {
     if (failure.code === "unreachable" || failure.code === "unreadable")
       this.#context.quotaClient.clockOf(this.#bucket).forget();
     if (!this.#isAbsent && !this.isTripped) this.#begin(failure);
-    this.#failuresInRow += 1;
+    if (this.#first !== undefined && isInMotion(this.#first)) this.#first = failure;
+    // A store that says that a slot is moving answers, and decides the other accounts of the bucket.
+    this.#failuresInRow = isInMotion(failure) ? 0 : this.#failuresInRow + 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
   }
 
@@ -201,6 +203,12 @@ export class CircuitBreaker {
     return this.#settlement.settle(timeoutMs);
   }
 
+  /** Charges what is owed without a request that waits for it. */
+  async settleIdle(): Promise<void> {
+    await this.prepare();
+    await this.#settlement.settleDeferred(this.#context.policy.storeTimeoutMs);
+  }
+
   /**
    * Settles what requests used of their meters. While the store is unreachable, and if the holds
    * themselves are still owed, the settlements go with the other debts: a hold whose call fails is
@@ -211,7 +219,8 @@ export class CircuitBreaker {
     // Judged once for each: what is kept changes what is owed.
     const kept = new Set(
       batch.filter((debt) => {
-        return this.isTripped || debts.owesTo(debt) || this.#settlement.owesTo(debt);
+        const isOwed = debts.owesTo(debt) || this.#settlement.owesTo(debt);
+        return this.isTripped || isOwed || debts.isDeferred(debt.accountRef);
       }),
     );
     debts.restore([...kept]);
@@ -268,7 +277,7 @@ export class CircuitBreaker {
   /** See OutageHandler.reservedFor. */
   reservedFor(accountRef: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
     const pending = this.#pending;
-    if (pending === 0) return undefined;
+    if (pending === 0 && !this.#accounts.debts.isDeferred(accountRef)) return undefined;
     return this.#accounts.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
   }
 
@@ -313,9 +322,9 @@ export class CircuitBreaker {
     this.#peers?.onStoreBack(this.#context.quotaClient.clockOf(0).now());
   }
 
-  /** Shares belong to one outage, and stay while other gateways may have debts from theirs. */
+  /** Shares belong to one outage, and stay while any gateway may have debts from its own. */
   #endIfSettled(): void {
-    if (this.#isAbsent || this.isTripped || this.#pending > 0) return;
+    if (this.#isAbsent || !this.isSettled || this.#pending > 0) return;
     this.#peers = undefined;
     this.#accounts.endOutage();
   }
@@ -324,20 +333,26 @@ export class CircuitBreaker {
     const { quotaClient, policy } = this.#context;
     const { storeTimeoutMs } = policy;
     await quotaClient.ensureClock(this.#bucket, storeTimeoutMs)?.catch(rejectAsFailure);
-    if (this.#accounts.debts.any || this.#settlement.isUnderWay) {
+    if (this.#accounts.debts.isDue || this.#settlement.isUnderWay) {
       await this.settle(storeTimeoutMs).catch(rejectAsFailure);
     }
   }
 
-  /** Called on the first failure after an answer: an outage begins, with shares of its own. */
+  /**
+   * Called on the first failure after an answer: an outage begins, with shares of its own. While debts
+   * of the one before cannot be charged because their slot is moving, its shares stay those of this
+   * one: with new ones for each answer between, a gateway could admit a whole limit.
+   */
   #begin(failure: StoreFailure): void {
     const { heartbeat } = this.#context;
     this.#first = failure;
     this.#isAbsent = true;
+    const isHeld = this.#peers !== undefined && this.#accounts.debts.hasDeferred;
+    if (isHeld && isInMotion(failure)) return;
     this.#pendingBefore = this.#pending;
     const before = this.#pendingBefore > 0 ? this.#peers : undefined;
-    if (before === undefined) this.#accounts.endOutage();
-    else this.#accounts.beginOutage();
+    if (before !== undefined && !isHeld) this.#accounts.beginOutage();
+    else if (!isHeld) this.#accounts.endOutage();
     this.#beganUnseen = heartbeat.peers() === undefined;
     this.#shareWith(this.#countGateways(), before);
     this.#isShared = before !== undefined;

@@ -31,17 +31,36 @@ export type CountedUsage = LateUsage["usage"];
  */
 export class Debts {
   readonly #owed: BoundedAccounts<AccountDebt>;
+  /** The debts of accounts whose slot is moving. */
+  readonly #deferred: BoundedAccounts<AccountDebt>;
+  /** By id, the accounts whose slot is moving. The value is the debt that a call charges now. */
+  readonly #moving = new Map<string, AccountDebt | undefined>();
   readonly #onMeterLost: OnSettlementLost;
   #lostUnits = 0;
   #owedUnits = 0;
 
   constructor(accountsMax: number, onMeterLost: OnSettlementLost = () => undefined) {
     this.#owed = new BoundedAccounts(accountsMax);
+    this.#deferred = new BoundedAccounts(accountsMax);
     this.#onMeterLost = onMeterLost;
   }
 
   get any(): boolean {
+    return this.isDue || this.hasDeferred;
+  }
+
+  /** Whether there are debts that precede the next decision. */
+  get isDue(): boolean {
     return this.#owed.size > 0;
+  }
+
+  get hasDeferred(): boolean {
+    return this.#moving.size > 0;
+  }
+
+  /** Whether the account owes what cannot be charged because its slot is moving. */
+  isDeferred(accountRef: AccountRef): boolean {
+    return this.#moving.has(accountId(accountRef));
   }
 
   /** The units that were dropped for lack of room, or for good. */
@@ -51,7 +70,9 @@ export class Debts {
 
   /** The units that are owed now. */
   get owedUnits(): number {
-    return this.#owedUnits;
+    let units = this.#owedUnits;
+    for (const retried of this.#moving.values()) units += retried ? debtUnits(retried) : 0;
+    return units;
   }
 
   /**
@@ -106,8 +127,12 @@ export class Debts {
 
   /** The units that the account owes to the window of a counter. Below 0 they are taken back. */
   unitsIn(accountRef: AccountRef, counter: string, startMs: number): number {
-    const debt = this.#owed.get(accountId(accountRef));
-    return debt?.windows.find((one) => isSameWindow(one, { counter, startMs }))?.units ?? 0;
+    const id = accountId(accountRef);
+    const debts = [this.#placeOf(id).get(id), this.#moving.get(id)];
+    return debts.reduce((sum, debt) => {
+      const owed = debt?.windows.find((one) => isSameWindow(one, { counter, startMs }));
+      return sum + (owed?.units ?? 0);
+    }, 0);
   }
 
   /** Whether units are owed to a window that the debt is about. */
@@ -115,7 +140,7 @@ export class Debts {
     return windows.some(({ counter, startMs }) => this.unitsIn(accountRef, counter, startMs) > 0);
   }
 
-  /** Takes out all debts, to charge them. */
+  /** Takes out the debts that are due, to charge them. */
   take(): AccountDebt[] {
     const owed = this.#owed.values();
     this.#owed.clear();
@@ -129,19 +154,78 @@ export class Debts {
   }
 
   /**
+   * Puts back debts that cannot be charged because a slot is moving, with what their accounts come to
+   * owe until `release`. They do not precede decisions.
+   */
+  defer(owed: readonly AccountDebt[]): void {
+    for (const debt of owed) {
+      const id = accountId(debt.accountRef);
+      if (!this.#moving.has(id)) this.#transfer(id, () => this.#moving.set(id, undefined));
+      this.#put(debt);
+    }
+  }
+
+  /** Called when debts of these accounts were charged: whatever they owe is due. */
+  release(charged: readonly AccountDebt[]): void {
+    for (const { accountRef } of this.hasDeferred ? charged : []) {
+      const id = accountId(accountRef);
+      if (this.#moving.has(id)) this.#transfer(id, () => this.#moving.delete(id));
+    }
+  }
+
+  /** Takes out deferred debts, the oldest first, to charge them. They stay owed until `endRetry`. */
+  takeDeferred(accountsMax: number): AccountDebt[] {
+    const taken = this.#deferred.values().slice(0, accountsMax);
+    for (const debt of taken) {
+      const id = accountId(debt.accountRef);
+      this.#deferred.delete(id);
+      this.#owedUnits -= debtUnits(debt);
+      this.#moving.set(id, debt);
+    }
+    return taken;
+  }
+
+  /** Called when the debts that `takeDeferred` returned were charged or put back. */
+  endRetry(taken: readonly AccountDebt[]): void {
+    for (const { accountRef } of taken) {
+      const id = accountId(accountRef);
+      if (this.#deferred.get(id) === undefined) this.#moving.delete(id);
+      else this.#moving.set(id, undefined);
+    }
+  }
+
+  /**
    * Counts all debts as lost, because they will not be charged any more. Returns the units of each
    * account, and those that will not be taken back.
    */
   drop(): Readonly<Record<"lost" | "takeBacks", readonly UncertainCharge[]>> {
-    const owed = this.take();
+    const deferred = this.takeDeferred(Number.POSITIVE_INFINITY);
+    this.#moving.clear();
+    const owed = [...this.take(), ...deferred];
     const lost = owed.map((each) => ({ accountRef: each.accountRef, units: this.#lose(each) }));
     this.#lostUnits += lost.reduce((sum, { units }) => sum + units, 0);
     return { lost, takeBacks: takeBackUnits(owed) };
   }
 
+  #placeOf(id: string): BoundedAccounts<AccountDebt> {
+    return this.#moving.has(id) ? this.#deferred : this.#owed;
+  }
+
+  /** Takes the debt of an account with it when `change` makes another place its own. */
+  #transfer(id: string, change: () => void): void {
+    const place = this.#placeOf(id);
+    const debt = place.get(id);
+    place.delete(id);
+    change();
+    if (debt === undefined) return;
+    this.#owedUnits -= debtUnits(debt);
+    this.#put(debt);
+  }
+
   #put(debt: AccountDebt): void {
     const id = accountId(debt.accountRef);
-    const before = this.#owed.get(id);
+    const place = this.#placeOf(id);
+    const before = place.get(id);
     const windows = [...(before?.windows ?? [])];
     for (const each of debt.windows) addWindow(windows, each);
     const days = [...(before?.days ?? [])];
@@ -156,11 +240,13 @@ export class Debts {
     };
     this.#owedUnits += debtUnits(all) - (before === undefined ? 0 : debtUnits(before));
     if (all.windows.length + all.days.length + all.meters.length === 0) {
-      this.#owed.delete(id);
+      place.delete(id);
+      if (this.#moving.get(id) === undefined) this.#moving.delete(id);
     } else if (before !== undefined) {
-      this.#owed.replace(id, all);
+      place.replace(id, all);
     } else {
-      const gone = this.#owed.add(id, all);
+      const gone = place.add(id, all);
+      if (gone !== undefined) this.#moving.delete(accountId(gone.accountRef));
       const units = gone === undefined ? 0 : this.#lose(gone);
       this.#lostUnits += units;
       this.#owedUnits -= units;

@@ -178,8 +178,9 @@ class StoreFallback implements Fallback {
     clearTimeout(this.#timer);
     this.#tellUntold();
     await this.#settlements.finish();
-    const settled = this.#breakers.map((breaker) => {
-      return breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
+    const settled = this.#breakers.map(async (breaker) => {
+      await breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
+      await breaker.settleIdle();
     });
     await Promise.allSettled(settled);
     this.#tellForgotten();
@@ -333,7 +334,7 @@ class StoreFallback implements Fallback {
   async #beatOpen(): Promise<void> {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     // Debts of the last outage are charged without waiting for a request.
-    await Promise.allSettled(open.map((bucket) => this.prepare(bucket)));
+    await Promise.allSettled(open.map((bucket) => this.#breaker(bucket).settleIdle()));
     const { link } = this.#quotaClient;
     const beating = open.filter((bucket) => bucket === 0 || !link.health(bucket).ok);
     for (const bucket of open) if (!beating.includes(bucket)) this.#beatsMissed.delete(bucket);

@@ -149,7 +149,8 @@ export class LocalQuotas {
 
   /**
    * Units of each limit that the store keeps for `pending` other gateways, which may have admitted
-   * requests from their shares and not charged them yet.
+   * requests from their shares and not charged them yet, and for what the account itself owes while
+   * its slot is moving.
    */
   reservedFor(
     accountRef: AccountRef,
@@ -160,8 +161,16 @@ export class LocalQuotas {
     const local = this.#local(accountId(accountRef));
     return limits.map((limit) => {
       if (limit.observed) return 0;
-      return Math.min(limit.limit, pending * this.#share(accountRef, local, limit, context).most);
+      const others =
+        pending === 0 ? 0 : pending * this.#share(accountRef, local, limit, context).most;
+      return Math.min(limit.limit, others + this.#deferred(accountRef, limit, context));
     });
+  }
+
+  #deferred(accountRef: AccountRef, limit: Limit, { nowMs }: OutageContext): number {
+    if (!this.debts.isDeferred(accountRef)) return 0;
+    const startMs = windowStart(limit.window, nowMs, limit.calendar);
+    return Math.max(0, this.debts.unitsIn(accountRef, counterName(limit), startMs));
   }
 
   /**

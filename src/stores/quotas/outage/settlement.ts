@@ -45,6 +45,7 @@ export class DebtSettlement {
   readonly #options: SettlementOptions;
   readonly #unanswered = new Set<Promise<void>>();
   #settling: Promise<number> | undefined;
+  #retrying: Promise<void> | undefined;
   /** By account: debts that were taken to be charged, while the store has not answered. */
   readonly #underWay = new Map<string, AccountDebt>();
 
@@ -88,6 +89,17 @@ export class DebtSettlement {
   }
 
   /**
+   * Charges the debts of accounts whose slot was moving, while no request waits for it. Ends at a
+   * call that finds the slot still moving. Rejects if there was no answer.
+   */
+  settleDeferred(timeoutMs: number): Promise<void> {
+    this.#retrying ??= this.#chargeDeferred(performance.now() + timeoutMs).finally(() => {
+      this.#retrying = undefined;
+    });
+    return this.#retrying;
+  }
+
+  /**
    * Charges debts that are not among those kept here, in one call. They are kept if it fails, and then
    * it rejects.
    */
@@ -113,7 +125,22 @@ export class DebtSettlement {
       this.#underWay.clear();
       debts.restore(owed.slice(at));
     }
-    return owed.length;
+    return owed.filter(({ accountRef }) => !debts.isDeferred(accountRef)).length;
+  }
+
+  async #chargeDeferred(giveUpMs: number): Promise<void> {
+    const { debts } = this.#options;
+    let isMoving = false;
+    while (debts.hasDeferred && !isMoving) {
+      const batch = debts.takeDeferred(CALL_ACCOUNTS_MAX);
+      if (batch.length === 0) return;
+      try {
+        await this.#charge(batch, giveUpMs);
+      } finally {
+        debts.endRetry(batch);
+      }
+      isMoving = batch.some(({ accountRef }) => debts.isDeferred(accountRef));
+    }
   }
 
   /**
@@ -125,11 +152,12 @@ export class DebtSettlement {
     const reply = chargeLate(quotaClient, batch, giveUpMs);
     try {
       this.#onCharged(batch, await inTime(reply, giveUpMs));
+      debts.release(batch);
     } catch (error) {
       const failure = toStoreFailure(error);
       if (isInMotion(failure) && batch.length > 1) return this.#chargeSingly(batch, giveUpMs);
+      if (isInMotion(failure)) return debts.defer(batch);
       debts.restore(batch);
-      if (isInMotion(failure)) return;
       const onLost = (later: unknown) => {
         const { code, executed } = toStoreFailure(later);
         // The script uses every other right before it charges anything.

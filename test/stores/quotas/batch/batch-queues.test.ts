@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setImmediate as immediate } from "node:timers/promises";
 import { describe, it } from "vitest";
 import type { Ban } from "../../../../src/core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
@@ -44,16 +45,15 @@ type Calling = {
   answer(outcome?: CallOutcome): void;
 };
 
+function newGate() {
+  const counts = { decided: [] as string[], released: [] as number[] };
+  return { isShut: false, shares: false, isNeverReady: false, timeoutMs: 10_000, ...counts };
+}
+
 /** A batch whose calls are answered by the test; an account's lane is the number in its name. */
 function openBatch() {
   const calls: Calling[] = [];
-  const gate = {
-    isShut: false,
-    shares: false,
-    timeoutMs: 10_000,
-    decided: [] as string[],
-    released: [] as number[],
-  };
+  const gate = newGate();
   const uncertain: number[] = [];
   const nodes: object[] = [];
   const outage: OutageHandler = {
@@ -64,7 +64,7 @@ function openBatch() {
       return gate.shares;
     },
     isAway: () => gate.isShut,
-    prepare: () => undefined,
+    prepare: () => (gate.isNeverReady ? immediate() : undefined),
     reservedFor: () => undefined,
     settle: () => undefined,
     decide: (accountRef) => {
@@ -119,6 +119,40 @@ async function exhaust(house: House, name: string, asked = quotaRequest): Promis
   house.calls.at(-1)?.answer();
   await first;
 }
+
+const MOVING = new StoreFailure("TRYAGAIN", "the slot is in motion between two nodes", "no");
+
+describe("a queue", () => {
+  it("of which work precedes each call, again and again, waits for it no longer than for a call", async () => {
+    using house = openBatch();
+    house.gate.isNeverReady = true;
+    house.gate.timeoutMs = 50;
+    assert.deepEqual(await house.batch.charge(account("a1"), quotaRequest), { unavailable: true });
+    assert.deepEqual([house.gate.decided, house.calls.length], [["a1"], 0]);
+    house.gate.isNeverReady = false;
+    await exhaust(house, "a1");
+    assert.deepEqual(house.gate.decided, ["a1"]);
+  });
+
+  it("of a slot that is moving gives up the calls in flight of that account, and no other", async () => {
+    for (const [next, decided] of [
+      ["a1", ["a1", "a1"]],
+      ["b1", ["a1"]],
+    ] as const) {
+      using house = openBatch();
+      house.gate.shares = true;
+      const first = house.batch.charge(account("a1"), quotaRequest);
+      await called(house, 1);
+      const second = house.batch.charge(account(next), quotaRequest);
+      await called(house, 2);
+      house.calls[0]?.answer({ failure: MOVING });
+      await first;
+      house.calls[1]?.answer();
+      await second;
+      assert.deepEqual(house.gate.decided, decided);
+    }
+  });
+});
 
 describe("strikes of several lanes", () => {
   it("go one lane at a time, and each has its turn", async () => {

@@ -9,6 +9,8 @@ beforeEach(() => {
   vi.useFakeTimers({
     toFake: ["setTimeout", "clearTimeout", "setImmediate", "performance", "Date"],
   });
+  // A gateway that has yet to hear of the store goes by the clock of the machine.
+  vi.setSystemTime(new SimulatedStore().now());
 });
 afterEach(() => {
   vi.useRealTimers();

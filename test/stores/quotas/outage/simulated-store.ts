@@ -6,7 +6,7 @@ import { createFallback, type Fallback } from "../../../../src/stores/quotas/out
 import type { AccountRequest, QuotaDecider } from "../../../../src/stores/quotas/quota-store.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { StoreClock } from "../../../../src/stores/redis/store-clock.ts";
-import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
+import { StoreFailure, withTimeout } from "../../../../src/stores/redis/store-failure.ts";
 import { policyOf } from "./fallback-kit.ts";
 
 /** The instant at which the simulation begins: ten seconds into a minute. */
@@ -117,6 +117,8 @@ export type SimulatedGateway = {
   readonly close: () => Promise<void>;
 };
 
+const no = () => undefined;
+
 function clientOf(store: SimulatedStore, way: Way): QuotaClient {
   const clock = new StoreClock();
   const unanswered = new Set<number>();
@@ -170,7 +172,8 @@ function clientOf(store: SimulatedStore, way: Way): QuotaClient {
     keyOf: () => "account",
     clockOf: () => clock,
     knowsClock: () => clock.isKnown,
-    ensureClock: () => (clock.isKnown ? undefined : timed(() => undefined).then(() => undefined)),
+    ensureClock: (_: number, ms: number) =>
+      clock.isKnown ? undefined : withTimeout(timed(no), ms),
     answeredUntilMs: () => Math.min(performance.now(), ...unanswered),
     historyMs: undefined,
     link,

@@ -28,6 +28,34 @@ export async function countedIn({ clients }: TestCluster, name: string): Promise
   return sum;
 }
 
+/**
+ * Begins to move the slot of a bucket to the next node, and moves the hashes of meters of these accounts
+ * alone. What it returns moves the rest.
+ */
+export async function moveMeters(cluster: TestCluster, bucket: number, names: readonly string[]) {
+  const slot = bucketSlot(bucket);
+  const from = cluster.ownerOf(slot);
+  const to = (from + 1) % cluster.nodes.length;
+  const [source, target] = [cluster.clients[from], cluster.clients[to]];
+  assert.ok(source !== undefined && target !== undefined);
+  const [sourceId, targetId] = [await source.cluster("MYID"), await target.cluster("MYID")];
+  await target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", sourceId);
+  await source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", targetId);
+  const migrate = (key: string) => {
+    return source.call("MIGRATE", "127.0.0.1", Number(cluster.nodes[to]?.port), key, 0, 5_000);
+  };
+  for (const name of names) {
+    const key = `${accountKey("tg", account(name)).replace(":{", ":c{")}:m`;
+    assert.equal(await migrate(key), "OK", `${name} has a meter`);
+  }
+  return async () => {
+    for (const key of await source.cluster("GETKEYSINSLOT", slot, 10_000)) await migrate(key);
+    for (const redis of [target, source]) {
+      await redis.call("CLUSTER", "SETSLOT", slot, "NODE", targetId);
+    }
+  };
+}
+
 type Move = {
   readonly cluster: TestCluster;
   /** A store with history. */
