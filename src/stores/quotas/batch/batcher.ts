@@ -300,7 +300,7 @@ export class Batcher {
     const clock = this.#options.clockOf?.(call.queue.number);
     let trip: RoundTrip = { sentMs, receivedMs: performance.now(), nowMs: 0, clock };
     if (failed === undefined) call.round.lane.learnRoundTrip(trip.receivedMs - sentMs);
-    const concerned = call.requests.filter((_, i) => failureOf(outcomes[i]) !== undefined);
+    const concerned = failed && call.requests.filter((_, i) => failureOf(outcomes[i]));
     this.#end(call, failureOf(failed), concerned);
     call.requests.forEach((merged, i) => {
       const outcome = outcomes[i] as CallOutcome;

@@ -14,7 +14,7 @@ import type { QuotaClient } from "../redis/quota-client.ts";
 import { type AccountDebt, windowDebt } from "./account-debt.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
-import { PendingPeers } from "./pending-peers.ts";
+import { OutagePeers } from "./outage-peers.ts";
 import { DebtSettlement } from "./settlement.ts";
 
 /** The state that the circuit breakers of one store share. */
@@ -55,19 +55,13 @@ export class CircuitBreaker {
    * Whether an outage is going on: it lasts until an answer, or until all of its debts are charged.
    */
   #isAbsent = false;
-  #gatewaysAtOutage = 1;
-  /** Whether the outage began before any heartbeat had an answer, which names the gateways. */
-  #beganUnseen = false;
-  #peers: PendingPeers | undefined;
-  /** Whether requests were decided from shares at any time in the outage of `#peers`. */
-  #isShared = false;
-  /** The number of peers that were already pending when this outage began. */
-  #pendingBefore = 0;
+  readonly #peers: OutagePeers;
   #preparing: Promise<void> | undefined;
 
   constructor(context: BreakerContext, bucket: number, accountsMax: number) {
     this.#context = context;
     this.#bucket = bucket;
+    this.#peers = new OutagePeers(context);
     const { quotaClient, decisionCache, onUncertain, corrections } = context;
     this.#accounts = new LocalQuotas(accountsMax, corrections.onSettlementLost);
     const { debts } = this.#accounts;
@@ -245,9 +239,9 @@ export class CircuitBreaker {
     return lost;
   }
 
-  /** Called when the policy has changed: an outage under `deny` or `allow` may get shares. */
+  /** Called when the policy has changed. */
   onPolicy(): void {
-    if (this.#context.policy.onStoreFailure === "local") this.#isShared = true;
+    this.#peers.onPolicy();
   }
 
   /** Whether there are no debts, and requests can only be admitted by the store. */
@@ -257,7 +251,7 @@ export class CircuitBreaker {
 
   /** Whether other gateways may have admitted requests that they have not charged. */
   get awaitsPeers(): boolean {
-    return this.#pending > 0;
+    return this.#peers.pending > 0;
   }
 
   /**
@@ -266,17 +260,18 @@ export class CircuitBreaker {
    */
   onHeartbeat(peers: Peers): void {
     if (this.isTripped) {
-      if (this.#beganUnseen) this.#recountGateways();
+      // What was admitted until now stays counted, and is not part of the new shares.
+      if (this.#peers.recount()) this.#accounts.beginOutage();
       return;
     }
     if (this.isSettled) this.#onStoreBack();
-    this.#peers?.onHeartbeat(peers);
+    this.#peers.onHeartbeat(peers);
     this.#endIfSettled();
   }
 
   /** See OutageHandler.reservedFor. */
   reservedFor(accountRef: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
-    const pending = this.#pending;
+    const { pending } = this.#peers;
     if (pending === 0 && !this.#accounts.debts.isDeferred(accountRef)) return undefined;
     return this.#accounts.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
   }
@@ -313,19 +308,15 @@ export class CircuitBreaker {
     corrections.onBanned({ accountRef, plan, decision, earned });
   }
 
-  get #pending(): number {
-    return this.#isShared ? (this.#peers?.count ?? 0) : 0;
-  }
-
   #onStoreBack(): void {
     this.#isAbsent = false;
-    this.#peers?.onStoreBack(this.#context.quotaClient.clockOf(0).now());
+    this.#peers.onStoreBack(this.#context.quotaClient.clockOf(0).now());
   }
 
   /** Shares belong to one outage, and stay while any gateway may have debts from its own. */
   #endIfSettled(): void {
-    if (this.#isAbsent || !this.isSettled || this.#pending > 0) return;
-    this.#peers = undefined;
+    if (this.#isAbsent || !this.isSettled || this.#peers.pending > 0) return;
+    this.#peers.end();
     this.#accounts.endOutage();
   }
 
@@ -344,40 +335,14 @@ export class CircuitBreaker {
    * one: with new ones for each answer between, a gateway could admit a whole limit.
    */
   #begin(failure: StoreFailure): void {
-    const { heartbeat } = this.#context;
     this.#first = failure;
     this.#isAbsent = true;
-    const isHeld = this.#peers !== undefined && this.#accounts.debts.hasDeferred;
+    const isHeld = this.#peers.isCurrent && this.#accounts.debts.hasDeferred;
     if (isHeld && isInMotion(failure)) return;
-    this.#pendingBefore = this.#pending;
-    const before = this.#pendingBefore > 0 ? this.#peers : undefined;
-    if (before !== undefined && !isHeld) this.#accounts.beginOutage();
-    else if (!isHeld) this.#accounts.endOutage();
-    this.#beganUnseen = heartbeat.peers() === undefined;
-    this.#shareWith(this.#countGateways(), before);
-    this.#isShared = before !== undefined;
-    this.onPolicy();
-  }
-
-  #countGateways(): number {
-    const { heartbeat, policy } = this.#context;
-    return Math.max(policy.expectedGateways, heartbeat.gateways());
-  }
-
-  #shareWith(gateways: number, before: PendingPeers | undefined): void {
-    this.#gatewaysAtOutage = gateways;
-    this.#peers = new PendingPeers(gateways, this.#context.heartbeat.peers(), before);
-  }
-
-  /**
-   * Shares with more gateways than were known when the outage began. What was admitted until now
-   * stays counted, and is not part of the new shares.
-   */
-  #recountGateways(): void {
-    const gateways = this.#countGateways();
-    if (gateways <= this.#gatewaysAtOutage) return;
-    this.#shareWith(gateways, this.#peers);
-    this.#accounts.beginOutage();
+    const isAwaited = this.#peers.begin();
+    if (isHeld) return;
+    if (isAwaited) this.#accounts.beginOutage();
+    else this.#accounts.endOutage();
   }
 
   #outageContext(accountRef: AccountRef): OutageContext {
@@ -386,8 +351,8 @@ export class CircuitBreaker {
     return {
       nowMs: clock?.() ?? storeClock.now(),
       latestMs: clock?.() ?? storeClock.latestNow(),
-      gateways: this.#gatewaysAtOutage,
-      pending: this.#pendingBefore,
+      gateways: this.#peers.gateways,
+      pending: this.#peers.pendingBefore,
       knownCount: (counter, startMs) => decisionCache.countOf(accountRef, counter, startMs),
     };
   }

@@ -121,7 +121,8 @@ describe("a store that is away when the gateway starts", () => {
 
 describe("a store that ends its connections and takes no new one", () => {
   it("is told with what keeps it from connecting, not with the connection that is gone", async () => {
-    await using house = await openFallback(proxy);
+    // A stall of the machine is no reason of the store's.
+    await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 500 } });
     await admit(house.store, 1);
     await redis.config("SET", "requirepass", "other");
     await redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
