@@ -15,19 +15,27 @@ import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
-/** Markers that are set in one call. */
-const MARKS_AT_ONCE = 64;
-/** The most changes that wait while the store is unreachable. */
-const WAITING_MAX = 10_000;
+/** Markers that are set in one round trip: after a change of 100,000 accounts, many wait. */
+const MARKS_AT_ONCE = 512;
+/**
+ * While so many changes wait, further ones are compared later, all at once. Nothing is dropped, and
+ * memory is bounded while the store is unreachable.
+ */
+const WAITING_MAX = 100_000;
 const AGAIN_MS = 1_000;
 
 /** A key is issued, rotated and revoked once. */
 const KEY_MARKER_MS = 24 * 3_600_000;
 /**
- * An account, and the caps of a key, may change back to an earlier state. Every gateway sees a change within a second, so
- * after this time the same state is a new change.
+ * An account, and the caps of a key, may change back to an earlier state. Every gateway sees a change
+ * within a second, so a state that is seen after this time is a new change. The marker outlives it,
+ * because the changes before it may wait for long.
  */
-const STATE_MARKER_MS = 15_000;
+const SAME_STATE_MS = 15_000;
+const STATE_MARKER_MS = 3_600_000;
+
+/** `seenMs` is when this process heard of the change, by `performance.now()`. */
+type SeenEvent = RecordEvent & { readonly seenMs: number };
 
 type RecordChangeSources = {
   readonly keys: Pick<KeyStore, "records" | "ready" | "onChange">;
@@ -43,24 +51,21 @@ type RecordChangeSources = {
 export class RecordChangeWatcher {
   readonly #sources: RecordChangeSources;
   #records: Records | undefined;
-  #waiting: RecordEvent[] = [];
+  #waiting: SeenEvent[] = [];
+  /** When the first change that is not compared yet was heard of. */
+  #heardMs: number | undefined;
   readonly #comparing = new SerialQueue();
   #telling = false;
   readonly #stopping = new AbortController();
-  #dropped = 0;
 
   constructor(sources: RecordChangeSources) {
     this.#sources = sources;
     const { keys } = sources;
     if (keys.ready) this.#records = keys.records();
     keys.onChange(() => {
+      this.#heardMs ??= performance.now();
       void this.#comparing.run(() => this.#compare());
     });
-  }
-
-  /** The number of changes that were dropped because too many waited. */
-  get dropped(): number {
-    return this.#dropped;
   }
 
   stop(): void {
@@ -68,42 +73,54 @@ export class RecordChangeWatcher {
   }
 
   async #compare(): Promise<void> {
+    if (this.#waiting.length >= WAITING_MAX) return;
+    const seenMs = this.#heardMs;
+    if (seenMs === undefined) return;
+    this.#heardMs = undefined;
     const before = this.#records;
     const after = this.#sources.keys.records();
     this.#records = after;
     if (before === undefined) return;
-    await eachNews(before, after, (event) => this.#take(event));
+    await eachNews(before, after, (event) => void this.#waiting.push({ ...event, seenMs }));
     if (!this.#telling) void this.#tell();
-  }
-
-  #take(event: RecordEvent): void {
-    if (this.#waiting.length < WAITING_MAX) this.#waiting.push(event);
-    else this.#dropped += 1;
   }
 
   async #tell(): Promise<void> {
     this.#telling = true;
     const { signal } = this.#stopping;
     while (this.#waiting.length > 0 && !signal.aborted) {
-      const some = this.#waiting.slice(0, MARKS_AT_ONCE);
-      try {
-        const first = await Promise.all(some.map((event) => this.#isFirst(event)));
-        this.#waiting.splice(0, some.length);
-        for (const [i, { kind, details }] of some.entries()) {
-          if (first[i]) this.#sources.log.info(kind, details);
-        }
-      } catch {
-        // The store is unreachable. The gateway that sets the marker later logs them.
-        await pause(AGAIN_MS, undefined, { ref: false, signal }).catch(() => {});
-      }
+      if (await this.#tellSome()) continue;
+      // The store is unreachable. The gateway that sets the marker later logs them.
+      await pause(AGAIN_MS, undefined, { ref: false, signal }).catch(() => {});
     }
     this.#telling = false;
+    void this.#comparing.run(() => this.#compare());
   }
 
-  #isFirst({ kind, marker }: RecordEvent): Promise<boolean> {
+  /** Logs the next changes up to the first that the store did not answer. Returns whether it answered all. */
+  async #tellSome(): Promise<boolean> {
+    const asked: Promise<boolean | undefined>[] = [];
+    const some = this.#waiting.slice(0, MARKS_AT_ONCE);
+    await inSlices(some, (event) => {
+      asked.push(this.#isFirst(event).catch(() => undefined));
+      return !this.#stopping.signal.aborted;
+    });
+    const first = await Promise.all(asked);
+    const unanswered = first.indexOf(undefined);
+    const told = some.slice(0, unanswered < 0 ? first.length : unanswered);
+    this.#waiting.splice(0, told.length);
+    await inSlices(told, ({ kind, details }, i) => {
+      if (first[i]) this.#sources.log.info(kind, details);
+    });
+    return unanswered < 0;
+  }
+
+  #isFirst({ kind, marker, seenMs }: SeenEvent): Promise<boolean> {
+    const { quotas } = this.#sources;
     const isState = kind === "account_changed" || kind === "caps_added";
-    const lifeMs = isState ? STATE_MARKER_MS : KEY_MARKER_MS;
-    return this.#sources.quotas.markFirst(marker, lifeMs);
+    if (!isState) return quotas.markFirst(marker, KEY_MARKER_MS);
+    const change = { ageMs: performance.now() - seenMs, sameMs: SAME_STATE_MS };
+    return quotas.markFirst(marker, STATE_MARKER_MS, change);
   }
 }
 

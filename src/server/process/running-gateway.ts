@@ -247,10 +247,7 @@ export class RunningGateway implements GatewayHandle {
       version: GATEWAY_VERSION,
       gateway: this.#name,
       checks: () => this.checks(),
-      eventsDropped: () =>
-        watched.eventsDropped() +
-        (this.#webhook?.dropped ?? 0) +
-        (this.#recordChanges?.dropped ?? 0),
+      eventsDropped: () => watched.eventsDropped() + (this.#webhook?.dropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
     };
   }

@@ -142,6 +142,12 @@ export type OnMissing = (part: MissingPart) => void;
 export type AccountBan = AccountRef & { readonly ban: Ban; readonly leftMs: number };
 
 /**
+ * How long ago this process saw a change, and after how many milliseconds a change to the same state
+ * is another one. Gateways may ask about one change minutes apart.
+ */
+export type RepeatableChange = { readonly ageMs: number; readonly sameMs: number };
+
+/**
  * Decides requests: all that the path of a request needs. Every implementation passes
  * test/stores/quotas/quota-store.ts unchanged.
  *
@@ -245,9 +251,10 @@ export interface QuotaAdmin {
   /**
    * Whether this gateway is the first of all that share the store to set the marker, which is kept
    * for `lifeMs`. The first one reports to people. Costs one command; true without a shared store.
-   * A repeated call after a failure returns the same as the first would have.
+   * A repeated call after a failure returns the same as the first would have. With `change`, the marker
+   * is of a change that may come again.
    */
-  markFirst(marker: string, lifeMs: number): Promise<boolean>;
+  markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean>;
 }
 
 /** The state of the store, for /readyz and /metrics. Counts are since the start of this process. */

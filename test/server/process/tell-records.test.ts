@@ -62,10 +62,10 @@ it("an account that changes to and fro in minutes is told each time, and once fo
     return new RecordChangeWatcher({
       keys: { ready: true, records: () => records, onChange: (heard) => listeners.push(heard) },
       quotas: {
-        markFirst: async (marker, lifeMs) => {
+        markFirst: async (marker, lifeMs, change) => {
           asked += 1;
           if ((marks.get(marker) ?? 0) > nowMs) return false;
-          marks.set(marker, nowMs + lifeMs);
+          marks.set(marker, nowMs + (change?.sameMs ?? lifeMs));
           return true;
         },
       },
@@ -113,11 +113,11 @@ it("a gateway that has stopped asks the store about no further change", async ()
   assert.equal(marking.length, asked);
 });
 
-it("changes that wait for a store that is away are told when it is back, in their order, and those beyond the bound are counted", async (t) => {
+it("every change of 20,000 accounts is told when a store that was away is back, in their order, with how long ago it was seen", async (t) => {
   let records = recordsFrom([]);
   let changed = () => {};
   let isAway = true;
-  let asked = 0;
+  const ages: unknown[] = [];
   const told: unknown[] = [];
   const watcher = new RecordChangeWatcher({
     keys: keysHeldBy(
@@ -128,36 +128,73 @@ it("changes that wait for a store that is away are told when it is back, in thei
       { ready: false },
     ),
     quotas: {
-      markFirst: async () => {
-        asked += 1;
+      markFirst: async (_marker, _lifeMs, change) => {
+        ages.push(change?.ageMs);
         if (isAway) throw new Error("away");
         return true;
       },
     },
     log: createLog({ write: (line) => void told.push(JSON.parse(line).account) }, "info"),
   });
-  const all = (plan: string, count: number) => {
-    return recordsFrom(Array.from({ length: count }, (_, i) => ({ id: `a${i}`, plan })));
-  };
-  records = all("free", 10_003);
+  const ids = Array.from({ length: 20_000 }, (_, i) => `a${i}`);
+  const all = (plan: string) => recordsFrom(ids.map((id) => ({ id, plan })));
+  records = all("free");
   changed();
   for (let i = 0; i < 50; i++) await new Promise((resolve) => setImmediate(resolve));
-  assert.equal(asked, 0, "records that were read after the start are no change");
-  records = all("pro", 10_003);
+  assert.deepEqual(ages, [], "records that were read after the start are no change");
+  records = all("pro");
   changed();
-  await eventually(() => assert.ok(asked > 0));
+  await eventually(() => assert.ok(ages.length > 0));
   // They are asked about again after a second, which has begun a moment before this one sees it.
   const again = { wantedMs: 500, lateMs: 1_500 };
-  await expectDuration(t, again, () => eventually(() => assert.ok(asked > 64)));
-  await eventually(() => assert.equal(watcher.dropped, 3));
+  await expectDuration(t, again, () => eventually(() => assert.ok(ages.length > 512)));
   assert.deepEqual(told, []);
   isAway = false;
-  await eventually(() => assert.equal(told.length, 10_000));
-  assert.deepEqual([told[0], told.at(-1)], ["a0", "a9999"]);
+  await eventually(() => assert.equal(told.length, ids.length), { withinMs: 20_000 });
+  assert.deepEqual(told, ids);
+  assert.ok(Number(ages.at(-1)) > 900, `the last was seen ${ages.at(-1)} ms ago`);
   watcher.stop();
 });
 
-it("an account keeps its marker for seconds and a key for a day, and a successor is told as a rotation", async () => {
+it("changes beyond 100,000 that wait are told as one for each account, of its last state", async () => {
+  let records = recordsFrom([{ id: "a", plan: "free" }]);
+  let changed = () => {};
+  const store = Promise.withResolvers<boolean>();
+  let asked = 0;
+  const told: unknown[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
+        changed = heard;
+      },
+    ),
+    quotas: {
+      markFirst: () => {
+        asked += 1;
+        return store.promise;
+      },
+    },
+    log: createLog({ write: (line) => void told.push(JSON.parse(line)) }, "info"),
+  });
+  const key = { account: "a", environment: "production", name: "", scopes: [], createdMs: 1 };
+  const keys = Array.from({ length: 100_000 }, (_, i) => ({ ...key, id: `k${i}`, digest: `${i}` }));
+  const hearAll = async (plan: string) => {
+    records = { accounts: recordsFrom([{ id: "a", plan }]).accounts, keys } as never;
+    changed();
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  await hearAll("free");
+  await eventually(() => assert.ok(asked > 0), { withinMs: 20_000 });
+  for (const plan of ["pro", "max", "mid"]) await hearAll(plan);
+  store.resolve(true);
+  await eventually(() => assert.equal(told.length, keys.length + 1), { withinMs: 30_000 });
+  const { kind, plan } = told.at(-1) as Record<string, unknown>;
+  assert.deepEqual([kind, plan], ["account_changed", "mid"]);
+  watcher.stop();
+});
+
+it("an account keeps its marker for an hour and a key for a day, and a successor is told as a rotation", async () => {
   const key = { account: "acme", environment: "production", name: "", scopes: [], createdMs: 1 };
   const old = { ...key, id: "k_old", digest: "1" };
   let records = { accounts: recordsFrom([{ id: "acme" }]).accounts, keys: [old] as unknown[] };
@@ -197,7 +234,7 @@ it("an account keeps its marker for seconds and a key for a day, and a successor
   ]);
   assert.deepEqual(
     lives.map(([, seconds]) => seconds),
-    [86_400, 86_400, 15],
+    [86_400, 86_400, 3_600],
   );
   watcher.stop();
 });

@@ -65,12 +65,17 @@ local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, 
 return type(heard) == 'table' and heard.err or ''`);
 
 /**
- * Sets a marker unless another gateway has set it. KEYS: the marker. ARGV: this gateway, and the
- * life in ms. Returns 1 if the marker is this gateway's.
+ * Sets a marker unless another gateway has set it for the same change, or for a later one. KEYS: the
+ * marker. ARGV: this gateway, the life in ms, how many ms ago it saw the change, and how many ms after
+ * the instant of the marker a change is a new one. Ages are sent, not instants, because the clocks of
+ * gateways differ. Returns 1 if the marker is this gateway's.
  */
 export const MARK_SCRIPT = defineTaggedScript(`
-local by = redis.call('HGET', KEYS[1], 'by')
-if by then return by == ARGV[1] and 1 or 0 end
-redis.call('HSET', KEYS[1], 'by', ARGV[1])
+local time = redis.call('TIME')
+local seen = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[3]
+local set = redis.call('HMGET', KEYS[1], 'by', 'seen')
+local isNew = not set[1] or set[2] and seen >= set[2] + ARGV[4]
+if not isNew and set[1] ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'by', ARGV[1], 'seen', string.format('%.0f', seen))
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1`);

@@ -26,6 +26,7 @@ import type {
   OddCharges,
   OnMissing,
   QuotaStore,
+  RepeatableChange,
   ResetScope,
   ResetWindow,
   StorePart,
@@ -216,10 +217,12 @@ class RedisQuotaStore implements QuotaStore {
     return Number(await withTimeout(run, ADMIN_LATE_MS));
   }
 
-  async markFirst(marker: string, lifeMs: number): Promise<boolean> {
+  async markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean> {
     const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
     const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
-    const run = this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, Math.ceil(lifeMs)]);
+    const { ageMs, sameMs } = change ?? { ageMs: 0, sameMs: lifeMs };
+    const times = [lifeMs, ageMs, sameMs].map(Math.ceil);
+    const run = this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, ...times]);
     return (await withTimeout(run, ADMIN_LATE_MS)) === 1;
   }
 

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "vitest";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { open } from "./redis-kit.ts";
+
+const { server } = await useRedis();
+
+const LIFE_MS = 3_600_000;
+
+/** Two gateways, as what asks for the marker of a change that each saw some ms ago. */
+async function twoGateways(t: TestContext) {
+  const stores = [await open(server.address), await open(server.address)];
+  t.onTestFinished(async () => {
+    for (const { store } of stores) await store.close();
+  });
+  return stores.map(({ store }) => (marker: string, ageMs: number) => {
+    return store.markFirst(marker, LIFE_MS, { ageMs, sameMs: 15_000 });
+  }) as [Mark, Mark];
+}
+type Mark = (marker: string, ageMs: number) => Promise<boolean>;
+
+describe("the marker of a change that may come again", () => {
+  it("is not set by a second gateway that asks minutes later, but by one that saw a later change", async (t) => {
+    const [a, b] = await twoGateways(t);
+    assert.equal(await a("late", 213_000), true);
+    assert.equal(await b("late", 213_000), false);
+    assert.equal(await b("late", 200_000), false, "it saw it 13 s later");
+    assert.equal(await a("late", 213_000), true, "its answer was lost, so it asks again");
+    assert.equal(await b("late", 190_000), true, "the account has changed to and fro");
+    assert.equal(await a("late", 190_000), false);
+    assert.equal(await a("late", 213_000), false, "the change before");
+  });
+
+  it("without a change is of the first gateway for all its life, whenever another asks", async (t) => {
+    const stores = await Promise.all([open(server.address), open(server.address)]);
+    t.onTestFinished(async () => {
+      for (const { store } of stores) await store.close();
+    });
+    const [a, b] = stores.map(
+      ({ store }) =>
+        () =>
+          store.markFirst("issued k_1", LIFE_MS),
+    );
+    assert.deepEqual([await a?.(), await b?.(), await a?.()], [true, false, true]);
+  });
+});
