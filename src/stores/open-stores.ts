@@ -16,6 +16,8 @@ export type OpenOptions = {
 
 type KeyOptions = OpenOptions & {
   readonly watch: boolean;
+  /** Whether to keep the last copy of records in Redis on disk. By default, one that watches does. */
+  readonly writesCopy?: boolean;
   readonly inForce?: Records | undefined;
 };
 
@@ -28,14 +30,14 @@ type KeyOptions = OpenOptions & {
  */
 export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,
-  { report, watch, inForce }: KeyOptions,
+  { report, watch, inForce, writesCopy = true }: KeyOptions,
 ): Promise<KeyStore> {
   if (keys.in === "file") return openFileKeyStore({ path: keys.path, report, watch, inForce });
   const { openRedisKeyStore } = await import("./keys/redis/redis-key-store.ts");
   // The configuration was checked: there are none in Redis with `store: memory`.
   const address = store as Exclude<StoreAddress, { kind: "memory" }>;
   const place = { address, prefix: storePrefix, copyFile: stateFile };
-  return openRedisKeyStore({ ...place, report, watch, inForce });
+  return openRedisKeyStore({ ...place, report, watch, inForce, writesCopy });
 }
 
 export type QuotaOptions = OpenOptions & {

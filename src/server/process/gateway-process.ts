@@ -60,7 +60,9 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   const closers: (() => Promise<unknown>)[] = [];
   try {
     const { records: inForce, upstreams = [] } = options.takenOver ?? {};
-    const keys = await openKeyStore(config, { now, report, watch: true, inForce });
+    // The process that watches several workers writes the copy of the records for all.
+    const writesCopy = options.supervised !== true;
+    const keys = await openKeyStore(config, { now, report, watch: true, inForce, writesCopy });
     closers.push(() => keys.close());
     let configInForce = () => config;
     const onAdminEvent = adminEventLogger(

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { mkdir, readFile, rmdir } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, it } from "vitest";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
@@ -145,6 +147,28 @@ it("records that one process alone cannot read, a store that it alone lost, and 
 });
 
 const LOST = /2 keys and 1 account are gone.* tollgate keys import /;
+
+it("a copy of the keys that cannot be written is told by the process that watches, as no worker writes it", async () => {
+  await using crew = await openCrew(redis);
+  // In the place of the temporary file, so that each process that writes the copy says so at once.
+  const blocked = join(dirname(crew.file), "state.json.tmp");
+  await mkdir(blocked);
+  const create = ["keys", "create", "--env", "production", "--account", "copied", "--plan", "free"];
+  const made = await runVerb([...create, "--json", "--config", crew.file]);
+  const [{ key } = assert.fail()] = [JSON.parse(made.out) as { key: string }].flat();
+  await eventually(async () => {
+    assert.equal((await get(`${crew.url}/v1/animals`, key)).status, 200);
+  }, WITHIN);
+  await crew.gateway.line(({ msg }) => msg === "keys_copy_unwritten");
+  await rmdir(blocked);
+  await crew.gateway.stop();
+  const told = crew.gateway.lines().filter(({ msg }) => /^keys_copy/.test(String(msg)));
+  assert.deepEqual(
+    told.map(({ msg, worker }) => [msg, worker]),
+    ["keys_copy_unwritten", "keys_copy_written"].map((msg) => [msg, undefined]),
+  );
+  assert.match(await readFile(join(dirname(crew.file), "state.json"), "utf8"), /"copied"/);
+});
 
 it("records that the store has lost are told with the way back, in the log too", async () => {
   await makeTwoKeys(); // An earlier try has lost them.

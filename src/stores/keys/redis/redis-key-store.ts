@@ -35,6 +35,8 @@ export type RedisKeyStoreOptions = {
   readonly prefix: string;
   /** The file that keeps the last copy of the records, for a start while Redis is unreachable. */
   readonly copyFile?: string | undefined;
+  /** Whether to write the copy too: one process of a gateway does, so that none waits for another. */
+  readonly writesCopy?: boolean;
   readonly report: Reporter;
   /**
    * Whether to follow the changes of others: a gateway does, a command that reads once need not.
@@ -91,7 +93,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #reports: RecordReports;
   readonly #options: Pick<
     RedisKeyStoreOptions,
-    "address" | "prefix" | "report" | "watch" | "inForce" | "copyFile"
+    "address" | "prefix" | "report" | "watch" | "inForce" | "copyFile" | "writesCopy"
   >;
   /** The version of the records in the copy on disk at the start; "" if that is unknown. */
   #copied: string;
@@ -307,7 +309,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#ready = true;
     if (records !== this.held.records) {
       await this.held.replace(records, changes);
-      this.#copy?.write(records, idOfCopy(snapshot.version, this.#place));
+      const { writesCopy = true } = this.#options;
+      if (writesCopy) this.#copy?.write(records, idOfCopy(snapshot.version, this.#place));
     }
     this.damageLines = this.#reports.adopted(snapshot.damaged, this.held);
   }
