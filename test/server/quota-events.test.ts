@@ -238,7 +238,7 @@ it("a ban that a command imposes or lifts is told", () => {
         ...{ ...named, level: "warn", kind: "ban", plan: "free" },
         ...{ window: "day", offences: 1, ...imposed },
       },
-      { ...named, level: "info", kind: "ban_lifted" },
+      { ...named, level: "info", kind: "ban_lifted", decidedAt: 6 },
     ],
   );
 });

@@ -1,6 +1,6 @@
 import { liftBan } from "./bans.js";
 import { badge, button, el, failure, fill, fillOnce, section, table } from "./elements.js";
-import { aWindow, count, counted, time } from "./format.js";
+import { aWindow, count, counted, now, time } from "./format.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed.
@@ -92,7 +92,10 @@ export async function drawWhy({ get, id, why }) {
   }
   const { bans, ban } = report;
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
-  const remembered = bans.toReversed();
+  const remembered = bans.toReversed().map((one) => {
+    // If another gateway lifted or replaced a ban, this one does not know when.
+    return { ...one, endedEarly: one.until > now() && Math.ceil(one.until) !== ban?.until };
+  });
   const all = isKnown ? remembered : [fromStore(ban), ...remembered];
   const kept = bans.filter(({ imposed, observed }) => !imposed && !observed);
   const forgotten = ban === null ? 0 : ban.offences - kept.length;
@@ -125,13 +128,19 @@ function forgottenText(bans) {
   return `${what} not remembered by this gateway: the log has their events.`;
 }
 
-function banRow({ window = "–", at, until, imposed, observed, reason, strikes }) {
+function banRow({ window = "–", at, imposed, reason, strikes, ...end }) {
   return [
     at === null ? "not remembered" : time(at),
-    observed ? "only observed" : time(until),
+    endOf(end),
     imposed ? "–" : window,
     banReason({ imposed, reason, strikes }),
   ];
+}
+
+function endOf({ until, observed, lifted, endedEarly }) {
+  if (observed) return "only observed";
+  if (lifted !== undefined) return el("span", {}, "lifted ", time(lifted));
+  return endedEarly ? "ended early" : time(until);
 }
 
 function banReason({ imposed, reason, strikes }) {

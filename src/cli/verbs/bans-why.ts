@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { BanInForce, BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
+import type { BanHistory } from "../../telemetry/history/ban-history.ts";
 import type { BanRecord } from "../../telemetry/history/ban-records.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
@@ -19,7 +20,7 @@ import {
   parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
-import { LoggedBans } from "../logs/logged-bans.ts";
+import { loggedBans } from "../logs/logged-bans.ts";
 import { readLogsShown } from "../logs/read-shown.ts";
 
 /** `strikes` and `ban` are null if the store could not be asked; `missing` says why. */
@@ -115,7 +116,9 @@ function fetchBans(config: Config, id: string, origin: string | undefined) {
  * first.
  */
 function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
-  const known = new Map(bans.map((ban) => [`${ban.at} ${ban.until}`, ban]));
+  // If two tell the same ban and only one knows of its lift, that one is the last.
+  const byLift = bans.toSorted((a, b) => (a.lifted ?? 0) - (b.lifted ?? 0));
+  const known = new Map(byLift.map((ban) => [`${ban.at} ${ban.until}`, ban]));
   return [...known.values()].sort((a, b) => a.at - b.at);
 }
 
@@ -125,11 +128,11 @@ async function readBans(
   id: string,
   terminal: Terminal,
 ): Promise<{
-  readonly bans: LoggedBans;
+  readonly bans: BanHistory;
   readonly owner: AccountRef | undefined;
   readonly damage: readonly string[];
 }> {
-  const bans = new LoggedBans();
+  const bans = loggedBans();
   let owner: AccountRef | undefined;
   const damage = await readLogsShown(files, terminal, {
     request: ({ account, env: environment, key }) => {
@@ -143,11 +146,10 @@ async function readBans(
 
 function whyText({ bans, missing, ...told }: BanExplanation, terminal: Terminal): string {
   const head = `Account ${told.account} (${told.environment}): ${nowText(told)}\n`;
-  const rows = bans.flatMap(({ at, until, window, offences, observed, ...how }) => {
-    const ends = observed === true ? "only observed" : `until ${formatInstant(until)}`;
+  const rows = bans.flatMap(({ at, window, offences, ...how }) => {
     const by =
       how.imposed === true ? byHand(how.reason) : `by the ${window} limit, offence ${offences}`;
-    return [["ban", formatInstant(at), `${ends}, ${by}`], ...strikeRows(how.strikes)];
+    return [["ban", formatInstant(at), `${endText(how)}, ${by}`], ...strikeRows(how.strikes)];
   });
   const earlier =
     rows.length === 0
@@ -156,6 +158,12 @@ function whyText({ bans, missing, ...told }: BanExplanation, terminal: Terminal)
   const struck = strikeRows(told.ban?.strikes ?? []);
   const table = struck.length === 0 ? "" : formatTable(terminal, ["", "AT", "WHAT"], struck);
   return `${head}${table}${earlier}${missing.map((one) => `Missing: ${one}\n`).join("")}`;
+}
+
+function endText({ until, observed, lifted }: Pick<BanRecord, "until" | "observed" | "lifted">) {
+  if (observed === true) return "only observed";
+  const end = `until ${formatInstant(until)}`;
+  return lifted === undefined ? end : `${end}, but lifted ${formatInstant(lifted)}`;
 }
 
 function nowText({ strikes, ban }: Pick<BanExplanation, "strikes" | "ban">): string {

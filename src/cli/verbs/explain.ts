@@ -4,6 +4,7 @@ import {
   type KnownBan,
 } from "../../core/quota/explain.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import type { BanHistory } from "../../telemetry/history/ban-history.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
@@ -21,7 +22,7 @@ import {
   parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
-import { LoggedBans } from "../logs/logged-bans.ts";
+import { loggedBans } from "../logs/logged-bans.ts";
 import { readLogsShown } from "../logs/read-shown.ts";
 
 export const explain: Verb = {
@@ -79,7 +80,7 @@ async function fromLogs(
   terminal: Terminal,
 ): Promise<OperationResult<Explanation>> {
   let found: LoggedRequest | undefined;
-  const bans = new LoggedBans();
+  const bans = loggedBans();
   const damage = await readLogsShown(files, terminal, {
     request: (line) => {
       if (line.id === id) found = line;
@@ -93,7 +94,7 @@ async function fromLogs(
 }
 
 /** The ban that refused a request, from its event; undefined if the logs do not have it. */
-function banOf(line: LoggedRequest, bans: LoggedBans): KnownBan | undefined {
+function banOf(line: LoggedRequest, bans: BanHistory): KnownBan | undefined {
   const { account, env: environment, ban: until } = line;
   if (account === undefined || environment === undefined) return undefined;
   const ban = bans.of({ account, environment }).find((one) => one.until === until);

@@ -31,7 +31,7 @@ export function logBanByHand(
   { accountRef: { account, environment: env }, atMs: decidedAt, imposed }: BanEvent,
 ): void {
   if (imposed === undefined) {
-    log.info("ban_lifted", { account, env });
+    log.info("ban_lifted", { account, env, decidedAt });
     return;
   }
   const { plan, window, untilMs, offences, reason } = imposed;

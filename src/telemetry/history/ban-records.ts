@@ -5,6 +5,8 @@ export type BanRecord = {
   readonly window: string;
   readonly at: number;
   readonly until: number;
+  /** When people lifted the ban, before its end. */
+  readonly lifted?: number;
   readonly offences: number;
   /** The ban was only announced: `bans.observe` was on, and no request was refused for it. */
   readonly observed?: true;
@@ -15,6 +17,9 @@ export type BanRecord = {
   /** The refusals that earned the ban, on any gateway. */
   readonly strikes: readonly { readonly at: number }[];
 };
+
+/** The lift of the ban of an account. `at` is in Unix seconds. */
+export type BanLift = Pick<BanRecord, "account" | "environment" | "at">;
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -42,6 +47,14 @@ export function banRecord(event: Members): BanRecord | undefined {
     ...(isByHand && isText(reason) && reason !== "" ? { reason } : {}),
     strikes: strikes.map((at) => ({ at })),
   };
+}
+
+/** The lift that an event or a log line describes. Undefined as for `banRecord`. */
+export function banLift(event: Members): BanLift | undefined {
+  const { kind, account, env: environment } = event;
+  const atMs = event.decidedAt ?? event.time;
+  if (kind !== "ban_lifted" || !isText(account) || !isText(environment)) return;
+  return isInstant(atMs) ? { account, environment, at: atMs / 1_000 } : undefined;
 }
 
 function isText(value: unknown): value is string {

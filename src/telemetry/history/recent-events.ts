@@ -1,5 +1,6 @@
 import type { WebhookEvent } from "../log/webhook.ts";
-import { type BanRecord, banRecord } from "./ban-records.ts";
+import { BanHistory } from "./ban-history.ts";
+import type { BanRecord } from "./ban-records.ts";
 
 /** The last events of a gateway, for people who look them up; older ones are in the log. */
 const KEPT_MAX = 200;
@@ -11,7 +12,7 @@ export type RecentEvent = WebhookEvent & { readonly number: number };
 
 /** Keeps the last 200 events and the last 1,000 bans, the oldest first. */
 export class RecentEvents {
-  readonly #bans: BanRecord[] = [];
+  readonly #bans = new BanHistory(BANS_MAX);
   readonly #events: RecentEvent[] = [];
   readonly #listeners = new Set<(event: RecentEvent) => void>();
   #last = 0;
@@ -26,10 +27,7 @@ export class RecentEvents {
     this.#events.push(numbered);
     for (const listener of this.#listeners) listener(numbered);
     if (this.#events.length > KEPT_MAX) this.#events.shift();
-    const ban = banRecord(event);
-    if (ban === undefined) return;
-    this.#bans.push(ban);
-    if (this.#bans.length > BANS_MAX) this.#bans.shift();
+    this.#bans.event(event);
   }
 
   /** Calls the listener with each event from now on, until the result is called. */
@@ -39,8 +37,8 @@ export class RecentEvents {
   }
 
   /** The bans of an account, oldest first. */
-  bansOf({ account, environment }: Pick<BanRecord, "account" | "environment">): BanRecord[] {
-    return this.#bans.filter((ban) => ban.account === account && ban.environment === environment);
+  bansOf(owner: Pick<BanRecord, "account" | "environment">): BanRecord[] {
+    return this.#bans.of(owner);
   }
 
   /** The events after the one with this number, if they are still kept. */

@@ -14,7 +14,11 @@ export const EVENTS = {
     meaning:
       "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, whichever gateways saw them, in Unix seconds, `decidedAt` in milliseconds. With `imposed` people banned it, for `reason`: no strikes",
   },
-  ban_lifted: { level: "info", members: ["account", "env"], meaning: "A ban was lifted" },
+  ban_lifted: {
+    level: "info",
+    members: ["account", "env", "decidedAt"],
+    meaning: "A ban was lifted, at `decidedAt` in milliseconds",
+  },
   quota: {
     level: "info",
     members: ["account", "env", "plan", "key", "window", "percent", "used", "limit", "reset"],

@@ -302,6 +302,27 @@ describe("the page of an account", () => {
     assert.deepEqual(whys, ["the second one", "the first one"]);
   });
 
+  it("says of a ban that was lifted when that was, or if another gateway lifted it, that it ended early", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const body = JSON.stringify({ id: account, for: "1h" });
+    assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    const end = async () => (await cells(page, "Recent bans"))[0]?.[1] ?? "";
+    await eventually(async () => assert.match(await end(), /^in (?:1 h|59 min)$/));
+    await page.getByRole("button", { name: "Lift the ban" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Lift the ban" }).click();
+    await eventually(async () => assert.match(await end(), /^lifted (?:now|\d+ s ago)$/));
+    await page.route("**/api/bans/*", async (route) => {
+      const response = await route.fetch();
+      const told = (await response.json()) as { bans: { lifted?: number }[] };
+      for (const ban of told.bans) delete ban.lifted;
+      await route.fulfill({ response, json: told });
+    });
+    await page.reload();
+    await eventually(async () => assert.equal(await end(), "ended early"));
+  });
+
   it("says of a ban that was only observed that it was, and counts it among no others", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

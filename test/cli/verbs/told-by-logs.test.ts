@@ -90,6 +90,20 @@ describe("what only logs tell", () => {
     }
   });
 
+  it("of a ban that was lifted says when, also if a gateway tells the same ban without its lift", async () => {
+    const told = { at: AT_S, until: AT_S + 3_600, window: "day", offences: 1, strikes: [] };
+    await using admin = await openAdmin((response) => {
+      send(response, 200, { account: "acme", bans: [told] });
+    });
+    const lift = { kind: "ban_lifted", decidedAt: (AT_S + 30) * 1_000 };
+    const earned = { decidedAt: AT_S * 1_000, strikes: [AT_S] };
+    const lines = [ban(AT_S, AT_S + 3_600, earned), ban(AT_S + 31, 0, lift)];
+    const why = await says(`bans why acme --admin ${admin.origin}`, ...lines);
+    assert.deepEqual(why.out.match(/^ban .*$/gm), [
+      "ban     2026-11-22 01:00:00Z  until 2026-11-22 02:00:00Z, but lifted 2026-11-22 01:00:30Z, by the day limit, offence 1",
+    ]);
+  });
+
   it("is nothing of an account that no line names, and why the store does not tell either is said", async () => {
     const { status, out, err } = await says("bans why nobody", REFUSED);
     assert.deepEqual([status, out], [1, ""]);

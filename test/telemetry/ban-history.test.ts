@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { LoggedBans } from "../../../src/cli/logs/logged-bans.ts";
+import { loggedBans } from "../../src/cli/logs/logged-bans.ts";
 
 const AT_S = 1_790_000_000;
 
 it("the bans of logs are those of the account in its environment, oldest first, in whatever order the logs come", () => {
-  const bans = new LoggedBans();
+  const bans = loggedBans();
   const event = (atS: number, more: object = {}) => {
     const ban = { kind: "ban", account: "acme", env: "production", window: "minute" };
     const ends = { until: atS + 60, offences: 1, decidedAt: atS * 1_000, strikes: [atS] };
@@ -25,7 +25,7 @@ it("the bans of logs are those of the account in its environment, oldest first, 
 });
 
 it("more than 100,000 bans of logs leave the latest of them", () => {
-  const bans = new LoggedBans();
+  const bans = loggedBans();
   for (let i = 0; i <= 100_000; i++) {
     const ban = { kind: "ban", account: `a${i}`, env: "production", window: "minute" };
     const ends = { until: AT_S, offences: 1, decidedAt: AT_S * 1_000, strikes: [] };
@@ -33,4 +33,28 @@ it("more than 100,000 bans of logs leave the latest of them", () => {
   }
   const known = [0, 1, 100_000].map((i) => bans.ownerOf(`a${i}`)?.account);
   assert.deepEqual(known, [undefined, "a1", "a100000"]);
+});
+
+it("a lift ends the ban in which it is, whichever of the two events comes first, and no other", () => {
+  const bans = loggedBans();
+  const owner = { account: "acme", env: "production" };
+  const lift = (atS: number, more: object = {}) => {
+    bans.event({ msg: "event", kind: "ban_lifted", ...owner, time: atS * 1_000, ...more });
+  };
+  const ban = (atS: number, more: object = {}) => {
+    const ends = { window: "minute", until: atS + 60, offences: 1, strikes: [atS] };
+    bans.event({ msg: "event", kind: "ban", ...owner, ...ends, decidedAt: atS * 1_000, ...more });
+  };
+  lift(AT_S + 159);
+  for (const atS of [0, 100, 200, 300, 400]) ban(AT_S + atS);
+  ban(AT_S + 101, { observed: true });
+  // At its end a ban ended by itself. A line that comes late tells when the ban was lifted.
+  lift(AT_S + 60);
+  lift(AT_S + 370, { decidedAt: (AT_S + 300) * 1_000 });
+  lift(AT_S + 410, { env: "staging" });
+  lift(AT_S + 410, { decidedAt: "soon" });
+  const told = bans.of({ account: "acme", environment: "production" });
+  const lifted = told.map((one) => one.lifted && one.lifted - AT_S);
+  const expected = [undefined, 159, undefined, undefined, 300, undefined];
+  assert.deepEqual(lifted, expected);
 });
