@@ -116,7 +116,7 @@ export async function drawWhy({ get, id, why }) {
 }
 
 const NO_BANS =
-  "This gateway remembers no ban of the account: of those before its start the log has the events.";
+  "This gateway remembers no ban of the account: those before its start, and those that other gateways told, are in the logs.";
 
 /** The ban in force, with what the store knows about its cause. */
 function fromStore({ at, until, imposed, reason, strikes }) {
