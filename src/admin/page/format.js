@@ -94,20 +94,22 @@ export function keepTimes() {
 
 /**
  * Parses "minute=500, day=20000" as an object of limits. Throws at a pair whose value is no whole
- * number in plain decimal, such as 20.000 or 2e4.
+ * number in plain decimal, such as 20.000 or 2e4, and at a window that is given twice.
  */
 export function parseLimits(text) {
   const pairs = text
     .split(",")
     .map((pair) => pair.trim())
     .filter(Boolean);
-  return Object.fromEntries(
+  const limitsOf = new Map(
     pairs.map((pair) => {
       const [, window, limit] = /^([^=]*[^=\s])\s*=\s*(\d+)$/.exec(pair) ?? [];
       if (window !== undefined) return [window, Number(limit)];
       throw new Error(`Cannot use ${pair}: expected a window and a whole number, as in minute=500`);
     }),
   );
+  if (limitsOf.size === pairs.length) return Object.fromEntries(limitsOf);
+  throw new Error("Cannot use two limits for one window: give each window once");
 }
 
 /** The text that `parseLimits` reads. */

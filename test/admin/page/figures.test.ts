@@ -214,6 +214,19 @@ describe("numbers for people", () => {
       });
     }
   });
+
+  it("are refused if they name a window twice, as by the command line", () => {
+    for (const text of [
+      "minute=9, minute=3",
+      "day=5, minute=3, day=5",
+      "tokens.day=1,tokens.day=2",
+    ]) {
+      assert.throws(() => parseLimits(text), {
+        message: "Cannot use two limits for one window: give each window once",
+      });
+    }
+    assert.deepEqual(parseLimits("day=5, tokens.day=5"), { day: 5, "tokens.day": 5 });
+  });
 });
 
 describe("an instant for people", () => {
