@@ -116,9 +116,15 @@ function wordsOf(event) {
     return `${percent} % of the limit of ${aWindow(window)}: ${counts}${whose} · ${where}`;
   }
   if (kind === "ban") return `${causeOf(event)} · ${where}`;
+  if (kind === "account_changed") return [...newWindowsOf(event), where].join(" · ");
   const others = Object.entries(event).filter(([name]) => !KNOWN.has(name));
   const texts = others.map(([name, value]) => `${name} ${value}`);
   return [...texts, where].filter((text) => text !== "").join(" · ");
+}
+
+/** Windows that the account had no limits of its own for before the change. */
+function newWindowsOf({ newWindows = [] }) {
+  return newWindows.length === 0 ? [] : [`new windows: ${newWindows.join(", ")}`];
 }
 
 /** Why an account is banned, or would be if bans were not only observed. */

@@ -174,7 +174,9 @@ const HAPPENED = `(async () => {
     { kind: "ban", ...own, window: "minute", offences: 2, strikes: 20, decidedAt: 5, until: 60 },
     { kind: "ban", ...own, window: "minute", offences: 1, observed: true, until: 60 },
     { kind: "config_reloaded", hash: "abc" },
-  ].map((event, i) => ({ ...event, number: 4 - i, time: 0 }));
+    { kind: "account_changed", ...own, newWindows: [] },
+    { kind: "account_changed", ...own, newWindows: ["minute", "day"] },
+  ].map((event, i) => ({ ...event, number: 6 - i, time: 0 }));
   const live = { events, figures: {}, onChange };
   const view = eventsView({ live });
   const textOf = (selector) => [...view.element.querySelectorAll(selector)].map((one) => one.textContent);
@@ -198,9 +200,11 @@ it("events tell their cause and end in words, those of a gateway that began agai
       `limit of a minute, offences 2 · ${where} · ends`,
       `only observed: limit of a minute, offences 1 · ${where}`,
       "hash abc",
+      where,
+      `new windows: minute, day · ${where}`,
     ],
-    colours: ["plain", "bad", "plain", "good"],
-    kinds: ["all (4)", "ban (2)", "config reloaded (1)", "quota (1)"],
+    colours: ["plain", "bad", "plain", "good", "plain", "plain"],
+    kinds: ["all (6)", "account changed (2)", "ban (2)", "config reloaded (1)", "quota (1)"],
     anew: ["quota"],
     listeners: [1, 0],
   });
