@@ -127,6 +127,23 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("breaks a long name in one word, so that its warning is read without a scroll to the side", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue({ name: "x".repeat(200) });
+    const viewport = { width: 320, height: 780 };
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`, { viewport });
+    await page.getByRole("button", { name: "Revoke" }).click();
+    await page
+      .getByRole("dialog")
+      .getByText(/x{200}/)
+      .waitFor();
+    const [content, room] = await page.evaluate<[number, number]>(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector("dialog");
+      return [scrollWidth, clientWidth];
+    })()`);
+    assert.ok(content <= room, `${content} px in ${room}`);
+  });
+
   it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
