@@ -3,7 +3,7 @@ import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
-import { limits, limitsText, parseLimits, time } from "./format.js";
+import { endTime, hasEnded, limits, limitsText, parseLimits, time } from "./format.js";
 import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
@@ -37,7 +37,10 @@ export function accountView({ api, live, id }) {
   };
   void load();
   const timers = [
-    setInterval(() => document.hidden || void showUsage(), USAGE_EVERY_MS),
+    setInterval(
+      () => document.hidden || void (hasEnded(content) ? load() : showUsage()),
+      USAGE_EVERY_MS,
+    ),
     setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
   ];
   const end = live.onRoutes(load);
@@ -86,7 +89,7 @@ function leadOf({ plan, environment, limits: own, anchor, anchorFrom, suspended 
     " ",
     suspended && badge("suspended", "bad"),
     suspended?.reason && ` ${suspended.reason}`,
-    suspended?.until && [" until ", time(suspended.until)],
+    suspended?.until && [" until ", endTime(suspended.until)],
   );
 }
 

@@ -82,6 +82,18 @@ export function time(unixSeconds) {
   return el("time", attributes, relative(unixSeconds));
 }
 
+/** An instant at which what is shown with it ends. `hasEnded` finds those that have come. */
+export function endTime(unixSeconds) {
+  const element = time(unixSeconds);
+  element.dataset.ends = unixSeconds;
+  return element;
+}
+
+/** Whether an end shown in the element has come since it was drawn. */
+export function hasEnded(element) {
+  return [...element.querySelectorAll("[data-ends]")].some(({ dataset }) => dataset.ends <= now());
+}
+
 /** Updates every instant on the page once a second; unchanged texts are not touched. */
 export function keepTimes() {
   setInterval(() => {

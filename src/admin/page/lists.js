@@ -1,5 +1,5 @@
 import { el, failure, fill } from "./elements.js";
-import { count } from "./format.js";
+import { count, hasEnded } from "./format.js";
 
 /** Names the parts of the store that are missing in what is shown above. */
 export const without = (missing) =>
@@ -59,7 +59,8 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   const place = ({ items, next, total, missing }, { turned = 0 }) => {
     onTotal(total);
     const text = JSON.stringify([trail[at], items, next, total, missing]);
-    if (text === shown) return;
+    // A key that ends by itself is told in the same words before and after.
+    if (text === shown && !hasEnded(element)) return;
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
     const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });

@@ -26,6 +26,33 @@ async function act(page: Page, name: string, verb: string): Promise<void> {
   await page.getByRole("dialog").getByRole("button", { name: verb, exact: true }).click();
 }
 
+describe("a suspension and a key that end by themselves", () => {
+  it("are shown as ended without the next reading of the whole account", async () => {
+    let nowMs = Date.UTC(2026, 6, 15, 12);
+    await using house = await startTestGateway({ now: () => nowMs });
+    const { account, id } = await house.issue();
+    const post = async (path: string, body: object) => {
+      const answer = await house.admin(path, { method: "POST", body: JSON.stringify(body) });
+      assert.ok(answer.ok, await answer.text());
+    };
+    await post(`/api/accounts/${account}/suspend`, { for: "1h" });
+    await post(`/api/keys/${id}/rotate`, { grace: "1h" });
+    const { page } = await openTab(`${house.adminUrl}/`);
+    await page.addInitScript(`
+      const every = globalThis.setInterval;
+      globalThis.setInterval = (run, ms) => (ms === 10_000 ? 0 : every(run, ms));
+    `);
+    await page.reload();
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Resume" }).waitFor();
+    await page.getByText(/^works ends in/).waitFor();
+    nowMs += 3_600_000;
+    await page.getByRole("button", { name: "Suspend" }).waitFor();
+    await page.getByText("expired", { exact: true }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Rotate" }).count(), 1);
+  });
+});
+
 describe("a key that is made on the page", () => {
   it("has the scopes and limits that were typed, without the blanks around them", async () => {
     const page = await openView("accounts");
