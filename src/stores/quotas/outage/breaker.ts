@@ -260,7 +260,7 @@ export class CircuitBreaker {
    */
   onHeartbeat(peers: Peers): void {
     if (this.isTripped) {
-      // What was admitted until now stays counted, and is not part of the new shares.
+      // Requests admitted until now stay counted, and are not part of the new shares.
       if (this.#peers.recount()) this.#accounts.beginOutage();
       return;
     }

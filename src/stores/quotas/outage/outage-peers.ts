@@ -2,7 +2,7 @@ import type { FailurePolicy } from "../quota-store.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { PendingPeers } from "./pending-peers.ts";
 
-/** What says how many gateways there are. A reload replaces the policy. */
+/** The sources of the number of gateways. A reload replaces the policy. */
 export type GatewaysContext = {
   readonly heartbeat: Pick<Heartbeat, "gateways" | "peers">;
   readonly policy: FailurePolicy;
