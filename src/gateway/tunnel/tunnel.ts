@@ -191,14 +191,27 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     readAnswerHead(exchange, { status: 101, rawHeaders }, 0);
     const client = this.#client as ClientStream;
     client.open(exchange.connection.detachSocket());
-    exchange.socket.once("end", () => {
-      if (this.#settled) return;
-      this.#timer = setTimeout(() => exchange.cut("the client went away"), FAREWELL_MS);
-    });
+    exchange.socket.once("end", () => this.#awaitsEnd(client, socket));
     // Node has ended its own side by then, and the library would write on.
     socket.once("end", () => client.unpipe(socket));
     client.once("finish", () => this.#ends());
     answer.headers = switchingFields(this.#context, rawHeaders, this.#nonce);
+  }
+
+  /**
+   * Called when the client has ended. It may still read, and more slowly than its backend sends: the
+   * end of the backend may be behind what waits for it.
+   */
+  #awaitsEnd(client: ClientStream, backend: Socket): void {
+    if (this.#settled || backend.readableEnded) return;
+    const { exchange } = this.#context;
+    const timer = setTimeout(() => {
+      if (client.writableLength > 0) timer.refresh();
+      else exchange.cut("the client went away");
+    }, FAREWELL_MS);
+    this.#timer = timer;
+    client.on("drain", () => timer.refresh());
+    backend.once("end", () => clearTimeout(timer));
   }
 
   /**

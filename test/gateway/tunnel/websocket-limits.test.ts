@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { test } from "vitest";
 import { webSocketAccept } from "../../../src/core/http/websocket.ts";
 import { each } from "../../support/each.ts";
@@ -200,7 +202,8 @@ test("a tunnel whose client never answers the close is gone a second after it", 
   await eventually(() => house.lines.some(({ status }) => status === 101));
 });
 
-test("a tunnel whose client has ended is over a second later, although its backend does not end and pushes on", async () => {
+/** A backend that agrees to the handshake of `handshakeOf`, then goes on with `speak`. */
+async function startSpeaker(speak: (socket: Socket) => void) {
   const nonce = new Map(handshakeOf()).get("Sec-WebSocket-Key") ?? "";
   const backend = await startByteUpstream((socket) => {
     socket.removeAllListeners("end");
@@ -208,10 +211,16 @@ test("a tunnel whose client has ended is over a second later, although its backe
       "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
         `Sec-WebSocket-Accept: ${webSocketAccept(nonce)}\r\n\r\n`,
     );
+    speak(socket);
+  });
+  return { backend, upstream: { origin: backend.origin, seen: [], close: backend.close } };
+}
+
+test("a tunnel whose client has ended is over a second later, although its backend does not end and pushes on", async () => {
+  const { backend, upstream } = await startSpeaker((socket) => {
     const push = setInterval(() => socket.write("\x82\x04push"), 50);
     socket.once("close", () => clearInterval(push));
   });
-  const upstream = { origin: backend.origin, seen: [], close: backend.close };
   const environment = { api: null, limits: { tunnelsPerKey: 1 } };
   await using house = await startTestGateway({ upstream, environment });
   const { key } = await house.issue({ limits: { concurrent: 1 } });
@@ -232,6 +241,30 @@ test("a tunnel whose client has ended is over a second later, although its backe
   assert.ok(backend.received[0]?.bytes().includes("last"));
   await using next = await openClient(house.port);
   assert.equal((await next.ask({ key, fields: handshakeOf() })).status, 101);
+});
+
+test("a client that has ended and reads slowly gets all that its backend sends before its own end", async () => {
+  const rest = Buffer.alloc(24 * 1024 * 1024, "x");
+  const { upstream } = await startSpeaker((socket) => socket.once("end", () => socket.end(rest)));
+  await using house = await startTestGateway({ upstream, environment: { api: null } });
+  const { key } = await house.issue();
+  await using client = await openClient(house.port);
+  await client.ask({ key, fields: handshakeOf() });
+  client.socket.removeAllListeners("data");
+  client.socket.pause();
+  client.socket.end();
+  await delay(2_500);
+  let bytes = client.waiting().length;
+  client.socket.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+  });
+  client.socket.resume();
+  assert.equal(await client.ended, "closed");
+  assert.equal(bytes, rest.length);
+  await eventually(() => {
+    const entry = house.lines.find(({ status }) => status === 101);
+    assert.deepEqual([entry?.status, entry?.why], [101, undefined]);
+  });
 });
 
 test("the tunnels of an account are closed with 1008 within 5 s of its suspension, and no others", async () => {
