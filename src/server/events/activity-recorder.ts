@@ -49,6 +49,7 @@ export class ActivityRecorder {
   #asked = new Map<string, AccountRef>();
   #learning: NodeJS.Timeout | undefined;
   #telling: Promise<void> | undefined;
+  #tellingCalls: Promise<void> = Promise.resolve();
 
   constructor(options: ActivityRecorderOptions) {
     this.#options = options;
@@ -76,10 +77,9 @@ export class ActivityRecorder {
    * processes have counted is read soon after, for the next time that the account asks.
    */
   callsOf(environment: string, account: string) {
-    const { learnMs = LEARN_MS } = this.#options;
     if (this.#asked.size < NOTICED_MAX) {
       this.#asked.set(accountId({ environment, account }), { environment, account });
-      this.#learning ??= setTimeout(() => void this.#learn(), learnMs).unref();
+      this.#learnSoon();
     }
     return this.#known.callsOf(environment, account);
   }
@@ -148,7 +148,13 @@ export class ActivityRecorder {
     }
   }
 
-  async #tellCalls(): Promise<void> {
+  /** Once at a time, so that nobody reads the store while calls that were taken are on their way. */
+  #tellCalls(): Promise<void> {
+    this.#tellingCalls = this.#tellingCalls.then(() => this.#addCalls());
+    return this.#tellingCalls;
+  }
+
+  async #addCalls(): Promise<void> {
     const calls = this.#calls.take();
     if (calls.length === 0) return;
     const added = await this.#options.activityStore
@@ -158,19 +164,31 @@ export class ActivityRecorder {
     for (const sum of added.sums) this.#know(sum);
   }
 
+  #learnSoon(): void {
+    const { learnMs = LEARN_MS } = this.#options;
+    this.#learning ??= setTimeout(() => void this.#learn(), learnMs).unref();
+  }
+
   /** Tells the store first, so that other processes can read what this one has counted. */
   async #learn(): Promise<void> {
     await this.#tellCalls();
-    const asked = Map.groupBy(this.#asked.values(), ({ environment }) => environment);
+    const asked = [...this.#asked.values()];
     this.#asked = new Map();
-    const { activityStore, deprecated } = this.#options;
-    for (const operation of deprecated()) {
-      const accounts = asked.get(operation.environment)?.map(({ account }) => account) ?? [];
-      if (accounts.length === 0) continue;
-      const sums = await activityStore.callsBy(operation, accounts).catch(() => []);
-      for (const sum of sums) this.#know(sum);
-    }
+    // While the store is unreachable, each operation would wait for it.
+    await this.#read(asked).catch(() => undefined);
     this.#learning = undefined;
+    if (this.#asked.size > 0) this.#learnSoon();
+  }
+
+  async #read(asked: readonly AccountRef[]): Promise<void> {
+    const { activityStore, deprecated } = this.#options;
+    const byEnvironment = Map.groupBy(asked, ({ environment }) => environment);
+    for (const operation of deprecated()) {
+      const accounts =
+        byEnvironment.get(operation.environment)?.map(({ account }) => account) ?? [];
+      if (accounts.length === 0) continue;
+      for (const sum of await activityStore.callsBy(operation, accounts)) this.#know(sum);
+    }
   }
 
   /** Notes the sum of the store, and adds the calls that the store has not been told yet. */

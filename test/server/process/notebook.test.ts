@@ -43,10 +43,11 @@ async function opened(setup: Setup = {}) {
     calls: (operations) => activityStore.calls(operations),
     callsBy: (operation, accounts) => activityStore.callsBy(operation, accounts),
   };
-  const open = () => {
+  const open = (more: Partial<ActivityStore> = {}) => {
     return new ActivityRecorder({
-      ...{ activityStore: watched, keepsDays: () => keepsDays, now: () => NOW, learnMs: EVERY_MS },
-      deprecated: () => [OLD],
+      ...{ keepsDays: () => keepsDays, now: () => NOW, learnMs: EVERY_MS },
+      activityStore: { ...watched, ...more },
+      deprecated: () => [OLD, { ...OLD, method: "PUT" }],
       ...(everyMs !== undefined && { everyMs }),
     });
   };
@@ -200,6 +201,50 @@ describe("a notebook", () => {
     two.addDeprecatedCall(OLD, "a");
     await eventually(() => assert.deepEqual(told(), [[3], [3], [3]]));
     for (const process of [one, two, three]) await process.close();
+    await store.close();
+  });
+
+  it("reads for accounts that ask while it reads, and asks a store that is away once", async () => {
+    const { open, store } = await opened();
+    const read: string[] = [];
+    const { promise, reject } = Promise.withResolvers<never>();
+    const activityRecorder = open({
+      callsBy: (_, accounts) => {
+        read.push(...accounts);
+        return promise;
+      },
+    });
+    activityRecorder.callsOf("production", "a");
+    await eventually(() => assert.deepEqual(read, ["a"]));
+    activityRecorder.callsOf("production", "b");
+    reject(new Error("away"));
+    await eventually(() => assert.deepEqual(read, ["a", "b"]));
+    await activityRecorder.close();
+    await store.close();
+  });
+
+  it("ends after the calls that it tells before it reads", async () => {
+    const { open, store } = await opened();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let told = 0;
+    const activityRecorder = open({
+      addCalls: async (calls) => {
+        told += calls.length;
+        await promise;
+        return { sums: calls, left: [] };
+      },
+    });
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    activityRecorder.callsOf("production", "a");
+    await eventually(() => assert.equal(told, 1));
+    let isClosed = false;
+    const closing = activityRecorder.close().then(() => {
+      isClosed = true;
+    });
+    await sleep(20);
+    assert.equal(isClosed, false);
+    resolve();
+    await closing;
     await store.close();
   });
 
