@@ -131,7 +131,7 @@ export const ACCESS_LOG_FIELDS: Readonly<
   ban: { meaning: "The end of the ban that ran, in Unix seconds", absent: "none ran" },
   until: {
     meaning: "The end of the brownout that ran, in Unix seconds",
-    absent: "`code` is not `brownout`",
+    absent: "`code` is not `brownout`, or it lasts until the sunset",
   },
   why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
   msg: { meaning: "`request`" },
