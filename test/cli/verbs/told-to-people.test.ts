@@ -199,7 +199,8 @@ ban  2026-07-15 12:00:00Z  until ${until}, imposed by hand: scrapes
     const head = "Account seldom (production):";
     await says(["bans", "why", "seldom"], `${head} ${now}; running strikes: 0\n${events}`);
     await says(["bans", "lift", "seldom"], "The ban of seldom in production is lifted\n");
-    await says(["bans", "why", "seldom"], `${head} not banned, running strikes: 0\n${events}`);
+    const lifted = events.replace(until, `${until}, but lifted 2026-07-15 12:00:00Z`);
+    await says(["bans", "why", "seldom"], `${head} not banned, running strikes: 0\n${lifted}`);
     await says(["bans", "why", "often"], /\nNo event of a ban of it is remembered\n$/);
   });
 
