@@ -199,6 +199,7 @@ export class Batcher {
   #isReady(queue: CallQueue): boolean {
     const { outage } = this.#options;
     if (outage.isAway(queue.number)) {
+      queue.prepareUntilMs = undefined;
       for (const merged of takeBatch(queue)) this.#fail(merged);
       this.#schedule(queue);
       return false;

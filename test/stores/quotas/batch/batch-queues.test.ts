@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { setImmediate as immediate } from "node:timers/promises";
+import { setImmediate as immediate, setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import type { Ban } from "../../../../src/core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
@@ -132,6 +132,26 @@ describe("a queue", () => {
     house.gate.isNeverReady = false;
     await exhaust(house, "a1");
     assert.deepEqual(house.gate.decided, ["a1"]);
+  });
+
+  it("that was away while work preceded its call waits as long for that of its return", async () => {
+    using house = openBatch();
+    const { gate, batch } = house;
+    gate.timeoutMs = 50;
+    gate.isNeverReady = true;
+    const first = batch.charge(account("a1"), quotaRequest);
+    await sleep(10);
+    gate.isShut = true;
+    assert.deepEqual(await first, { unavailable: true });
+    await sleep(60);
+    Object.assign(gate, { isShut: false, timeoutMs: 10_000 });
+    const second = batch.charge(account("a1"), quotaRequest);
+    await sleep(20);
+    assert.deepEqual(gate.decided, ["a1"]);
+    gate.isNeverReady = false;
+    await called(house, 1);
+    house.calls[0]?.answer();
+    assert.ok("admitted" in (await second));
   });
 
   it("of a slot that is moving gives up the calls in flight of that account, and no other", async () => {
