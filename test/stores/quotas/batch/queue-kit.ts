@@ -14,7 +14,7 @@ import { account } from "../redis/redis-kit.ts";
 
 const NOON = Date.UTC(2026, 5, 15, 12);
 export const DAY_END = Date.UTC(2026, 5, 16);
-export const limits = [{ window: "day", limit: 1 }] as const;
+const limits = [{ window: "day", limit: 1 }] as const;
 export const quotaRequest: QuotaRequest = { limits, bans: DEFAULT_BANS, requests: 1 };
 /** Each further strike could be the one that bans. */
 export const banAtOnce: QuotaRequest = { ...quotaRequest, bans: { ...DEFAULT_BANS, strikes: 2 } };
