@@ -102,8 +102,9 @@ export class RecordChangeWatcher {
     const asked: Promise<boolean | undefined>[] = [];
     const some = this.#waiting.slice(0, MARKS_AT_ONCE);
     await inSlices(some, (event) => {
+      if (this.#stopping.signal.aborted) return false;
       asked.push(this.#isFirst(event).catch(() => undefined));
-      return !this.#stopping.signal.aborted;
+      return true;
     });
     const first = await Promise.all(asked);
     const unanswered = first.indexOf(undefined);

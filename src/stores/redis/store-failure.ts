@@ -27,7 +27,7 @@ export class StoreFailure extends Error {
 }
 
 export function lateFailure(ms: number): StoreFailure {
-  return new StoreFailure("late", `Redis: no answer in ${ms} ms`, "unknown");
+  return new StoreFailure("late", `Redis: no answer in ${Math.round(ms)} ms`, "unknown");
 }
 
 /**

@@ -197,6 +197,13 @@ export class CircuitBreaker {
     return this.#settlement.settle(timeoutMs);
   }
 
+  /** Charges all that is owed, because nothing follows. A call on its way may have less time. */
+  async settleLast(timeoutMs?: number): Promise<void> {
+    await this.#settlement.idle();
+    await this.settle(timeoutMs);
+    await this.settleIdle();
+  }
+
   /** Charges what is owed without a request that waits for it. */
   async settleIdle(): Promise<void> {
     await this.prepare();

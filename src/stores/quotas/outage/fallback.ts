@@ -178,9 +178,8 @@ class StoreFallback implements Fallback {
     clearTimeout(this.#timer);
     this.#tellUntold();
     await this.#settlements.finish();
-    const settled = this.#breakers.map(async (breaker) => {
-      await breaker.settle(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
-      await breaker.settleIdle();
+    const settled = this.#breakers.map((breaker) => {
+      return breaker.settleLast(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
     });
     await Promise.allSettled(settled);
     this.#tellForgotten();

@@ -88,6 +88,11 @@ export class DebtSettlement {
     return this.#settling;
   }
 
+  /** Resolves when no call that charges debts is on its way, whatever came of it. */
+  async idle(): Promise<void> {
+    await this.#settling?.catch(() => undefined);
+  }
+
   /**
    * Charges the debts of accounts whose slot was moving, while no request waits for it. Ends at a
    * call that finds the slot still moving. Rejects if there was no answer.
