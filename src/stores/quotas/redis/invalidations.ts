@@ -182,14 +182,16 @@ class InvalidationSubscriber {
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
       this.#probed(undefined);
+      let isOwnNews = false;
       if (before !== undefined && version > before) {
         await this.#hearUntil(() => version <= (this.#seen as number));
+        isOwnNews = await this.#areOwn(this.#seen as number, version);
       }
       const seen = this.#seen;
       if (seen === undefined || version > seen) this.#pending();
       if (seen !== undefined && version > seen) {
         this.#missed = version;
-        this.#distrust();
+        if (!isOwnNews) this.#distrust();
       }
       // A smaller number comes from a store that was emptied, unless messages arrived
       // during the call.
@@ -221,6 +223,16 @@ class InvalidationSubscriber {
     this.#pending();
     if (missed.has("*")) this.#distrust();
     else this.#hearOf([...missed]);
+  }
+
+  /**
+   * Whether this gateway sent all messages after a number: it knows what they say, although its
+   * subscription does not bring them, as after a failover of the store.
+   */
+  async #areOwn(after: number, last: number): Promise<boolean> {
+    if (last <= after) return false;
+    const logged = (await this.#log.read(last))?.filter(({ number }) => number > after) ?? [];
+    return logged.length === last - after && logged.every(({ name }) => this.#isOwn(name));
   }
 
   /**
