@@ -132,6 +132,18 @@ describe.concurrent("a message and its number, which come by two connections", (
     await teller.invalidations.publish("production:a");
     await eventually(() => assert.deepEqual(reader.dropped, [EVERYTHING]));
   });
+
+  it("drop nothing if none comes and all were its own, and everything once one was not", async () => {
+    await using other = open("mine");
+    await using reader = open("mine", { messagesMs: 1e6 });
+    await hears(reader);
+    await reader.invalidations.publish("production:a");
+    const enough = reader.read + 2;
+    await eventually(() => assert.ok(reader.read >= enough));
+    assert.deepEqual(reader.dropped, []);
+    await other.invalidations.publish("production:b");
+    await eventually(() => assert.deepEqual(reader.dropped, [EVERYTHING]));
+  });
 });
 
 describe("a message that could not be sent", () => {
