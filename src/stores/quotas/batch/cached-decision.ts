@@ -255,6 +255,15 @@ export function onlyBan({ bans, trip, refusal, era }: CachedDecision): CachedDec
   return { limits: [], bans, trip, used: [], refusal: { ...NO_REFUSAL, ban: refusal.ban }, era };
 }
 
+/** The decision with its windows alone, in the era `era`. */
+export function onlyCounts(cached: CachedDecision, era: number): CachedDecision {
+  const { limits, bans, trip } = cached;
+  return {
+    ...{ limits, bans, trip, used: [], era },
+    refusal: { ...NO_REFUSAL, windows: windowsOf(cached) },
+  };
+}
+
 const NO_REFUSAL: RefusalDetails = {
   windows: [],
   ban: undefined,

@@ -9,6 +9,7 @@ import {
   type CachedDecision,
   countIn,
   onlyBan,
+  onlyCounts,
   type RoundTrip,
   withBan,
   withCounts,
@@ -23,6 +24,8 @@ export type InvalidatedAccounts = { ids: Set<string> | undefined; readonly era: 
 
 /** Means every account; no account has this name. */
 const ALL = "*";
+/** The era of counts whose refusals and ban are not believed. */
+const OUTDATED = -1;
 /** The fewest addresses remembered. */
 const ADDRESSES = 10_000;
 
@@ -97,6 +100,14 @@ export class DecisionCache {
     for (const since of this.#underWay) since.ids = (since.ids ?? new Set()).add(id);
     if (accountRef === undefined) this.#era += 1;
     else this.#delete(id);
+  }
+
+  /** Drops what is known of one account but its counts, because its ban changed and nothing else. */
+  keepCounts(accountRef: AccountRef): void {
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    this.invalidate(accountRef);
+    if (cached !== undefined) this.#mapOf(id).set(id, onlyCounts(cached, OUTDATED));
   }
 
   /**

@@ -6,6 +6,7 @@ import type { WindowTotal } from "../outage-handler.ts";
 import type { AdminEvent } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
 import { parseBan } from "./decide-codec.ts";
+import type { BanChange } from "./invalidation-publisher.ts";
 import { createInvalidations, type Invalidations } from "./invalidations.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
@@ -44,9 +45,9 @@ export class AccountChanges {
       quotaClient,
       prefix,
       learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
-      invalidate: (id, isBanned) => {
+      invalidate: (id, banChange) => {
         if (id === undefined) decisionCache.invalidate();
-        else void this.#forget(parseAccountId(id), isBanned);
+        else void this.#forget(parseAccountId(id), banChange);
       },
       distrust: () => decisionCache.distrust(),
       pending: () => this.#tellPending(),
@@ -62,11 +63,12 @@ export class AccountChanges {
   async tellEverywhere(event: AdminEvent): Promise<void> {
     const { accountRef } = event;
     const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
-    const isBanned = "imposed" in event && event.imposed !== undefined;
-    const forgotten = this.#forget(accountRef, isBanned);
+    const isOfBan = "imposed" in event;
+    const banChange = isOfBan ? (event.imposed ? "banned" : "lifted") : undefined;
+    const forgotten = this.#forget(accountRef, banChange);
     if (!logsOwnChanges) await this.#pending.keep(event);
     const id = accountId(accountRef);
-    await this.#invalidations.publish(id, { isPending: !logsOwnChanges, isBanned });
+    await this.#invalidations.publish(id, { isPending: !logsOwnChanges, banChange });
     await forgotten;
   }
 
@@ -77,7 +79,7 @@ export class AccountChanges {
   }
 
   /** See Invalidations.publishSoon. */
-  tellSoon(accountRef: AccountRef): void {
+  tellBanSoon(accountRef: AccountRef): void {
     this.#invalidations.publishSoon(accountId(accountRef));
   }
 
@@ -91,15 +93,17 @@ export class AccountChanges {
   }
 
   /**
-   * Drops the cached decisions of the account. The ban that it may have is read again, because a
-   * known ban holds while the store is unreachable, whether or not the account has asked since. The
-   * message does not carry it, because that of an earlier change may arrive after that of a later
-   * one.
+   * Drops the cached decisions of the account, but no count that still holds. The ban that it may
+   * have is read again, because a known ban holds while the store is unreachable, whether or not the
+   * account has asked since. The message does not carry it, because that of an earlier change may
+   * arrive after that of a later one.
    */
-  async #forget(accountRef: AccountRef, isBanned = false): Promise<void> {
+  async #forget(accountRef: AccountRef, banChange?: BanChange): Promise<void> {
     const { decisionCache } = this.#options;
-    const mayBeBanned = isBanned || decisionCache.lastKnown(accountRef)?.ban !== undefined;
-    decisionCache.invalidate(accountRef);
+    const hadBan = decisionCache.lastKnown(accountRef)?.ban !== undefined;
+    const mayBeBanned = banChange === "banned" || hadBan;
+    if (banChange === undefined) decisionCache.invalidate(accountRef);
+    else decisionCache.keepCounts(accountRef);
     if (!mayBeBanned) return;
     try {
       let isCurrent = false;

@@ -9,7 +9,7 @@ import { formatCounts } from "./told-counts.ts";
 const ADMIN_LATE_MS = 2_000;
 /**
  * The pause between two messages about bans: a flood that earns thousands costs two commands a
- * second.
+ * second here, and each gateway that hears of it the reading of the bans that they name.
  */
 const TELL_PAUSE_MS = 500;
 /** The pause between two messages about counts that went down. */
@@ -31,6 +31,14 @@ export type InvalidationChannel = {
   readonly versionKey: string;
   readonly logKey: string;
 };
+
+/** A ban that was earned or imposed, or that was lifted: neither changes a count of the account. */
+export type BanChange = "banned" | "lifted";
+
+/** The marker of a message after which only the bans of its accounts have changed. */
+export function markerOf(banChange: BanChange): string {
+  return `!${banChange}`;
+}
 
 /** Sends the messages of this gateway to the others. */
 export class InvalidationPublisher {
@@ -119,7 +127,7 @@ export class InvalidationPublisher {
     this.#pause = undefined;
     if (this.#told.size === 0) return;
     const ids = [...this.#told].slice(0, TOLD_MAX + 1);
-    const what = ids.length > TOLD_MAX ? "*" : ids.join(" ");
+    const what = ids.length > TOLD_MAX ? "*" : [...ids, markerOf("banned")].join(" ");
     this.#told.clear();
     this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
     this.send(what).catch(() => this.#keep(ids));

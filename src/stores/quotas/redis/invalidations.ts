@@ -4,26 +4,31 @@ import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/deni
 import type { Link } from "../../redis/link.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { type InvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";
+import {
+  type BanChange,
+  type InvalidationChannel,
+  InvalidationPublisher,
+  markerOf,
+} from "./invalidation-publisher.ts";
 import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
 import { parseCounts } from "./told-counts.ts";
 
-/**
- * Drops the cached decision of an account; without an id, those of all accounts. `isBanned`: a ban
- * was imposed on the account.
- */
-export type Invalidate = (id: string | undefined, isBanned?: boolean) => void;
+/** Drops the cached decision of an account; without an id, those of all accounts. */
+export type Invalidate = (id: string | undefined, banChange?: BanChange) => void;
 
-/** `isPending`: a change waits in the store for one gateway to report. For `isBanned` see Invalidate. */
-export type ChangeNotes = { readonly isPending: boolean; readonly isBanned: boolean };
+/** `isPending`: a change waits in the store for one gateway to report. */
+export type ChangeNotes = {
+  readonly isPending: boolean;
+  readonly banChange: BanChange | undefined;
+};
 
 export type Invalidations = {
   /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
   publish(id: string, notes?: ChangeNotes): Promise<void>;
   /** Tells them about many accounts immediately, in as few messages as can name them. */
   publishAll(ids: readonly string[]): Promise<void>;
-  /** Tells them soon: immediately, or together with other accounts if there are many. */
+  /** Tells them of a ban soon: immediately, or together with others if there are many. */
   publishSoon(id: string): void;
   /** Tells them the counts of an account that went down, at most once per 100 ms. */
   tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
@@ -49,9 +54,11 @@ export type InvalidationsOptions = {
 const POLL_MS = 900;
 const ON_ITS_WAY_MS = 100;
 const POLL_LATE_MS = 1_000;
-/** Markers among the accounts of a message; no account has such a name. */
+/**
+ * Markers among the accounts of a message; no account has such a name. An earlier version takes one
+ * that it does not know for an account that nobody has.
+ */
 const PENDING = "!resets";
-const BANNED = "!banned";
 
 /**
  * Invalidations between gateways: a ban was earned or lifted, a key changed. Each message carries a
@@ -70,9 +77,9 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   const subscriber = new InvalidationSubscriber(options, place);
   const publisher = new InvalidationPublisher(options, place);
   return {
-    publish: (id, { isPending, isBanned } = NO_NOTES) => {
-      const markers = [...(isPending ? [PENDING] : []), ...(isBanned ? [BANNED] : [])];
-      return publisher.send([id, ...markers].join(" "));
+    publish: (id, { isPending, banChange } = NO_NOTES) => {
+      const changed = banChange === undefined ? [] : [markerOf(banChange)];
+      return publisher.send([id, ...(isPending ? [PENDING] : []), ...changed].join(" "));
     },
     publishAll: (ids) => publisher.sendAll(ids),
     publishSoon: (id) => publisher.soon(id),
@@ -84,7 +91,9 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   };
 }
 
-const NO_NOTES: ChangeNotes = { isPending: false, isBanned: false };
+const NO_NOTES: ChangeNotes = { isPending: false, banChange: undefined };
+
+const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
 
 function originOf(name: string): string {
   return name.split(".", 1)[0] as string;
@@ -162,10 +171,10 @@ class InvalidationSubscriber {
   /** An account with counts is named twice, because an older gateway knows only its id. */
   #hearOf(ids: readonly string[]): void {
     const counts = ids.flatMap((text) => parseCounts(text) ?? []);
-    const isBanned = ids.includes(BANNED);
+    const banChange = BAN_CHANGES.find((one) => ids.includes(markerOf(one)));
     for (const id of ids) {
-      const isAccount = !id.includes("=") && id !== PENDING && id !== BANNED;
-      if (isAccount && !counts.some((one) => one.id === id)) this.#invalidate(id, isBanned);
+      const isAccount = !id.includes("=") && !id.startsWith("!");
+      if (isAccount && !counts.some((one) => one.id === id)) this.#invalidate(id, banChange);
     }
     for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
   }
@@ -217,12 +226,12 @@ class InvalidationSubscriber {
     // One that this gateway sent again, to a store that had lost it, is no news to it.
     for (const { name } of logged) if (this.#isOwn(name)) this.#log.know(name);
     if (!isKnown) await this.#hearUntil(() => this.#log.missed(logged).length === 0);
-    const missed = new Set(isKnown ? [] : this.#log.missed(logged));
+    const missed = isKnown ? [] : this.#log.missed(logged);
     for (const { name } of logged) this.#log.know(name);
-    if (missed.size === 0) return;
+    if (missed.length === 0) return;
     this.#pending();
-    if (missed.has("*")) this.#distrust();
-    else this.#hearOf([...missed]);
+    if (missed.some((ids) => ids.includes("*"))) this.#distrust();
+    else for (const ids of missed) this.#hearOf(ids);
   }
 
   /**

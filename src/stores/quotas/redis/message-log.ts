@@ -67,13 +67,13 @@ export class MessageLog {
   }
 
   /**
-   * The accounts of the messages that this gateway does not know, "*" for all. Messages before the
+   * The accounts of each message that this gateway does not know, "*" for all. Messages before the
    * first of the log are unknown too, unless this gateway knows that one.
    */
-  missed(logged: readonly LoggedMessage[]): readonly string[] {
+  missed(logged: readonly LoggedMessage[]): readonly (readonly string[])[] {
     const unknown = logged.filter(({ name }) => !this.#known.has(name));
     const [first] = logged;
     if (first === undefined || unknown.length === 0) return [];
-    return unknown[0] === first && first.number > 1 ? ["*"] : unknown.flatMap(({ ids }) => ids);
+    return unknown[0] === first && first.number > 1 ? [["*"]] : unknown.map(({ ids }) => ids);
   }
 }

@@ -280,7 +280,7 @@ class RedisQuotaStore implements QuotaStore {
     const { onLateUsage, onLateBan, report, address } = this.#options;
     return {
       onBanned: (ban) => {
-        if (ban.decision.ban !== undefined) this.#changes.tellSoon(ban.accountRef);
+        if (ban.decision.ban !== undefined) this.#changes.tellBanSoon(ban.accountRef);
         onLateBan?.(ban);
       },
       onCounted: (usage) => onLateUsage?.(usage),
@@ -303,6 +303,6 @@ class RedisQuotaStore implements QuotaStore {
     const told = { environment, account, store: this.#options.address.shown };
     if (decision.repaired) this.#options.report("warn", "counter_repaired", told);
     if (lost !== undefined) this.#tellLoss(accountRef, lost);
-    if (decision.ban && decision.newBan) this.#changes.tellSoon(accountRef);
+    if (decision.ban && decision.newBan) this.#changes.tellBanSoon(accountRef);
   }
 }

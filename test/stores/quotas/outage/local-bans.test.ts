@@ -111,6 +111,48 @@ describe.each(["local", "allow"] as const)("onStoreFailure: %s", (onStoreFailure
   });
 });
 
+const earning = account("earning");
+const TWO_A_DAY = perDay(2, false);
+
+it.each(["local", "allow"] as const)(
+  "onStoreFailure: %s: a gateway that did not earn a ban refuses by it when the store goes",
+  async (onStoreFailure) => {
+    const setup = { policy: { onStoreFailure }, prefix: randomUUID() };
+    await using here = await openFallback(proxy, setup);
+    await using there = await openFallback(proxy, setup);
+    await there.store.charge(earning, TWO_A_DAY);
+    const { untilMs } = await eventually(async () => {
+      const answer = await here.store.charge(earning, TWO_A_DAY);
+      assert.ok("decision" in answer && answer.earned !== undefined);
+      return answer.earned;
+    });
+    await eventually(() => {
+      assert.equal(there.store.lastKnown(earning)?.ban?.untilMs, untilMs);
+    });
+    await leave(proxy, there.store);
+    const answer = await there.store.charge(earning, TWO_A_DAY);
+    assert.ok("decision" in answer);
+    assert.deepEqual([answer.admitted, answer.decision.ban?.untilMs], [false, untilMs]);
+    await proxy.listen();
+  },
+);
+
+it("a ban and its lift leave the counts that a gateway knows, and a reset does not", async () => {
+  const prefix = randomUUID();
+  await using here = await openFallback(proxy, { prefix });
+  await using there = await openFallback(proxy, { prefix });
+  const known = () => there.store.lastKnown(imposedOn, DAILY.limits);
+  for (let i = 0; i < 3; i++) await there.store.charge(imposedOn, DAILY);
+  await impose(here, there);
+  assert.equal(known()?.windows[0]?.used, 3);
+  assert.equal(await here.store.liftBan(imposedOn), true);
+  await eventually(() => assert.equal(known()?.ban, undefined));
+  assert.equal(known()?.windows[0]?.used, 3);
+  assert.equal(there.store.lastKnown(imposedOn), undefined);
+  await here.store.reset(imposedOn);
+  await eventually(() => assert.equal(known(), undefined));
+});
+
 it("a ban by hand that was lifted refuses nobody when the store goes", async () => {
   const prefix = randomUUID();
   await using here = await openFallback(proxy, { prefix });
