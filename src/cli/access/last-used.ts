@@ -8,7 +8,7 @@ import {
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { dayOf } from "../../core/quota/days.ts";
 import { lastUsedOf } from "../../stores/open-stores.ts";
-import type { Terminal } from "../framework/terminal.ts";
+import { showWait, type Terminal } from "../framework/terminal.ts";
 import { fetchAdmin, fetchAllPages, LIST } from "./admin-client.ts";
 
 /** How long a list of keys waits for the running gateway. */
@@ -53,7 +53,8 @@ export async function withLastUsed(
 ): Promise<readonly KeyReport[]> {
   const ids = keys.map(({ id }) => id);
   try {
-    return keyReportsWithLastUse(keys, records, await lastUsedNow(config, ids));
+    const days = await showWait(terminal, "Reading the last use", lastUsedNow(config, ids));
+    return keyReportsWithLastUse(keys, records, days);
   } catch (error) {
     terminal.err(`Cannot tell when keys were used last: ${errorMessage(error)}\n`);
     return keyReports(keys, records);

@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import type { Terminal } from "../framework/terminal.ts";
+import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import type { AccountOperations, OperationResult } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
@@ -54,7 +54,8 @@ async function runAccountOperation<T>(
 ): Promise<OperationResult<T>> {
   if (config.store.kind === "memory") return ask(openAdminAccounts(config));
   const { openStoredAccounts } = await import("./store-client.ts");
-  const { accounts, strange, close } = await openStoredAccounts(config, terminal);
+  const opened = openStoredAccounts(config, terminal);
+  const { accounts, strange, close } = await showWait(terminal, READING_KEYS, opened);
   try {
     return strange === undefined ? await ask(accounts) : { ok: false, message: strange };
   } finally {

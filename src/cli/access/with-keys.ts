@@ -6,7 +6,7 @@ import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type CommandKeys, keyContextOf } from "../../stores/keys/key-store.ts";
 import { curlLine } from "../framework/curl.ts";
-import type { Terminal } from "../framework/terminal.ts";
+import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import { refreshGateway } from "./admin-client.ts";
 import { otherRecordsError } from "./gateway-differences.ts";
@@ -28,7 +28,7 @@ export async function withKeys(
   const reached = await reachGateway(invocation, terminal);
   if (typeof reached === "number") return reached;
   const { config } = reached;
-  const keys = await openRecords(reached, terminal);
+  const keys = await showWait(terminal, READING_KEYS, openRecords(reached, terminal));
   let changed = false;
   keys.onChange(() => {
     changed = true;

@@ -4,7 +4,7 @@ import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, judgeKeyEdit } from "../../stores/keys/key-store.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 const keysExport: Verb = {
@@ -46,16 +46,19 @@ const keysImport: Verb = {
     if (text === undefined) return EXIT_FAILURE;
     return withKeys(invocation, terminal, async (keys, config, context) => {
       const { readLines } = await import("../../stores/keys/file/import-lines.ts");
-      const { importNow } = await import("../../stores/keys/file/import-records.ts");
+      const { prepareImport } = await import("../../stores/keys/file/import-records.ts");
       const options = {
         plain: invocation.flag("plain"),
         foreignKeys: config.foreignKeys,
         context,
       };
-      const lines = await readLines(file, text, terminal.now());
       const dry = invocation.flag("dry-run");
-      const apply = dry ? judgeKeyEdit : applyKeyEdit;
-      const edited = await apply(keys, (records) => importNow(records, lines, options));
+      const takeIn = async () => {
+        const lines = await readLines(file, text, terminal.now());
+        const edit = await prepareImport(keys.records(), lines, options);
+        return dry ? judgeKeyEdit(keys, edit) : applyKeyEdit(keys, edit);
+      };
+      const edited = await showWait(terminal, "Importing", takeIn());
       if (!edited.ok) return failWithRefusal(terminal, edited);
       const { keys: fresh, accounts, known, ended, differing } = edited;
       if (differing.length > 0) terminal.err(`${stayText(differing)}\n`);

@@ -2,13 +2,16 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatCsvRows, formatTable } from "../framework/table.ts";
-import type { Terminal } from "../framework/terminal.ts";
+import { showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation, Option } from "../framework/verb.ts";
 
 export const PERIODS: readonly Option[] = [
   { name: "days", value: "30", summary: "by UTC day, for this many days (needs history)" },
   { name: "month", value: "2026-10", summary: "by day of UTC, in this month (needs history)" },
 ];
+
+/** The work that `usage` shows the time of. */
+export const READING_COUNTS = "Reading the counts";
 
 const COLUMNS = ["account", "environment", "plan", "day", "admitted", "units", "refused"] as const;
 
@@ -49,9 +52,14 @@ export async function usageByDay(
     return fail(terminal, EXIT_USAGE, message);
   }
   const asked = { id, environment: invocation.text("env"), plan: invocation.text("plan"), period };
-  const printer = invocation.flag("json") ? asJson(terminal) : asRows(invocation, terminal, meters);
+  const json = invocation.flag("json");
+  const printer = json ? asJson(terminal) : asRows(invocation, terminal, meters);
   return withAccounts(invocation, terminal, {
-    ask: (accounts) => accounts.history(asked, printer.rows),
+    ask: (accounts) => {
+      const read = accounts.history(asked, printer.rows);
+      // Rows that are printed as they are read show the progress themselves.
+      return json ? showWait(terminal, READING_COUNTS, read) : read;
+    },
     say: (_, missing) => {
       printer.end(missing);
       return EXIT_OK;

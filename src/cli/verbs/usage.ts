@@ -6,7 +6,7 @@ import { unknownEnvironmentError } from "../access/limit-options.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import {
   ADMIN,
   CONFIG,
@@ -15,7 +15,7 @@ import {
   type Option,
   type Verb,
 } from "../framework/verb.ts";
-import { isByDay, PERIODS, usageByDay } from "./usage-by-day.ts";
+import { isByDay, PERIODS, READING_COUNTS, usageByDay } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [
   { name: "env", value: "ENV", summary: "accounts, or the address ID, of this environment" },
@@ -49,7 +49,7 @@ export const usage: Verb = {
     if (isByDay(invocation)) return usageByDay(invocation, terminal, metersOf(reached));
     if (id !== undefined) return usageOfOne(id, invocation, terminal);
     return withAccounts(invocation, terminal, {
-      ask: (accounts) => accounts.usageOfAll(filter),
+      ask: (accounts) => showWait(terminal, READING_COUNTS, accounts.usageOfAll(filter)),
       say: (reports, missing) => sayAll(reports, missing, invocation, terminal),
     });
   },

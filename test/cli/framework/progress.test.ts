@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "vitest";
+import { afterAll, describe, it } from "vitest";
 import { openProgress, showWait, type Terminal } from "../../../src/cli/framework/terminal.ts";
+import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CLEAR = `${String.fromCharCode(27)}[K`;
@@ -14,6 +17,9 @@ function opened(isErrTty: boolean) {
   const terminal = { isErrTty, now: () => clock.nowMs, err: (text: string) => said.push(text) };
   return { clock, said, progress: openProgress(terminal as unknown as Terminal, "Reading") };
 }
+
+const server = await startRedis();
+afterAll(() => server.close());
 
 describe("the progress of long work", () => {
   it("is silent for a second, then told five times a second at most, and wiped at the end", () => {
@@ -91,5 +97,52 @@ describe("the progress of long work", () => {
     assert.ok(shown.err.trimEnd().includes(`\r${CLEAR}`), "it is wiped");
     const hidden = await runVerb(args, { now });
     assert.doesNotMatch(hidden.err, /Reading/);
+  });
+
+  it("is shown by each verb that waits a second for the records or for a change of them, on stderr alone", async () => {
+    await using folder = await openFolder();
+    await using proxy = await openTcpProxy(server);
+    const file = await writeConfig(folder, {
+      store: `redis://127.0.0.1:${proxy.port}`,
+      keys: "redis",
+    });
+    const lines = join(folder.path, "lines.jsonl");
+    const line = { key: "k".repeat(40), account: "acme", plan: "free", environment: "production" };
+    await writeFile(lines, JSON.stringify(line));
+    const run = (args: string, isErrTty = true) => {
+      return runVerb([...args.split(" "), "--config", file], { isErrTty });
+    };
+    proxy.behave({ answerLatencyMs: 600 });
+    const asked = [
+      "keys list",
+      "keys export",
+      "usage --over 80%",
+      `keys import ${lines} --dry-run`,
+    ];
+    const [hidden, ...shown] = await Promise.all([
+      run("keys list --json", false),
+      ...asked.map((args) => run(`${args} --json`)),
+    ]);
+    assert.deepEqual([hidden.status, hidden.err], [0, ""]);
+    assert.equal(shown.length, asked.length);
+    for (const { err, out } of shown) {
+      JSON.parse(out === "" ? "null" : out);
+      assert.ok(err.startsWith(`\rReading the keys: 1 s${CLEAR}`), err);
+      assert.ok(err.includes(`\r${CLEAR}`), "it is wiped");
+    }
+    proxy.behave({});
+    const lock = await takeLock(join(folder.path, "data", "keys.json"), 1_000);
+    const inFile = await writeConfig(folder, { more: "foreignKeys: [{ prefix: kk, min: 22 }]\n" });
+    const args = ["keys", "import", lines, "--plain", "--json", "--config", inFile];
+    let told = "";
+    const imported = await runVerb(args, {
+      isErrTty: true,
+      onErr: (text) => {
+        if (told === "") lock?.release();
+        told += text;
+      },
+    });
+    assert.equal(imported.status, 0, imported.err);
+    assert.equal(told, `\rImporting: 1 s${CLEAR}\r${CLEAR}`);
   });
 });

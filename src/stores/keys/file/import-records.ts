@@ -75,8 +75,9 @@ export function importNow(
 }
 
 /**
- * The same as importNow in pieces of a few milliseconds, for a process that serves. Returns the
- * edit for the records that it was prepared with; for other records the edit prepares itself again.
+ * The same as importNow in pieces of a few milliseconds, for a process that serves or shows its
+ * progress. Returns the edit for the records that it was prepared with; for other records the edit
+ * prepares itself again.
  */
 export async function prepareImport(
   records: Records,
