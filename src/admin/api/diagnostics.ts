@@ -1,3 +1,4 @@
+import { errorMessage } from "../../base/messages.ts";
 import { deprecatedOperations, deprecationReport } from "../../config/queries/deprecations.ts";
 import { explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
@@ -5,7 +6,6 @@ import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
-import { storeOr503 } from "./reachable-store.ts";
 import { withAccountUsage } from "./usage.ts";
 
 /** Explains by its ID why a request was refused, from the memory of the gateway. */
@@ -39,19 +39,20 @@ export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminRespon
   return jsonResponse(200, await deps.diagnostics.openCharges());
 }
 
-/** Deprecated operations, with the accounts that called them. */
-export function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
+/** Deprecated operations, with the accounts that called them if the store can be asked. */
+export async function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
   const config = deps.config();
-  return storeOr503(deps, async () => {
-    await deps.diagnostics.flushToStore();
-    const calls = await deps.quotas.activity.calls(deprecatedOperations(config));
-    const found = deprecationReport(config, calls, deps.now());
-    const named = found.map((one) => {
-      return { id: `${one.environment} ${one.method} ${one.route}`, one };
-    });
-    const tell = (page: readonly (typeof named)[number][]) => page.map(({ one }) => one);
-    return pageResponse(named, { path: "/api/deprecations", query }, tell, named);
+  await deps.diagnostics.flushToStore();
+  const asked = deps.quotas.activity.calls(deprecatedOperations(config));
+  const calls = await asked.catch((error: unknown) => {
+    deps.log.error("store_no_answer", { why: errorMessage(error) });
+    return undefined;
   });
+  const named = deprecationReport(config, calls, deps.now()).map((one) => {
+    return { id: `${one.environment} ${one.method} ${one.route}`, one };
+  });
+  const tell = (page: readonly (typeof named)[number][]) => page.map(({ one }) => one);
+  return pageResponse(named, { path: "/api/deprecations", query }, tell, named);
 }
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */

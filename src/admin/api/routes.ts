@@ -269,7 +269,6 @@ const RUNNING: readonly ApiRoute[] = [
     summary: "Operations that go away, and the accounts that called them",
     query: ["limit", "after"],
     answers: ["Deprecation"],
-    refuses: ["store_unavailable"],
   }),
   row("GET /api/gateways", listGateways, {
     summary: "The gateways that share the store, as each last told of itself",

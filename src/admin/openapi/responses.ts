@@ -234,15 +234,21 @@ export const RESPONSE_SCHEMAS = {
     },
     ["meters"],
   ),
-  Deprecation: objectOf({
-    environment: STRING,
-    method: STRING,
-    route: STRING,
-    sunset: orNull(SECONDS),
-    daysLeft: orNull(COUNT),
-    successor: orNull(STRING),
-    accounts: arrayOf(objectOf({ account: STRING, requests: COUNT, last: SECONDS })),
-  }),
+  Deprecation: objectOf(
+    {
+      environment: STRING,
+      method: STRING,
+      route: STRING,
+      sunset: orNull(SECONDS),
+      daysLeft: orNull(COUNT),
+      successor: orNull(STRING),
+      accounts: {
+        ...arrayOf(objectOf({ account: STRING, requests: COUNT, last: SECONDS })),
+        description: "Absent if the store could not be asked",
+      },
+    },
+    ["accounts"],
+  ),
   Gateway: objectOf({
     name: STRING,
     version: STRING,

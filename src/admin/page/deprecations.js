@@ -83,7 +83,7 @@ function drawOperations(content, { operations, callers }, figures) {
   fill(
     content,
     operationsTable,
-    callers.length > 0 && section("Who still calls", callersTable(callers)),
+    callers.length > 0 && section("Who still calls", callersOf(callers)),
   );
 }
 
@@ -98,6 +98,13 @@ function sunsetOf({ sunsetMs }) {
  * lists all.
  */
 const CALLERS_MAX = 50;
+
+function callersOf(operations) {
+  if (operations.some(({ accounts }) => accounts === undefined)) {
+    return el("p", { class: "empty" }, "Unknown: the store cannot be reached.");
+  }
+  return callersTable(operations);
+}
 
 function callersTable(operations) {
   const rows = operations.flatMap(({ environment, method, route, accounts }) => {

@@ -275,17 +275,20 @@ function refused(message: string): OperationResult<never> {
   return { ok: false, message };
 }
 
-/** The calls of deprecated operations that all gateways have sent to their store. */
+/**
+ * The calls of deprecated operations that all gateways have sent to their store; undefined if it
+ * cannot be asked, and then the reason is under `missing`.
+ */
 export async function readDeprecatedCalls(
   config: Config,
-): Promise<OperationResult<readonly DeprecatedCall[]>> {
+): Promise<OperationResult<readonly DeprecatedCall[] | undefined>> {
   const quotas = await openQuotaStore(config, { now: Date.now, report: () => {} });
   try {
     const strange = await knownOnly(otherStoreError(quotas, config));
     if (strange !== undefined) return refused(strange);
     return { ok: true, value: await quotas.activity.calls(deprecatedOperations(config)) };
   } catch (error) {
-    return { ok: false, message: storeError(config, error) };
+    return { ok: true, value: undefined, missing: [storeError(config, error)] };
   } finally {
     await quotas.close();
   }

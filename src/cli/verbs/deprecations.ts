@@ -40,9 +40,11 @@ export const deprecations: Verb = {
       terminal.now(),
     );
     if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
-    if (invocation.flag("json")) return printJson(terminal, told.value);
-    terminal.out(deprecationsText(told.value, terminal));
-    return EXIT_OK;
+    if (invocation.flag("json")) printJson(terminal, told.value);
+    else terminal.out(deprecationsText(told.value, terminal));
+    const { missing = [] } = told;
+    for (const why of missing) terminal.err(`Cannot tell who calls them: ${why}\n`);
+    return missing.length > 0 ? EXIT_FAILURE : EXIT_OK;
   },
 };
 
@@ -76,10 +78,12 @@ async function reportByFile(
 ): Promise<Report> {
   const failure = failureOf(asked, sharesStore);
   if (failure !== undefined) return { ok: false, message: failure };
-  const stored = sharesStore ? await readDeprecatedCalls(config) : undefined;
-  if (stored?.ok === false) return stored;
-  const calls = stored?.value ?? callsOf(asked.flatMap(({ told }) => (told.ok ? told.value : [])));
-  return { ok: true, value: report(config, calls, nowMs) };
+  if (!sharesStore) {
+    const calls = callsOf(asked.flatMap(({ told }) => (told.ok ? told.value : [])));
+    return { ok: true, value: report(config, calls, nowMs) };
+  }
+  const stored = await readDeprecatedCalls(config);
+  return stored.ok ? { ...stored, value: report(config, stored.value, nowMs) } : stored;
 }
 
 /** The reports of gateways: on one store, the last has what all of them flushed before. */
@@ -95,7 +99,9 @@ async function reportOfGateways(
     const because = "What is deprecated is not known, as the file cannot be used: ";
     return { ok: false, message: isRemote ? failure : `${because}${failure}` };
   }
-  return { ok: true, value: mergeDeprecations((sharesStore ? reports.slice(-1) : reports).flat()) };
+  const value = mergeDeprecations((sharesStore ? reports.slice(-1) : reports).flat());
+  const isUnknown = value.some(({ accounts }) => accounts === undefined);
+  return { ok: true, value, ...(isUnknown && { missing: ["the gateway cannot ask its store"] }) };
 }
 
 /** "266 days left, until …", or "gone for 266 days, since …". */
@@ -112,6 +118,7 @@ function deprecationsText(found: readonly Deprecation[], terminal: Terminal): st
       const left =
         sunset === null ? "no sunset" : sunsetText(sunset, daysLeft ?? 0, terminal.now());
       const head = `${environment}: ${method} ${route}, ${left}\n`;
+      if (accounts === undefined) return `${head}  Who calls it is unknown\n`;
       // Gateways tell their calls to the store now and then (docs/reference/history.md#notes).
       if (accounts.length === 0) return `${head}  No account has called it up to a minute ago\n`;
       const rows = accounts.map(({ account, requests, last }) => {

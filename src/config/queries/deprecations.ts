@@ -8,7 +8,10 @@ export type DeprecationCaller = {
   readonly last: number;
 };
 
-/** One deprecated operation. Instants are Unix seconds; `daysLeft` is null without a sunset. */
+/**
+ * One deprecated operation. Instants are Unix seconds; `daysLeft` is null without a sunset.
+ * `accounts` is absent if the store that counts the calls could not be asked.
+ */
 export type Deprecation = {
   readonly environment: string;
   readonly method: string;
@@ -16,7 +19,7 @@ export type Deprecation = {
   readonly sunset: number | null;
   readonly daysLeft: number | null;
   readonly successor: string | null;
-  readonly accounts: readonly DeprecationCaller[];
+  readonly accounts?: readonly DeprecationCaller[];
 };
 
 /** Calls of an operation by one account. */
@@ -24,11 +27,12 @@ export type CallCount = Pick<Deprecation, "environment" | "method" | "route"> & 
 
 /**
  * The deprecated operations of all descriptions, the earliest sunset first, each with the accounts
- * that called it, the latest first. Calls of one account are added up.
+ * that called it, the latest first. Calls of one account are added up. `calls` is undefined if they
+ * are unknown.
  */
 export function deprecationReport(
   { environments }: Config,
-  calls: readonly CallCount[],
+  calls: readonly CallCount[] | undefined,
   nowMs: number,
 ): readonly Deprecation[] {
   const found = environments.flatMap((environment) =>
@@ -44,12 +48,13 @@ export function mergeDeprecations(reports: readonly Deprecation[]): readonly Dep
   const named = reports.map(
     (one) => [`${one.environment} ${one.method} ${one.route}`, one] as const,
   );
-  return withCallers([...new Map(named).values()], callsOf(reports));
+  const isKnown = reports.every(({ accounts }) => accounts !== undefined);
+  return withCallers([...new Map(named).values()], isKnown ? callsOf(reports) : undefined);
 }
 
 /** The calls in reports. */
 export function callsOf(reports: readonly Deprecation[]): CallCount[] {
-  return reports.flatMap(({ environment, method, route, accounts }) =>
+  return reports.flatMap(({ environment, method, route, accounts = [] }) =>
     accounts.map((one) => ({ environment, method, route, ...one })),
   );
 }
@@ -88,11 +93,13 @@ function deprecationOf(
 /** Sorted by sunset. */
 function withCallers(
   operations: readonly UncalledDeprecation[],
-  calls: readonly CallCount[],
+  calls: readonly CallCount[] | undefined,
 ): readonly Deprecation[] {
   const order = ({ sunset }: UncalledDeprecation) => sunset ?? Number.POSITIVE_INFINITY;
   return operations
-    .map((one) => ({ ...one, accounts: callersOf(one, calls) }))
+    .map(({ accounts: _, ...one }: Deprecation) => {
+      return calls === undefined ? one : { ...one, accounts: callersOf(one, calls) };
+    })
     .sort((a, b) => (order(a) === order(b) ? 0 : order(a) - order(b)));
 }
 

@@ -285,14 +285,15 @@ const CALLED = `(async () => {
     const api = { get, has: () => true, page: async () => ({ items }) };
     const { element } = deprecationsView({ api, live });
     await new Promise((resolve) => setTimeout(resolve));
-    return [...element.querySelectorAll("h2")].map((one) => one.textContent);
+    return [...element.querySelectorAll("section .empty")].map((one) => one.textContent);
   };
   const called = { environment: "e", method: "GET", route: "/a", accounts: [] };
-  return [await headings([]), await headings([called])];
+  return [await headings([]), await headings([called]), await headings([{ ...called, accounts: undefined }])];
 })()`;
 
-it("callers of a deprecated operation are shown where it is the only one", async () => {
-  assert.deepEqual(await runs(CALLED), [[], ["Who still calls"]]);
+it("callers of a deprecated operation are shown where it is the only one, and said to be unknown if the store is away", async () => {
+  const told = ["No account is known to call them.", "Unknown: the store cannot be reached."];
+  assert.deepEqual(await runs(CALLED), [[], ...told.map((one) => [one])]);
 });
 
 /** Runs in the page: sections that are read again when the gateway comes back, once in vain. */

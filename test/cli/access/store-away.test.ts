@@ -103,12 +103,14 @@ describe("verbs whose store is away", () => {
       "usage acme",
       "usage acme --days 30",
       "usage --month 2026-10 --csv",
-      "deprecations",
     ]) {
       const { status, out, err } = await runVerb([...verb.split(" "), "--config", odd]);
       const unread = /it is (no (list|number)|that of another command)\n$/;
       assert.deepEqual([status, out, err.replace(unread, "")], [1, "", why], verb);
     }
+    const unknown = await runVerb(["deprecations", "--config", odd, "--json"]);
+    assert.ok(unknown.err.startsWith(`Cannot tell who calls them: ${why}`), unknown.err);
+    assert.equal(unknown.status, 1);
     const keys = await writeConfig(own, { store, keys: "redis" });
     const { status, err } = await runVerb(["keys", "list", "--config", keys]);
     assert.equal(status, 1);

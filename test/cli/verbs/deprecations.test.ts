@@ -96,7 +96,10 @@ describe("deprecations", () => {
     await house.gateway.stop();
     assert.deepEqual(await calls(house.file), [[account, 3]], "nobody runs, the store knows");
     await redis.close();
-    assert.equal((await runVerb(["deprecations", "--config", house.file])).status, 1);
+    const away = await runVerb(["deprecations", "--config", house.file]);
+    assert.equal(away.status, 1);
+    assert.match(away.out, /GET \/v1\/old, \d+ days left, .*\n {2}Who calls it is unknown\n/);
+    assert.match(away.err, /^Cannot tell who calls them: Cannot ask the store redis:.*\n$/);
   });
 
   it("are remembered of 10,000 accounts an operation: the one that called longest ago leaves", () => {

@@ -60,18 +60,27 @@ describe("deprecations, where the file cannot be used", () => {
     });
   }
 
-  it("are not known while the store of the gateway of --admin is away, and no file is blamed for that", async () => {
+  it("are told without their callers while the store of the gateway of --admin is away", async () => {
     const redis = await startRedis();
     await using house = await openCalled(redis.url);
     await redis.close();
     const nowhere = join(house.directory, "nowhere.yaml");
-    const away = "The rate limit store is unavailable: Redis cannot be reached: ";
-    const asked = await runVerb(["deprecations", "--admin", house.adminUrl, "--config", nowhere]);
-    assert.deepEqual([asked.status, asked.out], [1, ""]);
-    assert.ok(asked.err.startsWith(away), asked.err);
     await appendFile(house.file, "plams: 1\n");
-    const { err } = await runVerb(["deprecations", "--config", house.file]);
-    assert.ok(err.includes(`as the file cannot be used: ${away}`), err);
+    for (const where of [
+      ["--admin", house.adminUrl, "--config", nowhere],
+      ["--config", house.file],
+    ]) {
+      const asked = await runVerb(["deprecations", "--json", ...where]);
+      assert.equal(asked.status, 1);
+      assert.ok(
+        asked.err.endsWith("Cannot tell who calls them: the gateway cannot ask its store\n"),
+      );
+      const told = JSON.parse(asked.out) as object[];
+      assert.deepEqual(
+        told.map((one) => "accounts" in one),
+        [false, false],
+      );
+    }
   });
 
   it("are those of all gateways on a store, and of each that has its own", async () => {
