@@ -62,7 +62,7 @@ export async function refreshGateway({ admin }: AdminConfig): Promise<string | u
   if (admin === undefined || admin.listen.port === 0) return undefined;
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
   const { token } = admin;
-  return exchange(url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
+  return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
     ({ status, text }) => (status === 200 ? unreadWords(text) : LATER),
     (error) => (isTimeout(error) ? LATER : undefined),
   );
@@ -93,7 +93,7 @@ export async function gatewayRecordsIdentity({
   const url = new URL("/api/records", originOf(admin.listen));
   try {
     const sent = { method: "GET", token: admin.token, withinMs: IDENTITY_MS_MAX };
-    const { status, text } = await exchange(url, sent);
+    const { status, text } = await exchangeOnce(admin, url, sent);
     const body: unknown = JSON.parse(text);
     if (status !== 200 || !isYamlMap(body) || typeof body.place !== "string") return undefined;
     const place = cleanText(body.place);
@@ -160,12 +160,14 @@ export async function fetchAdmin<T>(
     return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
   }
   try {
-    const { status, text, next, missing } = await exchange(new URL(path, origin), {
-      method,
-      token: admin?.token ?? "",
-      body: sent === undefined ? "" : JSON.stringify(sent),
-      withinMs: asked.withinMs ?? ANSWER_MS_MAX,
-    });
+    const url = new URL(path, origin);
+    const json = sent === undefined ? "" : JSON.stringify(sent);
+    const options = { method, token: admin?.token ?? "", body: json };
+    const { withinMs } = asked;
+    const isOptional = withinMs !== undefined && admin !== undefined && asked.origin === undefined;
+    const { status, text, next, missing } = isOptional
+      ? await exchangeOnce(admin, url, { ...options, withinMs })
+      : await exchange(url, { ...options, withinMs: withinMs ?? ANSWER_MS_MAX });
     if (status === 200 && asked.members === TEXT) return { ok: true, value: text as T };
     const body: unknown = JSON.parse(text);
     if (status === 200 || also.includes(status)) {
@@ -205,6 +207,33 @@ type Answer = {
   readonly next: string | undefined;
   readonly missing: readonly string[];
 };
+
+/**
+ * How long a gateway was waited for in vain, in milliseconds, by the settings that name it: each verb
+ * reads its own.
+ */
+const waitedMs = new WeakMap<object, number>();
+
+/**
+ * The same as exchange, for a question whose verb goes on without an answer. The time for which the
+ * verb has waited for this gateway in vain is taken off, so that several such questions wait no longer
+ * together than the one with the latest deadline.
+ */
+async function exchangeOnce(
+  admin: object,
+  url: URL,
+  { withinMs, ...options }: RequestOptions & { readonly withinMs: number },
+): Promise<Answer> {
+  const beforeMs = waitedMs.get(admin) ?? 0;
+  try {
+    return await exchange(url, { ...options, withinMs: Math.max(0, withinMs - beforeMs) });
+  } catch (error) {
+    if (isTimeout(error)) {
+      waitedMs.set(admin, Math.max(waitedMs.get(admin) ?? 0, withinMs));
+    }
+    throw error;
+  }
+}
 
 function exchange(
   url: URL,

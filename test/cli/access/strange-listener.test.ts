@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "vitest";
 import { loadConfig } from "../../../src/config/load/load.ts";
+import { openBlackHole } from "../../support/black-hole.ts";
 import { eventually } from "../../support/poll.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -166,4 +167,15 @@ test("a gateway that does not say whether it took the file over is waited for tw
   server.closeAllConnections();
   assert.deepEqual([said.status, said.out, said.err], [0, "[]\n", ""]);
   assert.ok((waitedMs[0] ?? 0) > 1_000 && (waitedMs[0] ?? 0) < 10_000, `${waitedMs} ms`);
+});
+
+test("a gateway that takes connections and does not answer is waited for once, however many questions a verb has", async () => {
+  await using folder = await openFolder();
+  await using hole = await openBlackHole();
+  const file = await writeConfig(folder, { admin: Number(new URL(hole.origin).port) });
+  const startedMs = performance.now();
+  const { status, out } = await runVerb(["keys", "list", "--config", file]);
+  const tookMs = performance.now() - startedMs;
+  assert.deepEqual([status, out], [0, "There are no keys: issue one with `keys create`\n"]);
+  assert.ok(tookMs > 4_900 && tookMs < 9_000, `${tookMs} ms`);
 });
