@@ -89,7 +89,9 @@ export class DayCounts {
    * `keptMs`.
    */
   async save(nowMs: number, keptMs: number): Promise<void> {
+    // A day that is dropped is never counted on again, or its file would be replaced by less.
     const today = Math.max(this.#latest, dayOf(nowMs));
+    this.#latest = today;
     for (const day of [...this.#changed]) {
       this.#changed.delete(day);
       try {
@@ -102,7 +104,9 @@ export class DayCounts {
     const oldest = today - Math.ceil(keptMs / DAY_MS);
     for (const day of this.#days.keys()) {
       const isDone = this.#files !== undefined && nowMs >= closesMs(day) && !this.#changed.has(day);
-      if (isDone || day < oldest) this.#days.delete(day);
+      if (!isDone && day >= oldest) continue;
+      this.#days.delete(day);
+      this.#changed.delete(day);
     }
     if (this.#pruned === today) return;
     await this.#files?.removeBefore(oldest);

@@ -82,6 +82,30 @@ describe("counts by day that were saved", () => {
     ]);
   });
 
+  it("keep all of a day that was let go of, if nothing was admitted since and the clock goes on or back", async () => {
+    const files = new DayFiles(join(folder, "state.json"));
+    const days = new DayCounts(files);
+    days.admit(accountRef, MIDNIGHT, 1, 5);
+    days.admit({ ...accountRef, account: "b" }, MIDNIGHT, 1, 3);
+    await days.save(closesMs(TODAY), KEPT_MS);
+    days.refuse({ ...accountRef, account: "b" }, TODAY, 2);
+    days.addMetered(accountRef, TODAY, "tokens", 7, MIDNIGHT);
+    days.admit(accountRef, MIDNIGHT, 1, 1);
+    await days.save(MIDNIGHT, KEPT_MS);
+    const again = new DayCounts(files);
+    await again.load(closesMs(TODAY));
+    const expected = [
+      [0, 5, 0],
+      [1, 1, 0],
+    ];
+    assert.deepEqual([await rows(days), await rows(again)], [expected, expected]);
+    const [[first, second] = []] = await again.read([{ ...accountRef, account: "b" }], {
+      from: TODAY,
+      to: TODAY + 1,
+    });
+    assert.deepEqual([first?.units, first?.refused, second?.refused], [3, 0, 2]);
+  });
+
   it("without files are kept for the time of the history, to the day", async () => {
     const days = new DayCounts(undefined);
     days.admit(accountRef, MIDNIGHT, 1, 1);
