@@ -62,7 +62,8 @@ export class ActivityRecorder {
   request({ env, account, key, decision, decidedAt }: AccessLogEntry): void {
     if (env === undefined || account === undefined) return;
     const day = dayOf(decidedAt ?? this.#options.now());
-    if (key !== undefined && this.#days.get(key) !== day) this.#use(key, day);
+    // The line of a long request comes after those of later days.
+    if (key !== undefined && (this.#days.get(key) ?? 0) < day) this.#use(key, day);
     if (decision === "refused" && this.#options.keepsDays()) this.#refuse(env, account, day);
   }
 
@@ -106,7 +107,11 @@ export class ActivityRecorder {
     // Sending a day twice does no harm.
     if (this.#days.size >= NOTICED_MAX) this.#days.clear();
     this.#days.set(key, day);
-    if (this.#used.size < NOTICED_MAX) this.#used.set(key, day);
+    if (this.#used.size < NOTICED_MAX) this.#noteUse(key, day);
+  }
+
+  #noteUse(key: string, day: number): void {
+    this.#used.set(key, Math.max(day, this.#used.get(key) ?? 0));
   }
 
   #refuse(environment: string, account: string, day: number): void {
@@ -144,7 +149,7 @@ export class ActivityRecorder {
     try {
       await this.#options.activityStore.addUsed(all);
     } catch {
-      for (const { key, day } of all) if (!this.#used.has(key)) this.#used.set(key, day);
+      for (const { key, day } of all) this.#noteUse(key, day);
     }
   }
 

@@ -286,6 +286,29 @@ describe("a notebook", () => {
     await store.close();
   });
 
+  it("tells the later day of a key if the line of a request that began before midnight comes last", async () => {
+    let isAway = false;
+    const { activityRecorder, line, calls, store } = await opened({ isAway: () => isAway });
+    const lastUsed = async () => [...(await store.activity.lastUsed(["k_1"])).values()];
+    const admitted = (decidedAt: number) => line({ key: "k_1", decision: "admitted", decidedAt });
+    admitted(NOW);
+    admitted(NOW - DAY_MS);
+    await activityRecorder.flush();
+    assert.deepEqual(await lastUsed(), [TODAY]);
+    admitted(NOW - DAY_MS);
+    await activityRecorder.flush();
+    assert.equal(calls(), 1, "an earlier day is no news");
+    isAway = true;
+    admitted(NOW + DAY_MS);
+    const flushed = activityRecorder.flush();
+    admitted(NOW);
+    await flushed;
+    isAway = false;
+    await activityRecorder.close();
+    assert.deepEqual(await lastUsed(), [TODAY + 1]);
+    await store.close();
+  });
+
   it("tells of as many keys as it may, and of each again once it has forgotten them for new ones", async () => {
     const { activityRecorder, line, calls, store } = await opened({ keepsDays: false });
     for (let i = 0; i < 100_000; i++) line({ key: `k_${i}` });
