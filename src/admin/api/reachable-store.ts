@@ -21,6 +21,20 @@ export async function storeOr503(
 }
 
 /**
+ * Sends the response to a change when a restart would not forget the change any more
+ * (docs/reference/store.md#state-file). If it cannot be written it is in force all the same.
+ */
+export async function whenSaved(
+  { quotas }: Pick<ApiDeps, "quotas">,
+  response: AdminResponse,
+): Promise<AdminResponse> {
+  const why = await quotas.whyUnsaved();
+  if (why === undefined) return response;
+  const message = `This is in force, but a restart would forget it: ${why}`;
+  return problemResponse("store_unavailable", message);
+}
+
+/**
  * Responds with what `asked` finds in the parts of the store that can be reached. The field
  * X-Tollgate-Missing names the buckets and nodes of a Cluster that cannot
  * (docs/reference/admin.md#missing-parts). If no part can be reached, a list is 503.

@@ -24,7 +24,7 @@ import {
 } from "../http/response.ts";
 import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 import { pageResponse, rankedId } from "./pagination.ts";
-import { fromReachableStore, storeOr503 } from "./reachable-store.ts";
+import { fromReachableStore, storeOr503, whenSaved } from "./reachable-store.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
 
 /** Every ban in force, in the shape of `bans list --json`. */
@@ -141,7 +141,8 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
       imposed: { ...imposed, untilMs, offences },
     };
     logBanByHand(deps.log, event);
-    return jsonResponse(201, { account, environment, until: Math.ceil(untilMs / 1_000), offences });
+    const until = Math.ceil(untilMs / 1_000);
+    return whenSaved(deps, jsonResponse(201, { account, environment, until, offences }));
   });
 }
 
@@ -161,7 +162,7 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
       atMs: deps.now(),
       imposed: undefined,
     });
-    return jsonResponse(200, { account, environment, lifted: true });
+    return whenSaved(deps, jsonResponse(200, { account, environment, lifted: true }));
   });
 }
 
@@ -188,6 +189,6 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
       const reset = { accountRef: { account, environment }, windows: done };
       logReset(deps.log, reset, deps.config(), deps.keys.records().keys);
     }
-    return jsonResponse(200, { account, environment, windows: told });
+    return whenSaved(deps, jsonResponse(200, { account, environment, windows: told }));
   });
 }

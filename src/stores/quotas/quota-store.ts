@@ -229,6 +229,12 @@ export interface QuotaAdmin {
   ): Promise<readonly ResetWindow[]>;
 
   /**
+   * Resolves once a restart would not forget what was changed until now, to undefined; if it cannot be
+   * written, to the reason in words. A shared store keeps it by itself.
+   */
+  whyUnsaved(): Promise<string | undefined>;
+
+  /**
    * The usage of each of the accounts by UTC day, oldest day first, in the order of the accounts.
    * Days without usage are left out (docs/reference/history.md), and so are all accounts in a
    * missing part.

@@ -287,6 +287,10 @@ class MemoryStore implements QuotaStore {
     return resetCounters(entry, scope, this.#now());
   }
 
+  whyUnsaved(): Promise<string | undefined> {
+    return this.#saver.whyUnsaved();
+  }
+
   history(accountRefs: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
     return this.#days.read(accountRefs, span);
   }

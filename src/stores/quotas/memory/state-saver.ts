@@ -27,6 +27,8 @@ export class StateSaver {
   /** Whether an account has changed since all were written. */
   changed: boolean;
   #saving: Promise<void> | undefined;
+  /** The write that comes after the one in progress. */
+  #next: Promise<string | undefined> | undefined;
   #trouble: string | undefined;
 
   constructor(options: SaverOptions) {
@@ -50,10 +52,27 @@ export class StateSaver {
     });
   }
 
+  /**
+   * Writes all changes made until now, with one write for all that wait. Resolves to why that failed.
+   */
+  whyUnsaved(): Promise<string | undefined> {
+    this.#next ??= this.#saveNext();
+    return this.#next;
+  }
+
   /** Writes all changes made until now. Never rejects. */
   async finish(): Promise<void> {
     await this.#saving;
     if (this.#isChanged) await this.#save();
+  }
+
+  /** The write in progress may have passed the accounts that have changed since it began. */
+  async #saveNext(): Promise<string | undefined> {
+    await this.#saving;
+    this.#next = undefined;
+    this.start();
+    await this.#saving;
+    return this.#trouble;
   }
 
   get #isChanged(): boolean {

@@ -207,6 +207,8 @@ class RedisQuotaStore implements QuotaStore {
     return readDayHistory(this.#quotaClient, accountRefs, span, onMissing);
   }
 
+  async whyUnsaved(): Promise<undefined> {}
+
   invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     return this.#changes.invalidateEverywhere(accountRefs);
   }

@@ -9,6 +9,7 @@ import {
   createMemoryQuotaStore,
   type MemoryQuotaStoreOptions,
 } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { readState } from "../../../../src/stores/quotas/memory/state-file.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { startNode } from "../../../support/gateway/processes.ts";
@@ -183,6 +184,27 @@ describe("The memory store over a restart", () => {
     clearInterval(timer);
     assert.ok(delay.percentile(90) / 1e6 < 50, `${delay.percentile(90) / 1e6} ms`);
     assert.ok(piecesMs.length > 10, `the loop had only ${piecesMs.length} turns`);
+  });
+
+  it("saves all changes that wait with one write after the one under way, and says why it could not", async () => {
+    const store = await open({ everyMs: 3_600_000 });
+    const imposed = { lengthMs: 60_000, window: "day", keptMs: 1_000, plan: "free" } as const;
+    const ban = async (account: string) => {
+      await store.ban(name(account), { ...imposed, reason: "" });
+      return store.whyUnsaved();
+    };
+    const first = ban("first");
+    const accounts = Array.from({ length: 20 }, (_, i) => `a${i}`);
+    const answers = await Promise.all([first, ...accounts.map(ban)]);
+    assert.deepEqual(new Set(answers), new Set([undefined]));
+    const saved = await readState(stateFile);
+    assert.equal(saved.filter(({ state }) => state.ban !== undefined).length, 21);
+    await mkdir(join(`${stateFile}.tmp`, "in-the-way"), { recursive: true });
+    const failed = await Promise.all(accounts.map(ban));
+    assert.match([...new Set(failed)].join(), /^Cannot write the state file [^,]*$/);
+    assert.equal(store.unwrittenCount(), 1);
+    await rm(`${stateFile}.tmp`, { recursive: true });
+    assert.equal(await store.whyUnsaved(), undefined);
   });
 
   it("moves windows from an impossible future to the present, and says so", async () => {
