@@ -36,7 +36,8 @@ export async function whenSaved(
 
 /**
  * Responds with what `asked` finds in the parts of the store that can be reached. The field
- * X-Tollgate-Missing names the buckets and nodes of a Cluster that cannot
+ * X-Tollgate-Missing names the buckets and nodes of a Cluster that cannot, or the store that did not
+ * take the message of a change that was made
  * (docs/reference/admin.md#missing-parts). If no part can be reached, a list is 503.
  */
 export function fromReachableStore(
@@ -54,6 +55,7 @@ export function fromReachableStore(
       throw new Error("no part of it can be reached");
     }
     const named = [...parts].map(([node, buckets]) => {
+      if (buckets.length === 0) return node;
       return `${buckets.length === 1 ? "bucket" : "buckets"} ${buckets.join(" ")} at ${node}`;
     });
     return { ...response, fields: [...response.fields, "X-Tollgate-Missing", named.join(", ")] };

@@ -245,7 +245,8 @@ async function answered<T>(
   const parts = new Map<string, string>();
   const onMissing: OnMissing = ({ node, buckets, why }) => {
     const name = buckets.length === 1 ? "bucket" : "buckets";
-    parts.set(node, `${name} ${buckets.join(", ")} at ${node}: ${why}`);
+    const place = buckets.length === 0 ? node : `${name} ${buckets.join(", ")} at ${node}`;
+    parts.set(node, `${place}: ${why}`);
   };
   try {
     const answer = await ask(onMissing);

@@ -129,10 +129,13 @@ export type BanEvent = {
 /** A change that a command made in the store, for one gateway to report. */
 export type AdminEvent = ResetEvent | BanEvent;
 
-/** A part of a shared store: some buckets of a Cluster, and the node that has them. */
+/**
+ * A part of a shared store: some buckets of a Cluster, and the node that has them. Without buckets
+ * it is the whole of a store that is no Cluster.
+ */
 export type StorePart = { readonly node: string; readonly buckets: readonly number[] };
 
-/** A part that cannot be reached, and the reason in words. */
+/** A part that cannot be reached, or that does not do what is asked of it, and the reason in words. */
 export type MissingPart = StorePart & { readonly why: string };
 
 /** Called for each part that cannot be reached, perhaps more than once. Without it the call rejects. */
@@ -220,7 +223,7 @@ export interface QuotaAdmin {
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call. Returns the count
    * that each had. Bans and strikes stay. Every gateway drops its cached decision within a second.
-   * `onMissing` is called if the part of the store that carries this message cannot be reached.
+   * `onMissing` is called if the part of the store that carries this message does not take it.
    */
   reset(
     accountRef: AccountRef,

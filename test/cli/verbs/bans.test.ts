@@ -7,6 +7,7 @@ import { startTollgate } from "../../support/gateway/processes.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
+import { openAudited } from "../audit-kit.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 async function banned(store: string): Promise<void> {
@@ -51,6 +52,36 @@ describe("bans add", () => {
     const redis = await startRedis();
     try {
       await banned(redis.url);
+    } finally {
+      await redis.close();
+    }
+  });
+
+  it("is done, and so are its end and a reset, where Redis does not take the message of it", async () => {
+    const redis = await startRedis();
+    try {
+      const rights = ["on", ">s3cret", "allkeys", "allchannels", "+@all", "-incr"];
+      await (await redis.client()).call("ACL", "SETUSER", "mute", ...rights);
+      const store = `redis://mute:s3cret@127.0.0.1:${redis.port}`;
+      await using house = await openAudited({ config: { store } });
+      const { account, key } = await house.issue();
+      assert.equal((await house.ask(key)).status, 200);
+      const untold =
+        /^Missing: redis:\S+: Redis: .* \(INCR tg:\S+\); gateways are not told of it.*\n$/;
+      for (const [verb, out, answered] of [
+        [`bans add ${account} --for 1h`, /is banned until/, 429],
+        [`bans lift ${account}`, /is lifted/, 200],
+        [`accounts reset ${account}`, /day had 2/, 200],
+      ] as const) {
+        const said = await runVerb([...verb.split(" "), "--config", house.file]);
+        assert.deepEqual([said.status, out.test(said.out)], [1, true], `${verb}: ${said.out}`);
+        assert.match(said.err, untold, verb);
+        await eventually(async () => (await house.ask(key)).status === answered);
+      }
+      const reset = `/api/accounts/${account}/reset`;
+      const byApi = await house.admin(reset, { method: "POST", body: "{}" });
+      assert.equal(byApi.status, 200);
+      assert.match(byApi.headers.get("x-tollgate-missing") ?? "", /^redis:[^ ]+$/);
     } finally {
       await redis.close();
     }

@@ -1,5 +1,5 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
-import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
@@ -50,7 +50,7 @@ export class AccountChanges {
         else void this.#forget(parseAccountId(id), banChange);
       },
       distrust: () => decisionCache.distrust(),
-      pending: () => this.#tellPending(),
+      pending: (isUntold) => this.#tellPending(isUntold),
       probed,
       tellDenied,
     });
@@ -58,18 +58,23 @@ export class AccountChanges {
 
   /**
    * Makes every gateway drop its cached decisions of the account. One gateway reports a command's
-   * change. Rejects with StoreFailure.
+   * change. Rejects with StoreFailure; in this case a change that waits in the store, or that this
+   * process logs by itself, is told again later.
    */
   async tellEverywhere(event: AdminEvent): Promise<void> {
     const { accountRef } = event;
     const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
-    const isOfBan = "imposed" in event;
-    const banChange = isOfBan ? (event.imposed ? "banned" : "lifted") : undefined;
+    const banChange = banChangeOf(event);
     const forgotten = this.#forget(accountRef, banChange);
-    if (!logsOwnChanges) await this.#pending.keep(event);
-    const id = accountId(accountRef);
-    await this.#invalidations.publish(id, { isPending: !logsOwnChanges, banChange });
+    const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
+    const unkept = await kept?.catch(toStoreFailure);
+    const notes = { isPending: !logsOwnChanges, banChange };
+    const published = this.#invalidations.publish(accountId(accountRef), notes);
+    const unpublished = await published.catch(toStoreFailure);
+    if (unpublished && logsOwnChanges) this.#tellAgain(event);
     await forgotten;
+    const failure = unpublished ?? unkept;
+    if (failure) throw failure;
   }
 
   /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
@@ -78,9 +83,14 @@ export class AccountChanges {
     await this.#invalidations.publishAll(accountRefs.map(accountId));
   }
 
-  /** See Invalidations.publishSoon. */
+  /** See Invalidations.publishBanSoon. */
   tellBanSoon(accountRef: AccountRef): void {
-    this.#invalidations.publishSoon(accountId(accountRef));
+    this.#invalidations.publishBanSoon(accountId(accountRef));
+  }
+
+  #tellAgain(event: AdminEvent): void {
+    if (banChangeOf(event) !== undefined) this.tellBanSoon(event.accountRef);
+    else this.#invalidations.publishSoon(accountId(event.accountRef));
   }
 
   /** See Invalidations.tellCounts. */
@@ -130,12 +140,28 @@ export class AccountChanges {
     }
   }
 
-  /** Reports the changes that wait in the store. If they cannot be read now, they keep waiting. */
-  #tellPending(): void {
+  /**
+   * Reports the changes that wait in the store. If they cannot be read now, they keep waiting. If no
+   * message has told of them, this gateway tells the others until the store takes the message.
+   */
+  #tellPending(isUntold = false): void {
     const { onAdminEvent, prefix, tellDenied } = this.#options;
     if (onAdminEvent === undefined) return;
-    const tell = (events: readonly AdminEvent[]) => events.forEach(onAdminEvent);
+    const tell = (events: readonly AdminEvent[]) => {
+      for (const event of events) {
+        if (isUntold) {
+          void this.#forget(event.accountRef, banChangeOf(event));
+          this.#tellAgain(event);
+        }
+        onAdminEvent(event);
+      }
+    };
     const what = `DEL ${prefix}:{${EVENTS_BUCKET}}:resets`;
     tellingDenied(tellDenied, what, this.#pending.take()).then(tell, () => undefined);
   }
+}
+
+function banChangeOf(event: AdminEvent): BanChange | undefined {
+  if (!("imposed" in event)) return undefined;
+  return event.imposed === undefined ? "lifted" : "banned";
 }

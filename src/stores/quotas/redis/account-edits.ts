@@ -19,6 +19,8 @@ export type AccountEditsOptions = {
   readonly link: CountedLink;
   readonly quotaClient: QuotaClient;
   readonly changes: AccountChanges;
+  /** The address of the store, without its password. */
+  readonly shown: string;
 };
 
 /**
@@ -30,11 +32,13 @@ export class AccountEdits {
   readonly #link: CountedLink;
   readonly #quotaClient: QuotaClient;
   readonly #changes: AccountChanges;
+  readonly #shown: string;
 
-  constructor({ link, quotaClient, changes }: AccountEditsOptions) {
+  constructor({ link, quotaClient, changes, shown }: AccountEditsOptions) {
     this.#link = link;
     this.#quotaClient = quotaClient;
     this.#changes = changes;
+    this.#shown = shown;
   }
 
   async ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
@@ -99,13 +103,16 @@ export class AccountEdits {
     );
   }
 
-  /** Tells gateways of a change that was made. Rejects if that fails and has no part to name. */
+  /**
+   * Tells gateways of a change that was made. If that fails, the change is done all the same, and the
+   * part of the store that carries the message is missing.
+   */
   async #tellReachable(onMissing: OnMissing | undefined, tell: () => Promise<void>): Promise<void> {
     try {
       await tell();
     } catch (error) {
-      const part = this.#link.partOf(EVENTS_BUCKET);
-      if (part === undefined || onMissing === undefined) throw error;
+      if (onMissing === undefined) throw error;
+      const part = this.#link.partOf(EVENTS_BUCKET) ?? { node: this.#shown, buckets: [] };
       onMissing({ ...part, why: errorMessage(error) });
     }
   }

@@ -54,11 +54,24 @@ export const WRITE_WITHOUT_MEMORY = "redis.pcall('DEL', KEYS[1] .. '?')";
  * the text, the log and its text, and the most texts that the log keeps. Returns the error of a user
  * who may not publish, or an empty text. The number by itself is enough for gateways to learn of the
  * event, within a second. Only after a number that went back is the log needed, so an error of it
- * fails nothing.
+ * fails nothing. A value that is no number is damage, and numbers begin again. If the event cannot be
+ * counted, the last text of ARGV, if there is one, is published with the last number, and the error is
+ * returned.
  */
 export const PUBLISH_SCRIPT = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
-local version = redis.call('INCR', KEYS[1])
+local version = redis.pcall('INCR', KEYS[1])
+local why = type(version) == 'table' and version.err or ''
+if string.find(why, 'integer') or string.find(why, 'overflow') or string.find(why, 'WRONGTYPE') then
+  redis.call('DEL', KEYS[1])
+  version = redis.call('INCR', KEYS[1])
+elseif why ~= '' then
+  local last = redis.pcall('GET', KEYS[1])
+  if ARGV[6] and type(last) ~= 'table' then
+    redis.pcall('PUBLISH', ARGV[1], string.format('%s %s', last or '0', ARGV[6]))
+  end
+  return version
+end
 redis.pcall('HSET', ARGV[3], string.format('%.0f', version), ARGV[4])
 redis.pcall('HDEL', ARGV[3], string.format('%.0f', version - ARGV[5]))
 local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))

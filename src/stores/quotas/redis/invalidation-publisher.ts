@@ -1,5 +1,5 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
-import { toReplyFailure, withTimeout } from "../../redis/store-failure.ts";
+import { toReplyFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
@@ -46,7 +46,8 @@ export class InvalidationPublisher {
   readonly #tellDenied: TellDenied;
   readonly #channel: InvalidationChannel;
   #sent = 0;
-  readonly #told = new Set<string>();
+  /** The accounts to be named soon, and those of them of which only the ban has changed. */
+  readonly #told = { changed: new Set<string>(), banned: new Set<string>() };
   #pause: NodeJS.Timeout | undefined;
   readonly #counts = new Map<string, string>();
   #countsPause: NodeJS.Timeout | undefined;
@@ -64,26 +65,40 @@ export class InvalidationPublisher {
     this.#channel = channel;
   }
 
-  async send(what: string): Promise<void> {
+  /** `uncounted` is published if the store cannot count the message, which rejects all the same. */
+  async send(what: string, uncounted?: string): Promise<void> {
     const { channel, origin, versionKey, logKey } = this.#channel;
     const name = `${origin}.${++this.#sent}`;
     const logged = `${name} ${loggedIds(what)}`;
     const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
+    if (uncounted !== undefined) args.push(`${name} ${uncounted}`);
     const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
+    const command = `INCR ${versionKey}`;
     const reply = withTimeout(run, ADMIN_LATE_MS);
-    const refusal = String(await tellingDenied(this.#tellDenied, `INCR ${versionKey}`, reply));
+    const told = tellingDenied(this.#tellDenied, command, reply);
+    const refusal = String(
+      await told.catch((error: unknown) => {
+        throw toStoreFailure(error).at(command);
+      }),
+    );
     this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
   }
 
   async sendAll(ids: readonly string[]): Promise<void> {
-    if (ids.length > ALL_FROM) return this.send("*");
+    if (ids.length > ALL_FROM) return this.send("*", "*");
     for (let i = 0; i < ids.length; i += TOLD_MAX) {
-      await this.send(ids.slice(i, i + TOLD_MAX).join(" "));
+      const what = ids.slice(i, i + TOLD_MAX).join(" ");
+      await this.send(what, what);
     }
   }
 
   soon(id: string): void {
-    this.#told.add(id);
+    this.#told.changed.add(id);
+    if (this.#pause === undefined) this.#tell();
+  }
+
+  banSoon(id: string): void {
+    this.#told.banned.add(id);
     if (this.#pause === undefined) this.#tell();
   }
 
@@ -125,18 +140,26 @@ export class InvalidationPublisher {
   /** Sends the messages that gathered during the pause. */
   #tell(): void {
     this.#pause = undefined;
-    if (this.#told.size === 0) return;
-    const ids = [...this.#told].slice(0, TOLD_MAX + 1);
-    const what = ids.length > TOLD_MAX ? "*" : [...ids, markerOf("banned")].join(" ");
-    this.#told.clear();
+    const changed = [...this.#told.changed].slice(0, TOLD_MAX + 1);
+    const banned = [...this.#told.banned].slice(0, TOLD_MAX + 1);
+    const count = changed.length + banned.length;
+    if (count === 0) return;
+    this.#told.changed.clear();
+    this.#told.banned.clear();
     this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
-    this.send(what).catch(() => this.#keep(ids));
+    const keep = () => this.#keep(changed, banned);
+    if (count > TOLD_MAX) this.send("*").catch(keep);
+    else {
+      if (changed.length > 0) this.send(changed.join(" ")).catch(keep);
+      if (banned.length > 0) this.send([...banned, markerOf("banned")].join(" ")).catch(keep);
+    }
   }
 
   /** Keeps accounts to be named again; more than fit in a message are enough to say "all". */
-  #keep(ids: readonly string[]): void {
+  #keep(changed: readonly string[], banned: readonly string[]): void {
     if (this.#closed) return;
-    for (const id of ids) this.#told.add(id);
+    for (const id of changed) this.#told.changed.add(id);
+    for (const id of banned) this.#told.banned.add(id);
     clearTimeout(this.#pause);
     this.#pause = setTimeout(() => this.#tell(), AGAIN_PAUSE_MS).unref();
   }

@@ -28,8 +28,10 @@ export type Invalidations = {
   publish(id: string, notes?: ChangeNotes): Promise<void>;
   /** Tells them about many accounts immediately, in as few messages as can name them. */
   publishAll(ids: readonly string[]): Promise<void>;
-  /** Tells them of a ban soon: immediately, or together with others if there are many. */
+  /** Tells them soon: immediately, or together with other accounts if there are many. */
   publishSoon(id: string): void;
+  /** The same if nothing but the ban of the account has changed. */
+  publishBanSoon(id: string): void;
   /** Tells them the counts of an account that went down, at most once per 100 ms. */
   tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
   close(): void;
@@ -43,8 +45,11 @@ export type InvalidationsOptions = {
   readonly distrust: () => void;
   /** Called with counts that another gateway received at `nowMs` of the store's clock. */
   readonly learn: (id: string, totals: readonly WindowTotal[], nowMs: number) => void;
-  /** Called when changes made by commands may wait in the store for one gateway to report. */
-  readonly pending: () => void;
+  /**
+   * Called when changes made by commands may wait in the store for one gateway to report. `isUntold`:
+   * no message has told of them.
+   */
+  readonly pending: (isUntold?: boolean) => void;
   /** Called once a second with the result of a probe: undefined if the store replied. */
   readonly probed: (failure: StoreFailure | undefined) => void;
   readonly tellDenied: TellDenied;
@@ -54,6 +59,8 @@ export type InvalidationsOptions = {
 const POLL_MS = 900;
 const ON_ITS_WAY_MS = 100;
 const POLL_LATE_MS = 1_000;
+/** Changes whose message could not be sent are looked for each time after so many polls. */
+const UNTOLD_POLLS = 5;
 /**
  * Markers among the accounts of a message; no account has such a name. An earlier version takes one
  * that it does not know for an account that nobody has.
@@ -78,11 +85,13 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   const publisher = new InvalidationPublisher(options, place);
   return {
     publish: (id, { isPending, banChange } = NO_NOTES) => {
-      const changed = banChange === undefined ? [] : [markerOf(banChange)];
-      return publisher.send([id, ...(isPending ? [PENDING] : []), ...changed].join(" "));
+      const uncounted = banChange === undefined ? id : `${id} ${markerOf(banChange)}`;
+      // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
+      return publisher.send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
     },
     publishAll: (ids) => publisher.sendAll(ids),
     publishSoon: (id) => publisher.soon(id),
+    publishBanSoon: (id) => publisher.banSoon(id),
     tellCounts: (id, totals, nowMs) => publisher.countsSoon(id, totals, nowMs),
     close: () => {
       subscriber.close();
@@ -106,7 +115,7 @@ class InvalidationSubscriber {
   readonly #invalidate: Invalidate;
   readonly #distrust: () => void;
   readonly #learn: InvalidationsOptions["learn"];
-  readonly #pending: () => void;
+  readonly #pending: InvalidationsOptions["pending"];
   readonly #probed: InvalidationsOptions["probed"];
   readonly #tellDenied: TellDenied;
   readonly #subscription: { restart(): void };
@@ -115,6 +124,7 @@ class InvalidationSubscriber {
   /** Whether messages may have been missed whose numbers tell nothing of it. */
   #isUnsure = false;
   #missed: number | undefined;
+  #polls = 0;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -185,9 +195,9 @@ class InvalidationSubscriber {
       const before = this.#seen;
       const reply = this.#link.send(versionKey, "get", [versionKey]);
       const answer = withTimeout(reply, POLL_LATE_MS);
-      const version = Number(
-        (await tellingDenied(this.#tellDenied, `GET ${versionKey}`, answer)) ?? 0,
-      );
+      const text = await tellingDenied(this.#tellDenied, `GET ${versionKey}`, answer);
+      // A value that is no number is damage: the next message begins with 1 again.
+      const version = Number.isSafeInteger(Number(text)) ? Number(text) : 0;
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
       this.#probed(undefined);
@@ -207,6 +217,7 @@ class InvalidationSubscriber {
       if (seen === before || version > (seen as number)) this.#seen = version;
       const isKnown = before === undefined || seen === undefined || version > seen;
       if (isKnown || this.#isUnsure || version < before) await this.#compare(version, isKnown);
+      if (++this.#polls % UNTOLD_POLLS === 0) this.#pending(true);
     } catch (error) {
       this.#probed(toStoreFailure(error));
     }

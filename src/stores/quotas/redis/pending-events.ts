@@ -22,7 +22,9 @@ const RECORDS_MAX = 10_000;
  */
 const KEEP = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
-if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return 0 end
+local count = redis.pcall('HLEN', KEYS[1])
+if type(count) == 'table' and string.find(count.err, 'WRONGTYPE') then redis.call('DEL', KEYS[1]) end
+if type(count) == 'number' and count >= tonumber(ARGV[4]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);

@@ -138,7 +138,9 @@ class RedisQuotaStore implements QuotaStore {
       },
       tellDenied: deniedReporter(address.shown, report),
     });
-    this.#edits = new AccountEdits({ link, quotaClient, changes: this.#changes });
+    this.#edits = new AccountEdits({
+      ...{ link, quotaClient, changes: this.#changes, shown: address.shown },
+    });
     this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);

@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
 import type {
   AdminEvent,
+  MissingPart,
   QuotaStore,
   ResetEvent,
 } from "../../../../src/stores/quotas/quota-store.ts";
+import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
@@ -149,5 +151,83 @@ describe("changes that a command makes while Redis is out of memory", () => {
     await eventually(() => told.length === 3);
     await assert.rejects(command.ban(accountRef, imposed), /out of memory/);
     assert.deepEqual(await command.bans(), []);
+  });
+});
+
+describe("a reset of which the store cannot carry the message", () => {
+  const LIMIT = 3;
+
+  /** A user without some rights; two gateways that know an account as spent, and a command. */
+  async function openDenied(user: string, ...denied: readonly string[]) {
+    const rights = (...more: readonly string[]) => redis.call("ACL", "SETUSER", user, ...more);
+    await rights("on", ">s3cret", "allkeys", "allchannels", "+@all", ...denied);
+    const url = `redis://${user}:s3cret@127.0.0.1:${server.port}`;
+    const address: RedisAddress = { kind: "redis", url, shown: "redis://…" };
+    const events: AdminEvent[] = [];
+    const houses: Awaited<ReturnType<typeof open>>[] = [];
+    for (const _ of [1, 2]) {
+      houses.push(await open(address, { onAdminEvent: (event) => events.push(event) }));
+    }
+    const command = await open(address);
+    opened.push(...[...houses, command].map(({ store }) => store));
+    const accountRef = account(user);
+    for (let i = 0; i < LIMIT; i++) await spend(command.store, accountRef, perDay(LIMIT));
+    const admits = async ({ store }: (typeof houses)[number]) => {
+      return (await spend(store, accountRef, perDay(LIMIT))).admitted;
+    };
+    for (const house of houses) {
+      // The second refusal comes from memory.
+      for (const _ of [1, 2]) assert.equal(await admits(house), false);
+    }
+    const missing: MissingPart[] = [];
+    const reset = () => command.store.reset(accountRef, {}, (part) => missing.push(part));
+    const lines = (message: string) => {
+      return houses.flatMap(({ told }) => told.filter((line) => line.message === message));
+    };
+    return { rights, events, houses, admits, reset, missing, lines };
+  }
+
+  it("for want of the right to INCR is done, told without a number, logged, and the right is named", async () => {
+    const denied = await openDenied("uncounted", "-incr");
+    assert.deepEqual(await denied.reset(), [{ counter: "day", units: LIMIT }]);
+    assert.deepEqual(
+      denied.missing.map(({ node, buckets }) => ({ node, buckets })),
+      [{ node: "redis://…", buckets: [] }],
+    );
+    assert.match(denied.missing[0]?.why ?? "", /lacks a permission.* \(INCR tg:/);
+    for (const house of denied.houses) await eventually(() => denied.admits(house));
+    await eventually(() => denied.events.length > 0, { withinMs: 30_000 });
+    await eventually(() => denied.lines("store_right_missing").length > 0);
+    assert.match(String(denied.lines("store_right_missing")[0]?.details?.why), / INCR /);
+    assert.equal(denied.events.length, 1);
+    assert.deepEqual(denied.lines("counter_regression"), []);
+  });
+
+  it("nor publish it is taken up by one gateway, and by the others once it can be told", async () => {
+    const denied = await openDenied("unheard", "-incr", "-publish");
+    assert.deepEqual(await denied.reset(), [{ counter: "day", units: LIMIT }]);
+    await eventually(() => denied.events.length > 0, { withinMs: 30_000 });
+    await denied.rights("+incr", "+publish");
+    for (const house of denied.houses) await eventually(() => denied.admits(house));
+    assert.equal(denied.events.length, 1);
+    assert.deepEqual(denied.lines("counter_regression"), []);
+  });
+
+  it("because of damage of its number is done and told: the numbers begin again", async () => {
+    const whole = await openDenied("damaged");
+    await redis.set("tg:{0}:version", "garbage");
+    assert.deepEqual(await whole.reset(), [{ counter: "day", units: LIMIT }]);
+    assert.deepEqual(whole.missing, []);
+    for (const house of whole.houses) await eventually(() => whole.admits(house));
+    assert.equal(await redis.get("tg:{0}:version"), "1");
+    await eventually(() => whole.events.length > 0);
+  });
+
+  it("is done and told where what waits for a gateway is damaged", async () => {
+    const whole = await openDenied("kept");
+    await redis.set(RESETS, "garbage");
+    assert.deepEqual(await whole.reset(), [{ counter: "day", units: LIMIT }]);
+    await eventually(() => whole.events.length > 0);
+    assert.deepEqual(whole.missing, []);
   });
 });
