@@ -1,6 +1,6 @@
 import type { QuotaDecision, QuotaRequest } from "../../core/quota/decide.ts";
 import type { Holds, MeterChange, MeterUse } from "../../core/quota/meters.ts";
-import type { Limit, WindowName } from "../../core/quota/windows.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import type { StoreFailure } from "../redis/store-failure.ts";
 import type { AccountRef } from "./account-ref.ts";
 import type {
@@ -33,9 +33,12 @@ export type WindowTotal = {
   readonly used: number;
 };
 
-/** A window counts `used`, although it is the window that counted `was` before. */
+/**
+ * A window, by the name that `X-RateLimit-Window` has, counts `used`, although it is the window that
+ * counted `was` before.
+ */
 export type LostCount = {
-  readonly window: WindowName;
+  readonly window: string;
   readonly used: number;
   readonly was: number;
 };

@@ -1,6 +1,8 @@
 import type { Ban, BanPolicy, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
+import { windowLabel } from "../../../core/quota/rate-limit-info.ts";
 import {
+  CAP_NAME,
   costIn,
   counterName,
   counterWindow,
@@ -185,12 +187,13 @@ export function windowsOf({
   });
 }
 
-/** The last known count of a window; 0 if there is none. */
-export function countIn(cached: CachedDecision, counter: string, startMs: number): number {
-  const found = windowsOf(cached).find((one) => {
-    return one.counter === counter && one.startMs === startMs;
-  });
-  return found?.used ?? 0;
+/** The known window of a counter that starts at an instant. */
+export function windowIn(
+  cached: CachedDecision,
+  counter: string,
+  startMs: number,
+): KnownWindow | undefined {
+  return windowsOf(cached).find((one) => one.counter === counter && one.startMs === startMs);
 }
 
 /**
@@ -209,8 +212,10 @@ export function withCounts(
   const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
     const window = counterWindow(counter);
     const resetMs = endMs ?? windowEnd(window, startMs);
-    const [id] = counter.split(".");
-    const part = id === counter ? {} : { part: { id: id as string, name: "" } };
+    const [id = ""] = counter.split(".");
+    // The name of an operation is in the configuration alone.
+    const name = id.startsWith("@") ? CAP_NAME : id.replace("#", "");
+    const part = id === counter ? {} : { part: { id, name } };
     const limit = Number.MAX_SAFE_INTEGER;
     const known = { counter, strikeDueMs: nowMs, countedMs: nowMs, isNoted: false };
     return { window, ...part, limit, used, startMs, resetMs, ...known };
@@ -289,14 +294,14 @@ export function findLostCount(
   const known = indexed ? NONE : windowsOf(before);
   for (let i = 0; i < windows.length; i++) {
     const usage = windows[i] as WindowUsage;
-    const { window, used, resetMs, loweredFrom } = usage;
+    const { used, resetMs, loweredFrom } = usage;
     if (loweredFrom !== undefined) continue;
     const held = indexed ? undefined : known.find(({ counter }) => counter === counterName(usage));
     if (!indexed && held === undefined) continue;
     const was = held?.used ?? (before.used[i] as number);
     if (used >= was) continue;
     const thenMs = held?.resetMs ?? currentEnd(usage, before.trip.nowMs);
-    if (resetMs === thenMs) return { window, used, was };
+    if (resetMs === thenMs) return { window: windowLabel(usage), used, was };
   }
   return undefined;
 }

@@ -1,16 +1,17 @@
 import { AgingMap } from "../../../base/aging-map.ts";
 import type { Ban, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { counterWindow, type Limit } from "../../../core/quota/windows.ts";
+import { windowLabel } from "../../../core/quota/rate-limit-info.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
 import type { LostCount, WindowTotal } from "../outage-handler.ts";
 import type { ChargeResult } from "../quota-store.ts";
 import {
   type CachedDecision,
-  countIn,
   onlyBan,
   onlyCounts,
   type RoundTrip,
+  windowIn,
   withBan,
   withCounts,
 } from "./cached-decision.ts";
@@ -136,7 +137,7 @@ export class DecisionCache {
   countOf(accountRef: AccountRef, counter: string, startMs: number): number {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id);
-    return cached === undefined ? 0 : countIn(cached, counter, startMs);
+    return cached === undefined ? 0 : (windowIn(cached, counter, startMs)?.used ?? 0);
   }
 
   /**
@@ -162,8 +163,9 @@ export class DecisionCache {
   ): LostCount | undefined {
     const cached = this.get(accountId(accountRef));
     if (cached === undefined || cached.trip.nowMs >= nowMs) return undefined;
-    const was = countIn(cached, counter, startMs);
-    return used < was ? { window: counterWindow(counter), used, was } : undefined;
+    const known = windowIn(cached, counter, startMs);
+    if (known === undefined || used >= known.used) return undefined;
+    return { window: windowLabel(known), used, was: known.used };
   }
 
   /** Keeps a ban that a late decision made at `nowMs` of the store's clock. */

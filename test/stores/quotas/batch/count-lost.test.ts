@@ -84,6 +84,26 @@ describe("counts that the store has lost", () => {
     assert.equal(lostOf(later, knownOf(), ask([month])), undefined);
   });
 
+  it("have the name that X-RateLimit-Window has: of a cap, a meter and an operation too", () => {
+    const parts = [
+      { id: "@1", name: "key" },
+      { id: "#tokens", name: "tokens" },
+      { id: "7", name: "createPet" },
+    ];
+    const names = parts.map((part) => {
+      const limit: Limit = { window: "day", limit: 9, part };
+      const of = (nowMs: number, used: number) => {
+        return verdict(nowMs, [7, 40], { windows: [{ ...limit, used, resetMs: NOON + DAY_MS }] });
+      };
+      const trip = { sentMs: 1, receivedMs: 2, nowMs: NOON };
+      return lostOf(of(NOON + 1, 4), cacheDecision(ask([limit]), of(NOON, 5), trip), ask([limit]));
+    });
+    assert.deepEqual(
+      names.map((lost) => lost?.window),
+      ["key.day", "tokens.day", "createPet.day"],
+    );
+  });
+
   it("are told of no counter that was repaired, nor by an answer that is older, or as old", () => {
     assert.equal(lostOf(verdict(NOON + 1, [0, 0], { repaired: true })), undefined);
     assert.equal(lostOf(verdict(NOON, [0, 0])), undefined);

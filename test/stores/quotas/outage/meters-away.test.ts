@@ -257,7 +257,7 @@ describe("a settlement that raises a count tells", () => {
     store.settle(accountRef, holds, use(10));
     await eventually(() => assert.equal(lostOf(house).length, 1));
     const [{ details } = { details: undefined }] = lostOf(house);
-    assert.deepEqual([details?.window, details?.used, details?.was], ["year", 6, 20]);
+    assert.deepEqual([details?.window, details?.used, details?.was], ["tokens.year", 6, 20]);
   });
 });
 
