@@ -156,7 +156,7 @@ export class AccountChanges {
         onAdminEvent(event);
       }
     };
-    const what = `DEL ${prefix}:{${EVENTS_BUCKET}}:resets`;
+    const what = `HGETALL or to DEL ${prefix}:{${EVENTS_BUCKET}}:resets`;
     tellingDenied(tellDenied, what, this.#pending.take()).then(tell, () => undefined);
   }
 }
