@@ -133,6 +133,38 @@ function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
   });
 }
 
+/** Whether a plan is dropped, or has no limits of its own any more: accounts may be left without. */
+export function takesPlansAway({ from, to }: ConfigChange): boolean {
+  return [...from.plans].some(([name, before]) => {
+    const after = to.plans.get(name);
+    if (after === undefined) return true;
+    return effectiveLimits(after, []).length === 0 && effectiveLimits(before, []).length > 0;
+  });
+}
+
+/**
+ * Why a change of records is refused that leaves an account without limits: it was judged by the
+ * plans before a reload. An account that is without them already may be changed in other ways.
+ */
+export function planMissing(
+  config: Config,
+  before: readonly AccountRecord[],
+  after: readonly AccountRecord[],
+): string | undefined {
+  const known = new Set(before);
+  const without = stranded(
+    config,
+    after.filter((account) => !known.has(account)),
+  );
+  if (without.length === 0) return undefined;
+  const plans = new Map(before.map(({ id, plan }) => [id, plan]));
+  const moved = without.find(({ id, plan }) => plans.get(id) !== plan);
+  return (
+    moved &&
+    `Cannot put the account ${moved.id} on plan ${moved.plan}: a reload has taken its limits away`
+  );
+}
+
 /**
  * A plan of an account with a working key cannot be removed, nor leave that account without limits.
  * An account that is without limits already loses nothing: its plan may be that of another gateway

@@ -1,7 +1,7 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
-import type { ReloadResult } from "../../config/reload.ts";
-import type { EditRefusal, EditResult } from "../../core/keys/edit-rules.ts";
+import { planMissing, type ReloadResult } from "../../config/reload.ts";
+import { conflictRefusal, type EditRefusal, type EditResult } from "../../core/keys/edit-rules.ts";
 import { isAddressName, type Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
 import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
@@ -90,7 +90,13 @@ export async function applyEdit<T>(
 ): Promise<BodyResult<{ readonly records: Records } & T>> {
   let result: EditResult<T>;
   try {
-    result = await applyKeyEdit(deps.keys, edit);
+    result = await applyKeyEdit(deps.keys, (records) => {
+      const edited = edit(records);
+      if (!edited.ok) return edited;
+      // A reload may have taken a plan away since the edit was made.
+      const why = planMissing(deps.config(), records.accounts, edited.records.accounts);
+      return why === undefined ? edited : conflictRefusal(why);
+    });
     if (result.ok) await deps.spreadKeys();
   } catch (error) {
     deps.log.error("keys_unchanged", { why: errorMessage(error) });

@@ -82,6 +82,9 @@ is saved or appears. A reload is refused if it
   whether a listener has \`tls\`
 - drops a plan that working keys have, or makes it \`custom\` while they have no limits of their own
 - adds or removes an environment on an address that no other environment has open
+
+A reload that drops a plan waits for the changes of keys and accounts that this gateway makes, and judges later ones by
+the new plans. If another process wrote a record on that plan while the reload ran, the old file stays in force.
 `;
 
 const DESCRIPTION_NOTES = `## The API description

@@ -1,12 +1,13 @@
 import type { AdminListener } from "../../admin/listener.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
-import type { Config } from "../../config/config.ts";
+import type { Config, LoadResult } from "../../config/config.ts";
 import {
   type ConfigChange,
   decideReload,
   plansWithoutLimits,
   type ReloadResult,
   reloadErrors,
+  takesPlansAway,
 } from "../../config/reload.ts";
 import { formatHostPort } from "../../core/address.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
@@ -264,9 +265,21 @@ export class RunningGateway implements GatewayHandle {
 
   async #reloadOnce(): Promise<ReloadResult> {
     const loaded = await this.#options.load();
+    const isHarmless = !loaded.ok || !takesPlansAway({ from: this.#config, to: loaded.config });
+    // With workers, the process that watches them judges the plans for all.
+    if (isHarmless || this.#options.supervised === true) return this.#replace(loaded);
+    return this.#stores.keys.betweenChanges((reread) => {
+      return this.#replace(loaded, () => reread().catch(() => undefined));
+    });
+  }
+
+  /** `reread`: reads the newest records, because accounts may have a plan that goes. */
+  async #replace(loaded: LoadResult, reread?: () => Promise<void>): Promise<ReloadResult> {
     const from = this.#config;
-    const inForce = { from, records: this.#stores.keys.records(), nowMs: this.#now() };
-    const next = decideReload(loaded, inForce);
+    const { keys } = this.#stores;
+    const judge = () => decideReload(loaded, { from, records: keys.records(), nowMs: this.#now() });
+    await reread?.();
+    const next = judge();
     if (!next.ok) {
       this.#kept(reloadErrors(next), next.summary);
       return next;
@@ -276,6 +289,16 @@ export class RunningGateway implements GatewayHandle {
     if (!taken) {
       this.#kept(reasons, "it could not be put to use");
       return { ok: false, mistakes: [], reasons };
+    }
+    await reread?.();
+    // Another process may have written a record since, by the plans of before.
+    const again = reread === undefined ? next : judge();
+    if (!again.ok) {
+      const back = await this.#dataPlane.applyConfig({ from: config, to: from });
+      if (back.applied) {
+        this.#kept(reloadErrors(again), again.summary);
+        return again;
+      }
     }
     this.#adopted(config);
     logWarnings(this.#options.log, warnings);

@@ -33,6 +33,11 @@ export interface KeyStore {
   refuseOverDamaged(after: Records): void;
   /** Reads the newest records now. Rejects if they cannot be read. */
   refresh(): Promise<void>;
+  /**
+   * Runs the work between two changes by this process: changes that were begun are made before, and
+   * later ones wait. `reread` is `refresh` for the work.
+   */
+  betweenChanges<T>(work: (reread: () => Promise<void>) => Promise<T>): Promise<T>;
   /** Called after each change of the records that `find` sees. */
   onChange(listener: () => void): void;
   /** One line for each damaged record, with its place; empty if all can be read. */
@@ -56,7 +61,10 @@ export interface KeyStore {
 }
 
 /** The records as commands use them. */
-export type CommandKeys = Omit<KeyStore, "find" | "account" | "ready" | "health" | "troubles">;
+export type CommandKeys = Omit<
+  KeyStore,
+  "find" | "account" | "ready" | "health" | "troubles" | "betweenChanges"
+>;
 
 /** Records that cannot be used now, and what happened since the start of this process. */
 export type RecordTroubles = {

@@ -119,8 +119,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     refuseOverDamaged({ ...this.#reading, records: this.held.records }, after);
   }
 
-  refresh(): Promise<void> {
-    return this.queue.run(() => this.#follow(true));
+  protected reread(): Promise<void> {
+    return this.#follow(true);
   }
 
   async close(): Promise<void> {

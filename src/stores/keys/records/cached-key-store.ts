@@ -41,6 +41,17 @@ export abstract class CachedKeyStore {
     return this.queue.run(() => this.apply(edit));
   }
 
+  refresh(): Promise<void> {
+    return this.queue.run(() => this.reread());
+  }
+
+  betweenChanges<T>(work: (reread: () => Promise<void>) => Promise<T>): Promise<T> {
+    return this.queue.run(() => work(() => this.reread()));
+  }
+
+  /** KeyStore.refresh, while no change is being made. */
+  protected abstract reread(): Promise<void>;
+
   /** KeyStore.change, for one edit at a time. */
   protected abstract apply<T>(edit: RecordEdit<T>): Promise<T>;
 }

@@ -162,8 +162,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
-  refresh(): Promise<void> {
-    return this.queue.run(() => this.#refresh());
+  protected reread(): Promise<void> {
+    return this.#refresh();
   }
 
   override change<T>(edit: RecordEdit<T>): Promise<T> {
