@@ -163,7 +163,8 @@ export const LOG_EVENTS = {
   counter_repaired: {
     level: "warn",
     members: ["environment", "account", "store"],
-    meaning: "A [damaged](store.md#damage) window or ban was moved to the present",
+    meaning:
+      "A [damaged](store.md#damage) window or ban was moved to the present, or a number of its day begun anew",
   },
   counter_regression: {
     level: "error",

@@ -204,18 +204,33 @@ describe("usage by day in Redis", () => {
     await store.close();
   });
 
-  it("begins anew where its hash or a number of it is damaged, and charges as ever", async () => {
-    const store = await openAt(() => OCTOBER_30);
+  const CAP = { window: "day", limit: 10, part: { id: "@1", name: "key" } } as const;
+  it.each([
+    ["an account", perDay(10)],
+    ["a key with a limit of its own", { ...perDay(10), limits: [...perDay(10).limits, CAP] }],
+  ])("of %s begins anew where it is damaged, charges as ever, and is logged", async (_, ask) => {
+    const historyMs = 400 * DAY_MS;
+    const { store, told } = await open(server.address, { historyMs, now: () => OCTOBER_30 });
     for (const harm of [
       () => redis.set(october, "no hash"),
       () => redis.hset(october, 87, "no number"),
       () => redis.hset(october, 87, "9223372036854775807"),
     ]) {
       await redis.flushall();
+      store.invalidate(accountRef);
+      const whole = (await spend(store, accountRef, ask)).decision;
       await harm();
-      const result = await spend(store, accountRef, perDay(10));
-      assert.equal(result.decision.windows[0]?.used, 1);
+      const { decision } = await spend(store, accountRef, ask);
+      assert.deepEqual([whole.repaired, decision.repaired], [false, true]);
+      assert.deepEqual(
+        decision.windows.map(({ used, resetMs }) => [used, resetMs]),
+        whole.windows.map(({ used, resetMs }) => [used + 1, resetMs]),
+      );
       assert.deepEqual(await redis.hgetall(october), { 87: "1" });
+      assert.deepEqual(
+        [...told.splice(0)].map(({ message }) => message),
+        ["counter_repaired"],
+      );
     }
     await store.close();
   });

@@ -19,6 +19,17 @@ local function lifetime(plan)
   return last - now + SPARE
 end
 
+-- Tells what decide.lua tells of an account that was repaired and has no strike and no ban. Returns the
+-- sum, which includes it.
+local function tell_repaired(plan, total)
+  out[n], total = 1, total + 1
+  local told = {}
+  for i = 1, plan.count do told[i] = window_end(plan.fields[i], plan.starts[i], plan.calendar) end
+  told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = 1, 0, now, 0
+  for i = 1, #told do n, total = n + 1, (total + told[i]) % EXACT; out[n] = told[i] end
+  return total
+end
+
 -- Returns the sum of what it tells, modulo EXACT, or false if nothing was done.
 local function charge(key, requests, plan)
   if plan.apart then return false end
@@ -59,6 +70,7 @@ local function charge(key, requests, plan)
     plan.life = plan.life or lifetime(plan)
     if left < plan.life then call('PEXPIRE', key, format('%.0f', plan.life)) end
   end
+  day_repaired = false
   if kept then
     local hash, field = place(key, today)
     today_field = today_field or format('%.0f', field + ADMITTED)
@@ -75,6 +87,7 @@ local function charge(key, requests, plan)
   for i = 1, count do out[n + 1 + i] = counts[i] end
   n = n + count + 2
   out[n] = 0
+  if day_repaired then total = tell_repaired(plan, total) end
   return total
 end
 

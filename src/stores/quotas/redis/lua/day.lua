@@ -12,6 +12,9 @@
 local find = string.find
 local ADMITTED, BEYOND, REFUSED = 0, 1, 2
 
+-- Whether a number of a day was damaged since this was last set to false.
+local day_repaired = false
+
 -- Adds to a number. One that is not a number is damaged, and restarts at 0. Returns nil if nothing
 -- can be added: the slot is on its way to another node and this key is not on this one, or the
 -- right is missing.
@@ -25,6 +28,7 @@ local function increase(hash, field, by)
   else
     return nil
   end
+  day_repaired = true
   return call('HINCRBY', hash, field, by)
 end
 

@@ -318,11 +318,14 @@ local function decider()
     end
 
     -- The day is not part of the account: numbers that waited are added to their days.
+    day_repaired = false
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
     if kept and granted > 0 then
       remember(key, granted, granted * cost, kept, now, plan.name)
       if holds then remember_holds(key, fields, holds, granted, kept, now) end
     end
+
+    repaired = repaired or day_repaired
 
     -- verdictOf().
     tell(granted)
