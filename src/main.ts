@@ -1,16 +1,20 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
 import { satisfiesEngines } from "./cli/node-version.ts";
-import type { Parent, ProcessControl } from "./server/process/process-context.ts";
+import type { Parent, ProcessControl, ShutdownSignals } from "./server/process/process-context.ts";
 
 const PARENT_POLL_MS = 250;
 
+/** The signal that ends this process when its output is written. */
+let held: HeldSignal | undefined;
 /** The signals that a gateway heeds come here until it can. */
 const early: NodeJS.Signals[] = [];
 const hold = (signal: NodeJS.Signals) => void early.push(signal);
 const HELD = ["SIGHUP", "SIGTERM", "SIGINT"] as const;
+type HeldSignal = (typeof HELD)[number];
 if (["start", "demo", "worker"].includes(process.argv[2] ?? "")) {
   for (const signal of HELD) process.on(signal, hold);
 }
@@ -32,6 +36,7 @@ if (satisfiesEngines(process.version, engines.node)) {
 /** The modules are imported only here, because an old Node might not even load them. */
 async function runVerb(): Promise<number> {
   const { run, statusUnwritten } = await import("./cli/run.ts");
+  const { ShutdownSignals } = await import("./server/process/process-context.ts");
   process.stderr.on("error", () => {});
   let written = Promise.resolve();
   let failure: Error | undefined;
@@ -57,13 +62,16 @@ async function runVerb(): Promise<number> {
         return text;
       },
       ask: isatty(0) && isatty(2) ? askLine : undefined,
-      process: door(),
+      process: door(ShutdownSignals),
     },
     version,
   );
   await written;
-  if (failure === undefined) return status;
-  return statusUnwritten(failure, { status, lost, err: (text) => process.stderr.write(text) });
+  const end =
+    failure === undefined
+      ? status
+      : statusUnwritten(failure, { status, lost, err: (text) => process.stderr.write(text) });
+  return held === undefined ? end : endBy(held);
 }
 
 async function askLine(question: string): Promise<string> {
@@ -87,8 +95,9 @@ function writeOut(text: string): Promise<Error | undefined> {
   });
 }
 
-function door(): ProcessControl {
+function door(Signals: typeof ShutdownSignals): ProcessControl {
   const underNpm = process.env.npm_lifecycle_event !== undefined;
+  let holding = false;
   return {
     self: [process.execPath, fileURLToPath(import.meta.url)],
     v8: process.versions.v8,
@@ -102,6 +111,11 @@ function door(): ProcessControl {
     onHangUp: (listener) => {
       heed("SIGHUP", listener);
       if (underNpm) onNpmGone(listener);
+    },
+    holdEnd: () => {
+      if (!holding) holdEnd(new Signals(underNpm));
+      holding = true;
+      return held !== undefined;
     },
     onCrash: (listener) => {
       process.on("uncaughtException", listener);
@@ -117,8 +131,24 @@ function door(): ProcessControl {
   };
 }
 
+function holdEnd(signals: ShutdownSignals): void {
+  for (const signal of HELD) {
+    process.on(signal, () => {
+      held ??= signal;
+      if (signals.judge(signal, performance.now()) === "end") process.exit(endBy(signal));
+    });
+  }
+}
+
+/** Ends by the signal, so that a shell sees why, or returns the status of it to process 1. */
+function endBy(signal: HeldSignal): number {
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  return 128 + constants.signals[signal];
+}
+
 /** Calls the listener at each such signal, and at once if there was one already. */
-function heed(signal: (typeof HELD)[number], listener: () => void): void {
+function heed(signal: HeldSignal, listener: () => void): void {
   process.on(signal, listener).off(signal, hold);
   if (early.includes(signal)) listener();
 }

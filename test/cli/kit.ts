@@ -78,6 +78,7 @@ const NO_PROCESS: ProcessControl = {
   underNpm: false,
   onEnd: () => {},
   onHangUp: () => {},
+  holdEnd: () => false,
   onCrash: () => {},
   exit: (status) => {
     throw new Error(`A verb that should end by itself exits with ${status}`);

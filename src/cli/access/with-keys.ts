@@ -83,6 +83,21 @@ export async function readRecords(config: Config, terminal: Terminal): Promise<R
   return records;
 }
 
+/**
+ * Applies the edit. A signal that comes during the write waits until its result is printed, because
+ * nobody else knows a new key, or what was changed.
+ */
+export function editRecords<T>(
+  keys: CommandKeys,
+  terminal: Terminal,
+  edit: (records: Records) => EditResult<T>,
+): Promise<EditResult<T>> {
+  return applyKeyEdit(keys, (records) => {
+    terminal.process.holdEnd();
+    return edit(records);
+  });
+}
+
 /** Edits the newest records. If the edit is refused, stderr says why. */
 export async function withEdit<T>(
   keys: CommandKeys,
@@ -95,7 +110,7 @@ export async function withEdit<T>(
     readonly say: (edited: { readonly records: Records } & T) => number;
   },
 ): Promise<number> {
-  const edited = await applyKeyEdit(keys, edit);
+  const edited = await editRecords(keys, terminal, edit);
   return edited.ok ? say(edited) : failWithRefusal(terminal, edited);
 }
 

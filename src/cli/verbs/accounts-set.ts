@@ -9,9 +9,9 @@ import { accountReports } from "../../core/keys/record-reports.ts";
 import { anchorDays } from "../../core/quota/calendar.ts";
 import { dayOf, formatDay } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, type CommandKeys } from "../../stores/keys/key-store.ts";
+import type { CommandKeys } from "../../stores/keys/key-store.ts";
 import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
-import { failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
+import { editRecords, failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
@@ -136,7 +136,7 @@ async function setAllOn(
   let changed = 0;
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = new Set(ids.slice(from, from + BATCH));
-    const edited = await applyKeyEdit(keys, (records) => {
+    const edited = await editRecords(keys, terminal, (records) => {
       // Another command may have moved some of them since.
       const still = records.accounts.filter(({ id, plan }) => plan === on && batch.has(id));
       return updateAccounts(
@@ -149,6 +149,10 @@ async function setAllOn(
     if (!edited.ok) return failWithRefusal(terminal, edited);
     changed += edited.accounts.length;
     if (ids.length > BATCH) terminal.err(`${changed} of ${ids.length} accounts\n`);
+    if (terminal.process.holdEnd() && from + BATCH < ids.length) {
+      const message = `Interrupted: ${changed} of ${ids.length} accounts are changed, the same command changes the rest`;
+      return fail(terminal, EXIT_FAILURE, message);
+    }
   }
   if (invocation.flag("json")) return printJson(terminal, { changed });
   terminal.out(`${changed} ${changed === 1 ? "account is" : "accounts are"} changed\n`);

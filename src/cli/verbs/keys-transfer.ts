@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { formatCount } from "../../base/messages.ts";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
-import { applyKeyEdit, judgeKeyEdit } from "../../stores/keys/key-store.ts";
-import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
+import { judgeKeyEdit } from "../../stores/keys/key-store.ts";
+import { editRecords, failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
@@ -56,7 +56,7 @@ const keysImport: Verb = {
       const takeIn = async () => {
         const lines = await readLines(file, text, terminal.now());
         const edit = await prepareImport(keys.records(), lines, options);
-        return dry ? judgeKeyEdit(keys, edit) : applyKeyEdit(keys, edit);
+        return dry ? judgeKeyEdit(keys, edit) : editRecords(keys, terminal, edit);
       };
       const edited = await showWait(terminal, "Importing", takeIn());
       if (!edited.ok) return failWithRefusal(terminal, edited);

@@ -17,6 +17,11 @@ export type ProcessControl = {
   onEnd(listener: (cause: ShutdownCause) => void): void;
   onHangUp(listener: () => void): void;
   /**
+   * From the first call on, a signal that would end this process waits until its output is written.
+   * A second one ends it at once. Returns whether a signal waits.
+   */
+  holdEnd(): boolean;
+  /**
    * The listener is called for errors that nothing caught. After this call such an error does not
    * end the process.
    */
@@ -67,6 +72,9 @@ export type ShutdownSignal = "SIGTERM" | "SIGINT";
 /** The cause of a shutdown: a signal, or the end of the parent that would have passed one on. */
 export type ShutdownCause = ShutdownSignal | "parent gone";
 
+/** A gateway reloads by a SIGHUP. It ends a command, as the terminal is closed. */
+type EndCause = ShutdownCause | "SIGHUP";
+
 /**
  * The response to a cause: begin a drain, cut it short, or nothing, because it repeats the first
  * one.
@@ -87,14 +95,14 @@ const REPEAT_UNDER_NPM_MS = 500;
  */
 export class ShutdownSignals {
   readonly #repeatMs: number;
-  #first: { readonly cause: ShutdownCause; readonly atMs: number } | undefined;
+  #first: { readonly cause: EndCause; readonly atMs: number } | undefined;
 
   constructor(underNpm: boolean) {
     this.#repeatMs = underNpm ? REPEAT_UNDER_NPM_MS : REPEAT_MS;
   }
 
   /** `nowMs` is the time of a monotonic clock, in milliseconds. */
-  judge(cause: ShutdownCause, nowMs: number): ShutdownAction {
+  judge(cause: EndCause, nowMs: number): ShutdownAction {
     const first = this.#first;
     if (first === undefined) {
       this.#first = { cause, atMs: nowMs };
