@@ -2,11 +2,16 @@ const SHOWN_MAX = 100;
 
 /**
  * Quotes a value from outside for a message. JSON keeps it from posing as the words of the message.
- * It is shortened to 100 characters.
+ * It is shortened to 100 characters, and a login in a URL is ***.
  */
 export function quoteValue(value: unknown): string {
-  if (typeof value === "string") return JSON.stringify(shorten(value));
-  return shorten(String(JSON.stringify(value)));
+  if (typeof value !== "string") return shorten(String(JSON.stringify(value)));
+  return JSON.stringify(shorten(value.replace(/^([a-z][a-z0-9+.-]*:\/\/).*@/is, "$1***@")));
+}
+
+/** An address in quotes, with *** for all that may be a login: a password can hold any character. */
+export function quoteAddress(value: string): string {
+  return quoteValue(value.replace(/^([a-z][a-z+]*:\/\/)?.*@/is, "$1***@"));
 }
 
 function shorten(text: string): string {

@@ -1,4 +1,4 @@
-import { errorMessage } from "../base/messages.ts";
+import { errorMessage, quoteValue } from "../base/messages.ts";
 import { containsKey } from "../core/keys/key.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-context.ts";
 import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
@@ -82,11 +82,11 @@ async function unknownVerb(
   if (group.length === 0) {
     const names = [...new Set(VERB_NAMES.map((name) => name.split(" ")[0] ?? "")), "help"];
     const meant = didYouMean(first, names) || `: expected ${names.join(", ")}`;
-    return wrongUsage(terminal, `Unknown verb ${JSON.stringify(first)}${meant}`);
+    return wrongUsage(terminal, `Unknown verb ${quoteValue(first)}${meant}`);
   }
   if (second === "--help" || second === "-h") return say(terminal, groupHelp(first, group));
   const names = group.map(({ name }) => name.slice(first.length + 1));
-  const found = second === undefined ? "nothing" : JSON.stringify(second);
+  const found = second === undefined ? "nothing" : quoteValue(second);
   const meant = didYouMean(second ?? "", names);
   return wrongUsage(
     terminal,

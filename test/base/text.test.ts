@@ -7,6 +7,8 @@ it("a value is quoted with its first hundred characters", () => {
   const [most, over] = ["a".repeat(100), "a".repeat(101)];
   assert.deepEqual([quoteValue(most), quoteValue(over)], [`"${most}"`, `"${most}…"`]);
   assert.equal(quoteValue([over]), `["${"a".repeat(98)}…`);
+  assert.equal(quoteValue("https://me:p@ss/w@h:1/x"), '"https://***@h:1/x"');
+  assert.equal(quoteValue("me@example.com"), '"me@example.com"');
   assert.deepEqual([quoteValue('"'), quoteValue(undefined)], ['"\\""', "undefined"]);
 });
 

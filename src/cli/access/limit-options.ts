@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { isLimited, LIMITED_WORDS } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import { ANCHOR_DAY_MAX } from "../../core/quota/calendar.ts";
@@ -18,7 +19,7 @@ export function parseCapOptions(invocation: Invocation): readonly Cap[] | string
     const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
     const window = WINDOW_NAMES.find((known) => known === name);
     if (window === undefined || digits === undefined) {
-      return `Cannot read --cap as WINDOW=NUMBER with a window of ${WINDOW_NAMES.join(", ")}: the value is ${JSON.stringify(text)}`;
+      return `Cannot read --cap as WINDOW=NUMBER with a window of ${WINDOW_NAMES.join(", ")}: the value is ${quoteValue(text)}`;
     }
     caps.push({ window, limit: Number(digits) });
   }
@@ -29,13 +30,13 @@ export function parseCapOptions(invocation: Invocation): readonly Cap[] | string
 export function parseAnchorOption(invocation: Invocation): number | string | undefined {
   const text = invocation.text("anchor");
   if (text === undefined || /^\d{1,9}$/.test(text)) return text && Number(text);
-  return `Cannot read --anchor as a day of the month from 1 to ${ANCHOR_DAY_MAX}: the value is ${JSON.stringify(text)}`;
+  return `Cannot read --anchor as a day of the month from 1 to ${ANCHOR_DAY_MAX}: the value is ${quoteValue(text)}`;
 }
 
 function readLimit(text: string): AccountLimit | string {
   const [, window = "", digits] = /^([a-z0-9.-]+)=(\d{1,15})$/.exec(text) ?? [];
   if (!isLimited(window)) {
-    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED_WORDS}: the value is ${JSON.stringify(text)}`;
+    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED_WORDS}: the value is ${quoteValue(text)}`;
   }
   return { window, limit: Number(digits) };
 }
@@ -48,7 +49,7 @@ export function parseMetaOptions(
   for (const text of invocation.texts("meta")) {
     const at = text.indexOf("=");
     if (at < 1) {
-      return `Cannot read --meta as NAME=VALUE: the value is ${JSON.stringify(text)}`;
+      return `Cannot read --meta as NAME=VALUE: the value is ${quoteValue(text)}`;
     }
     pairs.push([text.slice(0, at), text.slice(at + 1)]);
   }
@@ -68,7 +69,7 @@ export function unknownEnvironmentError(
 ): string | undefined {
   if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
   const known = environments.map(({ name }) => name).join(", ");
-  return `Unknown environment ${JSON.stringify(wanted)}: expected ${known}`;
+  return `Unknown environment ${quoteValue(wanted)}: expected ${known}`;
 }
 
 /** The error for a plan that is neither configured nor the plan of any account. */
@@ -79,5 +80,5 @@ export function unknownPlanError(
 ): string | undefined {
   if (wanted === undefined || plans.has(wanted)) return undefined;
   if (accounts.some(({ plan }) => plan === wanted)) return undefined;
-  return `Unknown plan ${JSON.stringify(wanted)}: expected ${[...plans.keys()].join(", ")}`;
+  return `Unknown plan ${quoteValue(wanted)}: expected ${[...plans.keys()].join(", ")}`;
 }

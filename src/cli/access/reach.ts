@@ -1,3 +1,4 @@
+import { quoteAddress } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake, type YamlMap } from "../../config/file/mistake.ts";
 import { meterNames, runningMeterNames } from "../../config/queries/meter-names.ts";
@@ -69,6 +70,13 @@ async function reach(
 ): Promise<ReachedGateway | number> {
   const admins = parseAdminOptions(invocation);
   if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
+  const login = invocation.texts("admin").find((text) => {
+    const { username, password } = new URL(text);
+    return username !== "" || password !== "";
+  });
+  if (login !== undefined) {
+    terminal.err(`warning: the login in --admin ${quoteAddress(login)} is ignored: use ${TOKEN}\n`);
+  }
   const [admin] = admins;
   if (admin !== undefined && !asksSeveral) return reachAt(admin, invocation, terminal);
   const { loadConfig } = await import("../../config/load/load.ts");

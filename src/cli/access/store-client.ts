@@ -1,4 +1,4 @@
-import { errorMessage } from "../../base/messages.ts";
+import { errorMessage, quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
@@ -269,7 +269,7 @@ function notFound({ because, message }: NotFound): OperationResult<never> {
 }
 
 function unknown(id: string): OperationResult<never> {
-  return refused(`Cannot find ${JSON.stringify(id)}: no key or account has this ID`);
+  return refused(`Cannot find ${quoteValue(id)}: no key or account has this ID`);
 }
 
 function refused(message: string): OperationResult<never> {

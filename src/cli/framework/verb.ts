@@ -1,3 +1,4 @@
+import { quoteAddress, quoteValue } from "../../base/messages.ts";
 import { parseDuration } from "../../config/schema/units.ts";
 import { isValidPeriod } from "../../core/keys/edit-rules.ts";
 import type { Terminal } from "./terminal.ts";
@@ -84,18 +85,18 @@ export function parsePeriodOption(
   if (period !== undefined) {
     return `Cannot use --${option} ${text}: it must be from ${leastMs}ms to 36525d`;
   }
-  return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${JSON.stringify(text)}`;
+  return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${quoteValue(text)}`;
 }
 
 /**
  * The further admin listeners of a call (each --admin) as origins, or the mistake in one. They use
- * HTTP, as `admin.listen` does.
+ * HTTP, as `admin.listen` does. An origin has no login: the token comes from the environment.
  */
 export function parseAdminOptions(invocation: Invocation): readonly string[] | string {
   const named = invocation.texts("admin");
   const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
-  if (wrong === undefined) return named;
-  return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${JSON.stringify(wrong)}`;
+  if (wrong === undefined) return named.map((text) => new URL(text).origin);
+  return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${quoteAddress(wrong)}`;
 }
 
 export const LOG: Option = {

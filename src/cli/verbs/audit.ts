@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
@@ -84,12 +85,12 @@ function parsePeriod(day: string | undefined, month: string | undefined): AskedP
   }
   if (month !== undefined) {
     if (monthRange(month) !== undefined) return { month };
-    return `Cannot read --month as a month such as 2026-11: the value is ${JSON.stringify(month)}`;
+    return `Cannot read --month as a month such as 2026-11: the value is ${quoteValue(month)}`;
   }
   if (day === undefined) return {};
   const number = /^\d{4}-\d\d-\d\d$/.test(day) ? dayOf(Date.parse(day)) : Number.NaN;
   if (Number.isFinite(number) && formatDay(number) === day) return { day: number };
-  return `Cannot read --day as a day such as 2026-11-21: the value is ${JSON.stringify(day)}`;
+  return `Cannot read --day as a day such as 2026-11-21: the value is ${quoteValue(day)}`;
 }
 
 type Auditor = {

@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { configFileOf } from "../framework/config-file.ts";
 import { didYouMean } from "../framework/parse.ts";
@@ -40,7 +41,7 @@ export function completionOf(verbs: () => Promise<readonly Verb[]>): Verb {
       const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
       if (script === undefined) {
         const known = Object.keys(SHELLS);
-        const message = `Expected ${known.join(", ")}: found ${JSON.stringify(shell)}${didYouMean(shell, known)}`;
+        const message = `Expected ${known.join(", ")}: found ${quoteValue(shell)}${didYouMean(shell, known)}`;
         return fail(terminal, EXIT_USAGE, message);
       }
       const wanted = invocation.text("names");
@@ -63,7 +64,7 @@ async function printNames(
   terminal: Terminal,
 ): Promise<number> {
   if (wanted !== "plan" && wanted !== "env") {
-    const message = `Expected --names plan or --names env: found ${JSON.stringify(wanted)}`;
+    const message = `Expected --names plan or --names env: found ${quoteValue(wanted)}`;
     return fail(terminal, EXIT_USAGE, message);
   }
   const { loadConfig } = await import("../../config/load/load.ts");

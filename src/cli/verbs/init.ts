@@ -1,6 +1,7 @@
 import { open, rm } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
+import { quoteAddress, quoteValue } from "../../base/messages.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { configFileOf, DEFAULT_FILE } from "../framework/config-file.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -130,8 +131,8 @@ async function mistakeIn(
   const [first] = loaded.mistakes;
   const isPrefix = first?.message.startsWith("Cannot read keyPrefix ") === true;
   const option = isPrefix
-    ? `${JSON.stringify(keyPrefix)} as --key-prefix`
-    : `${JSON.stringify(upstream)} as --upstream`;
+    ? `${quoteValue(keyPrefix)} as --key-prefix`
+    : `${quoteAddress(upstream)} as --upstream`;
   return `Cannot use ${option}: ${first?.message ?? "it is refused"}`;
 }
 

@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { issueKeys } from "../../core/keys/edit-keys.ts";
 import type { NewKeys } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";
@@ -91,7 +92,7 @@ function readWanted(invocation: Invocation): NewKeys | string {
   if (typeof anchor === "string") return anchor;
   const count = invocation.text("count");
   if (count !== undefined && !/^\d{1,9}$/.test(count)) {
-    return `Cannot read --count as a whole number: the value is ${JSON.stringify(count)}`;
+    return `Cannot read --count as a whole number: the value is ${quoteValue(count)}`;
   }
   return {
     environment,

@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { findKeys, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import type { KeyReport } from "../../core/keys/record-reports.ts";
@@ -36,7 +37,7 @@ export const keysList: Verb = {
   run: (invocation, terminal) => {
     const wanted = invocation.text("state");
     if (wanted !== undefined && !STATES.some((state) => state === wanted)) {
-      const message = `Unknown --state ${JSON.stringify(wanted)}: expected ${STATES.join(", ")}`;
+      const message = `Unknown --state ${quoteValue(wanted)}: expected ${STATES.join(", ")}`;
       return Promise.resolve(fail(terminal, EXIT_USAGE, message));
     }
     return withKeys(invocation, terminal, async (keys, config) => {

@@ -1,4 +1,4 @@
-import { errorMessage } from "../../base/messages.ts";
+import { errorMessage, quoteValue } from "../../base/messages.ts";
 import { loadSqlite } from "../../base/sqlite.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
@@ -28,7 +28,7 @@ export const pets: Verb = {
     const text = invocation.text("listen") ?? "";
     const listen = parseListen(text);
     if ("why" in listen) {
-      const found = JSON.stringify(text);
+      const found = quoteValue(text);
       return fail(terminal, EXIT_USAGE, `Cannot read --listen: ${listen.why}; it is ${found}`);
     }
     const data = invocation.text("data");

@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { parseStoreAddress } from "../../config/schema/addresses.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { printJson } from "../framework/terminal.ts";
@@ -88,7 +89,7 @@ function mistakeIn(
   { gateways, seconds, fault, redis }: ProveArguments,
 ): string | undefined {
   const cannot = (option: string, wanted: string) =>
-    `Cannot use --${option} ${JSON.stringify(invocation.text(option))}: it must be ${wanted}`;
+    `Cannot use --${option} ${quoteValue(invocation.text(option))}: it must be ${wanted}`;
   if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
   if (seconds === undefined) return cannot("seconds", "a whole number of seconds from 3 to 86400");
   if (invocation.text("break") !== undefined && fault === undefined) {

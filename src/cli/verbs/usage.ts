@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { meterNames } from "../../config/queries/meter-names.ts";
 import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
@@ -90,15 +91,15 @@ function readFilter(invocation: Invocation, { environments, plans }: Names): Usa
   const strange = unknownEnvironmentError(environment, { environments });
   if (strange !== undefined) return strange;
   if (plan !== undefined && !plans.has(plan)) {
-    return `Unknown plan ${JSON.stringify(plan)}: expected ${[...plans.keys()].join(", ")}`;
+    return `Unknown plan ${quoteValue(plan)}: expected ${[...plans.keys()].join(", ")}`;
   }
   const over = invocation.text("over");
   if (over !== undefined && !/^\d{1,3}(?:\.\d{1,3})?%?$/.test(over)) {
-    return `Cannot read --over as a percentage such as 80%: the value is ${JSON.stringify(over)}`;
+    return `Cannot read --over as a percentage such as 80%: the value is ${quoteValue(over)}`;
   }
   const top = invocation.text("top");
   if (top !== undefined && !/^[1-9]\d{0,6}$/.test(top)) {
-    return `Cannot read --top as a number of accounts: the value is ${JSON.stringify(top)}`;
+    return `Cannot read --top as a number of accounts: the value is ${quoteValue(top)}`;
   }
   return {
     ...{ environment, plan },

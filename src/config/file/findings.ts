@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { quoteValue } from "../../base/messages.ts";
+import { quoteAddress } from "../../base/messages.ts";
 import { type ConfigPath, formatPath, type Mistake, makeMistake, pathKey } from "./mistake.ts";
 import type { Tree } from "./tree.ts";
 
@@ -87,7 +87,7 @@ export class Findings {
     if (this.tree.isSubstituted(path)) {
       return "the value is not shown, as it comes from the environment";
     }
-    return `the value is ${typeof value === "string" ? quoted(value) : String(value)}`;
+    return `the value is ${typeof value === "string" ? quoteAddress(value) : String(value)}`;
   }
 }
 
@@ -125,7 +125,7 @@ export function noteIssues(
       for (const key of issue.keys) findings.unknownKey([...path, key], knownAt(path));
     } else if (issue.code === "invalid_key") {
       const wanted = issue.issues[0]?.message ?? issue.message;
-      const key = quoted(String(path.at(-1)));
+      const key = quoteAddress(String(path.at(-1)));
       findings.mistakeAtKey(
         path,
         `Cannot use ${key} as a name in ${formatPath(path.slice(0, -1))}: it must be ${wanted}`,
@@ -181,11 +181,6 @@ function valueAt(value: unknown, path: ConfigPath): unknown {
     inner = (inner as Record<string | number, unknown>)[part];
   }
   return inner;
-}
-
-/** The value in quotes, with *** for all that may be a login: a password can hold any character. */
-function quoted(value: string): string {
-  return quoteValue(value.replace(/^([a-z][a-z+]*:\/\/)?.*@/is, "$1***@"));
 }
 
 /** The known key that was probably meant: at most one letter in `part` of its letters differs. */

@@ -86,6 +86,36 @@ describe("a gateway that --admin names", () => {
   });
 });
 
+describe("a login in --admin", () => {
+  it("is ignored with a warning, and repeated by no message", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, RUNNING));
+    const { port } = new URL(admin.origin);
+    const { terminal, err } = terminalOf();
+    const reached = await reachGateway(
+      callOf({ admin: `http://me:s3cret@127.0.0.1:${port}` }),
+      terminal,
+    );
+    assert.notEqual(typeof reached, "number", err());
+    const warning = `warning: the login in --admin "http://***@127.0.0.1:${port}" is ignored: use TOLLGATE_ADMIN_TOKEN\n`;
+    assert.equal(err(), warning);
+    assert.equal(admin.questions[0]?.headers.authorization, "Bearer secret");
+    await admin[Symbol.asyncDispose]();
+    for (const [wrong, status, told] of [
+      [
+        `http://me:s3cret@127.0.0.1:${port}`,
+        1,
+        `http://127.0.0.1:${port} (--admin): nothing listens`,
+      ],
+      ["ftp://me:s3cret@127.0.0.1", 64, 'the value is "ftp://***@127.0.0.1"'],
+      ["me:s3cret@127.0.0.1:9090", 64, 'the value is "***@127.0.0.1:9090"'],
+    ] as const) {
+      const failed = terminalOf();
+      assert.equal(await reachGateway(callOf({ admin: wrong }), failed.terminal), status);
+      assert.ok(failed.err().includes(told) && !failed.err().includes("s3cret"), failed.err());
+    }
+  });
+});
+
 describe("a gateway that has not taken over its file", () => {
   it("goes by its own plans, with a warning, unless the file is again what it runs with", async () => {
     await using folder = await openFolder();

@@ -176,6 +176,11 @@ Next:
       assert.match(told, /^Cannot read environments\.production\.upstreams[^\n]+\n$/);
       assert.ok(!existsSync(other), upstream);
     }
+    for (const upstream of ["http://me:s3cret@127.0.0.1:80", "me:s3cret@127.0.0.1"]) {
+      const wrong = await runVerb(["init", "--upstream", upstream, "--config", other]);
+      assert.match(wrong.err, /^Cannot use "(?:http:\/\/)?\*\*\*@127\.0\.0\.1/);
+      assert.ok(!wrong.err.includes("s3cret"), wrong.err);
+    }
   });
 
   it(

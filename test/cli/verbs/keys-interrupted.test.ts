@@ -68,7 +68,7 @@ describe("a signal at the write of a command", () => {
     assert.match(jsonOf<{ key: string }>(created).key, /^pets_live_/);
     assert.deepEqual([created.err, created.by], ["", "SIGHUP"]);
     const { out, err, by } = await signalled(["keys", "rotate", "k_1"], ["SIGTERM"]);
-    assert.match(out, /^ {2}pets_live_\w+\n[^]*The old key k_1 works until/m);
+    assert.match(out, /\n {2}pets_live_\w+\n.*The old key k_1 works until/s);
     assert.deepEqual([err, by], ["", "SIGTERM"]);
   });
 
