@@ -92,6 +92,7 @@ function wordsOf(verbs: readonly Verb[]): Words {
     second.set(first, follows === undefined ? known : [...known, follows]);
   }
   second.set("completion", Object.keys(SHELLS));
+  second.set("help", [...second.keys()]);
   const options = new Map(
     verbs.map((verb) => [
       verb.name,
@@ -101,7 +102,7 @@ function wordsOf(verbs: readonly Verb[]): Words {
   const valued = verbs.flatMap((verb) => verb.options.filter(({ value }) => value !== undefined));
   const untold = new Set(valued.map(({ name }) => `--${name}`));
   for (const told of [...PLANS, ...ENVIRONMENTS, ...FILES]) untold.delete(told);
-  return { first: [...second.keys(), "help"], second, options, untold };
+  return { first: [...second.keys()], second, options, untold };
 }
 
 /** A function in syntax that bash and zsh share: it lists the possible words at a position. */
@@ -115,6 +116,8 @@ function candidates({ first, second, options }: Words): string {
   return `_tollgate_words() {
   local words="" options=""
   if [ "$1" -le 1 ]; then echo "${first.join(" ")}"; return; fi
+  # "help keys" is followed by the words that follow "keys".
+  if [ "$1" -eq 3 ] && [ "$3" = "help" ]; then set -- 2 "" "\${2#help }"; fi
   case "$2" in
 ${known.join("")}  esac
   if [ "$1" -eq 2 ]; then
@@ -123,7 +126,8 @@ ${seconds.join("")}    esac
   fi
   echo "$words $options"
 }
-# The names that the configuration has for the value of an option; nothing for all other words.
+# The names that the configuration has for the value of the option $1; nothing for all other words.
+# The words before it follow, as they were typed: bash makes three words of --config=FILE.
 _tollgate_names() {
   local kind="" file="" word="" before=""
   case "$1" in
@@ -131,18 +135,24 @@ _tollgate_names() {
     ${ENVIRONMENTS.join("|")}) kind=env ;;
     *) return ;;
   esac
-  for word in $2; do
-    if [ "$before" = "--config" ]; then file="$word"; fi
+  shift
+  for word in "$@"; do
+    case "$word" in
+      =) continue ;;
+      --config=*) file="\${word#*=}" ;;
+      *) if [ "$before" = "--config" ]; then file="$word"; fi ;;
+    esac
     before="$word"
   done
-  tollgate completion bash --names "$kind" \${file:+--config "$file"} 2>/dev/null
+  file=\${file//[\\\\\\"\\']/}
+  tollgate completion bash --names "$kind" \${file:+"--config=$file"} 2>/dev/null
 }
 `;
 }
 
 function bash(words: Words): string {
   return `${candidates(words)}_tollgate() {
-  local typed="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
+  local before=("\${COMP_WORDS[@]:1:COMP_CWORD-1}")
   local current="\${COMP_WORDS[COMP_CWORD]}"
   local previous="\${COMP_WORDS[COMP_CWORD-1]}"
   # bash makes three words of --option=value.
@@ -150,16 +160,18 @@ function bash(words: Words): string {
   elif [ "$previous" = "=" ]; then previous="\${COMP_WORDS[COMP_CWORD-2]}"; fi
   case "$previous" in
     ${[...PLANS, ...ENVIRONMENTS].join("|")})
-      COMPREPLY=($(compgen -W "$(_tollgate_names "$previous" "$typed")" -- "$current"))
+      COMPREPLY=($(compgen -W "$(_tollgate_names "$previous" "\${before[@]}")" -- "$current"))
       return ;;
     ${FILES.join("|")})
+      local IFS=$'\n'
+      compopt -o filenames
       COMPREPLY=($(compgen -f -- "$current"))
       return ;;
     ${[...words.untold].join("|")})
       compopt +o default
       return ;;
   esac
-  COMPREPLY=($(compgen -W "$(_tollgate_words "$COMP_CWORD" "$typed" "\${COMP_WORDS[1]}")" -- "$current"))
+  COMPREPLY=($(compgen -W "$(_tollgate_words "$COMP_CWORD" "\${before[*]}" "\${COMP_WORDS[1]}")" -- "$current"))
 }
 complete -o default -F _tollgate tollgate
 `;
@@ -168,7 +180,7 @@ complete -o default -F _tollgate tollgate
 function zsh(words: Words): string {
   return `#compdef tollgate
 ${candidates(words)}_tollgate() {
-  local typed="\${words[2,CURRENT-1]}"
+  local -a before=("\${(@)words[2,CURRENT-1]}")
   local previous="\${words[CURRENT-1]}"
   case "\${words[CURRENT]}" in
     --*=*)
@@ -177,7 +189,7 @@ ${candidates(words)}_tollgate() {
   esac
   case "$previous" in
     ${[...PLANS, ...ENVIRONMENTS].join("|")})
-      compadd -- \${=$(_tollgate_names "$previous" "$typed")}
+      compadd -- \${=$(_tollgate_names "$previous" "\${before[@]}")}
       return ;;
     ${FILES.join("|")})
       _files
@@ -185,7 +197,7 @@ ${candidates(words)}_tollgate() {
     ${[...words.untold].join("|")})
       return ;;
   esac
-  compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
+  compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "\${before[*]}" "\${words[2]}")}
   _files
 }
 compdef _tollgate tollgate
@@ -193,7 +205,10 @@ compdef _tollgate tollgate
 }
 
 function fish({ first, second, options, untold }: Words): string {
-  const lines = [`complete -c tollgate -n __fish_use_subcommand -f -a "${first.join(" ")}"`];
+  const lines = [
+    ...FISH_NAMES,
+    `complete -c tollgate -n __fish_use_subcommand -f -a "${first.join(" ")}"`,
+  ];
   for (const [word, follows] of second) {
     if (follows.length === 0) continue;
     const unless = follows.map((one) => `not __fish_seen_subcommand_from ${one}`).join("; and ");
@@ -215,5 +230,17 @@ function fish({ first, second, options, untold }: Words): string {
 function fishValue(option: string): string {
   if (FILES.includes(option)) return " -rF";
   const kind = PLANS.includes(option) ? "plan" : ENVIRONMENTS.includes(option) ? "env" : undefined;
-  return kind === undefined ? "" : ` -xa "(tollgate completion fish --names ${kind} 2>/dev/null)"`;
+  return kind === undefined ? "" : ` -xa "(__tollgate_names ${kind})"`;
 }
+
+/** The names of the configuration that the words before the cursor have. */
+const FISH_NAMES = [
+  "function __tollgate_names",
+  "  set -l words (commandline -opc)",
+  "  set -l file (string replace -rf -- '^--config=' '' $words)",
+  "  if set -l at (contains -i -- --config $words)",
+  "    set file $words[(math $at + 1)]",
+  "  end",
+  "  tollgate completion fish --names $argv[1] --config=$file[-1] 2>/dev/null",
+  "end",
+];

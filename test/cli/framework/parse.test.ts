@@ -225,12 +225,12 @@ describe("completion", () => {
     await using folder = await openFolder();
     const file = join(folder.path, "complete.bash");
     writeFileSync(file, (await runVerb(["completion", "bash"])).out);
-    // The words of the call: completion bash --names plan --config one.yaml.
+    // The words of the call: completion bash --names plan --config=one.yaml.
     const typed = 'COMP_WORDS=(tollgate keys create --config one.yaml --plan ""); COMP_CWORD=6';
     const left = `echo "\${COMPREPLY[*]}[$kind$file$word$before$words$options$typed$current$previous]"`;
-    const script = `tollgate() { echo "$4 $6"; }; source "${file}"; ${typed}; _tollgate; ${left}`;
+    const script = `tollgate() { echo "$4 $5"; }; source "${file}"; ${typed}; _tollgate; ${left}`;
     const said = execFileSync("bash", ["-c", script], { encoding: "utf8" });
-    assert.equal(said, "plan one.yaml[]\n");
+    assert.equal(said, "plan --config=one.yaml[]\n");
   });
 
   it("has scripts that a shell can read to their end, those of zsh by its syntax for bash", async () => {
@@ -249,7 +249,7 @@ describe("completion", () => {
       return words.map((word) => `__fish_seen_subcommand_from ${word}`).join("; and ");
     };
     const create = `complete -c tollgate -n "${seen("keys", "create")}"`;
-    const names = (kind: string) => `"(tollgate completion fish --names ${kind} 2>/dev/null)"`;
+    const names = (kind: string) => `"(__tollgate_names ${kind})"`;
     for (const line of [
       `${create} -l plan -xa ${names("plan")}`,
       `${create} -l env -xa ${names("env")}`,

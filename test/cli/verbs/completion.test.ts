@@ -34,6 +34,8 @@ async function script(shell: string): Promise<string> {
 const WORDS = `_tollgate_words() {
   local words="" options=""
   if [ "$1" -le 1 ]; then echo "keys start completion help"; return; fi
+  # "help keys" is followed by the words that follow "keys".
+  if [ "$1" -eq 3 ] && [ "$3" = "help" ]; then set -- 2 "" "\${2#help }"; fi
   case "$2" in
     "keys create"|"keys create "*) options="--plan --env --name --help" ;;
     "keys list"|"keys list "*) options="--help" ;;
@@ -43,11 +45,13 @@ const WORDS = `_tollgate_words() {
     case "$3" in
     keys) words="create list" ;;
     completion) words="bash zsh fish" ;;
+    help) words="keys start completion" ;;
     esac
   fi
   echo "$words $options"
 }
-# The names that the configuration has for the value of an option; nothing for all other words.
+# The names that the configuration has for the value of the option $1; nothing for all other words.
+# The words before it follow, as they were typed: bash makes three words of --config=FILE.
 _tollgate_names() {
   local kind="" file="" word="" before=""
   case "$1" in
@@ -55,11 +59,17 @@ _tollgate_names() {
     --env) kind=env ;;
     *) return ;;
   esac
-  for word in $2; do
-    if [ "$before" = "--config" ]; then file="$word"; fi
+  shift
+  for word in "$@"; do
+    case "$word" in
+      =) continue ;;
+      --config=*) file="\${word#*=}" ;;
+      *) if [ "$before" = "--config" ]; then file="$word"; fi ;;
+    esac
     before="$word"
   done
-  tollgate completion bash --names "$kind" \${file:+--config "$file"} 2>/dev/null
+  file=\${file//[\\\\\\"\\']/}
+  tollgate completion bash --names "$kind" \${file:+"--config=$file"} 2>/dev/null
 }
 `;
 
@@ -85,7 +95,7 @@ describe("the script that completes the words of a command line", () => {
       await script("zsh"),
       `#compdef tollgate
 ${WORDS}_tollgate() {
-  local typed="\${words[2,CURRENT-1]}"
+  local -a before=("\${(@)words[2,CURRENT-1]}")
   local previous="\${words[CURRENT-1]}"
   case "\${words[CURRENT]}" in
     --*=*)
@@ -94,7 +104,7 @@ ${WORDS}_tollgate() {
   esac
   case "$previous" in
     --plan|--on|--env)
-      compadd -- \${=$(_tollgate_names "$previous" "$typed")}
+      compadd -- \${=$(_tollgate_names "$previous" "\${before[@]}")}
       return ;;
     --config|--log|--data)
       _files
@@ -102,7 +112,7 @@ ${WORDS}_tollgate() {
     --name)
       return ;;
   esac
-  compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "$typed" "\${words[2]}")}
+  compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "\${before[*]}" "\${words[2]}")}
   _files
 }
 compdef _tollgate tollgate
@@ -113,15 +123,22 @@ compdef _tollgate tollgate
   it("of fish offers no file in place of a verb", async () => {
     const seen = "__fish_seen_subcommand_from";
     const line = (rest: string) => `complete -c tollgate -n ${rest}\n`;
-    const names = (kind: string) => `"(tollgate completion fish --names ${kind} 2>/dev/null)"`;
+    const names = (kind: string) => `"(__tollgate_names ${kind})"`;
     const not = (...words: string[]) => words.map((word) => `not ${seen} ${word}`).join("; and ");
     const create = `"${seen} keys; and ${seen} create"`;
+    const text = await script("fish");
+    const end = "2>/dev/null\nend\n";
+    const from = text.indexOf(end) + end.length;
+    assert.match(text.slice(0, from), /^function __tollgate_names\n.* --config=\$file\[-1\] 2>/s);
     assert.equal(
-      await script("fish"),
+      text.slice(from),
       [
         line('__fish_use_subcommand -f -a "keys start completion help"'),
         line(`"${seen} keys; and ${not("create", "list")}" -f -a "create list"`),
         line(`"${seen} completion; and ${not("bash", "zsh", "fish")}" -f -a "bash zsh fish"`),
+        line(
+          `"${seen} help; and ${not("keys", "start", "completion")}" -f -a "keys start completion"`,
+        ),
         line(`${create} -l plan -xa ${names("plan")}`),
         line(`${create} -l env -xa ${names("env")}`),
         line(`${create} -l name -x`),
@@ -137,9 +154,10 @@ compdef _tollgate tollgate
 /** The words that bash offers in place of the last of these. */
 async function offered(folder: string, ...typed: readonly string[]): Promise<string[]> {
   await writeFile(`${folder}/script`, await script("bash"));
-  // The configuration of the machine that has the command.
-  const command = "tollgate() { echo gold; }; compopt() { echo only these; }";
-  const run = `${command}; . ./script; COMP_WORDS=(tollgate "$@") COMP_CWORD=$#; _tollgate; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  // The configuration of the machine that has the command, and that of a file.
+  const names = `tollgate() { if [ -e "\${5#--config=}" ]; then echo silver; else echo gold; fi; }`;
+  const command = 'compopt() { [ "$1" = -o ] || echo only these; }';
+  const run = `${names}; ${command}; . ./script; COMP_WORDS=(tollgate "$@") COMP_CWORD=$#; _tollgate; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const { stdout } = await promisify(execFile)("bash", ["-c", run, "bash", ...typed], {
     cwd: folder,
   });
@@ -148,17 +166,38 @@ async function offered(folder: string, ...typed: readonly string[]): Promise<str
 
 describe("where the value of an option must follow, bash offers", () => {
   const CASES: readonly (readonly [string, readonly string[], readonly string[]])[] = [
-    ["files", ["start", "--config", ""], ["a.yaml", "script"]],
-    ["files also behind the sign of equality", ["start", "--config", "="], ["a.yaml", "script"]],
-    ["the files that begin so", ["start", "--config", "=", "a"], ["a.yaml"]],
+    ["files", ["start", "--config", ""], ["a b.yaml", "a.yaml", "script"]],
+    [
+      "files also behind the sign of equality",
+      ["start", "--config", "="],
+      ["a b.yaml", "a.yaml", "script"],
+    ],
+    ["the files that begin so", ["start", "--config", "=", "a."], ["a.yaml"]],
     ["names of the configuration", ["keys", "create", "--plan", "=", "go"], ["gold"]],
+    [
+      "those of the file behind the sign of equality",
+      ["keys", "create", "--config", "=", "a.yaml", "--plan", ""],
+      ["silver"],
+    ],
+    [
+      "those of a file whose name is quoted",
+      ["keys", "create", "--config", '"./a.yaml"', "--plan", ""],
+      ["silver"],
+    ],
+    [
+      "those of a file whose name has a blank",
+      ["keys", "create", "--config", "a\\ b.yaml", "--plan", ""],
+      ["silver"],
+    ],
+    ["the verbs behind help", ["help", "st"], ["start"]],
+    ["the second words of verbs behind help", ["help", "keys", ""], ["create", "list"]],
     ["nothing if it can be anything", ["keys", "create", "--name", ""], ["only these"]],
     ["an option behind the value", ["start", "--config", "a.yaml", "--h"], ["--help"]],
   ];
   for (const [what, typed, wanted] of CASES) {
     it(what, async () => {
       await using folder = await openFolder();
-      await writeFile(`${folder.path}/a.yaml`, "");
+      for (const name of ["a.yaml", "a b.yaml"]) await writeFile(`${folder.path}/${name}`, "");
       assert.deepEqual(await offered(folder.path, ...typed), wanted);
     });
   }
