@@ -59,9 +59,10 @@ async function help(names: readonly string[], terminal: Terminal): Promise<numbe
   }
   const verb = await findVerb(names);
   if (verb !== undefined) return say(terminal, verbHelp(verb));
-  const group = await groupOf(names[0]);
-  return group.length > 0
-    ? say(terminal, groupHelp(names[0] ?? "", group))
+  const [first = "", ...others] = names;
+  const group = await groupOf(first);
+  return group.length > 0 && others.length === 0
+    ? say(terminal, groupHelp(first, group))
     : unknownVerb(names, terminal);
 }
 

@@ -19,6 +19,8 @@ describe("wrong usage ends with 64, in words on stderr and nothing on stdout", (
     [["keys", "frobnicate"], /found "frobnicate"/],
     [["Keys", "list"], /Unknown verb "Keys"/],
     [["help", "frobnicate"], /Unknown verb "frobnicate"/],
+    [["help", "keys", "creat"], /^Expected create, .* after keys: .*: did you mean create\?/],
+    [["keys", "creat", "--help"], /^Expected create, .* after keys: .*: did you mean create\?/],
     [["--frobnicate"], /Unknown verb "--frobnicate"/],
     [["keys", "list", "--frobnicate"], /Unknown option --frobnicate/],
     [["accounts", "reset", "acme", "--win", "day"], /Unknown option --win/],
