@@ -313,6 +313,13 @@ describe("bans why", () => {
     assert.deepEqual(told[0]?.ban, told[1]?.ban);
     assert.equal(told[0]?.ban.imposed, false);
     assert.equal(told[0]?.ban.strikes.length, 3);
+    const instants = JSON.stringify(told).match(/"(?:at|until|lifted)":[^,}]+/g) ?? [];
+    assert.ok(instants.length >= 10, "those of two bans, of their strikes and of an event");
+    assert.deepEqual(
+      instants.filter((instant) => !/:\d+$/.test(instant)),
+      [],
+      "are whole seconds",
+    );
     // The event is told by one of the two: asked together they have it once.
     const origin = other.adminUrl;
     const both = ["bans", "why", ACCOUNT, "--json", "--admin", origin, "--config", one.file];
