@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import OpenAI from "openai";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { each } from "../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { startProgram } from "../support/gateway/processes.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { needing } from "../support/needing.ts";
@@ -143,6 +145,33 @@ describe("the page for the users of an API", () => {
     const args = ["--import", data, "year.mjs"];
     const { stdout } = await startProgram(process.execPath, args, { cwd: folder, env }).exited;
     assert.equal(stdout, `waits ${2 ** 31 - 1}\n`);
+  });
+
+  it("says truly how the OpenAI client repeats above a minute of Retry-After, and what stops it", async () => {
+    assert.match(page, /above that it repeats the call[^.]*\. Turn that off \(`maxRetries: 0`/);
+    await using house = await startTestGateway({
+      now: () => Date.UTC(2026, 5, 1, 12, 58, 59),
+      config: { plans: { free: { hour: 1 } } },
+      environment: { api: null },
+      keys: { [KEY]: {} },
+    });
+    const given: (string | null)[] = [];
+    const call = async (options: { readonly maxRetries?: number }) => {
+      const client = new OpenAI({
+        ...{ apiKey: KEY, baseURL: `${house.url}/v1`, ...options },
+        fetch: async (url, init) => {
+          const response = await fetch(url, init);
+          given.push(response.headers.get("Retry-After"));
+          return response;
+        },
+      });
+      await client.get("/orders");
+    };
+    await call({});
+    await assert.rejects(call({}), OpenAI.RateLimitError);
+    assert.deepEqual(given.splice(0), [null, "61", "61", "61"]);
+    await assert.rejects(call({ maxRetries: 0 }), OpenAI.RateLimitError);
+    assert.deepEqual(given, ["61"]);
   });
 
   it("names every status that the table of refusals gives to a client with a key", async () => {
