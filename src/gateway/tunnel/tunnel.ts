@@ -101,7 +101,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   start(): void {
-    this.#context.exchange.forward(this);
+    const { exchange } = this.#context;
+    // Bytes ahead of the backend's answer may be frames: they are never read as a request.
+    exchange.closeAfter();
+    exchange.forward(this);
     this.#try();
   }
 
