@@ -10,6 +10,8 @@ export type ResponseFacts = {
   readonly rateLimitInfo: RateLimitInfo | undefined;
   /** Units that the request costs. */
   readonly cost: number;
+  /** Whether the request was decided: `none` if it was answered ahead of that. */
+  readonly outcome: "admitted" | "refused" | "none";
   /** The standard fields, if the configuration asks for them. */
   readonly rateLimit: StandardRateLimit | undefined;
   readonly found:
@@ -98,7 +100,8 @@ const OWN_FIELDS: readonly FieldRow[] = [
   },
   {
     name: "X-RateLimit-Cost",
-    value: ({ cost }) => (cost === 1 ? undefined : String(cost)),
+    // A client without a key does not learn what operations cost.
+    value: ({ cost, outcome }) => (cost === 1 || outcome === "none" ? undefined : String(cost)),
     replaces: "always",
     exposed: true,
   },

@@ -14,8 +14,16 @@ type Facts = Partial<Omit<ResponseFacts, "found">> & {
 
 function answered({ lifecycle, meters = [], ...facts }: Facts): ResponseFacts {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
-  const plain = { rateLimitInfo: undefined, cost: 1, rateLimit: undefined, cors: undefined };
-  return { id: "r", ...plain, found: { operation, meters }, origin: undefined, ...facts };
+  const plain = { rateLimitInfo: undefined, rateLimit: undefined, cors: undefined };
+  const decided = { cost: 1, outcome: "admitted" } as const;
+  return {
+    id: "r",
+    ...plain,
+    ...decided,
+    found: { operation, meters },
+    origin: undefined,
+    ...facts,
+  };
 }
 
 /** Our fields of a response that nothing else is known of; the request id is the first. */

@@ -105,10 +105,11 @@ describe("The fields of a standing", () => {
     assert.deepEqual(named.slice(-2), ["X-RateLimit-Window", "day"]);
   });
 
-  it("tell the cost where it is not 1", () => {
+  it("tell the cost where it is not 1 and the request was decided", () => {
     assert.deepEqual(ownFieldsOf({ cost: 1 }), ["X-Request-Id", "r"]);
     assert.deepEqual(ownFieldsOf({ cost: 5 }).slice(2), ["X-RateLimit-Cost", "5"]);
     assert.deepEqual(ownFieldsOf({ cost: 0 }).slice(2), ["X-RateLimit-Cost", "0"]);
+    assert.deepEqual(ownFieldsOf({ cost: 5, outcome: "none" }), ["X-Request-Id", "r"]);
   });
 });
 

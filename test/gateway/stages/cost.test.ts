@@ -81,6 +81,31 @@ describe("the cost of an operation", async () => {
     await house.law();
   });
 
+  it("is not told by a refusal ahead of the decision, and by those of the decision", async () => {
+    const key = await issue();
+    const asked = { method: "POST", path: "/v1/reports", body: "{}" };
+    const told = async (request: Parameters<typeof sendRequest>[1]) => {
+      const answer = await sendRequest(house.port, request);
+      return [answer.status, ...costOf(answer)];
+    };
+    assert.deepEqual(await told(asked), [401]);
+    assert.deepEqual(await told({ ...asked, key: "nonsense0123456789" }), [401]);
+    const coded = [["Transfer-Encoding", "gzip, chunked"]] as const;
+    assert.deepEqual(
+      await told({ method: "POST", path: "/v1/reports", key, fields: coded }),
+      [501],
+    );
+    assert.deepEqual(await told({ key, path: "/v1/free", body: "{}" }), [400]);
+    assert.deepEqual(await told({ key, path: "/v1/huge" }), [403, "11"]);
+    for (const answer of [
+      [200, "5"],
+      [200, "5"],
+      [429, "5"],
+    ] as const) {
+      assert.deepEqual(await told({ ...asked, key }), answer);
+    }
+  });
+
   it("of nothing is admitted with every window used up", async () => {
     const key = await issue();
     for (let i = 0; i < 2; i++) assert.equal((await report(key)).status, 200);
