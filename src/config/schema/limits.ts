@@ -70,7 +70,7 @@ export const limits = z.strictObject(
     idleTimeout: optional(
       kind.duration(TIMEOUT),
       "60s",
-      "Between two pieces of a body, either way; it sets a least speed for clients that read slowly.",
+      "Between two pieces of a body, either way, and between two requests of a connection; it sets a least speed for clients that read slowly. Keep it above the idle time of a proxy in front.",
     ),
     upstreamIdle: optional(
       kind.duration(TIMEOUT),
