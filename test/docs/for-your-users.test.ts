@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { WINDOW_NAMES } from "../../src/core/quota/windows.ts";
+import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { each } from "../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
@@ -177,6 +179,18 @@ describe("the page for the users of an API", () => {
   it("names every status that the table of refusals gives to a client with a key", async () => {
     for (const status of [401, 403, 410, 429, 502, 503, 504]) {
       assert.match(page, new RegExp(`^\\| [0-9, ]*${status}\\b`, "m"), String(status));
+    }
+  });
+
+  it("has a row for every code of its statuses below 500, and every kind of window", async () => {
+    const statuses: readonly number[] = [401, 403, 410, 429];
+    const codes = Object.entries(REFUSALS).filter(([, { status }]) => statuses.includes(status));
+    for (const [code, { status }] of each(codes)) {
+      assert.match(page, new RegExp(`^\\| ${status} \\| .*\`${code}\``, "m"), code);
+    }
+    const row = page.split("\n").find((line) => line.startsWith("| `X-RateLimit-Window` |"));
+    for (const label of [...WINDOW_NAMES, "ban", "createOrder.minute", "tokens.day", "key.day"]) {
+      assert.ok(row?.includes(`\`${label}\``), label);
     }
   });
 });
