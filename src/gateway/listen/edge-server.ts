@@ -23,8 +23,8 @@ export type EdgeHandler<T> = {
 
 /**
  * A server for an address. It uses TLS if its environments have certificates; either all have one
- * or none has (the configuration was checked). It offers only HTTP/1.1, also by ALPN. The name in
- * the handshake (SNI) selects the certificate of the environment that has this host.
+ * or none has (the configuration was checked). It offers HTTP/1.1 and HTTP/1.0, also by ALPN. The
+ * name in the handshake (SNI) selects the certificate of the environment that has this host.
  */
 export function createEdgeServer<T>(
   gateway: GatewayContext,
@@ -41,7 +41,7 @@ export function createEdgeServer<T>(
   const server = createTlsServer({
     ...OPTIONS,
     ...first.options,
-    ALPNProtocols: ["http/1.1"],
+    ALPNProtocols: ["http/1.1", "http/1.0"],
     handshakeTimeout: NO_DEADLINE_MS,
     SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
   });

@@ -86,6 +86,20 @@ describe("a public listener with tls", () => {
     await assert.rejects(shake(house.port, { ALPNProtocols: ["h2"] }), /alert|ECONNRESET/i);
   });
 
+  it("takes HTTP/1.0 from clients that say so by ALPN, and prefers HTTP/1.1", async () => {
+    await using house = await openTlsHouse();
+    const both = await shake(house.port, { ALPNProtocols: ["http/1.0", "http/1.1"] });
+    assert.equal(both.alpnProtocol, "http/1.1");
+    both.destroy();
+    const old = await shake(house.port, { ALPNProtocols: ["http/1.0"] });
+    assert.equal(old.alpnProtocol, "http/1.0");
+    old.write(`GET /v1/pets HTTP/1.0\r\nHost: a.test\r\nAuthorization: Bearer ${KEY}\r\n\r\n`);
+    let text = "";
+    for await (const chunk of old) text += String(chunk);
+    assert.match(text, /^HTTP\/1\.1 200 OK\r\n/);
+    await house.law();
+  });
+
   it("refuses TLS 1.1, which the log says at level debug, and takes 1.2 and 1.3", async () => {
     await using house = await openTlsHouse();
     const old = {
