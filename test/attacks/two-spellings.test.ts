@@ -14,6 +14,8 @@ info: { title: t, version: 1.0.0 }
 security: [{ token: [] }]
 components: { securitySchemes: { token: { type: http, scheme: bearer } } }
 paths:
+  /files:
+    get: { operationId: list, security: [], responses: {} }
   /files/{name}:
     get: { operationId: file, security: [], responses: {} }
     post: { operationId: write, responses: {} }
@@ -65,7 +67,7 @@ const houses = {
         { match: "POST /v1/reports/{id}", cost: 5 },
         { match: "POST /v1/jobs/{id}:run", cost: 6 },
       ],
-      publicRoutes: ["GET /v1/status:now"],
+      publicRoutes: ["GET /v1/status:now", "GET /v1/docs"],
       backends: [
         { path: "/v1/files", stripPrefix: "/v1/files", addPrefix: "/f", upstreams: [files.origin] },
         { path: "/v1/x:y", addPrefix: "/f", upstreams: [files.origin] },
@@ -229,6 +231,23 @@ describe("with paths: loose", () => {
       assert.notEqual((await ask(raw, `GET ${path}`)).answer, 200, "some routers leave it out");
     }
     assert.equal(docs.seen.length, before);
+  });
+
+  // Express reads it as the item ";7", servlets as the collection.
+  test("a last segment that begins with ; is neither the collection nor an item", async () => {
+    const before = [docs.seen.length, loose.backend.seen.length];
+    for (const end of [";7", ";", ";%37", ";7/", "a/;7"]) {
+      assert.equal((await ask(loose, `GET /v1/files/${end}`)).answer, "not_found", end);
+      assert.equal((await ask(raw, `GET /v1/docs/${end}`)).answer, "not_found", end);
+      assert.equal((await ask(loose, `GET /v1/files/${end}`, { key: null })).answer, "key_missing");
+      assert.equal((await ask(raw, `GET /v1/docs/${end}`, { key: null })).answer, "key_missing");
+    }
+    assert.deepEqual([docs.seen.length, loose.backend.seen.length], before);
+    for (const path of ["/v1/files", "/v1/files/", "/v1/files;7", "/v1/files;7/"]) {
+      assert.equal((await ask(loose, `GET ${path}`, { key: null })).answer, 200, path);
+    }
+    assert.equal((await ask(loose, "GET /v1/files/%3B7", { key: null })).answer, 200, "an item");
+    assert.equal((await ask(raw, "GET /v1/docs;7/", { key: null })).answer, 200);
   });
 
   test("what is forwarded is what the client sent, in the normal form", async () => {

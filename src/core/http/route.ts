@@ -96,8 +96,8 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
   const { basePath, operations, paths } = table;
   const path = comparablePath(target, paths);
   if (paths === "loose") {
-    // A segment that begins with ";" leaves "//", which some routers collapse.
-    if (!isUnder(comparablePath(basePath, paths), path) || path.includes("//")) return NO_ROUTE;
+    // A segment that begins with ";" has no name: some routers leave it out, others take it for one.
+    if (target.includes("/;") || !isUnder(comparablePath(basePath, paths), path)) return NO_ROUTE;
   } else if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
     const rule = ruleFor(table.costs, method, path);

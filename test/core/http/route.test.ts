@@ -136,7 +136,9 @@ describe("A route is found", () => {
     assert.equal(templateOf("/v1/a//b", ANY), "/v1/*");
     assert.deepEqual(findRoute(ANY, "GET", "/V1/a"), NOTHING);
     assert.equal(templateOf("/V1/a", loose), "/v1/*");
-    assert.deepEqual(findRoute(loose, "GET", "/v1/a//b"), NOTHING);
+    assert.deepEqual(findRoute(loose, "GET", "/v1/a/;/b"), NOTHING);
+    assert.deepEqual(findRoute(loose, "GET", "/v1/a/;b/"), NOTHING);
+    assert.deepEqual(findRoute({ ...loose, basePath: "/" }, "GET", "/;b"), NOTHING);
     assert.deepEqual(findRoute(loose, "GET", "/v2/a"), NOTHING);
   });
 
