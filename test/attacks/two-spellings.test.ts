@@ -29,6 +29,8 @@ paths:
     post: { operationId: hens, x-cost: 13, responses: {} }
   /files/{name}.json:
     post: { operationId: json, x-cost: 7, responses: {} }
+  /files/{name}.pdf:
+    post: { operationId: pdf, responses: {} }
   /files/{name}:publish:
     post: { operationId: publish, x-cost: 9, responses: {} }
   /users/{id}:
@@ -66,6 +68,8 @@ const houses = {
       costs: [
         { match: "POST /v1/reports/{id}", cost: 5 },
         { match: "POST /v1/jobs/{id}:run", cost: 6 },
+        { match: "POST /v1/docs/export", cost: 8 },
+        { match: "POST /v1/docs/{id}.json", cost: 9 },
       ],
       publicRoutes: ["GET /v1/status:now", "GET /v1/docs"],
       backends: [
@@ -133,6 +137,18 @@ describe("two spellings of one path are one path", () => {
     assert.equal((await ask(raw, "POST /v1/reports/7%0A")).charged, 5);
     assert.equal((await ask(raw, "POST /v1/other%0A")).answer, 200);
     assert.equal((await ask(exact, "POST /v1/nowhere%0A")).answer, "not_found");
+  });
+
+  // A router that leaves a slash at the end away reads what is left up to "$".
+  test("with paths: loose a newline before what is overlooked at the end saves nothing", async () => {
+    for (const end of ["%0A/", "%0a;x", "%0A;x/", "%0A;/?a=b"]) {
+      assert.equal((await ask(loose, `POST /v1/files/export${end}`)).answer, "bad_request", end);
+      assert.equal((await ask(loose, `DELETE /v1/users/all${end}`)).answer, "bad_request", end);
+      assert.equal((await ask(raw, `POST /v1/docs/export${end}`)).answer, "bad_request", end);
+      assert.equal((await ask(loose, `POST /v1/files/other${end}`)).charged, 1, end);
+    }
+    assert.equal((await ask(loose, "POST /v1/files/export%0Aa/")).charged, 1);
+    assert.equal((await ask(exact, "POST /v1/files/export%0A;x")).charged, 1);
   });
 
   test("an escaped letter brings no operation back after its sunset", async () => {
@@ -211,7 +227,6 @@ describe("with paths: loose", () => {
       ["POST /V1;x/Files;y/Export/", 50],
       ["POST /v1/files/a.JSON", 7],
       ["POST /v1/files/a.json;v=1/", 7],
-      ["POST /v1/files/a;.json", 1],
       ["POST /v1/files/A:Publish", 9],
       ["POST /v1/files/H%C3%BChner", 13],
       ["POST /v1/files/h%C3%9Chner", 1],
@@ -231,6 +246,36 @@ describe("with paths: loose", () => {
       assert.notEqual((await ask(raw, `GET ${path}`)).answer, 200, "some routers leave it out");
     }
     assert.equal(docs.seen.length, before);
+  });
+
+  // Express takes ";…" for a part of the name, and serves the operation whose literal stands at its end.
+  test("parameters with the literal of an operation that asks for something else are refused", async () => {
+    for (const name of [
+      "a;.json",
+      "7;x.json",
+      "7;x.JSON",
+      "7;x.%6Ason/",
+      "7;:publish",
+      "a;%3apublish",
+    ]) {
+      assert.equal((await ask(loose, `POST /v1/files/${name}`)).answer, "bad_request", name);
+      assert.equal((await ask(loose, `POST /V1;y/Files/${name}`)).answer, "bad_request", name);
+      assert.equal(
+        (await ask(exact, `POST /v1/files/${name}`)).answer === 200,
+        !name.endsWith("/"),
+      );
+    }
+    assert.equal((await ask(raw, "POST /v1/docs/7;x.json")).answer, "bad_request");
+    assert.equal((await ask(raw, "POST /v1/docs/7.json;x")).charged, 9);
+    // The operation of the ending has another method, or asks for the same.
+    for (const name of ["a;.json", "7;x.json"]) {
+      assert.equal((await ask(loose, `GET /v1/files/${name}`)).answer, 200, name);
+    }
+    assert.equal((await ask(loose, "POST /v1/files/7;x.txt")).charged, 1);
+    assert.equal((await ask(loose, "POST /v1/files/a.json;x")).charged, 7);
+    assert.equal((await ask(loose, "POST /v1/files/a.json;.json")).charged, 7);
+    assert.equal((await ask(loose, "POST /v1/files/7;x.pdf")).charged, 1, "asks for the same");
+    assert.equal((await ask(loose, "POST /v1/files/export;x.json")).charged, 50, "a literal path");
   });
 
   // Express reads it as the item ";7", servlets as the collection.

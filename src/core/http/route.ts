@@ -78,6 +78,9 @@ export type RouteMatch = {
   readonly meters: readonly OperationMeter[];
 };
 
+/** Whether a pattern matches the segments of a comparable path. */
+export type PatternMatcher = typeof fitsPattern;
+
 const COST = 1;
 
 /** The result if there is no such path. */
@@ -90,9 +93,14 @@ export const NO_ROUTE: RouteMatch = {
 
 /**
  * Finds a route by the path in its normal form. The same bytes are forwarded
- * (docs/reference/edge.md#target).
+ * (docs/reference/edge.md#target). `fits` tells which patterns match its segments.
  */
-export function findRoute(table: RouteTable, method: string, target: string): RouteMatch {
+export function findRoute(
+  table: RouteTable,
+  method: string,
+  target: string,
+  fits: PatternMatcher = fitsPattern,
+): RouteMatch {
   const { basePath, operations, paths } = table;
   const path = comparablePath(target, paths);
   if (paths === "loose") {
@@ -100,18 +108,18 @@ export function findRoute(table: RouteTable, method: string, target: string): Ro
     if (target.includes("/;") || !isUnder(comparablePath(basePath, paths), path)) return NO_ROUTE;
   } else if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
-    const rule = ruleFor(table.costs, method, path);
+    const rule = ruleFor(table.costs, method, path, fits);
     return {
       operation: undefined,
       template: `${basePath === "/" ? "" : basePath}/*`,
       allowedMethods: METHODS,
-      isPublic: ruleFor(table.publicRoutes, method, path) !== undefined,
+      isPublic: ruleFor(table.publicRoutes, method, path, fits) !== undefined,
       cost: rule?.cost ?? COST,
       meters: rule?.meters ?? NO_METERS,
     };
   }
   const { literal, templated } = indexOf(operations);
-  const found = literal.get(path) ?? fitting(templated, path);
+  const found = literal.get(path) ?? fitting(templated, path, fits);
   if (found === undefined) return NO_ROUTE;
   const { template, methods, allow } = found;
   const operation = methods.get(method) ?? (method === "HEAD" ? methods.get("GET") : undefined);
@@ -124,11 +132,12 @@ function ruleFor<R extends RouteRule>(
   rules: readonly R[] | undefined,
   method: string,
   path: string,
+  fits: PatternMatcher,
 ): R | undefined {
   if (rules === undefined || rules.length === 0) return undefined;
   const segments = path.split("/");
   const isAsked = (one: string) => one === method || (method === "HEAD" && one === "GET");
-  return rules.find((rule) => isAsked(rule.method) && fitsPattern(rule.segments, segments));
+  return rules.find((rule) => isAsked(rule.method) && fits(rule.segments, segments));
 }
 
 /** All operations of one path. */
@@ -167,9 +176,9 @@ function indexOf(operations: readonly Operation[]): Index {
   return index;
 }
 
-function fitting(paths: readonly Path[], path: string): Path | undefined {
+function fitting(paths: readonly Path[], path: string, fits: PatternMatcher): Path | undefined {
   const segments = path.split("/");
-  return paths.find((candidate) => fitsPattern(candidate.segments, segments));
+  return paths.find((candidate) => fits(candidate.segments, segments));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isAmbiguousRoute } from "../../core/http/ambiguous-route.ts";
 import { isLoop } from "../../core/http/forwarded-fields.ts";
 import {
   normalizeHost,
@@ -106,17 +107,29 @@ function routeOf(environment: Environment, method: string, path: string): RouteF
 }
 
 /**
- * Routers that match up to "$" read a path without the newline at its end: whether another operation
- * or another cost has that path (docs/reference/edge.md#target).
+ * Whether a backend may read the path as that of another operation, or with another cost, than the
+ * gateway (docs/reference/edge.md#target).
  */
 function isReadAsAnother(environment: Environment, method: string, route: RouteFacts): boolean {
   const { path, match, service } = route;
-  if (!path.endsWith(NEWLINE) || match.allowedMethods === undefined) return false;
-  const other = routeOf(environment, method, path.slice(0, -NEWLINE.length));
+  if (match.allowedMethods === undefined || service === undefined) return false;
+  const hasPublicPlan = environment.publicPlan !== undefined;
+  if (isAmbiguousRoute(service.routes, { method, path, match, hasPublicPlan })) return true;
+  // Routers that match up to "$" read a path without the newline at its end.
+  const end = service.routes.paths === "loose" ? withoutLooseEnd(path) : path;
+  if (!end.endsWith(NEWLINE)) return false;
+  const other = routeOf(environment, method, end.slice(0, -NEWLINE.length));
   if (other.match.allowedMethods === undefined) return false;
   const { operation, cost, meters, isPublic } = other.match;
   const isSame = operation === match.operation && cost === match.cost && meters === match.meters;
   return !isSame || isPublic !== match.isPublic || other.service !== service;
+}
+
+/** Removes one slash at the end, and the text after ";" in the last segment. */
+function withoutLooseEnd(path: string): string {
+  const plain = path.endsWith("/") ? path.slice(0, -1) : path;
+  const parameters = plain.indexOf(";", plain.lastIndexOf("/") + 1);
+  return parameters === -1 ? plain : plain.slice(0, parameters);
 }
 
 /**
