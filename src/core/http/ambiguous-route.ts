@@ -1,6 +1,19 @@
 import { type Demands, whatItAsksMore } from "./demands.ts";
-import { comparablePath, fitsSegment } from "./path-pattern.ts";
-import { findRoute, type PatternMatcher, type RouteMatch, type RouteTable } from "./route.ts";
+import {
+  comparablePath,
+  fitsPattern,
+  fitsSegment,
+  haveCommonPath,
+  isLiteral,
+  type PatternSegment,
+} from "./path-pattern.ts";
+import {
+  findRoute,
+  type PatternMatcher,
+  type RouteMatch,
+  type RouteRule,
+  type RouteTable,
+} from "./route.ts";
 
 type AskedRoute = {
   readonly method: string;
@@ -22,29 +35,86 @@ export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean 
   if (!isServed(match)) return false;
   return readingsOf(table, path).some((fits) => {
     const other = findRoute(table, method, path, fits);
-    return isServed(other) && asksForAnother(match, other, hasPublicPlan);
+    return isServed(other) && asksForAnother(demandsOf(match), demandsOf(other), hasPublicPlan);
   });
 }
 
-function readingsOf({ paths }: RouteTable, path: string): readonly PatternMatcher[] {
-  return paths === "loose" && path.includes(";") ? [fitsWithParameters(path)] : [];
+function readingsOf(table: RouteTable, path: string): readonly PatternMatcher[] {
+  const readings = [];
+  const hasParameters = table.paths === "loose" && path.includes(";");
+  if (hasParameters || hasPartialRivals(table)) readings.push(fitsWidely(table, path));
+  if (path.includes("%") && LINE_END_ESCAPE.test(path)) readings.push(fitsWithinLines);
+  return readings;
 }
 
-/** Express takes what follows ";" for a part of the segment. */
-function fitsWithParameters(path: string): PatternMatcher {
-  const whole = comparablePath(path.replaceAll(";", "%3B"), "loose").split("/");
+/**
+ * Express takes what follows ";" for a part of the segment, and Fastify matches an empty name beside
+ * a literal.
+ */
+function fitsWidely({ paths }: RouteTable, path: string): PatternMatcher {
+  const whole = comparablePath(path.replaceAll(";", "%3B"), paths).split("/");
   return (pattern, segments) =>
     pattern.length === segments.length &&
     pattern.every((part, i) => {
-      return fitsSegment(part, segments[i] as string) || fitsSegment(part, whole[i] as string);
+      return (
+        fitsSegment(part, segments[i] as string, 0) || fitsSegment(part, whole[i] as string, 0)
+      );
     });
 }
 
-function asksForAnother(one: RouteMatch, other: RouteMatch, hasPublicPlan: boolean): boolean {
-  const [demands, others] = [demandsOf(one), demandsOf(other)];
+const LINE_END_ESCAPE = /%(?:0A|0D|C2%85|E2%80%A8|E2%80%A9)/;
+const LINE_END = /[\n\r\u0085\u2028\u2029]/;
+
+/** Fastify makes a regular expression of a name beside a literal, whose "." matches no line end. */
+function fitsWithinLines(pattern: readonly PatternSegment[], segments: readonly string[]): boolean {
   return (
-    whatItAsksMore(demands, others, hasPublicPlan) !== undefined ||
-    whatItAsksMore(others, demands, hasPublicPlan) !== undefined
+    fitsPattern(pattern, segments) &&
+    !pattern.some((part, i) => isPartial(part) && LINE_END.test(segments[i] as string))
+  );
+}
+
+/** Whether a segment has a literal beside a name. */
+function isPartial(part: PatternSegment): boolean {
+  return typeof part === "object";
+}
+
+const known = new WeakMap<RouteTable, boolean>();
+
+function hasPartialRivals(table: RouteTable): boolean {
+  const hasRivals = known.get(table) ?? findPartialRivals(table);
+  known.set(table, hasRivals);
+  return hasRivals;
+}
+
+/**
+ * Whether a template with a literal beside a name has paths of another template that asks for
+ * something else. Without a description that other one is everything under basePath.
+ */
+function findPartialRivals({ operations, costs = [], publicRoutes = [] }: RouteTable): boolean {
+  const hasPartial = ({ segments }: RouteRule) => segments.some(isPartial);
+  if (operations === undefined) return [...costs, ...publicRoutes].some(hasPartial);
+  const templates = operations.filter(({ segments }) => !isLiteral(segments));
+  return templates.filter(hasPartial).some((one) => {
+    return templates.some((other) => {
+      return areAlternatives(one, other) && asksForAnother(one, other, true);
+    });
+  });
+}
+
+/** Whether a request may match both: a HEAD may be served as a GET. */
+function areAlternatives(one: RouteRule, other: RouteRule): boolean {
+  return methodOf(one) === methodOf(other) && haveCommonPath(one.segments, other.segments);
+}
+
+function methodOf({ method }: RouteRule): string {
+  return method === "HEAD" ? "GET" : method;
+}
+
+function asksForAnother(one: Demands, other: Demands, hasPublicPlan: boolean): boolean {
+  return (
+    one !== other &&
+    (whatItAsksMore(one, other, hasPublicPlan) !== undefined ||
+      whatItAsksMore(other, one, hasPublicPlan) !== undefined)
   );
 }
 

@@ -74,23 +74,44 @@ export function fitsPattern(
   return true;
 }
 
-export function fitsSegment(part: PatternSegment, text: string): boolean {
+/** `least` is the fewest characters of a name beside a literal. */
+export function fitsSegment(part: PatternSegment, text: string, least = 1): boolean {
   if (part === undefined) return text !== "";
-  return typeof part === "string" ? part === text : fitsAround(part, text);
+  return typeof part === "string" ? part === text : fitsAround(part, text, least);
 }
 
 /** Matches each inner literal as early as possible, which leaves the most text for the rest. */
-function fitsAround(literals: readonly string[], text: string): boolean {
+function fitsAround(literals: readonly string[], text: string, least: number): boolean {
   const first = literals[0] as string;
   const last = literals.at(-1) as string;
   if (!text.startsWith(first) || !text.endsWith(last)) return false;
   let end = first.length;
   for (const literal of literals.slice(1, -1)) {
-    const found = text.indexOf(literal, end + 1);
+    const found = text.indexOf(literal, end + least);
     if (found === -1) return false;
     end = found + literal.length;
   }
-  return text.length - last.length > end;
+  return text.length - last.length >= end + least;
+}
+
+/** Whether a path may match both patterns. Literals between two names are not compared. */
+export function haveCommonPath(
+  one: readonly PatternSegment[],
+  other: readonly PatternSegment[],
+): boolean {
+  return one.length === other.length && one.every((part, i) => haveCommonText(part, other[i]));
+}
+
+function haveCommonText(one: PatternSegment, other: PatternSegment): boolean {
+  if (typeof one === "string") return fitsSegment(other, one);
+  if (typeof other === "string") return fitsSegment(one, other);
+  if (one === undefined || other === undefined) return true;
+  const [first = "", otherFirst = ""] = [one[0], other[0]];
+  const [last = "", otherLast = ""] = [one.at(-1), other.at(-1)];
+  return (
+    (first.startsWith(otherFirst) || otherFirst.startsWith(first)) &&
+    (last.endsWith(otherLast) || otherLast.endsWith(last))
+  );
 }
 
 /**

@@ -5,6 +5,7 @@ import {
   bySpecificity,
   comparablePath,
   fitsPattern,
+  haveCommonPath,
   isLiteral,
   isTemplateUnder,
   isUnder,
@@ -16,6 +17,27 @@ function fits(template: string, path: string, matching: PathMatching = "exact"):
   const segments = comparablePath(path, matching).split("/");
   return fitsPattern(parsePattern(template, matching), segments);
 }
+
+describe("Two patterns have a path in common", () => {
+  it("if each segment of one can be that of the other", () => {
+    for (const [one, other, expected] of [
+      ["/a/{x}", "/a/b", true],
+      ["/a/{x}", "/b/{x}", false],
+      ["/a/{x}", "/a/{x}/c", false],
+      ["/a/b/{y}", "/a/{x}/c", true],
+      ["/{x}.json", "/{x}:run", false],
+      ["/{x}.json", "/a{x}", true],
+      ["/a{x}", "/b{x}", false],
+      ["/{x}.json", "/a.json", true],
+      ["/{x}.json", "/.json", false],
+      ["/{x}-{y}", "/{x}.{y}", true],
+    ] as const) {
+      const patterns = [parsePattern(one), parsePattern(other)] as const;
+      assert.equal(haveCommonPath(...patterns), expected, `${one} ${other}`);
+      assert.equal(haveCommonPath(patterns[1], patterns[0]), expected, `${other} ${one}`);
+    }
+  });
+});
 
 describe("A path is compared", () => {
   const cases: readonly (readonly [path: string, exact: string, loose: string])[] = [
