@@ -118,8 +118,9 @@ function readField(raw: readonly string[], name: string): number | undefined {
 function bodySource({ method, status, rawHeaders: raw }: AnswerHead): Reading["kind"] {
   // A part of a body (RFC 9110 15.3.7) is no JSON, and the others have none.
   if (method === "HEAD" || status === 206 || status === 204 || status === 304) return undefined;
+  // An empty list of codings is none (RFC 9110 5.6.1).
   const codings = fieldValues(raw, "content-encoding");
-  if (codings.some((coding) => coding.toLowerCase() !== "identity")) return undefined;
+  if (!codings.every((coding) => /^(?:identity)?$/i.test(coding))) return undefined;
   const [type = "", ...others] = fieldValues(raw, "content-type");
   if (others.length > 0) return undefined;
   const media = (type.split(";")[0] as string).trim().toLowerCase();

@@ -105,6 +105,9 @@ describe("what an answer tells", () => {
     };
     assert.equal(coded("identity"), 6);
     assert.equal(coded("Identity"), 6);
+    assert.equal(coded(""), 6, "no coding at all");
+    assert.equal(coded(" \t"), 6);
+    assert.equal(coded("", "gzip"), undefined);
     for (const coding of ["gzip", "br", "identity, gzip", "x"]) {
       assert.equal(coded(coding), undefined, coding);
     }
