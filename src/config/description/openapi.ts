@@ -18,7 +18,7 @@ import {
 import { OperationNames } from "./operation-names.ts";
 import { readPathItem } from "./path-item.ts";
 import { mistakeInTemplate } from "./path-template.ts";
-import { warnOfSpellings } from "./spellings.ts";
+import { warnOfCrossings, warnOfSpellings } from "./spellings.ts";
 
 export type ApiDescription = {
   readonly operations: readonly Operation[];
@@ -98,6 +98,7 @@ async function readPaths(
   const operations = placed.map(({ operation }) => operation);
   checkOperationIds(placed);
   warnOfSpellings(placed, paths, rules);
+  warnOfCrossings(placed, rules);
   return operations;
 }
 

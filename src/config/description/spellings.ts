@@ -1,6 +1,8 @@
 import { type Demands, whatItAsksMore } from "../../core/http/demands.ts";
 import {
+  bySpecificity,
   fitsSegment,
+  haveCommonPath,
   isLiteral,
   type PathMatching,
   type PatternSegment,
@@ -25,7 +27,7 @@ export function warnOfSpellings(
   const alike = Map.groupBy(templates, groupOf);
   const isLoose = paths === "loose";
   const cheapest = cheapestOf(isLoose ? compared : templates);
-  const isDear = ({ operation }: FoldedOperation) =>
+  const isDear = ({ operation }: ComparedOperation) =>
     whatItAsksMore(operation, cheapest, hasPublicPlan) !== undefined;
   for (const one of compared) {
     if (!isLoose && !isDear(one)) continue;
@@ -41,6 +43,50 @@ export function warnOfSpellings(
       break;
     }
   }
+}
+
+/**
+ * Warns of templates that cross: each has paths of the other, and paths of its own. Routers disagree
+ * on which one has the paths of both (docs/reference/edge.md#spellings).
+ */
+export function warnOfCrossings(
+  operations: readonly PlacedOperation[],
+  { hasPublicPlan }: AccessRules,
+): void {
+  const templates = operations
+    .filter(({ operation }) => !isLiteral(operation.segments))
+    .map((placed) => withPattern(placed, placed.operation.segments));
+  const alike = Map.groupBy(templates, groupOf);
+  const cheapest = cheapestOf(templates);
+  for (const one of templates) {
+    if (whatItAsksMore(one.operation, cheapest, hasPublicPlan) === undefined) continue;
+    for (const other of alike.get(groupOf(one)) ?? []) {
+      if (!cross(one, other)) continue;
+      const more = whatItAsksMore(one.operation, other.operation, hasPublicPlan);
+      if (more === undefined) continue;
+      const both = templates.filter((each) => each === one || each === other);
+      both.sort((a, b) => bySpecificity(a.segments, b.segments));
+      one.findings.warning(one.path, wordCrossing(one, other, more, both[0] as PlacedOperation));
+      break;
+    }
+  }
+}
+
+function cross(one: ComparedOperation, other: ComparedOperation): boolean {
+  return (
+    one.text !== other.text &&
+    haveCommonPath(one.segments, other.segments) &&
+    covers(one, other) === covers(other, one)
+  );
+}
+
+function wordCrossing(
+  one: PlacedOperation,
+  other: PlacedOperation,
+  more: string,
+  { operation: found }: PlacedOperation,
+): string {
+  return `${nameOf(one)} asks for more (${more}) than ${nameOf(other)} at ${placeOf(other)}, and some paths match both, which the gateway finds as ${found.template}: if the backend's router finds the other one there, ask for the same in both`;
 }
 
 function wordExact(one: PlacedOperation, other: PlacedOperation, more: string): string {
@@ -60,28 +106,29 @@ function placeOf({ findings, path }: PlacedOperation): string {
   return `${findings.file}:${line}:${column}`;
 }
 
-/**
- * An operation with its pattern in the form common to all spellings of it, and that form as one
- * text.
- */
-type FoldedOperation = PlacedOperation & {
+/** An operation with the pattern that it is compared by, and that pattern as one text. */
+type ComparedOperation = PlacedOperation & {
   readonly segments: Operation["segments"];
   readonly text: string;
 };
 
-function foldOperation(placed: PlacedOperation): FoldedOperation {
+/** The pattern is in the form common to all spellings of the path. */
+function foldOperation(placed: PlacedOperation): ComparedOperation {
   const { segments: written } = placed.operation;
-  const segments = (written.at(-1) === "" ? written.slice(0, -1) : written).map(folded);
+  return withPattern(placed, (written.at(-1) === "" ? written.slice(0, -1) : written).map(folded));
+}
+
+function withPattern(placed: PlacedOperation, segments: Operation["segments"]): ComparedOperation {
   return { ...placed, segments, text: JSON.stringify(segments) };
 }
 
 /** Names the group of operations that may share a path. HEAD and GET are in the same group. */
-function groupOf({ operation: { method }, segments }: FoldedOperation): string {
+function groupOf({ operation: { method }, segments }: ComparedOperation): string {
   return `${method === "HEAD" ? "GET" : method} ${segments.length}`;
 }
 
 /** The lowest requirements of these operations, taken together. */
-function cheapestOf(operations: readonly FoldedOperation[]): Demands {
+function cheapestOf(operations: readonly ComparedOperation[]): Demands {
   return {
     isPublic: operations.some(({ operation }) => operation.isPublic),
     requiresScope: false,
@@ -93,7 +140,7 @@ function cheapestOf(operations: readonly FoldedOperation[]): Demands {
 }
 
 /** Whether the template matches the paths of the other pattern in another spelling. */
-function covers(wide: FoldedOperation, narrow: FoldedOperation): boolean {
+function covers(wide: ComparedOperation, narrow: ComparedOperation): boolean {
   return (
     wide.text !== narrow.text &&
     wide.segments.every((part, i) => coversSegment(part, narrow.segments[i]))

@@ -169,6 +169,49 @@ describe("check warns of an operation that another spelling makes cheaper", () =
   });
 });
 
+describe("check warns of templates that cross and ask for different things", () => {
+  async function crossings(...paths: readonly string[]): Promise<readonly string[]> {
+    const lines = paths.map((path, i) => `${path}: { get: { x-cost: ${i + 2} } }`);
+    return (await warnings(lines)).filter((one) => one.includes("match both"));
+  }
+
+  it("with the places of both, and which one is found", async () => {
+    assert.deepEqual(await crossings("/a/b/{y}", "/a/{x}/c"), [
+      "5:15: GET /v1/a/{x}/c asks for more (a cost of 3) than GET /v1/a/b/{y} at api.yaml:4:15, and some paths match both, which the gateway finds as /v1/a/b/{y}: if the backend's router finds the other one there, ask for the same in both",
+    ]);
+  });
+
+  it("whichever has fewer parameters, the longer literals, or else comes first", async () => {
+    for (const [one, other, found] of [
+      ["/a/{x}/c", "/a/b/{y}", "/a/{x}/c"],
+      ["/a/b/{y}", "/a/{x}/cc", "/a/{x}/cc"],
+      ["/b/{x}/d/{z}", "/b/c/{y}/e", "/b/c/{y}/e"],
+      ["/p/pre-{id}", "/p/{id}-post", "/p/{id}-post"],
+      ["/p/{a}-{b}", "/p/{a}.{b}", "/p/{a}-{b}"],
+    ] as const) {
+      const [warning = "", ...others] = await crossings(one, other);
+      assert.deepEqual(others, []);
+      assert.ok(warning.includes(`finds as /v1${found}: `), `${one} ${other}: ${warning}`);
+    }
+  });
+
+  it("and of none that has no path of the other, all of its paths, or the same price", async () => {
+    for (const [one, other] of [
+      ["/a/b/{y}", "/a/c/{y}"],
+      ["/a/b/{y}", "/a/{x}/c/d"],
+      ["/a/{x}.json", "/a/{x}:run"],
+      ["/a/{x}", "/a/{x}.json"],
+      ["/a/b/{y}", "/a/{x}/{y}"],
+      ["/a/b", "/a/{x}"],
+    ] as const) {
+      assert.deepEqual(await crossings(one, other), [], `${one} ${other}`);
+    }
+    assert.deepEqual(await warnings(["/a/b/{y}: { get: {} }", "/a/{x}/c: { get: {} }"]), []);
+    const methods = ["/a/b/{y}: { get: {} }", "/a/{x}/c: { post: { x-cost: 9 } }"];
+    assert.deepEqual(await warnings(methods), []);
+  });
+});
+
 describe("with paths: loose", () => {
   it("check warns of an operation whose spellings a template has for more", async () => {
     const dear = "/files/{name}: { get: { x-cost: 7 } }";
