@@ -61,12 +61,14 @@ export const COST_MAX = 1e6;
  * The usage of one window after the decision, in units. `resetMs` is its end. `loweredFrom` is the
  * highest count before units were taken back; it is set until the count is as high again. `counted`
  * is set if `used` is only a part of what is known to be used: that of a share, or up to the limit.
+ * `isUnknown` is set in a refusal from memory if no answer has told the usage, and `used` is 0.
  */
 export type WindowUsage = Limit & {
   readonly used: number;
   readonly resetMs: number;
   readonly loweredFrom?: number;
   readonly counted?: number;
+  readonly isUnknown?: true;
 };
 
 /**

@@ -203,6 +203,12 @@ export function shareRetrySeconds(resetMs: number, nowMs: number, isOverShare: b
   return Math.min(SHARE_RETRY_S_MAX, retryAfterSeconds(resetMs, nowMs));
 }
 
+/** The decision without the windows of unknown usage, which must not be told as unused. */
+export function withoutUnknown(decision: QuotaDecision): QuotaDecision {
+  if (!decision.windows.some(({ isUnknown }) => isUnknown)) return decision;
+  return { ...decision, windows: decision.windows.filter(({ isUnknown }) => !isUnknown) };
+}
+
 /** The windows of an account that has no known usage yet. */
 export function unusedWindows(limits: readonly Limit[], nowMs: number): readonly WindowUsage[] {
   return limits.map((limit) => ({ ...limit, used: 0, resetMs: currentEnd(limit, nowMs) }));

@@ -10,6 +10,7 @@ import {
   type RateLimitInfo,
   unusedWindows,
   windowLabel,
+  withoutUnknown,
 } from "../../core/quota/rate-limit-info.ts";
 import {
   costIn,
@@ -62,7 +63,7 @@ export function chargeQuota(
       if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
       gateway.onAnswer(caller, answer, exchange.cost);
       const { cost } = exchange;
-      announceRateLimit(gateway.style, exchange, answer.decision, {
+      announceRateLimit(gateway.style, exchange, withoutUnknown(answer.decision), {
         cost,
         requestsAfter: answer.requestsAfter,
       });

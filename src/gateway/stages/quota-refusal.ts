@@ -11,6 +11,7 @@ import {
   shareRetrySeconds,
   shareWhy,
   windowLabel,
+  withoutUnknown,
 } from "../../core/quota/rate-limit-info.ts";
 import { costIn, isMeter, type Limit, windowStart } from "../../core/quota/windows.ts";
 import { type Result, refuse } from "../../core/refusal.ts";
@@ -101,7 +102,7 @@ function refusalFacts(decision: QuotaDecision, request: RefusedRequest): Refusal
     cost,
     operations,
   ) as RateLimitRefusal;
-  const told = windows.filter(({ observed }) => !observed);
+  const told = withoutUnknown(decision).windows.filter(({ observed }) => !observed);
   const logged = {
     windows: told.map(({ used, limit, resetMs, ...window }) => {
       return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;

@@ -112,7 +112,8 @@ export const ACCESS_LOG_FIELDS: Readonly<
     absent: "`code` is not `cost_over_limit`, or it is for a hold",
   },
   windows: {
-    meaning: "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds",
+    meaning:
+      "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds; with `by: memory` without those of which the gateway [knows nothing](store.md#known-refusals)",
     absent: "no window and no ban refused it",
   },
   by: {

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
-import { errorOf, sendRequest } from "../../support/wire/client.ts";
+import { errorOf, sendRequest, standardItems } from "../../support/wire/client.ts";
 import { onlyValue, valuesOf } from "../../support/wire/response.ts";
 
 const { server } = await useRedis();
@@ -14,6 +15,7 @@ paths:
   /plain: { get: { operationId: plain, responses: {} } }
   /old:
     get: { operationId: old, deprecated: true, x-deprecated-since: "2026-01-01", responses: {} }
+  /own: { get: { operationId: own, x-limits: { day: 3 }, responses: {} } }
   /dear: { get: { operationId: dear, x-cost: 2, responses: {} } }
 `;
 
@@ -90,5 +92,38 @@ describe("a refusal from memory that is told again", () => {
       assert.equal(onlyValue(answer, "Access-Control-Allow-Origin"), origin);
     }
     await house.law();
+  });
+
+  it("tells a limit of its operation as used up, of which only another gateway knew", async () => {
+    const openShared = () => {
+      return startTestGateway({
+        api: "./api.yaml",
+        files: { "api.yaml": API },
+        config: { store: server.url, rateLimitFields: "ietf", plans: { free: { month: 4 } } },
+        keys: { [KEY]: { account: ACCOUNT } },
+      });
+    };
+    await using first = await openShared();
+    await using second = await openShared();
+    const ask = (house: TestGateway, path: string) => sendRequest(house.port, { key: KEY, path });
+    for (const path of ["/v1/own", "/v1/own", "/v1/own", "/v1/plain"])
+      assert.equal((await ask(first, path)).status, 200);
+    assert.equal((await ask(second, "/v1/plain")).status, 429);
+    for (const by of ["store", "memory"] as const) {
+      const answer = await ask(second, "/v1/own");
+      assert.equal(onlyValue(answer, "X-RateLimit-Window"), "month");
+      const states = standardItems(answer, "RateLimit");
+      assert.deepEqual([states.get("own.day")?.r, states.get("month")?.r], [0, 0]);
+      const id = onlyValue(answer, "X-Request-Id");
+      const line = await eventually(
+        () => second.lines.find((one) => one.id === id) ?? assert.fail(),
+      );
+      assert.equal(line.by, by);
+      const told = line.windows?.map(([name, used]) => [name, used]).toSorted();
+      assert.deepEqual(told, [
+        ["month", 4],
+        ["own.day", 3],
+      ]);
+    }
   });
 });

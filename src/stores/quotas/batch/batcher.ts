@@ -9,16 +9,12 @@ import {
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { LostCount, OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
-import {
-  type CachedDecision,
-  cacheDecision,
-  findLostCount,
-  type RoundTrip,
-} from "./cached-decision.ts";
+import { cacheDecision, findLostCount, type RoundTrip } from "./cached-decision.ts";
 import {
   CALL_ACCOUNTS_MAX,
   type CallQueue,
   canSend,
+  type KnownRefusal,
   type MergedRequest,
   newQueue,
   type StoreCall,
@@ -69,7 +65,7 @@ type Batch = { readonly queue: CallQueue; readonly merged: readonly MergedReques
 /**
  * Decides waiting requests together (docs/architecture.md). While rounds are in flight, requests
  * gather, and the next round carries all of them. A refusal that follows from the cached decision
- * costs no call. If it could be a strike, it goes with the next call or with a paced call of its
+ * costs no call. If it could be a strike, or cannot tell each window, it goes with the next call or with a paced call of its
  * own.
  *
  * No request waits for a call longer than the outage handler allows. After that its requests are
@@ -99,8 +95,8 @@ export class Batcher {
     const refusal = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
     if (cached !== undefined && refusal === "surely")
       return decisionCache.refused(cached, quotaRequest);
-    if (cached !== undefined && refusal === "strike")
-      return this.#strike(id, accountRef, quotaRequest, cached);
+    if (cached !== undefined && (refusal === "strike" || refusal === "incomplete"))
+      return this.#sendPaced({ id, accountRef, quotaRequest, cached }, refusal);
     const queue = this.#queue(accountRef);
     if (outage.isAway(queue.number)) {
       return cached !== undefined && refusal === "unnoted"
@@ -123,19 +119,24 @@ export class Batcher {
   }
 
   /**
-   * Sends a strike. Only one strike of an account is in flight at a time, and at most as many
-   * accounts as fit in a call. The request waits for the store only if the strike could earn a ban.
-   * Otherwise it is refused immediately, and only the strike is sent.
+   * Sends a known refusal. Only one of an account is in flight at a time, and at most as many
+   * accounts as fit in a call. The request waits for the store if the usage of a window is unknown
+   * or if its strike could earn a ban. Otherwise it is refused immediately, and only the strike is
+   * sent.
    */
-  #strike(id: string, accountRef: AccountRef, quotaRequest: QuotaRequest, cached: CachedDecision) {
+  #sendPaced(
+    { id, accountRef, quotaRequest, cached }: KnownRefusal,
+    kind: "strike" | "incomplete",
+  ) {
     const { decisionCache, outage } = this.#options;
     const queue = this.#queue(accountRef);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
-    if (cached.refusal?.isStrikePending || full || outage.isAway(queue.number))
+    if (cached.refusal?.pending !== undefined || full || outage.isAway(queue.number))
       return decisionCache.refused(cached, quotaRequest);
-    if (cached.refusal !== undefined) cached.refusal.isStrikePending = true;
+    if (cached.refusal !== undefined) cached.refusal.pending = kind;
     const onItsWayMs = this.#strikes.longestMs + outage.timeoutMs;
-    const waits = decisionCache.mayEarnBan(cached, quotaRequest, onItsWayMs);
+    const waits =
+      kind === "incomplete" || decisionCache.mayEarnBan(cached, quotaRequest, onItsWayMs);
     const asked = waits ? quotaRequest : { ...quotaRequest, strikesOnly: true };
     const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     queue.strikes.push(merged);
@@ -368,7 +369,7 @@ export class Batcher {
 
   #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
     const { decisionCache, outage } = this.#options;
-    if (cached?.refusal) cached.refusal.isStrikePending = false;
+    if (cached?.refusal) cached.refusal.pending = undefined;
     const known = cached ?? decisionCache.get(id);
     for (const answer of waiting) {
       if (known !== undefined && decisionCache.refuses(known, quotaRequest) !== "no")

@@ -53,9 +53,10 @@ export type RefusalDetails = {
   readonly banEra?: number;
   readonly strikes: number;
   /**
-   * A strike of this account is in flight: its further refusals are answered from this decision.
+   * Why a known refusal of this account is on its way to the store: its further refusals are
+   * answered from this decision.
    */
-  isStrikePending: boolean;
+  pending: "strike" | "incomplete" | undefined;
   /** A ban that has not been reported to any request yet. */
   unreportedBan: NewBan | undefined;
   /** The windows as the last refused request was told them. */
@@ -148,7 +149,7 @@ function wholeOf(
     windows: [...windows, ...others],
     ban,
     strikes,
-    isStrikePending: false,
+    pending: undefined,
     unreportedBan: undefined,
     told: undefined,
   };
@@ -273,7 +274,7 @@ const NO_REFUSAL: RefusalDetails = {
   windows: [],
   ban: undefined,
   strikes: 0,
-  isStrikePending: false,
+  pending: undefined,
   unreportedBan: undefined,
   told: undefined,
 };

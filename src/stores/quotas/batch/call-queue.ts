@@ -12,11 +12,16 @@ export type MergedRequest = {
   readonly id: string;
   readonly accountRef: AccountRef;
   readonly quotaRequest: QuotaRequest;
-  /** Set for a refusal that is already known and may be a strike. */
+  /** Set for a refusal that is already known, and may be a strike or cannot tell each window. */
   readonly cached: CachedDecision | undefined;
   /** Units of each limit that the store keeps for other gateways; known when the call is sent. */
   reserved?: readonly number[] | undefined;
   readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
+};
+
+/** A request that the last answer about its account refuses. */
+export type KnownRefusal = Pick<MergedRequest, "id" | "accountRef" | "quotaRequest"> & {
+  readonly cached: CachedDecision;
 };
 
 /**

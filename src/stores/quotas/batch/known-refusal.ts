@@ -6,7 +6,12 @@ import {
   type Limit,
   mayStrike,
 } from "../../../core/quota/windows.ts";
-import { type CachedDecision, type KnownWindow, windowsOf } from "./cached-decision.ts";
+import {
+  type CachedDecision,
+  type KnownWindow,
+  type RefusalDetails,
+  windowsOf,
+} from "./cached-decision.ts";
 import { samePolicy } from "./mergeable.ts";
 
 /**
@@ -62,6 +67,7 @@ function windowsAt(
       ...(hold === undefined ? {} : { hold }),
       used: running ? one.used : 0,
       resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
+      ...(one === undefined ? { isUnknown: true } : {}),
     };
   });
   if (refusal !== undefined) {
@@ -73,20 +79,22 @@ function windowsAt(
 
 /**
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
- * memory; with a refusal that could be a strike and must reach the store; or with the first one
- * that the store has not noted, and that it decides while it is reachable
- * (docs/reference/store.md#known-refusals). A ban of which no window is known is of
- * the last kind, because a window may refuse for longer, and then it is the one to report. An
- * account is known by its windows: its requests may differ in cost and operation.
+ * memory; with a refusal that could be a strike and must reach the store; with one that cannot tell
+ * the usage of each window, which the store is asked for; or with the first one that the store has
+ * not noted, and that it decides while it is reachable (docs/reference/store.md#known-refusals). A
+ * ban of which no window is known is of the last kind, because a window may refuse for longer, and
+ * then it is the one to report. An account is known by its windows: its requests may differ in cost
+ * and operation.
  */
 export function refusalKind(
   { refusal: whole, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
-): "no" | "surely" | "strike" | "unnoted" {
+): "no" | "surely" | "strike" | "incomplete" | "unnoted" {
   if (whole === undefined) return "no";
   if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) {
-    return whole.windows.length === 0 ? "unnoted" : "surely";
+    if (whole.windows.length === 0) return "unnoted";
+    return limits.every((limit) => isKnown(whole, limit)) ? "surely" : "incomplete";
   }
   let last: KnownWindow | undefined;
   let striking: KnownWindow | undefined;
@@ -104,9 +112,16 @@ export function refusalKind(
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  if (bans === undefined || striking === undefined) return last.isNoted ? "surely" : "unnoted";
-  if (!samePolicy(policy, bans)) return "no";
-  return nowMs < striking.strikeDueMs ? "surely" : "strike";
+  const due = bans === undefined ? undefined : striking?.strikeDueMs;
+  if (due === undefined && !last.isNoted) return "unnoted";
+  if (due !== undefined && !samePolicy(policy, bans)) return "no";
+  if (unknownEndMs > 0) return "incomplete";
+  return due === undefined || nowMs < due ? "surely" : "strike";
+}
+
+function isKnown({ windows }: RefusalDetails, limit: Limit): boolean {
+  const counter = counterName(limit);
+  return windows.some((one) => one.counter === counter);
 }
 
 /**

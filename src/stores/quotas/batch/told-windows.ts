@@ -21,7 +21,7 @@ export function stillTold(
   if (told?.limits !== limits) return undefined;
   const isSame = windows.every(({ used, resetMs }, i) => {
     const before = told.windows[i];
-    return before?.used === used && before.resetMs === resetMs;
+    return before?.used === used && before.resetMs === resetMs && !before.isUnknown;
   });
   return isSame ? told : undefined;
 }

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
-import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import type {
+  QuotaDecision,
+  QuotaRequest,
+  WindowUsage,
+} from "../../../../src/core/quota/decide.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { each } from "../../../support/each.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
@@ -188,6 +192,81 @@ describe("a strike that cannot be the one that bans", () => {
     void house.batch.charge(account("a1"), quotaRequest);
     await called(house, 3);
     house.calls[2]?.answer();
+  });
+});
+
+describe("a known refusal in a window of which nothing is known", () => {
+  const hourOf = (id: string) => ({ window: "hour", limit: 3, part: { id, name: id } }) as const;
+  const at = (id: string): QuotaRequest => {
+    return { ...quotaRequest, limits: [hourOf(id), ...quotaRequest.limits] };
+  };
+  const answerOf = (id: string): QuotaDecision => {
+    const hour = { ...hourOf(id), used: 3, resetMs: DAY_END - 11 * 3_600_000 };
+    return { ...spent(), windows: [hour, ...spent().windows] };
+  };
+  /** Each window that an answer tells, as its use or as unknown. */
+  const told = (answer: Awaited<ReturnType<ReturnType<typeof openBatch>["batch"]["charge"]>>) => {
+    assert.ok("decision" in answer && !answer.admitted);
+    const windows = answer.decision.windows.map(({ used, isUnknown }) => isUnknown ?? used);
+    return [answer.by, ...windows];
+  };
+
+  it("asks the store for it once, one request of the account at a time", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    const first = house.batch.charge(account("a1"), at("op1"));
+    const others = Array.from({ length: 99 }, (_, i) => {
+      return house.batch.charge(account("a1"), at(`op${i + 2}`));
+    });
+    assert.ok(first instanceof Promise);
+    const atOnce = each(others).map((answer) => answer instanceof Promise || told(answer));
+    assert.deepEqual(atOnce, Array(99).fill(["memory", true, 1]));
+    await called(house, 2);
+    assert.deepEqual([house.calls[1]?.names, house.calls[1]?.requests.length], [["a1"], 1]);
+    house.calls[1]?.answer({ ...answerOf("op1"), strikeDueMs: DAY_END });
+    assert.deepEqual(told(await first), ["store", 3, 1]);
+    const again = house.batch.charge(account("a1"), at("op1"));
+    assert.deepEqual(again instanceof Promise || told(again), ["memory", 3, 1]);
+    assert.ok(house.batch.charge(account("a1"), at("op2")) instanceof Promise, "the next one");
+    await called(house, 3);
+    house.calls[2]?.answer(answerOf("op2"));
+  });
+
+  it("is told as unknown if that call fails or the store is away, and a count of 0 once it answers", async () => {
+    using house = openBatch();
+    await exhaust(house, "a1");
+    const { limits, ...rest } = at("op1");
+    const asked = { ...rest, limits };
+    const first = house.batch.charge(account("a1"), asked);
+    await called(house, 2);
+    house.calls[1]?.answer({ failure: AWAY });
+    assert.deepEqual(told(await first), ["memory", true, 1]);
+    house.gate.isShut = true;
+    assert.deepEqual(told(await house.batch.charge(account("a1"), asked)), ["memory", true, 1]);
+    house.gate.isShut = false;
+    const last = house.batch.charge(account("a1"), asked);
+    await called(house, 3);
+    const [hour, ...others] = answerOf("op1").windows;
+    const windows = [{ ...hour, used: 0 } as WindowUsage, ...others];
+    house.calls[2]?.answer({ ...spent(), windows, strikeDueMs: DAY_END });
+    assert.deepEqual(told(await last), ["store", 0, 1]);
+    const known = house.batch.charge(account("a1"), asked);
+    assert.deepEqual(known instanceof Promise || told(known), ["memory", 0, 1]);
+    assert.deepEqual(house.gate.decided, []);
+  });
+
+  it("asks for it during a ban too", async () => {
+    using house = openBatch();
+    const first = house.batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    house.calls[0]?.answer({ ...spent(), ban: BAN });
+    await first;
+    assert.ok(!(house.batch.charge(account("a1"), quotaRequest) instanceof Promise));
+    const asked = house.batch.charge(account("a1"), at("op1"));
+    assert.ok(asked instanceof Promise);
+    await called(house, 2);
+    house.calls[1]?.answer({ ...answerOf("op1"), ban: BAN });
+    assert.deepEqual(told(await asked), ["store", 3, 1]);
   });
 });
 
