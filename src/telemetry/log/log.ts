@@ -96,7 +96,11 @@ export const ACCESS_LOG_FIELDS: Readonly<
       "no window and no ban was asked: `decision` is `none`, or `code` is `account_suspended`, `too_concurrent`, `meter_missing` or `cost_over_limit`",
   },
   cost: { meaning: "Units that the request costs", absent: "`decision` is `none`" },
-  strikes: { meaning: "Strikes of the account after it", absent: "as `decidedAt`" },
+  strikes: {
+    meaning:
+      "Strikes of the account after it; with `by: memory` as the gateway [knows](store.md#known-refusals) them",
+    absent: "as `decidedAt`",
+  },
   config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
   meters: {
     meaning:

@@ -118,6 +118,22 @@ for (const kind of ["memory", "redis"] as const) {
       await house.law();
     });
 
+    it("follow from strikes, each of which the line of its refusal counts, as the store does", async () => {
+      await using house = await open(address(), { config: { bans: { ...BANS, strikes: 50 } } });
+      const { key, account } = await house.issue();
+      for (let i = 0; i < 4; i++) await ask(house, key);
+      for (const n of [1, 2, 3]) {
+        // A strike comes more than the grace of 100 ms after the one before.
+        await sleep(120);
+        await ask(house, key);
+        const [line] = house.lines.filter((one) => one.strikes === n);
+        const by = kind === "memory" ? "store" : "memory";
+        assert.deepEqual([line?.id, line?.by], [house.lines.at(-1)?.id, by]);
+        await eventually(async () => assert.equal(await strikes(house, account), n));
+      }
+      await house.law();
+    });
+
     it("are for the account: a further key of it is banned too, another account is not", async () => {
       await using house = await open(address());
       const { key, account } = await house.issue();

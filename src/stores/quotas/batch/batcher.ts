@@ -9,11 +9,12 @@ import {
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { LostCount, OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
-import { cacheDecision, findLostCount, type RoundTrip } from "./cached-decision.ts";
+import { cacheDecision, findLostCount, type PacedKind, type RoundTrip } from "./cached-decision.ts";
 import {
   CALL_ACCOUNTS_MAX,
   type CallQueue,
   canSend,
+  isPaced,
   type KnownRefusal,
   type MergedRequest,
   newQueue,
@@ -95,7 +96,7 @@ export class Batcher {
     const refusal = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
     if (cached !== undefined && refusal === "surely")
       return decisionCache.refused(cached, quotaRequest);
-    if (cached !== undefined && (refusal === "strike" || refusal === "incomplete"))
+    if (cached !== undefined && isPaced(refusal))
       return this.#sendPaced({ id, accountRef, quotaRequest, cached }, refusal);
     const queue = this.#queue(accountRef);
     if (outage.isAway(queue.number)) {
@@ -124,10 +125,7 @@ export class Batcher {
    * or if its strike could earn a ban. Otherwise it is refused immediately, and only the strike is
    * sent.
    */
-  #sendPaced(
-    { id, accountRef, quotaRequest, cached }: KnownRefusal,
-    kind: "strike" | "incomplete",
-  ) {
+  #sendPaced({ id, accountRef, quotaRequest, cached }: KnownRefusal, kind: PacedKind) {
     const { decisionCache, outage } = this.#options;
     const queue = this.#queue(accountRef);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;

@@ -46,17 +46,21 @@ export type CachedDecision = {
 };
 type Ordinary = CachedDecision & { trip: RoundTrip; readonly used: number[] };
 
+/** Why a known refusal goes to the store, see refusalKind. */
+export type PacedKind = "strike" | "first" | "incomplete";
+
 export type RefusalDetails = {
   readonly windows: readonly KnownWindow[];
   readonly ban: Ban | undefined;
   /** The era of a ban that was learned later than the windows. */
   readonly banEra?: number;
-  readonly strikes: number;
+  /** The instants of the strikes, each not earlier than it was. */
+  readonly strikesMs: readonly number[];
   /**
    * Why a known refusal of this account is on its way to the store: its further refusals are
    * answered from this decision.
    */
-  pending: "strike" | "incomplete" | undefined;
+  pending: PacedKind | undefined;
   /** A ban that has not been reported to any request yet. */
   unreportedBan: NewBan | undefined;
   /** The windows as the last refused request was told them. */
@@ -96,7 +100,8 @@ export function cacheDecision(
   const { nowMs, windows } = decision;
   if (!isOrdinary(decision, cost) || kept.some((one) => matters(one, nowMs, windows))) {
     const isRefused = decision.granted < asked && decision.ban === undefined;
-    const refusal = wholeOf(decision, { cost, bans, isRefused }, kept);
+    const strikesMs = strikeInstants(before?.refusal?.strikesMs ?? [], bans, decision);
+    const refusal = wholeOf(decision, { cost, bans, isRefused, strikesMs }, kept);
     refusal.told = stillTold(before?.refusal?.told, limits, windows);
     return { limits, bans, trip, used: [], refusal, era: 0 };
   }
@@ -118,19 +123,40 @@ export function cacheDecision(
 
 const NONE: readonly KnownWindow[] = [];
 
+type Answered = {
+  readonly cost: number;
+  readonly bans: BanPolicy | undefined;
+  readonly isRefused: boolean;
+  readonly strikesMs: readonly number[];
+};
+
 /** Whether a window that was known before stays known, in addition to those of the last answer. */
 function matters(known: KnownWindow, nowMs: number, windows: readonly WindowUsage[]): boolean {
   if (known.resetMs <= nowMs) return false;
   return known.strikeDueMs > nowMs || !windows.some((one) => counterName(one) === known.counter);
 }
 
+/**
+ * The instants of the strikes of an answer: those that are known, and for others its own instant,
+ * which is that of a strike which it decided.
+ */
+function strikeInstants(
+  known: readonly number[],
+  bans: BanPolicy | undefined,
+  { nowMs, strikes }: QuotaDecision,
+): readonly number[] {
+  if (bans === undefined || strikes === 0) return [];
+  const recent = known.filter((atMs) => nowMs - atMs < bans.withinMs).slice(-strikes);
+  return [...recent, ...Array<number>(strikes - recent.length).fill(nowMs)];
+}
+
 /** `isRefused`: the store has refused a request by its windows, and noted that. */
 function wholeOf(
   decision: QuotaDecision,
-  { cost, bans, isRefused }: { cost: number; bans: BanPolicy | undefined; isRefused: boolean },
+  { cost, bans, isRefused, strikesMs }: Answered,
   kept: readonly KnownWindow[],
 ): RefusalDetails {
-  const { nowMs, ban, strikes } = decision;
+  const { nowMs, ban } = decision;
   const striking = lastStriking(decision.windows, cost, nowMs);
   const windows = decision.windows.map((usage): KnownWindow => {
     const counter = counterName(usage);
@@ -148,7 +174,7 @@ function wholeOf(
   return {
     windows: [...windows, ...others],
     ban,
-    strikes,
+    strikesMs,
     pending: undefined,
     unreportedBan: undefined,
     told: undefined,
@@ -273,7 +299,7 @@ export function onlyCounts(cached: CachedDecision, era: number): CachedDecision 
 const NO_REFUSAL: RefusalDetails = {
   windows: [],
   ban: undefined,
-  strikes: 0,
+  strikesMs: [],
   pending: undefined,
   unreportedBan: undefined,
   told: undefined,

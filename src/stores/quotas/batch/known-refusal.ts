@@ -1,3 +1,4 @@
+import { recentStrikes } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import {
   counterName,
@@ -9,6 +10,7 @@ import {
 import {
   type CachedDecision,
   type KnownWindow,
+  type PacedKind,
   type RefusalDetails,
   windowsOf,
 } from "./cached-decision.ts";
@@ -32,10 +34,21 @@ export function decisionAfter(
     granted: 0,
     windows,
     ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
-    strikes: cached.refusal?.strikes ?? 0,
+    strikes: strikesAt(cached, nowMs),
     strikeDueMs: nowMs,
     repaired: false,
   };
+}
+
+/**
+ * The strikes that count at `nowMs`, with the one on its way to the store. The store may know of
+ * more, which other gateways sent.
+ */
+function strikesAt({ bans, refusal }: CachedDecision, nowMs: number): number {
+  if (bans === undefined || refusal === undefined) return 0;
+  const { strikesMs, pending } = refusal;
+  const told = strikesMs.length === 0 ? 0 : recentStrikes(strikesMs, bans, nowMs);
+  return pending === "strike" ? told + 1 : told;
 }
 
 /**
@@ -79,7 +92,8 @@ function windowsAt(
 
 /**
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
- * memory; with a refusal that could be a strike and must reach the store; with one that cannot tell
+ * memory; with a refusal that must reach the store, because it is a strike by what is known, or the
+ * first one of its window, from which the grace runs; with one that cannot tell
  * the usage of each window, which the store is asked for; or with the first one that the store has
  * not noted, and that it decides while it is reachable (docs/reference/store.md#known-refusals). A
  * ban of which no window is known is of the last kind, because a window may refuse for longer, and
@@ -90,7 +104,7 @@ export function refusalKind(
   { refusal: whole, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
-): "no" | "surely" | "strike" | "incomplete" | "unnoted" {
+): "no" | "surely" | PacedKind | "unnoted" {
   if (whole === undefined) return "no";
   if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) {
     if (whole.windows.length === 0) return "unnoted";
@@ -116,7 +130,8 @@ export function refusalKind(
   if (due === undefined && !last.isNoted) return "unnoted";
   if (due !== undefined && !samePolicy(policy, bans)) return "no";
   if (unknownEndMs > 0) return "incomplete";
-  return due === undefined || nowMs < due ? "surely" : "strike";
+  if (due === undefined || nowMs < due) return "surely";
+  return striking?.isNoted ? "strike" : "first";
 }
 
 function isKnown({ windows }: RefusalDetails, limit: Limit): boolean {
@@ -136,5 +151,5 @@ export function couldCauseBan(
   if (whole === undefined || bans === undefined) return false;
   if (bans.graceMs === 0) return true;
   const others = Math.floor((latestMs - trip.nowMs) / bans.graceMs);
-  return whole.strikes + others + 1 >= bans.strikes;
+  return whole.strikesMs.length + others + 1 >= bans.strikes;
 }

@@ -189,7 +189,12 @@ describe("a strike that cannot be the one that bans", () => {
     house.calls[1]?.answer({ failure: new StoreFailure("unreachable", "cut", "unknown") });
     await new Promise(setImmediate);
     assert.deepEqual([house.gate.decided, house.uncertain], [[], []]);
-    void house.batch.charge(account("a1"), quotaRequest);
+    house.gate.isShut = true;
+    const away = house.batch.charge(account("a1"), quotaRequest);
+    assert.ok("decision" in away && away.decision.strikes === 1, "the lost one is not counted");
+    house.gate.isShut = false;
+    const next = house.batch.charge(account("a1"), quotaRequest);
+    assert.ok("decision" in next && next.decision.strikes === 2);
     await called(house, 3);
     house.calls[2]?.answer();
   });

@@ -109,9 +109,12 @@ describe("what is known of an account", () => {
   });
 
   it("leaves to the store what could be a strike, from the instant that it could be", () => {
-    const cached = cacheDecision(ASK, verdict([60, 60], { strikeDueMs: NOON + 1_001 }), TRIP);
+    const told = { granted: 0, strikeDueMs: NOON + 1_001 };
+    const cached = cacheDecision(ASK, verdict([60, 60], told), TRIP);
     assert.equal(refusalKind(cached, ASK, NOON + 1_000), "surely");
     assert.equal(refusalKind(cached, ASK, NOON + 1_001), "strike");
+    const filled = cacheDecision(ASK, verdict([60, 60]), TRIP);
+    assert.equal(refusalKind(filled, ASK, NOON), "first", "it begins the grace");
   });
 
   it("foretells nothing by a ban policy that was changed since, but for a ban in force", () => {
@@ -146,6 +149,26 @@ describe("what is known of an account", () => {
       couldCauseBan(cacheDecision(ASK, verdict([1, 1]), TRIP), DEFAULT_BANS, NOON),
       false,
     );
+  });
+
+  it("counts the strikes of the last answer as long as each is within the time of the policy", () => {
+    const struck = (strikes: number, atMs: number, before?: CachedDecision) => {
+      const nowMs = NOON + atMs;
+      const trip = { ...TRIP, nowMs };
+      return cacheDecision(ASK, verdict([60, 60], { nowMs, strikes, granted: 0 }), trip, before);
+    };
+    const strikesAt = (cached: CachedDecision, atMs: number) => {
+      return decisionAfter(cached, NOON + atMs - cached.trip.nowMs).strikes;
+    };
+    const first = struck(1, 0);
+    const second = struck(2, 20_000, first);
+    assert.deepEqual([strikesAt(second, 20_001), strikesAt(second, 59_999)], [2, 2]);
+    assert.deepEqual([strikesAt(second, 60_000), strikesAt(second, 80_000)], [1, 0]);
+    const third = struck(2, 70_000, second);
+    assert.deepEqual([strikesAt(third, 79_999), strikesAt(third, 80_000)], [2, 1]);
+    const cleared = struck(0, 75_000, third);
+    assert.equal(strikesAt(cleared, 75_001), 0);
+    assert.equal(strikesAt(struck(1, 76_000, cleared), 76_001), 1);
   });
 
   it("refuses the cost that was refused, and asks the store for one that fits", () => {
@@ -210,7 +233,7 @@ describe("what is known of an account", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
     const cached = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
     assert.equal(refusalKind(cached, ASK, NOON + 4_999), "surely");
-    assert.equal(refusalKind(cached, ASK, NOON + 5_000), "strike");
+    assert.equal(refusalKind(cached, ASK, NOON + 5_000), "first");
     assert.equal(refusalKind(cached, ASK, NOON + 60_000), "no");
     assert.deepEqual(decisionAfter(cached, 4_999).ban, ban);
     assert.equal(decisionAfter(cached, 5_000).ban, undefined);
