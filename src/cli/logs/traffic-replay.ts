@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import type { PlanSettings } from "../../config/load/build.ts";
 import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
 import type { Calendar } from "../../core/quota/calendar.ts";
+import { holdIn } from "../../core/quota/explain.ts";
 import {
   isDifferent,
   type ReplayDifference,
@@ -68,8 +69,9 @@ export class TrafficReplay {
       this.#leaveOut(`answered ${line.code ?? "at once"}`);
       return;
     }
-    if (isRefusedByCap(line)) {
-      this.#leaveOut("refused by a limit of one key, which is not tried");
+    const refuser = untriedRefuser(line);
+    if (refuser !== undefined) {
+      this.#leaveOut(`refused by ${refuser}, which is not tried`);
       return;
     }
     if (line.by === "local") this.#leaveOut("refused by a gateway's share, and tried all the same");
@@ -201,12 +203,19 @@ function someOf(names: ReadonlySet<string>): string {
   return `${[...names].slice(0, 5).join(", ")}${more}`;
 }
 
-/** Whether only limits of its key refused a request. */
-function isRefusedByCap({ code, cost = 1, windows = [], over }: LoggedRequest): boolean {
-  if (over?.startsWith("key.")) return true;
-  if (code !== "rate_limited") return false;
-  const full = windows.filter(([, used, limit]) => used + cost > limit);
-  return full.length > 0 && full.every(([name]) => name.startsWith("key."));
+/** What alone refused a request, if it is not tried: limits of its key, or a meter. */
+function untriedRefuser(line: LoggedRequest): "a limit of one key" | "a meter" | undefined {
+  const { code, cost = 1, windows = [], over, holds } = line;
+  if (over?.startsWith("key.")) return "a limit of one key";
+  if (code !== "rate_limited") return undefined;
+  const full = windows.flatMap(([name, used, limit]) => {
+    const hold = holdIn(name, holds);
+    if (hold !== undefined) return used + Math.max(hold, 1) > limit ? ["meter"] : [];
+    if (used + cost <= limit) return [];
+    return [name.startsWith("key.") ? "key" : "tried"];
+  });
+  if (full.length === 0 || full.includes("tried")) return undefined;
+  return full.includes("meter") ? "a meter" : "a limit of one key";
 }
 
 /** Undefined if the outcome depended on something that no log records. */

@@ -159,7 +159,7 @@ function explained(
 }
 
 /** The units that a request holds in a window such as `tokens.minute`; undefined in all others. */
-function holdIn(window: string, holds: RefusalRecord["holds"]): number | undefined {
+export function holdIn(window: string, holds: RefusalRecord["holds"]): number | undefined {
   const meter = window.slice(0, Math.max(0, window.lastIndexOf(".")));
   return holds !== undefined && Object.hasOwn(holds, meter) ? holds[meter] : undefined;
 }

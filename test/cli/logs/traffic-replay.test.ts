@@ -109,6 +109,10 @@ describe("traffic that is tried again", () => {
     });
     const own = (name: string) => [[name, 9, 9, 1]] as const;
     const limited = { decision: "refused", code: "rate_limited", charged: 0 } as const;
+    const tokens = (used: number, minute: number) => {
+      return [["minute", minute, 9, 1] as const, ["tokens.month", used, 100, 1] as const];
+    };
+    const holds = { tokens: 10 };
     const changes: Partial<LoggedRequest>[] = [
       {},
       { decision: "none" },
@@ -120,6 +124,11 @@ describe("traffic that is tried again", () => {
       { ...limited, windows: [...own("key.day"), ...own("minute")] },
       { ...limited, windows: [...own("key.day"), ["minute", 8, 9, 1]], cost: 2 },
       { ...limited, windows: own("minute"), by: "local" },
+      { ...limited, windows: tokens(100, 8), holds },
+      { ...limited, windows: [...tokens(91, 8), ...own("key.day")], holds },
+      { ...limited, windows: tokens(100, 8), holds: { tokens: 0 } },
+      { ...limited, windows: tokens(100, 9), holds },
+      { ...limited, windows: [...tokens(90, 8), ...own("key.day")], holds },
       { ...limited, code: "cost_over_limit", cost: 10, over: "minute" },
       { ...limited, code: "cost_over_limit", cost: 2, over: "key.day" },
       // An earlier version did not log what was too small. Of a hold there is none.
@@ -133,13 +142,14 @@ describe("traffic that is tried again", () => {
     assert.deepEqual(replay.left(), [
       "1 request was answered store_unavailable",
       "1 request was answered at once",
-      "3 requests were refused by a limit of one key, which is not tried",
+      "4 requests were refused by a limit of one key, which is not tried",
       "1 request was refused by a gateway's share, and tried all the same",
+      "3 requests were refused by a meter, which is not tried",
       "1 request was answered cost_over_limit",
       "2 requests were not tried, since plan gone has no windows for them",
       "1 account has no record, so limits of their own are not tried: a",
     ]);
-    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [7, 1, "day"]);
+    assert.deepEqual([replay.requests, replay.accounts, replay.longest], [8, 1, "day"]);
   });
 
   it("has the limits of its own account, the cost of each request, and each environment for itself", async () => {
