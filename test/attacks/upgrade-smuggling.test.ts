@@ -20,7 +20,7 @@ const { key } = await house.issue({ plan: "business" });
 const uncaught: unknown[] = [];
 process.on("uncaughtExceptionMonitor", (error) => uncaught.push(error));
 
-/** A request right behind a handshake. It must never be read as one if the handshake is malformed. */
+/** A second request right behind: it must never be read as one. */
 const SMUGGLED = requestBytes({ key, path: "/v1/pets?smuggled=1" });
 
 type Change = readonly [name: string, fields: readonly (readonly [string, string])[]];
@@ -180,58 +180,30 @@ const REFUSED: readonly Refused[] = [
     charged: 0,
   },
   { name: "to no path", key, path: "/v1/none", status: 404, code: "not_found", charged: 1 },
+  { name: "to no target", key, path: "/v1/../x", status: 400, code: "bad_request", charged: 0 },
 ];
 
 for (const { name, status, code, charged, ...wanted } of REFUSED) {
-  test(`a handshake ${name} is ${status} ${code} before any byte goes to the backend, and a request behind it is judged`, async () => {
+  test(`a handshake ${name} is ${status} ${code} before any byte goes to the backend`, async () => {
     const seen = upstream.seen.length;
     await using client = await openClient(house.port);
     client.write(Buffer.concat([requestBytes({ ...wanted, fields: handshakeOf() }), SMUGGLED]));
-    const [answer, next] = await client.responses(["GET", "GET"]);
+    const [answer] = await client.responses(["GET"]);
     assert.ok(answer);
     assert.equal(answer.status, status);
     assert.equal(errorOf(answer).code, code);
     rateLimitFieldsOf(answer);
     assert.equal(onlyValue(answer, "Cache-Control"), "no-store");
-    assert.deepEqual(valuesOf(answer, "Connection"), []);
+    assert.equal(onlyValue(answer, "Connection"), "close");
     assert.equal(valuesOf(answer, "WWW-Authenticate").length, status === 401 ? 1 : 0);
-    assert.deepEqual([next?.status, next?.body.toString()], [200, "plain"]);
+    assert.equal(await client.ended, "closed");
     const id = onlyValue(answer, "X-Request-Id");
     await eventually(() => house.lines.some((line) => line.id === id));
     const entry = house.lines.find((one) => one.id === id);
     assert.deepEqual([entry?.status, entry?.charged, entry?.forwards], [status, charged, 0]);
-    assert.deepEqual(
-      upstream.seen.slice(seen).map(({ target }) => target),
-      ["/v1/pets?smuggled=1"],
-    );
+    assert.equal(upstream.seen.length, seen);
   });
 }
-
-test("a handshake to no target is 400, and what follows it is no request", async () => {
-  const seen = upstream.seen.length;
-  await using client = await openClient(house.port);
-  const fields = handshakeOf();
-  client.write(Buffer.concat([requestBytes({ key, path: "/v1/../x", fields }), SMUGGLED]));
-  const [answer] = await client.responses(["GET"]);
-  assert.ok(answer);
-  assert.equal(errorOf(answer).code, "bad_request");
-  assert.equal(await client.ended, "closed");
-  assert.equal(upstream.seen.length, seen);
-});
-
-test("frames that a client sends ahead of the refusal of its handshake are no request, and cost it nothing", async () => {
-  const seen = upstream.seen.length;
-  await using client = await openClient(house.port);
-  const frame = Buffer.concat([Buffer.from([0x82, 0x80 | 125, 0, 0, 0, 0]), Buffer.alloc(125)]);
-  client.write(Buffer.concat([requestBytes({ fields: handshakeOf() }), frame, SMUGGLED]));
-  const answers = await client.responses(["GET", "GET"]);
-  assert.deepEqual(
-    answers.map((answer) => errorOf(answer).code),
-    ["key_missing", "bad_request"],
-  );
-  assert.equal(await client.ended, "closed");
-  assert.equal(upstream.seen.length, seen);
-});
 
 test("a handshake over the quota is 429 with Retry-After, uncharged, before any byte goes on", async () => {
   const { key: own } = await house.issue({ limits: { minute: 1 } });
@@ -244,7 +216,6 @@ test("a handshake over the quota is 429 with Retry-After, uncharged, before any 
   assert.equal(onlyValue(answer, "Retry-After"), "60");
   assert.deepEqual(rateLimitFieldsOf(answer), { limit: 1, remaining: 0, reset: NOON / 1000 + 60 });
   assert.equal(upstream.seen.length, seen);
-  assert.equal((await client.ask({ key })).status, 200, "the connection is kept");
 });
 
 test("clients that reset at any moment, CONNECT included, reach no one's uncaughtException", async () => {

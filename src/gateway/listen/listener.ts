@@ -194,7 +194,8 @@ export class Listener implements ServerHandler {
       peer,
       client: clientOf(request, peer, isTrusted),
       upgrade,
-      closesConnection: memory !== "enough",
+      // The client may have sent its first frames ahead, and they are no requests.
+      closesConnection: memory !== "enough" || upgrade !== undefined,
       span: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders, nowMs - beganMs),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);

@@ -101,10 +101,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   start(): void {
-    const { exchange } = this.#context;
-    // Bytes ahead of the backend's answer may be frames: they are never read as a request.
-    exchange.closeAfter();
-    exchange.forward(this);
+    this.#context.exchange.forward(this);
     this.#try();
   }
 
