@@ -4,7 +4,7 @@ import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/proce
 import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
 import { generalHelp, groupHelp, verbHelp } from "./framework/help.ts";
 import { didYouMean, parseArguments } from "./framework/parse.ts";
-import type { Terminal } from "./framework/terminal.ts";
+import { printJson, type Terminal } from "./framework/terminal.ts";
 import type { Verb } from "./framework/verb.ts";
 import { findVerb, loadVerbs, VERB_NAMES } from "./verb-table.ts";
 
@@ -13,6 +13,7 @@ import { findVerb, loadVerbs, VERB_NAMES } from "./verb-table.ts";
  * each.
  */
 const WORKER = "worker";
+const JSON_WORD = "--json";
 const HELP_WORDS: ReadonlySet<string> = new Set(["help", "--help", "-h"]);
 
 /**
@@ -45,7 +46,7 @@ async function runVerb(
   if (verb === undefined) return unknownVerb(argv, terminal);
   const parsed = parseArguments(verb, argv.slice(verb.name.split(" ").length));
   if (!parsed.ok) return wrongUsage(terminal, parsed.message, verb.name);
-  if (parsed.invocation.flag("help")) return say(terminal, verbHelp(verb));
+  if (parsed.invocation.flag("help")) return say(terminal, verbHelp(verb), argv);
   try {
     return await verb.run(parsed.invocation, terminal, version);
   } catch (error) {
@@ -53,16 +54,17 @@ async function runVerb(
   }
 }
 
-async function help(names: readonly string[], terminal: Terminal): Promise<number> {
+async function help(words: readonly string[], terminal: Terminal): Promise<number> {
+  const names = words.filter((word) => word !== JSON_WORD);
   if (names.length === 0 || HELP_WORDS.has(names[0] ?? "")) {
-    return say(terminal, await wholeHelp());
+    return say(terminal, await wholeHelp(), words);
   }
   const verb = await findVerb(names);
-  if (verb !== undefined) return say(terminal, verbHelp(verb));
+  if (verb !== undefined) return say(terminal, verbHelp(verb), words);
   const [first = "", ...others] = names;
   const group = await groupOf(first);
   return group.length > 0 && others.length === 0
-    ? say(terminal, groupHelp(first, group))
+    ? say(terminal, groupHelp(first, group), words)
     : unknownVerb(names, terminal);
 }
 
@@ -75,17 +77,15 @@ function groupOf(word: string | undefined): Promise<readonly Verb[]> {
   return loadVerbs(VERB_NAMES.filter((name) => name.startsWith(`${word} `)));
 }
 
-async function unknownVerb(
-  [first = "", second]: readonly string[],
-  terminal: Terminal,
-): Promise<number> {
+async function unknownVerb(words: readonly string[], terminal: Terminal): Promise<number> {
+  const [first = "", second] = words;
   const group = await groupOf(first);
   if (group.length === 0) {
     const names = [...new Set(VERB_NAMES.map((name) => name.split(" ")[0] ?? "")), "help"];
     const meant = didYouMean(first, names) || `: expected ${names.join(", ")}`;
     return wrongUsage(terminal, `Unknown verb ${quoteValue(first)}${meant}`);
   }
-  if (second === "--help" || second === "-h") return say(terminal, groupHelp(first, group));
+  if (second === "--help" || second === "-h") return say(terminal, groupHelp(first, group), words);
   const names = group.map(({ name }) => name.slice(first.length + 1));
   const found = second === undefined ? "nothing" : quoteValue(second);
   const meant = didYouMean(second ?? "", names);
@@ -101,7 +101,9 @@ function wrongUsage(terminal: Terminal, message: string, name = ""): number {
   return fail(terminal, EXIT_USAGE, `${message} (see: ${see})`);
 }
 
-function say(terminal: Terminal, text: string): number {
+/** Prints a help; as one JSON value if `words` have --json. */
+function say(terminal: Terminal, text: string, words: readonly string[]): number {
+  if (words.includes(JSON_WORD)) return printJson(terminal, { help: text });
   terminal.out(text);
   return EXIT_OK;
 }

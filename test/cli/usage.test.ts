@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { runTollgate } from "../support/gateway/processes.ts";
-import { type Folder, openFolder, runVerb, writeConfig } from "./kit.ts";
+import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "./kit.ts";
 
 let folder: Folder;
 let file: string;
@@ -111,6 +111,20 @@ describe("help", () => {
       assert.match(said.out, /keys rotate/);
       assert.doesNotMatch(said.out, /bans/);
     }
+  });
+
+  it("is one value of JSON with --json, whichever way it is asked for", async () => {
+    for (const args of [
+      ["help"],
+      ["--help"],
+      ["help", "keys"],
+      ["keys", "--help"],
+      ["keys", "list", "--help"],
+    ]) {
+      const [text, json] = [await runVerb(args), await runVerb([...args, "--json"])];
+      assert.deepEqual([json.status, jsonOf(json)], [0, { help: text.out }], args.join(" "));
+    }
+    assert.equal((await runVerb(["keys", "--json"])).status, 64);
   });
 
   it("names every verb", async () => {
