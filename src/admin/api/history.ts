@@ -1,5 +1,5 @@
 import { findById } from "../../core/keys/record-index.ts";
-import { findUsageSubject } from "../../core/keys/usage-reports.ts";
+import { findNamedAccount } from "../../stores/queries/find-account.ts";
 import {
   type DayReport,
   historyDisabledError,
@@ -31,18 +31,16 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
   const limit = parsePageLimit(query);
   if (!limit.ok) return limit.response;
   const records = deps.keys.records();
-  const subject =
-    given("account") === undefined
-      ? undefined
-      : findUsageSubject(records, given("account") as string);
-  if (given("account") !== undefined && subject === undefined) return unknownIdResponse();
+  const [id, environment] = [given("account"), given("env")];
+  const found = id === undefined ? undefined : findNamedAccount(records, { id, environment });
+  if (found?.ok === false) return unknownIdResponse(found.environment);
   const after = readAfter(given("after"));
   const isPlace = after !== undefined && findById(records.accounts, after.account) !== undefined;
   if (given("after") !== undefined && !isPlace) return noPlaceResponse();
   const filter = {
-    environment: given("env"),
+    environment,
     plan: given("plan"),
-    account: subject?.account,
+    account: found?.subject.account,
     after,
     includedOf: monthlyIncluded(period, deps.config()),
   };

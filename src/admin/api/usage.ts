@@ -118,8 +118,10 @@ function find({ deps, id, query }: ApiRequest): Promise<AccountLookup> {
   return findAccountBySelector({ quotas, config: deps.config() }, deps.keys.records(), named);
 }
 
-function notFound({ because, message }: Extract<AccountLookup, { ok: false }>): AdminResponse {
-  return because === "unknown" ? unknownIdResponse() : problemResponse("bad_request", message);
+function notFound(found: Extract<AccountLookup, { ok: false }>): AdminResponse {
+  return found.because === "unknown"
+    ? unknownIdResponse(found.environment)
+    : problemResponse("bad_request", found.message);
 }
 
 /** Bans an account for a given time. Such a ban does not count as an offence. */

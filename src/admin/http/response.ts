@@ -83,6 +83,11 @@ export function methodNotAllowed(allow: readonly string[]): AdminResponse {
 
 export const RETRY_AFTER_1 = { fields: ["Retry-After", "1"] } as const;
 
-export function unknownIdResponse(): AdminResponse {
-  return problemResponse("unknown_id", "No key or account has this ID");
+/** `environment` is the one that has the ID, if a request asked for another one. */
+export function unknownIdResponse(environment?: string): AdminResponse {
+  if (environment === undefined) {
+    return problemResponse("unknown_id", "No key or account has this ID");
+  }
+  const message = `The key or account with this ID is in ${environment}`;
+  return problemResponse("unknown_id", message, { more: { environment } });
 }

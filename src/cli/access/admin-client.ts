@@ -174,8 +174,9 @@ export async function fetchAdmin<T>(
       if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
       return { ok: true, value: body as T, next, ...(missing.length > 0 && { missing }) };
     }
-    if (asked.id !== undefined && isUnknown(body))
-      return refused(unknownIdRefusal(asked.id).message);
+    if (asked.id !== undefined && isUnknown(body)) {
+      return refused(unknownIdRefusal(asked.id, environmentOf(body)).message);
+    }
     const message = messageOf(body) ?? `The gateway at ${origin} (${setting}) answers ${status}`;
     if (status === 400) return { ...refused(message), usage: true };
     const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
@@ -279,8 +280,13 @@ function isTimeout(error: unknown): boolean {
 }
 
 /** Whether the gateway has no such path: an ID that holds a slash leads there. */
-function isUnknown(body: unknown): boolean {
+function isUnknown(body: unknown): body is Record<string, unknown> {
   return isYamlMap(body) && (body.code === "unknown_id" || body.code === "not_found");
+}
+
+/** The environment that has the ID, if the verb named another one. */
+function environmentOf({ environment }: Record<string, unknown>): string | undefined {
+  return typeof environment === "string" ? cleanText(environment) : undefined;
 }
 
 /**

@@ -16,6 +16,7 @@ import {
   type AccountLookup,
   type AccountSelector,
   findAccountBySelector,
+  findNamedAccount,
 } from "../../stores/queries/find-account.ts";
 import { imposedBan } from "../../stores/queries/imposed-ban.ts";
 import {
@@ -222,10 +223,10 @@ async function tellHistory(
   const off = historyDisabledError(config);
   if (off !== undefined) return refused(off);
   const records = keys.records();
-  const subject = id === undefined ? undefined : findUsageSubject(records, id);
-  if (id !== undefined && subject === undefined) return unknown(id);
+  const found = id === undefined ? undefined : findNamedAccount(records, { id, environment });
+  if (found?.ok === false) return notFound(found);
   const includedOf = monthlyIncluded(period, config);
-  const filter = { environment, plan, account: subject?.account, includedOf };
+  const filter = { environment, plan, account: found?.subject.account, includedOf };
   const spans = spansOf(period, now());
   for await (const rows of readHistory(quotas, records.accounts, spans, filter, missing)) {
     tell(rows);

@@ -56,12 +56,14 @@ export function pickKey(
   );
 }
 
-export function unknownIdRefusal(id: string): EditRefusal {
-  return {
-    ok: false,
-    reason: "unknown",
-    message: `Cannot find ${quoteValue(maskKeys(id))}: no key or account has this ID`,
-  };
+/** `environment` is the one that has the ID, if a caller looked for it in another one. */
+export function unknownIdRefusal(id: string, environment?: string): EditRefusal {
+  const name = quoteValue(maskKeys(id));
+  const message =
+    environment === undefined
+      ? `Cannot find ${name}: no key or account has this ID`
+      : `Cannot find ${name} in that environment: it is in ${environment}`;
+  return { ok: false, reason: "unknown", message };
 }
 
 /** The most different words of a search. Each has a bit in a number. */

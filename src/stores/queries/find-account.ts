@@ -1,5 +1,6 @@
 import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
+import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import { isAddressName, parseAddressName, type Records } from "../../core/keys/records.ts";
 import { findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
@@ -10,12 +11,28 @@ import { usageOf } from "./read-usage.ts";
 export type AccountSelector = { readonly id: string; readonly environment?: string | undefined };
 
 /**
- * `unknown`: there is no such account. `ambiguous`: there are several, and the selector does not
- * say which.
+ * `unknown`: there is no such account, or only one in another `environment` than the selector names.
+ * `ambiguous`: there are several, and the selector does not say which.
  */
 export type AccountLookup =
   | { readonly ok: true; readonly subject: UsageSubject }
-  | { readonly ok: false; readonly because: "unknown" | "ambiguous"; readonly message: string };
+  | {
+      readonly ok: false;
+      readonly because: "unknown" | "ambiguous";
+      readonly message: string;
+      readonly environment?: string;
+    };
+
+/** The account that `id` names: an account, or one of its keys. */
+export function findNamedAccount(records: Records, selector: AccountSelector): AccountLookup {
+  const { id, environment: wanted } = selector;
+  const subject = findUsageSubject(records, id);
+  if (subject === undefined) return unknown(selector);
+  const { environment } = subject;
+  if (wanted === undefined || wanted === environment) return { ok: true, subject };
+  const { message } = unknownIdRefusal(id, environment);
+  return { ok: false, because: "unknown", message, environment };
+}
 
 /**
  * The account that `id` names: an account, one of its keys, or the address of requests without a
@@ -30,12 +47,7 @@ export async function findAccountBySelector(
 ): Promise<AccountLookup> {
   const { id, environment } = selector;
   const fits = (each: string) => environment === undefined || environment === each;
-  if (!isAddressName(id)) {
-    const subject = findUsageSubject(records, id);
-    return subject !== undefined && fits(subject.environment)
-      ? { ok: true, subject }
-      : unknown(selector);
-  }
+  if (!isAddressName(id)) return findNamedAccount(records, selector);
   const account = parseAddressName(id);
   if (account === undefined) return unknown(selector);
   const holders = config.environments.flatMap(({ name, publicPlan: plan }): UsageSubject[] => {

@@ -15,6 +15,7 @@ import { type Folder, freePorts, jsonOf, openFolder, runVerb, writeConfig } from
  */
 const MORE = `bans: { strikes: 2, within: 10s, grace: 50ms, duration: 10m }
 storeTimeout: 1s
+history: 30d
 `;
 
 const TOKEN = "a token of more than thirty-two characters".replaceAll(" ", "-");
@@ -94,6 +95,24 @@ function describeAccounts(
       });
       await eventually(async () => assert.equal((await get(key)).body.code, "rate_limited"));
       assert.equal((await verb("bans", "list")).out, "No account is banned\n");
+    });
+
+    it("an ID in another environment than --env names is told with its own, and one that is nowhere as unknown", async () => {
+      const { id } = await issue("settled");
+      const asks = [["usage"], ["usage", "--days", "2"], ["accounts", "reset"]];
+      for (const ask of asks) {
+        assert.equal((await verb(...ask, id, "--env", "production")).status, 0);
+        for (const [named, words] of [
+          ["settled", / in that environment: it is in production\n$/],
+          [id, / in that environment: it is in production\n$/],
+          ["k_nobody", /(?: in staging)?: no key or account has this ID\n$/],
+        ] as const) {
+          const { status, out, err } = await verb(...ask, named, "--env", "staging", "--json");
+          assert.deepEqual([status, out], [1, ""], `${ask} ${named}`);
+          assert.match(err, words);
+          assert.ok(err.startsWith(`Cannot find "${named}"`), err);
+        }
+      }
     });
 
     it("an unknown ID, and one that is not banned, end with 1 in words", async () => {
