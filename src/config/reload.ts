@@ -121,7 +121,7 @@ function isOpen(listen: HostPort, { environments }: Config): boolean {
 }
 
 /** Accounts that the plans of a configuration would leave without limits. */
-function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
+export function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
   /** Whether the plan limits each account by itself: 100,000 accounts have a few plans. */
   const limiting = new Map(
     [...plans].map(([name, plan]) => [name, effectiveLimits(plan, []).length > 0]),
@@ -191,17 +191,48 @@ function withWorkingKeys(accounts: readonly AccountRecord[], keys: Records["keys
 }
 
 /**
- * The plans that leave accounts with working keys without limits, one sentence each. A reload is
+ * The plans that leave accounts with working keys without limits, each with one sentence. A reload is
  * refused for it, and a restart is not.
  */
-export function plansWithoutLimits(config: Config, records: Records, nowMs: number): string[] {
+export function plansWithoutLimits(
+  config: Config,
+  records: Records,
+  nowMs: number,
+): Map<string, string> {
   const without = stranded(config, records.accounts);
-  if (without.length === 0) return [];
+  if (without.length === 0) return new Map();
   const owners = withWorkingKeys(without, records.keys, nowMs);
-  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) =>
-    config.plans.has(plan)
-      ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
-      : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
+  const sentences = [...Map.groupBy(owners, ({ plan }) => plan)].map(
+    ([plan, of]) =>
+      [
+        plan,
+        config.plans.has(plan)
+          ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
+          : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
+      ] as const,
+  );
+  return new Map(sentences);
+}
+
+/**
+ * Why a command fails that has put accounts on a plan of its own file: `withoutLimits` are the ids of
+ * the accounts that the running gateway has no limits for. Accounts on a plan that the file lacks as
+ * well are not new to the command.
+ */
+export function unservedPlans(
+  { plans }: Config,
+  [before, after]: readonly [readonly AccountRecord[], readonly AccountRecord[]],
+  withoutLimits: readonly string[],
+): string[] {
+  if (withoutLimits.length === 0) return [];
+  const unserved = new Set(withoutLimits);
+  const known = new Map(before.map(({ id, plan }) => [id, plan]));
+  const put = after.filter(({ id, plan }) => {
+    return unserved.has(id) && plans.has(plan) && known.get(id) !== plan;
+  });
+  return [...Map.groupBy(put, ({ plan }) => plan)].map(
+    ([plan, of]) =>
+      `Requests are answered 503 plan_missing: the gateway has no limits of the plan ${plan}, and ${named(of)}; \`reload\` the gateway with this plan, or move them with \`accounts set --on ${plan} --plan OTHER\``,
   );
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { it } from "vitest";
 import { encodeKeyFile } from "../../src/stores/keys/file/file-format.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
+import { eventually } from "../support/poll.ts";
 import { recordsFrom } from "../support/records.ts";
 
 const FREE = { free: { minute: 60 } };
@@ -45,6 +46,23 @@ it("a reload that drops a plan and keys that are created on it at once are never
     await house.admin("/api/accounts?plan=pro", { method: "PATCH", body });
   }
   assert.deepEqual(outcomes, Array(4).fill("one, 0 dead"));
+});
+
+it("a plan that a gateway lacks is told once while records of another process have it, and again if they have it again", async () => {
+  await using house = await startTestGateway({ config: { plans: FREE } });
+  const warned = () => house.said.filter(({ msg }) => msg === "config_warning");
+  const plans = ["pro", "gone", "pro"];
+  for (const [i, plan] of plans.entries()) {
+    writeKeys(house, plan);
+    await eventually(() => assert.equal(warned().length, i + 1));
+    await house.issue();
+  }
+  assert.deepEqual(
+    warned().map(
+      ({ why }) => /there is no plan (\w+), and the account elsewhere/.exec(`${why}`)?.[1],
+    ),
+    plans,
+  );
 });
 
 it("a reload that drops a plan is refused over a record that another process wrote since the last look, or after the check", async () => {

@@ -1,4 +1,5 @@
 import { errorMessage } from "../../base/messages.ts";
+import { stranded } from "../../config/reload.ts";
 import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/edit-keys.ts";
 import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
@@ -108,7 +109,8 @@ export async function patchKey({ deps, id, body: members }: ApiRequest): Promise
 
 /**
  * Makes every process of this gateway read the records now, because a command has changed them.
- * `read` is false if they cannot be read, so that the change is not known here.
+ * `read` is false if they cannot be read, so that the change is not known here. `withoutLimits` are
+ * the accounts whose plan this gateway does not have, as a reload may have dropped it meanwhile.
  */
 export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
@@ -117,5 +119,7 @@ export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<
   await deps.spreadKeys();
   const { ok, why = failure } = deps.keys.health();
   const read = failure === undefined;
-  return jsonResponse(200, { ok: ok && read, ...(why !== undefined && { why }), read });
+  const withoutLimits = stranded(deps.config(), deps.keys.records().accounts).map(({ id }) => id);
+  const told = { ok: ok && read, ...(why !== undefined && { why }), read };
+  return jsonResponse(200, { ...told, withoutLimits });
 }

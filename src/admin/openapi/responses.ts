@@ -224,7 +224,16 @@ export const RESPONSE_SCHEMAS = {
     place: { ...STRING, description: "The file, or the address and prefix in Redis" },
     damaged: { ...arrayOf(STRING), description: "Each damaged record with its place" },
   }),
-  Refreshed: objectOf({ ok: BOOLEAN, why: STRING, read: BOOLEAN }, ["why"]),
+  Refreshed: objectOf(
+    {
+      ...{ ok: BOOLEAN, why: STRING, read: BOOLEAN },
+      withoutLimits: {
+        ...arrayOf(STRING),
+        description: "Accounts whose plan this gateway does not have: their requests get 503",
+      },
+    },
+    ["why"],
+  ),
   Explanation: objectOf(EXPLANATION),
   OpenCharge: objectOf(
     {

@@ -53,32 +53,41 @@ const REFRESH_MS_MAX = 10_000;
 /** The timeout of a query that the gateway can answer at once. */
 export const IDENTITY_MS_MAX = 5_000;
 
+/** `withoutLimits` are the accounts that the gateway has no limits for. */
+type Refreshed = {
+  readonly unread?: string | undefined;
+  readonly withoutLimits?: readonly string[];
+};
+
 /**
- * Makes the running gateway read the key records now. Resolves to what is wrong, in words: if it is
+ * Makes the running gateway read the key records now. `unread` says what is wrong, in words: if it is
  * there but does not take the token, or does not reply in time, it reads them by itself within a
- * second. Resolves to undefined if it has read them, or if no gateway runs.
+ * second. It is undefined if it has read them, or if no gateway runs.
  */
-export async function refreshGateway({ admin }: AdminConfig): Promise<string | undefined> {
-  if (admin === undefined || admin.listen.port === 0) return undefined;
+export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed> {
+  if (admin === undefined || admin.listen.port === 0) return {};
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
   const { token } = admin;
   return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
-    ({ status, text }) => (status === 200 ? unreadWords(text) : LATER),
-    (error) => (isTimeout(error) ? LATER : undefined),
+    ({ status, text }) => (status === 200 ? parseRefreshed(text) : { unread: LATER }),
+    (error) => (isTimeout(error) ? { unread: LATER } : {}),
   );
 }
 
 const LATER =
   "The gateway has not said in time that it has read this change: it takes effect within a second";
 
-/** Why a gateway that was asked cannot read the records. Of other programs, nothing is known. */
-function unreadWords(text: string): string | undefined {
+/** The answer of a gateway. Of other programs, nothing is known. */
+function parseRefreshed(text: string): Refreshed {
   try {
     const body: unknown = JSON.parse(text);
-    if (!isYamlMap(body) || body.read !== false) return undefined;
-    return `The gateway cannot read this change: ${cleanText(String(body.why))}`;
+    if (!isYamlMap(body)) return {};
+    if (body.read === false) {
+      return { unread: `The gateway cannot read this change: ${cleanText(String(body.why))}` };
+    }
+    return Array.isArray(body.withoutLimits) ? { withoutLimits: body.withoutLimits } : {};
   } catch {
-    return undefined;
+    return {};
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Config, EnvironmentConfig } from "../../config/config.ts";
+import { unservedPlans } from "../../config/reload.ts";
 import type { IssuedKey } from "../../core/keys/edit-keys.ts";
 import type { EditRefusal, EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";
@@ -17,7 +18,8 @@ import { type ReachedGateway, reachGateway } from "./reach.ts";
  * that cannot be read are reported on stderr; the others stay usable. If the running gateway has
  * other records than these, does nothing and says so. After a change, if the admin listener can be
  * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
- * the change takes effect, or why the gateway cannot read it. `context` has what new keys and
+ * the change takes effect, or why the gateway cannot read it. If the gateway does not have the plan on
+ * which the change puts an account, fails and says so. `context` has what new keys and
  * changed accounts are checked by.
  */
 export async function withKeys(
@@ -29,6 +31,7 @@ export async function withKeys(
   if (typeof reached === "number") return reached;
   const { config } = reached;
   const keys = await showWait(terminal, READING_KEYS, openRecords(reached, terminal));
+  const before = keys.records().accounts;
   let changed = false;
   keys.onChange(() => {
     changed = true;
@@ -43,9 +46,12 @@ export async function withKeys(
     }
     const context = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
     const status = await work(keys, config, context);
-    const unread = changed ? await refreshGateway(config) : undefined;
+    if (!changed) return status;
+    const { unread, withoutLimits = [] } = await refreshGateway(config);
     if (unread !== undefined) terminal.err(`${unread}\n`);
-    return status;
+    const unserved = unservedPlans(config, [before, keys.records().accounts], withoutLimits);
+    for (const why of unserved) terminal.err(`${why}\n`);
+    return unserved.length === 0 ? status : EXIT_FAILURE;
   } finally {
     await keys.close();
   }

@@ -4,7 +4,6 @@ import type { Config, LoadResult } from "../../config/config.ts";
 import {
   type ConfigChange,
   decideReload,
-  plansWithoutLimits,
   type ReloadResult,
   reloadErrors,
   takesPlansAway,
@@ -33,6 +32,7 @@ import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
 import { logWarnings } from "./log-warnings.ts";
+import { PlanWarnings } from "./plan-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 
 /**
@@ -92,6 +92,7 @@ export class RunningGateway implements GatewayHandle {
   /** The events of this process until its supervisor takes them. */
   readonly #outbox = new EventOutbox();
   #unwatch: () => void = () => {};
+  #planWarnings: PlanWarnings | undefined;
   /** Defined in only one of the processes that serve together. */
   readonly #recordChanges: RecordChangeWatcher | undefined;
   readonly #usageEvents: UsageEventSender | undefined;
@@ -148,10 +149,10 @@ export class RunningGateway implements GatewayHandle {
     this.#usageEvents?.start();
     if (this.#options.supervised === true) return;
     this.#unwatch = this.#watchChanges();
-    const { log } = this.#options;
-    const { file } = this.#config;
-    const reasons = plansWithoutLimits(this.#config, this.#stores.keys.records(), this.#now());
-    for (const why of reasons) log.warn("config_warning", { file, why });
+    this.#planWarnings = new PlanWarnings({
+      ...{ keys: this.#stores.keys, log: this.#options.log, now: this.#now },
+      config: () => this.#config,
+    });
   }
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
@@ -346,6 +347,7 @@ export class RunningGateway implements GatewayHandle {
     const deadlineMs = performance.now() + times.totalMs;
     await this.#dataPlane.drain(times, this.#hurry.signal);
     this.#unwatch();
+    this.#planWarnings?.stop();
     this.#recordChanges?.stop();
     await this.#announcer?.close();
     await this.#usageEvents?.close();

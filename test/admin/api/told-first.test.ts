@@ -43,7 +43,7 @@ it("the records are read again for a command, and a store that is away is told b
   };
   Object.assign(house.keys, { refresh, health: () => health });
   const got = await house.ask("POST", "/api/keys/refresh");
-  const known = { ok: false, why: "the records are older", read: false };
+  const known = { ok: false, why: "the records are older", read: false, withoutLimits: [] };
   assert.deepEqual([got.status, got.json(), reads], [200, known, 1], got.text);
 });
 

@@ -159,7 +159,7 @@ describe("a gateway that is silent", () => {
       assert.deepEqual(answer, { ok: false, message });
     }
     await fetchAdmin(admin.config, { ...PATH, withinMs: 2_000 });
-    assert.match((await refreshGateway(admin.config)) ?? "", LATER);
+    assert.match((await refreshGateway(admin.config)).unread ?? "", LATER);
     assert.equal(await gatewayRecordsIdentity(admin.config), undefined);
     assert.deepEqual(waits, [10_000, 10_000, 2_000, 10_000, 5_000]);
     const token = `Bearer ${"t".repeat(32)}`;
@@ -196,12 +196,12 @@ describe("the records of a gateway", () => {
       [401, false],
     ] as const) {
       await using admin = await openAdmin((response) => send(response, status, {}));
-      const said = await refreshGateway(admin.config);
+      const { unread: said } = await refreshGateway(admin.config);
       if (isRead) assert.equal(said, undefined, `${status}`);
       else assert.match(said ?? "", LATER, `${status}`);
     }
     const listen = { host: "127.0.0.1", port: await freePort() };
-    assert.equal(await refreshGateway({ admin: { listen, token: "", hosts: [] } }), undefined);
+    assert.deepEqual(await refreshGateway({ admin: { listen, token: "", hosts: [] } }), {});
   });
 
   it("that cannot be read are told with why, and another program is taken for none", async () => {
@@ -214,9 +214,9 @@ describe("the records of a gateway", () => {
       ["no object", undefined],
     ] as const) {
       await using admin = await openAdmin((response) => send(response, 200, body));
-      assert.equal(await refreshGateway(admin.config), said);
+      assert.equal((await refreshGateway(admin.config)).unread, said);
     }
     await using strange = await openAdmin((response) => response.end("<html>"));
-    assert.equal(await refreshGateway(strange.config), undefined);
+    assert.deepEqual(await refreshGateway(strange.config), {});
   });
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { describe, it } from "vitest";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
@@ -91,6 +92,42 @@ describe("the running gateway", () => {
     const [admin = 0] = await freePorts(1);
     const file = await writeConfig(folder, { admin });
     assert.equal((await runVerb([...CREATE, "--config", file])).err, "");
+  });
+
+  it("that lacks the plan of an account fails the command that put it there, and no other one", async () => {
+    await using folder = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const started = await writeConfig(folder, { admin });
+    await using gateway = startTollgate(["start", "--config", started]);
+    await gateway.line(({ msg }) => msg === "serving");
+    // As if a reload of the gateway had dropped the plan after the command had read the file.
+    const file = join(folder.path, "before.yaml");
+    const text = await readFile(started, "utf8");
+    await writeFile(file, text.replace(/^plans:\n/m, "plans:\n  gone: { minute: 5 }\n"));
+    const create = (plan: string, account: string) => {
+      const named = ["--env", "production", "--plan", plan, "--account", account];
+      return runVerb(["keys", "create", ...named, "--json", "--config", file]);
+    };
+    const made = await create("gone", "acme");
+    const words =
+      /^Requests are answered 503 plan_missing: [^\n]* plan gone, and the account acme /;
+    assert.deepEqual([made.status, jsonOf<{ account: string }>(made).account], [1, "acme"]);
+    assert.match(made.err, words);
+    const { why } = await gateway.line(({ msg }) => msg === "config_warning");
+    assert.match(String(why), /there is no plan gone, and the account acme has it/);
+    const move = ["accounts", "set", "acme", "--config", file, "--plan"];
+    const others = [
+      await create("free", "other"),
+      await runVerb(["accounts", "set", "acme", "--meta", "tenant=1", "--config", file]),
+      await runVerb([...move, "free"]),
+    ];
+    assert.deepEqual(
+      others.map(({ status, err }) => [status, err]),
+      Array(3).fill([0, ""]),
+    );
+    const moved = await runVerb([...move, "gone"]);
+    assert.equal(moved.status, 1);
+    assert.match(moved.err, words);
   });
 
   it("that cannot read the records says why, and the command that it cannot read the change", async () => {

@@ -1,0 +1,48 @@
+import type { Config } from "../../config/config.ts";
+import { plansWithoutLimits } from "../../config/reload.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import type { Log } from "../../telemetry/log/log.ts";
+
+/** A look reads all accounts, and records may change many times a second. */
+const LOOK_MS = 1_000;
+
+type PlanSources = {
+  readonly config: () => Config;
+  readonly keys: Pick<KeyStore, "records" | "onChange">;
+  readonly log: Pick<Log, "warn">;
+  readonly now: () => number;
+};
+
+/**
+ * Warns of each plan that leaves accounts without limits, once until it does so no more. Another
+ * process may write a record by the plans of another configuration.
+ */
+export class PlanWarnings {
+  readonly #sources: PlanSources;
+  #warned: ReadonlySet<string> = new Set();
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(sources: PlanSources) {
+    this.#sources = sources;
+    this.#look();
+    sources.keys.onChange(() => {
+      if (!this.#stopped) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
+    });
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    const { config, keys, log, now } = this.#sources;
+    const found = plansWithoutLimits(config(), keys.records(), now());
+    for (const [plan, why] of found) {
+      if (!this.#warned.has(plan)) log.warn("config_warning", { file: config().file, why });
+    }
+    this.#warned = new Set(found.keys());
+  }
+}
