@@ -1,5 +1,6 @@
+import { isIP } from "node:net";
 import type { Config } from "../../config/config.ts";
-import { formatHostPort } from "../../core/address.ts";
+import { formatHostPort, type HostPort } from "../../core/address.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { CertificateEnd } from "../../telemetry/metrics/metric-readers.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
@@ -104,7 +105,7 @@ export class Listeners {
     if (this.#closed) throw new Error("The gateway has stopped");
     const before = this.#listening;
     const next = listenerSpecs(config, this.#gateway.elapsed, before);
-    await this.#open(next);
+    await this.#open(next, config);
     this.#listening = next;
     this.#tellListeners();
     this.#tasks.start();
@@ -139,7 +140,7 @@ export class Listeners {
     }
   }
 
-  async #open(next: readonly ListenerSpec[]): Promise<void> {
+  async #open(next: readonly ListenerSpec[], config: Config): Promise<void> {
     const opened: string[] = [];
     for (const { key, listen, environments } of next) {
       if (this.#listeners.has(key)) continue;
@@ -150,7 +151,7 @@ export class Listeners {
       } catch (error) {
         for (const one of opened) await this.#close(one);
         const settings = environments.map(({ name }) => `environments.${name}.listen`).join(", ");
-        throw listenError(error, formatHostPort(listen), settings);
+        throw listenError(error, listen, settings, config);
       }
     }
   }
@@ -191,11 +192,35 @@ const LISTEN_ERRORS: Readonly<Record<string, readonly [why: string, advice: stri
  * The error of a listener, with the value and the setting: an address in use is the most common
  * start-up problem.
  */
-export function listenError(error: unknown, address: string, setting: string): Error {
+export function listenError(
+  error: unknown,
+  listen: HostPort,
+  setting: string,
+  config: Pick<Config, "environments" | "admin">,
+): Error {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const reason = error instanceof Error ? error.message : String(error);
   const [why, advice] = LISTEN_ERRORS[code] ?? [reason, "Change"];
-  return new Error(`Cannot listen on ${address} (${setting}): ${why}. ${advice} ${setting}`, {
+  const others = code === "EADDRINUSE" ? settingsLike(listen, config) : [];
+  const own =
+    others.length === 0 ? "" : `, and ${others.join(", ")} of this file may be the same address`;
+  const place = `${formatHostPort(listen)} (${setting})`;
+  return new Error(`Cannot listen on ${place}: ${why}${own}. ${advice} ${setting}`, {
     cause: error,
+  });
+}
+
+/** The settings of other listeners that may have the same address: one of the two hosts is a name. */
+function settingsLike(
+  { host, port }: HostPort,
+  { environments, admin }: Pick<Config, "environments" | "admin">,
+): string[] {
+  const all = environments.map(({ name, listen }) => {
+    return { setting: `environments.${name}.listen`, ...listen };
+  });
+  const every = admin === undefined ? all : [...all, { setting: "admin.listen", ...admin.listen }];
+  return every.flatMap((one) => {
+    const isLike = one.port === port && one.host !== host && !(isIP(one.host) && isIP(host));
+    return isLike ? [one.setting] : [];
   });
 }

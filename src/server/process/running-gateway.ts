@@ -8,7 +8,6 @@ import {
   reloadErrors,
   takesPlansAway,
 } from "../../config/reload.ts";
-import { formatHostPort } from "../../core/address.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
@@ -172,7 +171,7 @@ export class RunningGateway implements GatewayHandle {
       log: this.#options.log,
       now: this.#now,
     }).catch((error: unknown) => {
-      throw listenError(error, formatHostPort(admin.listen), "admin.listen");
+      throw listenError(error, admin.listen, "admin.listen", this.#config);
     });
   }
 

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { lookup } from "node:dns/promises";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { formatHostPort } from "../../../src/core/address.ts";
 import { listenError } from "../../../src/gateway/listen/listeners.ts";
 import { Certificate } from "../../../src/gateway/runtime/certificate.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
@@ -26,9 +28,11 @@ describe("a listener", () => {
   });
 
   it("at a port that only other users may use says what lets this one, and any other code as it is", () => {
+    const listen = { host: "127.0.0.1", port: 80 };
     const told = (code: string) => {
       const error = Object.assign(new Error(`listen ${code}`), { code });
-      return listenError(error, "127.0.0.1:80", "admin.listen").message;
+      return listenError(error, listen, "admin.listen", { environments: [], admin: undefined })
+        .message;
     };
     const place = "Cannot listen on 127.0.0.1:80 (admin.listen)";
     const advice = "Give the process CAP_NET_BIND_SERVICE, or name a port from 1024 on";
@@ -48,6 +52,31 @@ describe("a listener", () => {
       );
       return true;
     });
+  });
+
+  it("whose name is an address that the same file has elsewhere names the setting there, and another program's port does not", async () => {
+    const port = await freePort();
+    const { address: host } = await lookup("localhost");
+    const listen = formatHostPort({ host, port });
+    const production = { basePath: "/v1", keyTag: "live", upstreams: ["http://127.0.0.1:9"] };
+    const staging = { ...production, keyTag: "test", listen };
+    const named = { ...production, listen: `localhost:${port}` };
+    const admin = { listen };
+    const other = { listen: "127.0.0.1:0" };
+    await using taken = await startTestGateway();
+    const elsewhere = { ...staging, listen: new URL(taken.url).host };
+    const told: string[] = [];
+    for (const config of [
+      { environments: { production: named, staging }, admin: other },
+      { environments: { production: named }, admin },
+      { environments: { production: named, staging: elsewhere }, admin: other },
+    ]) {
+      const failed = await startTestGateway({ config }).catch((error: Error) => error.message);
+      told.push(/: (the port is in use already.*?)\. Stop/.exec(`${failed}`)?.[1] ?? `${failed}`);
+    }
+    const used = "the port is in use already";
+    const here = `${used}, and environments.production.listen of this file may be the same address`;
+    assert.deepEqual(told, [here, here, used]);
   });
 
   it("shared by environments judges sizes by the limits of the one that is asked", async () => {
