@@ -76,13 +76,16 @@ export class DecisionCache {
     this.#underWay.splice(this.#underWay.indexOf(invalidated), 1);
   }
 
-  /** Keeps an answer of the call that `invalidated` was collected for, unless it is outdated. */
+  /**
+   * Keeps an answer of the call that `invalidated` was collected for, unless it is outdated. What was
+   * learned since then, such as the ban that outdated it, stays, unless the answer changed it in place.
+   */
   put(id: string, answer: CachedDecision, invalidated: InvalidatedAccounts): void {
-    if (invalidated.ids?.has(id)) this.#delete(id);
-    else {
+    const known = this.#mapOf(id);
+    if (!invalidated.ids?.has(id)) {
       answer.era = invalidated.era;
-      this.#mapOf(id).set(id, answer);
-    }
+      known.set(id, answer);
+    } else if (known.get(id) === answer) this.#delete(id);
   }
 
   /** Keeps a ban that was earned while no request waited: the next refusal reports it. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { Ban } from "../../../../src/core/quota/bans.ts";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
@@ -52,6 +53,30 @@ describe("an answer of a call that left before its account was forgotten", () =>
       const isKnown = decisionCache.lastKnown(account("a")) !== undefined;
       assert.equal(isKnown, accountRef?.account === "b");
     }
+  });
+
+  it("leaves the counts, and a ban that was read since, where only that ban had changed", () => {
+    const ban = { ...{ untilMs: NOON + 60_000, lengthMs: 60_000 }, window: "day", offences: 1 };
+    const decisionCache = new DecisionCache(() => NOON);
+    const answer = () => cacheDecision(quotaRequest, full, TRIP, decisionCache.get(id));
+    decisionCache.put(id, answer(), decisionCache.beginCall());
+    const invalidated = decisionCache.beginCall();
+    decisionCache.keepCounts(account("a"));
+    decisionCache.learnBan(account("a"), ban as Ban, NOON);
+    decisionCache.put(id, answer(), invalidated);
+    assert.deepEqual(decisionCache.lastKnown(account("a"))?.ban, ban);
+    assert.equal(decisionCache.countOf(account("a"), "minute", NOON), 60);
+  });
+
+  it("is dropped with the later one that it changed in place", () => {
+    const decisionCache = new DecisionCache(() => NOON);
+    const room = { ...full, windows: [{ ...windows[0], used: 1 }], strikeDueMs: NOON };
+    const answer = () => cacheDecision(quotaRequest, room, TRIP, decisionCache.get(id));
+    const invalidated = decisionCache.beginCall();
+    decisionCache.invalidate(account("a"));
+    decisionCache.put(id, answer(), decisionCache.beginCall());
+    decisionCache.put(id, answer(), invalidated);
+    assert.equal(decisionCache.get(id), undefined);
   });
 
   it("is kept where another account was forgotten", () => {
