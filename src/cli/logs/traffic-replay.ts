@@ -203,7 +203,7 @@ function someOf(names: ReadonlySet<string>): string {
   return `${[...names].slice(0, 5).join(", ")}${more}`;
 }
 
-/** What alone refused a request, if it is not tried: limits of its key, or a meter. */
+/** The only thing that refused a request, if it is not tried: limits of its key, or a meter. */
 function untriedRefuser(line: LoggedRequest): "a limit of one key" | "a meter" | undefined {
   const { code, cost = 1, windows = [], over, holds } = line;
   if (over?.startsWith("key.")) return "a limit of one key";
