@@ -343,7 +343,7 @@ class MemoryStore implements QuotaStore {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#saver.finish();
+    await this.#saver.whyUnsaved();
     this.#release();
   }
 

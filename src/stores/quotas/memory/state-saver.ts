@@ -53,17 +53,12 @@ export class StateSaver {
   }
 
   /**
-   * Writes all changes made until now, with one write for all that wait. Resolves to why that failed.
+   * Writes all changes made until now, with one write for all that wait. Resolves to why that failed,
+   * and never rejects.
    */
   whyUnsaved(): Promise<string | undefined> {
     this.#next ??= this.#saveNext();
     return this.#next;
-  }
-
-  /** Writes all changes made until now. Never rejects. */
-  async finish(): Promise<void> {
-    await this.#saving;
-    if (this.#isChanged) await this.#save();
   }
 
   /** The write in progress may have passed the accounts that have changed since it began. */

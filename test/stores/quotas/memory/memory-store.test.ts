@@ -207,6 +207,20 @@ describe("The memory store over a restart", () => {
     assert.equal(await store.whyUnsaved(), undefined);
   });
 
+  it("is closed when a save that a change waits for is done", async () => {
+    for (const isSaving of [false, true]) {
+      const store = await open({ everyMs: 3_600_000 });
+      const imposed = { lengthMs: 60_000, window: "day", keptMs: 1_000, plan: "free" } as const;
+      const first = isSaving ? store.whyUnsaved() : undefined;
+      await store.ban(name(`last${isSaving}`), { ...imposed, reason: "" });
+      const answer = store.whyUnsaved();
+      await close(store);
+      const saved = (await readState(stateFile)).map(({ account }) => account);
+      assert.ok(saved.includes(`last${isSaving}`), saved.join());
+      assert.deepEqual([await first, await answer], [undefined, undefined]);
+    }
+  });
+
   it("moves windows from an impossible future to the present, and says so", async () => {
     const store = await open();
     nowMs = START + 400 * 86_400_000;
