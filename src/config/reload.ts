@@ -144,21 +144,20 @@ export function takesPlansAway({ from, to }: ConfigChange): boolean {
 
 /**
  * Why a change of records is refused that leaves an account without limits: it was judged by the
- * plans before a reload. An account that is without them already may be changed in other ways.
+ * plans before a reload. An account that is without them already may be changed in other ways, and
+ * one that an import adds may have been without them in the file (docs/reference/keys.md#transfer).
  */
 export function planMissing(
   config: Config,
   before: readonly AccountRecord[],
   after: readonly AccountRecord[],
 ): string | undefined {
-  const known = new Set(before);
-  const without = stranded(
-    config,
-    after.filter((account) => !known.has(account)),
-  );
+  const without = stranded(config, after);
   if (without.length === 0) return undefined;
   const plans = new Map(before.map(({ id, plan }) => [id, plan]));
-  const moved = without.find(({ id, plan }) => plans.get(id) !== plan);
+  const moved = without.find(({ id, plan, importId }) => {
+    return plans.has(id) ? plans.get(id) !== plan : importId === undefined;
+  });
   return (
     moved &&
     `Cannot put the account ${moved.id} on plan ${moved.plan}: a reload has taken its limits away`

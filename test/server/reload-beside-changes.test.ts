@@ -3,7 +3,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { it } from "vitest";
+import { recordLines } from "../../src/stores/keys/file/export-records.ts";
 import { encodeKeyFile } from "../../src/stores/keys/file/file-format.ts";
+import { diffRecords } from "../../src/stores/keys/file/record-patch.ts";
+import { runVerb } from "../cli/kit.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { recordsFrom } from "../support/records.ts";
@@ -91,4 +94,37 @@ it("a reload that drops a plan is refused over a record that another process wro
   await house.issue({ plan: "pro" });
   writeKeys(house, "free");
   assert.equal(await refused(), "taken");
+});
+
+it("a whole key file is taken in from another machine with its accounts of a plan that is gone", async () => {
+  await using house = await startTestGateway({ config: { plans: FREE } });
+  const kept = recordsFrom([
+    { id: "k_1", account: "gone", plan: "pro" },
+    { id: "k_2", account: "there", plan: "free" },
+  ]);
+  const file = join(house.directory, "kept.json");
+  writeFileSync(file, [...encodeKeyFile(kept)].join(""));
+  const done = await runVerb(["keys", "import", file, "--admin", house.adminUrl]);
+  assert.equal(done.status, 0, done.err);
+  const shown = await house.admin("/api/accounts/gone");
+  assert.equal(((await shown.json()) as { plan: string }).plan, "pro");
+  // As wrong usage, or the command would send it again.
+  const late = recordsFrom([{ id: "k_3", account: "late", plan: "pro" }]);
+  const body = JSON.stringify({ changes: diffRecords({ keys: [], accounts: [] }, late) });
+  const sent = await house.admin("/api/records", { method: "PATCH", body });
+  assert.equal(sent.status, 400, await sent.text());
+});
+
+it("a reload that drops a plan and an import of accounts on it are never both confirmed", async () => {
+  await using house = await startTestGateway({ config: { plans: BOTH } });
+  const some = Array.from({ length: 3_000 }, (_, i) => ({ id: `k_${i}`, account: `a_${i}` }));
+  const lines = recordLines(recordsFrom(some.map((one) => ({ ...one, plan: "pro" }))));
+  const records = [...lines].map((line) => JSON.parse(line) as unknown);
+  const body = JSON.stringify({ records });
+  await house.rewrite({ plans: FREE });
+  const importing = house.admin("/api/keys/import", { method: "POST", body });
+  await pause(30);
+  const { ok } = await house.gateway.reload();
+  const imported = await importing;
+  assert.notEqual(ok, imported.ok, await imported.text());
 });

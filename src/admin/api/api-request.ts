@@ -1,7 +1,7 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { planMissing, type ReloadResult } from "../../config/reload.ts";
-import { conflictRefusal, type EditRefusal, type EditResult } from "../../core/keys/edit-rules.ts";
+import { type EditRefusal, type EditResult, usageRefusal } from "../../core/keys/edit-rules.ts";
 import { isAddressName, type Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
 import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
@@ -95,7 +95,7 @@ export async function applyEdit<T>(
       if (!edited.ok) return edited;
       // A reload may have taken a plan away since the edit was made.
       const why = planMissing(deps.config(), records.accounts, edited.records.accounts);
-      return why === undefined ? edited : conflictRefusal(why);
+      return why === undefined ? edited : usageRefusal(why);
     });
     if (result.ok) await deps.spreadKeys();
   } catch (error) {

@@ -1,6 +1,11 @@
 import { inSlices } from "../../base/event-loop.ts";
+import type { Config } from "../../config/config.ts";
 import { recordLines } from "../../stores/keys/file/export-records.ts";
-import { type ImportCounts, prepareImport } from "../../stores/keys/file/import-records.ts";
+import {
+  type ImportCounts,
+  importNow,
+  prepareImport,
+} from "../../stores/keys/file/import-records.ts";
 import { judgeKeyEdit, keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse } from "../http/response.ts";
 import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
@@ -21,15 +26,20 @@ export async function importKeys({ deps, body: members }: ApiRequest): Promise<A
   if (!wanted.ok) return wanted.response;
   const { records: values, plain, dryRun } = wanted.value;
   const config = deps.config();
-  const { foreignKeys } = config;
-  const options = { plain, foreignKeys, context: keyContextOf(config, deps.now()) };
+  const optionsOf = (by: Config) => {
+    return { plain, foreignKeys: by.foreignKeys, context: keyContextOf(by, deps.now()) };
+  };
   const lines = values.map((value, index) => ({ at: `records[${index}]`, value }));
+  const edit = await prepareImport(deps.keys.records(), lines, optionsOf(config));
   if (dryRun) {
-    const edit = await prepareImport(deps.keys.records(), lines, options);
     const judged = await judgeKeyEdit(deps.keys, edit);
     return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged);
   }
-  const edited = await applyEdit(deps, await prepareImport(deps.keys.records(), lines, options));
+  const edited = await applyEdit(deps, (records) => {
+    // A reload during the preparation may have taken a plan away.
+    const now = deps.config();
+    return now === config ? edit(records) : importNow(records, lines, optionsOf(now));
+  });
   if (!edited.ok) return edited.response;
   return jsonResponse(200, counts(edited.value));
 }
