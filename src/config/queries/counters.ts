@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { meterPart } from "../../core/quota/meters.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
@@ -28,7 +29,7 @@ export function resolveCounters(
     return { ok: true, counters: windows.map((window) => counters.get(window) as string) };
   }
   const expected = [...counters.keys()].join(", ");
-  const message = `Unknown window ${JSON.stringify(unknown)}: expected ${expected}`;
+  const message = `Unknown window ${quoteValue(unknown)}: expected ${expected}`;
   return { ok: false, message };
 }
 

@@ -1,3 +1,4 @@
+import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
 import { monthsIn } from "../../core/quota/calendar.ts";
@@ -67,12 +68,12 @@ export function parsePeriod(
   }
   if (month !== undefined) {
     if (monthRange(month) !== undefined) return { month };
-    return `Cannot read ${named("month")} as a month such as 2026-10: the value is ${JSON.stringify(month)}`;
+    return `Cannot read ${named("month")} as a month such as 2026-10: the value is ${quoteValue(month)}`;
   }
   const text = days ?? "30";
   const count = /^\d{1,4}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= DAYS_MAX) return { days: count };
-  return `Cannot read ${named("days")} as a number of days from 1 to ${DAYS_MAX}: the value is ${JSON.stringify(text)}`;
+  return `Cannot read ${named("days")} as a number of days from 1 to ${DAYS_MAX}: the value is ${quoteValue(text)}`;
 }
 
 /** Why there is no usage by day; undefined if there is. */

@@ -201,6 +201,8 @@ describe("usage by day", () => {
       [["--days", "0"], /Cannot read --days as a number of days from 1 to 3660: the value is "0"/],
       [["--days", "4000"], /Cannot read --days/],
       [["--month", "2026-13"], /Cannot read --month as a month such as 2026-10/],
+      [["--month", "http://me:s3cret@h"], /the value is "http:\/\/\*\*\*@h"/],
+      [["--days", "http://me:s3cret@h"], /the value is "http:\/\/\*\*\*@h"/],
       [["--month", "2026-1"], /Cannot read --month/],
       [
         ["--days", "1", "--month", "2026-10"],
