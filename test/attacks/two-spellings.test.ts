@@ -16,6 +16,13 @@ components: { securitySchemes: { token: { type: http, scheme: bearer } } }
 paths:
   /files:
     get: { operationId: list, security: [], responses: {} }
+  /folders:
+    get: { operationId: folders, security: [], responses: {} }
+    post: { operationId: fold, x-cost: 4, responses: {} }
+  /folders/{name}:
+    get: { operationId: folder, responses: {} }
+  /folders/{name}.zip:
+    post: { operationId: zip, x-cost: 5, responses: {} }
   /files/{name}:
     get: { operationId: file, security: [], responses: {} }
     post: { operationId: write, responses: {} }
@@ -31,6 +38,10 @@ paths:
     post: { operationId: json, x-cost: 7, responses: {} }
   /files/{name}.pdf:
     post: { operationId: pdf, responses: {} }
+  /files/{name}.md:
+    post: { operationId: md, x-cost: 21, responses: {} }
+  /files/.md:
+    post: { operationId: itself, x-cost: 2, responses: {} }
   /photos/{name}.png:
     post: { operationId: png, x-brownouts: ["2030-11-05T14:00Z/1h"], responses: {} }
   /files/{name}:publish:
@@ -73,6 +84,7 @@ const houses = {
         { match: "POST /v1/reports/{id}", cost: 5 },
         { match: "POST /v1/jobs/{id}:run", cost: 6 },
         { match: "POST /v1/docs/export", cost: 8 },
+        { match: "POST /v1/docs/.json", cost: 3 },
         { match: "POST /v1/docs/{id}.json", cost: 9 },
       ],
       publicRoutes: ["GET /v1/status:now", "GET /v1/docs"],
@@ -173,6 +185,10 @@ describe("two spellings of one path are one path", () => {
       assert.equal((await ask(raw, `POST /v1/jobs/${name}:run`)).answer, "bad_request", name);
       assert.equal((await ask(raw, `POST /v1/reports/${name || 7}.json`)).charged, 5);
     }
+    for (const house of [exact, loose]) {
+      assert.equal((await ask(house, "POST /v1/files/.md")).charged, 2, "a path of its own");
+    }
+    assert.equal((await ask(raw, "POST /v1/docs/.json")).charged, 3);
     assert.equal((await ask(exact, "POST /v1/files/%0D%C2%85a")).charged, 1, "no literal");
     assert.equal(
       (await ask(exact, "POST /v1/tasks/:run")).answer,
@@ -307,7 +323,13 @@ describe("with paths: loose", () => {
     assert.equal((await ask(loose, "POST /v1/files/a.json;x")).charged, 7);
     assert.equal((await ask(loose, "POST /v1/files/a.json;.json")).charged, 7);
     assert.equal((await ask(loose, "POST /v1/files/7;x.pdf")).charged, 1, "asks for the same");
-    assert.equal((await ask(loose, "POST /v1/files/export;x.json")).charged, 50, "a literal path");
+    // The path that the gateway finds has a literal of its own, before the ";".
+    for (const name of ["a.pdf;x.md", "docs:all;x.md", "export;x.json", "a.json;x.md/"]) {
+      assert.equal((await ask(loose, `POST /v1/files/${name}`)).answer, "bad_request", name);
+    }
+    assert.equal((await ask(raw, "POST /v1/docs/export;x.json")).answer, "bad_request");
+    assert.equal((await ask(loose, "POST /v1/files/export;x=1")).charged, 50);
+    assert.equal((await ask(loose, "POST /v1/files/docs:all;x.txt")).charged, 11);
   });
 
   // Express reads it as the item ";7", servlets as the collection.

@@ -1,15 +1,10 @@
+import { NO_METERS } from "../quota/meters.ts";
 import { type Demands, whatItAsksMore } from "./demands.ts";
-import {
-  comparablePath,
-  fitsPattern,
-  fitsSegment,
-  haveCommonPath,
-  isLiteral,
-  type PatternSegment,
-} from "./path-pattern.ts";
+import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
 import {
   findRoute,
-  type PatternMatcher,
+  isRuleFor,
+  type Operation,
   type RouteMatch,
   type RouteRule,
   type RouteTable,
@@ -26,88 +21,124 @@ type AskedRoute = {
 
 /**
  * Whether some routers find another route for the path, one that asks for something else
- * (docs/reference/edge.md#target).
+ * (docs/reference/edge.md#target). They do so only for templates with a literal beside a name.
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
   const { method, path, match, hasPublicPlan } = asked;
-  const isServed = ({ allowedMethods, operation }: RouteMatch) =>
-    table.operations === undefined ? allowedMethods !== undefined : operation !== undefined;
-  if (!isServed(match)) return false;
-  return readingsOf(table, path).some((fits) => {
-    const other = findRoute(table, method, path, fits);
-    return isServed(other) && asksForAnother(demandsOf(match), demandsOf(other), hasPublicPlan);
-  });
+  const partial = partialRulesOf(table);
+  if (partial.rules.length === 0 || !isServed(table, match)) return false;
+  const demands = demandsOf(match);
+  const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
+  return (
+    alsoRead(partial, table, asked).some((rule) => isOther({ ...demands, ...rule })) ||
+    isOther(demandsWithinLines(table, method, path) ?? demands)
+  );
 }
 
-function readingsOf(table: RouteTable, path: string): readonly PatternMatcher[] {
-  const readings = [];
-  const hasParameters = table.paths === "loose" && path.includes(";");
-  if (hasParameters || hasPartialRivals(table)) readings.push(fitsWidely(table, path));
-  if (path.includes("%") && LINE_END_ESCAPE.test(path)) readings.push(fitsWithinLines);
-  return readings;
+function isServed({ operations }: RouteTable, { allowedMethods, operation }: RouteMatch): boolean {
+  return operations === undefined ? allowedMethods !== undefined : operation !== undefined;
+}
+
+/** An operation, or a rule with what it changes of the demands on a request. */
+type PartialRule = RouteRule & Partial<Demands>;
+
+/** The rules of a table whose templates have a literal beside a name. */
+type PartialRules = {
+  readonly rules: readonly PartialRule[];
+  /** The text of a segment with one name, if the name is empty. */
+  readonly nameless: ReadonlySet<string>;
+  /** The segments with several names. */
+  readonly multiple: readonly PatternSegment[];
+};
+
+const known = new WeakMap<RouteTable, PartialRules>();
+
+function partialRulesOf(table: RouteTable): PartialRules {
+  let partial = known.get(table);
+  if (partial === undefined) {
+    const rules = rulesOf(table).filter(({ segments }) => segments.some(isPartial));
+    const parts = rules.flatMap(({ segments }) => segments.filter(isPartial));
+    const nameless = parts.filter(({ length }) => length === 2).map((part) => part.join(""));
+    const multiple = new Map(parts.map((part) => [JSON.stringify(part), part]));
+    partial = {
+      rules,
+      nameless: new Set(nameless),
+      multiple: [...multiple.values()].filter(({ length }) => length > 2),
+    };
+    known.set(table, partial);
+  }
+  return partial;
+}
+
+/** A rule without meters takes those of another rule away. */
+function rulesOf({ operations, costs = [], publicRoutes = [] }: RouteTable): PartialRule[] {
+  const priced = (operations ?? costs).map((rule) => ({
+    ...rule,
+    meters: rule.meters ?? NO_METERS,
+  }));
+  return operations === undefined
+    ? [...priced, ...publicRoutes.map((rule) => ({ ...rule, isPublic: true }))]
+    : priced;
+}
+
+/** Whether a segment has a literal beside a name. */
+function isPartial(part: PatternSegment): part is readonly string[] {
+  return typeof part === "object";
 }
 
 /**
- * Express takes what follows ";" for a part of the segment, and Fastify matches an empty name beside
- * a literal.
+ * The rules that the path matches to other routers, and not here: Express takes what follows ";" for
+ * a part of the segment, and Fastify matches an empty name beside a literal.
  */
-function fitsWidely({ paths }: RouteTable, path: string): PatternMatcher {
-  const whole = comparablePath(path.replaceAll(";", "%3B"), paths).split("/");
-  return (pattern, segments) =>
-    pattern.length === segments.length &&
-    pattern.every((part, i) => {
-      return (
-        fitsSegment(part, segments[i] as string, 0) || fitsSegment(part, whole[i] as string, 0)
-      );
-    });
+function alsoRead(
+  { rules, nameless, multiple }: PartialRules,
+  table: RouteTable,
+  { method, path, match }: AskedRoute,
+): readonly PartialRule[] {
+  const segments = comparablePath(path, table.paths).split("/");
+  const mayLackName = (text: string) =>
+    nameless.has(text) || multiple.some((part) => fitsSegment(part, text, 0));
+  const hasParameters = table.paths === "loose" && path.includes(";");
+  if (!hasParameters && !segments.some(mayLackName)) return [];
+  const whole = hasParameters
+    ? comparablePath(path.replaceAll(";", "%3B"), table.paths).split("/")
+    : segments;
+  const isAsked = (rule: RouteRule) => isRuleFor(rule, method);
+  const isFound = (rule: RouteRule) => isAsked(rule) && fitsPattern(rule.segments, segments);
+  const found = match.operation ?? rulesOf(table).find(isFound);
+  const fitsElsewhere = (part: PatternSegment, i: number) => {
+    const [text, all] = [segments[i] as string, whole[i] as string];
+    if (fitsSegment(part, text)) return true;
+    if (!isPartial(part)) return false;
+    // A literal comes before names to every router.
+    if (all === text && found?.segments[i] === text) return false;
+    return fitsSegment(part, text, 0) || fitsSegment(part, all, 0);
+  };
+  return rules.filter(
+    (rule) =>
+      isAsked(rule) &&
+      rule.segments.length === segments.length &&
+      !fitsPattern(rule.segments, segments) &&
+      rule.segments.every(fitsElsewhere),
+  );
 }
 
 const LINE_END_ESCAPE = /%(?:0A|0D|C2%85|E2%80%A8|E2%80%A9)/;
 const LINE_END = /[\n\r\u0085\u2028\u2029]/;
 
+/** The demands on a path with a line end, to Fastify; undefined if there is none, or no such path. */
+function demandsWithinLines(table: RouteTable, method: string, path: string): Demands | undefined {
+  if (!path.includes("%") || !LINE_END_ESCAPE.test(path)) return undefined;
+  const other = findRoute(table, method, path, fitsWithinLines);
+  return isServed(table, other) ? demandsOf(other) : undefined;
+}
+
 /** Fastify makes a regular expression of a name beside a literal, whose "." matches no line end. */
-function fitsWithinLines(pattern: readonly PatternSegment[], segments: readonly string[]): boolean {
+function fitsWithinLines(pattern: Operation["segments"], segments: readonly string[]): boolean {
   return (
     fitsPattern(pattern, segments) &&
     !pattern.some((part, i) => isPartial(part) && LINE_END.test(segments[i] as string))
   );
-}
-
-/** Whether a segment has a literal beside a name. */
-function isPartial(part: PatternSegment): boolean {
-  return typeof part === "object";
-}
-
-const known = new WeakMap<RouteTable, boolean>();
-
-function hasPartialRivals(table: RouteTable): boolean {
-  const hasRivals = known.get(table) ?? findPartialRivals(table);
-  known.set(table, hasRivals);
-  return hasRivals;
-}
-
-/**
- * Whether a template with a literal beside a name has paths of another template that asks for
- * something else. Without a description that other one is everything under basePath.
- */
-function findPartialRivals({ operations, costs = [], publicRoutes = [] }: RouteTable): boolean {
-  const hasPartial = ({ segments }: RouteRule) => segments.some(isPartial);
-  if (operations === undefined) return [...costs, ...publicRoutes].some(hasPartial);
-  const templates = operations.filter(({ segments }) => !isLiteral(segments));
-  return templates.filter(hasPartial).some((one) => {
-    return templates.some((other) => {
-      return areAlternatives(one, other) && asksForAnother(one, other, true);
-    });
-  });
-}
-
-/** Whether a request may match both: a HEAD may be served as a GET. */
-function areAlternatives(one: RouteRule, other: RouteRule): boolean {
-  return methodOf(one) === methodOf(other) && haveCommonPath(one.segments, other.segments);
-}
-
-function methodOf({ method }: RouteRule): string {
-  return method === "HEAD" ? "GET" : method;
 }
 
 function asksForAnother(one: Demands, other: Demands, hasPublicPlan: boolean): boolean {

@@ -127,7 +127,7 @@ export function findRoute(
   return { operation, template, allowedMethods: allow, isPublic, cost, meters };
 }
 
-/** The first rule that matches the request. A rule for GET also applies to HEAD. */
+/** The first rule that matches the request. */
 function ruleFor<R extends RouteRule>(
   rules: readonly R[] | undefined,
   method: string,
@@ -136,8 +136,12 @@ function ruleFor<R extends RouteRule>(
 ): R | undefined {
   if (rules === undefined || rules.length === 0) return undefined;
   const segments = path.split("/");
-  const isAsked = (one: string) => one === method || (method === "HEAD" && one === "GET");
-  return rules.find((rule) => isAsked(rule.method) && fits(rule.segments, segments));
+  return rules.find((rule) => isRuleFor(rule, method) && fits(rule.segments, segments));
+}
+
+/** A rule for GET also applies to HEAD. */
+export function isRuleFor({ method }: RouteRule, asked: string): boolean {
+  return method === asked || (asked === "HEAD" && method === "GET");
 }
 
 /** All operations of one path. */
