@@ -157,7 +157,7 @@ describe("two spellings of one path are one path", () => {
 
   // A router that leaves a slash at the end away reads what is left up to "$".
   test("with paths: loose a newline before what is overlooked at the end saves nothing", async () => {
-    for (const end of ["%0A/", "%0a;x", "%0A;x/", "%0A;/?a=b"]) {
+    for (const end of ["%0A/", "%0a;x", "%0A;x/", "%0A/;x", "%0A;/?a=b"]) {
       assert.equal((await ask(loose, `POST /v1/files/export${end}`)).answer, "bad_request", end);
       assert.equal((await ask(loose, `DELETE /v1/users/all${end}`)).answer, "bad_request", end);
       assert.equal((await ask(raw, `POST /v1/docs/export${end}`)).answer, "bad_request", end);
@@ -333,20 +333,35 @@ describe("with paths: loose", () => {
   });
 
   // Express reads it as the item ";7", servlets as the collection.
-  test("a last segment that begins with ; is neither the collection nor an item", async () => {
+  test("a last segment that begins with ; is the collection, if the item asks for the same", async () => {
+    const before = docs.seen.length;
+    for (const end of [";7", ";", ";%37"]) {
+      assert.equal((await ask(loose, `GET /v1/files/${end}`, { key: null })).answer, 200, end);
+      assert.equal((await ask(loose, `GET /V1;y/Files/${end}`, { key: null })).answer, 200, end);
+      assert.equal((await ask(loose, `GET /v1/folders/${end}`)).answer, "bad_request", end);
+      assert.equal((await ask(loose, `GET /V1;y/Folders;z/${end}`)).answer, "bad_request", end);
+      assert.equal((await ask(raw, `GET /v1/docs/${end}`)).answer, "bad_request", end);
+      assert.equal((await ask(raw, `GET /v1/docs/${end}`, { key: null })).answer, "bad_request");
+    }
+    assert.equal((await ask(loose, "POST /v1/folders/;jsessionid=7")).charged, 4, "no such item");
+    assert.equal((await ask(loose, "POST /v1/folders/;7.zip")).answer, "bad_request", "an item");
+    assert.equal(docs.seen.length, before);
+    for (const path of ["/v1/files", "/v1/files/", "/v1/files;7", "/v1/files;7/"]) {
+      assert.equal((await ask(loose, `GET ${path}`, { key: null })).answer, 200, path);
+    }
+    assert.equal((await ask(loose, "GET /v1/files/%3B7", { key: null })).answer, 200, "an item");
+    assert.equal((await ask(raw, "GET /v1/docs;7/", { key: null })).answer, 200);
+  });
+
+  test("a segment that begins with ; before a slash is neither the collection nor an item", async () => {
     const before = [docs.seen.length, loose.backend.seen.length];
-    for (const end of [";7", ";", ";%37", ";7/", "a/;7"]) {
+    for (const end of [";7/", "a/;/b", ";/a"]) {
       assert.equal((await ask(loose, `GET /v1/files/${end}`)).answer, "not_found", end);
       assert.equal((await ask(raw, `GET /v1/docs/${end}`)).answer, "not_found", end);
       assert.equal((await ask(loose, `GET /v1/files/${end}`, { key: null })).answer, "key_missing");
       assert.equal((await ask(raw, `GET /v1/docs/${end}`, { key: null })).answer, "key_missing");
     }
     assert.deepEqual([docs.seen.length, loose.backend.seen.length], before);
-    for (const path of ["/v1/files", "/v1/files/", "/v1/files;7", "/v1/files;7/"]) {
-      assert.equal((await ask(loose, `GET ${path}`, { key: null })).answer, 200, path);
-    }
-    assert.equal((await ask(loose, "GET /v1/files/%3B7", { key: null })).answer, 200, "an item");
-    assert.equal((await ask(raw, "GET /v1/docs;7/", { key: null })).answer, 200);
   });
 
   test("what is forwarded is what the client sent, in the normal form", async () => {

@@ -21,17 +21,28 @@ type AskedRoute = {
 
 /**
  * Whether some routers find another route for the path, one that asks for something else
- * (docs/reference/edge.md#target). They do so only for templates with a literal beside a name.
+ * (docs/reference/edge.md#target). Apart from a last segment that begins with ";", they do so only
+ * for templates with a literal beside a name.
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
-  const { method, path, match, hasPublicPlan } = asked;
-  const partial = partialRulesOf(table);
-  if (partial.rules.length === 0 || !isServed(table, match)) return false;
+  const { path, match, hasPublicPlan } = asked;
+  if (!isServed(table, match)) return false;
   const demands = demandsOf(match);
-  const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
+  const isOther = (other: Demands | undefined) =>
+    other !== undefined && asksForAnother(demands, other, hasPublicPlan);
+  if (table.paths === "loose" && path.includes("/;")) {
+    // Servlets read it as the path before it, Express as a name.
+    const start = path.lastIndexOf("/;");
+    const item = `${path.slice(0, start)}/%3B${path.slice(start + 2)}`;
+    const other = { ...asked, path: item, match: findRoute(table, asked.method, item) };
+    if (!isServed(table, other.match)) return false;
+    return isOther(demandsOf(other.match)) || isAmbiguousRoute(table, other);
+  }
+  const partial = partialRulesOf(table);
+  if (partial.rules.length === 0) return false;
   return (
     alsoRead(partial, table, asked).some((rule) => isOther({ ...demands, ...rule })) ||
-    isOther(demandsWithinLines(table, method, path) ?? demands)
+    isOther(demandsWithinLines(table, asked))
   );
 }
 
@@ -127,7 +138,7 @@ const LINE_END_ESCAPE = /%(?:0A|0D|C2%85|E2%80%A8|E2%80%A9)/;
 const LINE_END = /[\n\r\u0085\u2028\u2029]/;
 
 /** The demands on a path with a line end, to Fastify; undefined if there is none, or no such path. */
-function demandsWithinLines(table: RouteTable, method: string, path: string): Demands | undefined {
+function demandsWithinLines(table: RouteTable, { method, path }: AskedRoute): Demands | undefined {
   if (!path.includes("%") || !LINE_END_ESCAPE.test(path)) return undefined;
   const other = findRoute(table, method, path, fitsWithinLines);
   return isServed(table, other) ? demandsOf(other) : undefined;

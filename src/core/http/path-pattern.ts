@@ -19,10 +19,10 @@ export function comparablePath(path: string, matching: PathMatching = "exact"): 
   return text.includes("%") ? decodeURIComponent(text) : text;
 }
 
-/** Removes one slash at the end, and the text after ";" in each segment. */
+/** Removes the text after ";" in each segment, and one slash at the end. */
 function withoutLooseParts(path: string): string {
-  const plain = path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
-  return plain.includes(";") ? plain.replace(/;[^/]*/g, "") : plain;
+  const plain = path.includes(";") ? path.replace(/;[^/]*/g, "") : path;
+  return plain.length > 1 && plain.endsWith("/") ? plain.slice(0, -1) : plain;
 }
 
 const TOKEN = /\{[^{}]*\}|[^{}]+/g;

@@ -83,6 +83,9 @@ export type PatternMatcher = typeof fitsPattern;
 
 const COST = 1;
 
+/** A segment that begins with ";" and a slash after it. */
+const NAMELESS = /\/;[^/]*\//;
+
 /** The result if there is no such path. */
 export const NO_ROUTE: RouteMatch = {
   ...{ operation: undefined, template: undefined, allowedMethods: undefined },
@@ -104,8 +107,8 @@ export function findRoute(
   const { basePath, operations, paths } = table;
   const path = comparablePath(target, paths);
   if (paths === "loose") {
-    // A segment that begins with ";" has no name: some routers leave it out, others take it for one.
-    if (target.includes("/;") || !isUnder(comparablePath(basePath, paths), path)) return NO_ROUTE;
+    // A segment that begins with ";" has no name: before others, some routers leave it out.
+    if (NAMELESS.test(target) || !isUnder(comparablePath(basePath, paths), path)) return NO_ROUTE;
   } else if (!isUnder(basePath, path)) return NO_ROUTE;
   if (operations === undefined) {
     const rule = ruleFor(table.costs, method, path, fits);

@@ -125,11 +125,15 @@ function isReadAsAnother(environment: Environment, method: string, route: RouteF
   return !isSame || isPublic !== match.isPublic || other.service !== service;
 }
 
-/** Removes one slash at the end, and the text after ";" in the last segment. */
+/** Removes the text after ";" in the last segment, and a slash before and after it. */
 function withoutLooseEnd(path: string): string {
-  const plain = path.endsWith("/") ? path.slice(0, -1) : path;
+  const plain = withoutSlash(path);
   const parameters = plain.indexOf(";", plain.lastIndexOf("/") + 1);
-  return parameters === -1 ? plain : plain.slice(0, parameters);
+  return parameters === -1 ? plain : withoutSlash(plain.slice(0, parameters));
+}
+
+function withoutSlash(path: string): string {
+  return path.endsWith("/") ? path.slice(0, -1) : path;
 }
 
 /**
