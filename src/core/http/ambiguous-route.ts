@@ -56,6 +56,8 @@ type PartialRule = RouteRule & Partial<Demands>;
 /** The rules of a table whose templates have a literal beside a name. */
 type PartialRules = {
   readonly rules: readonly PartialRule[];
+  /** How many segments they have. */
+  readonly lengths: ReadonlySet<number>;
   /** The text of a segment with one name, if the name is empty. */
   readonly nameless: ReadonlySet<string>;
   /** The segments with several names. */
@@ -73,6 +75,7 @@ function partialRulesOf(table: RouteTable): PartialRules {
     const multiple = new Map(parts.map((part) => [JSON.stringify(part), part]));
     partial = {
       rules,
+      lengths: new Set(rules.map(({ segments }) => segments.length)),
       nameless: new Set(nameless),
       multiple: [...multiple.values()].filter(({ length }) => length > 2),
     };
@@ -102,11 +105,12 @@ function isPartial(part: PatternSegment): part is readonly string[] {
  * a part of the segment, and Fastify matches an empty name beside a literal.
  */
 function alsoRead(
-  { rules, nameless, multiple }: PartialRules,
+  { rules, lengths, nameless, multiple }: PartialRules,
   table: RouteTable,
   { method, path, match }: AskedRoute,
 ): readonly PartialRule[] {
   const segments = comparablePath(path, table.paths).split("/");
+  if (!lengths.has(segments.length)) return [];
   const mayLackName = (text: string) =>
     nameless.has(text) || multiple.some((part) => fitsSegment(part, text, 0));
   const hasParameters = table.paths === "loose" && path.includes(";");
