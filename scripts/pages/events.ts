@@ -88,9 +88,9 @@ signed in the same way, in messages of their own: up to 100 [CloudEvents 1.0](ht
 ]
 \`\`\`
 
-- \`id\` is the environment, the account and the day, and the same day always makes the same event: a receiver that
-  remembers ids counts no unit twice. \`source\` ends with \`storePrefix\`, \`subject\` is the account, \`time\` the last second of
-  the day, and \`data\` a row of the [history](history.md#days).
+- \`id\` is the environment, the account and the day, and the same day always makes the same event. \`source\` ends with
+  \`storePrefix\`: a receiver that remembers both counts no unit twice, and none of [another store](../billing.md) too few.
+  \`subject\` is the account, \`time\` the last second of the day, and \`data\` a row of the [history](history.md#days).
 - \`overage\` is there where a plan includes units of a month: the units of the day above them, counted from the first
   day of the month of the account, by the plan of that day. \`usage --month\` counts a whole month by the plan of its last day, which
   differs where the plan changed.

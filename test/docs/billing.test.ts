@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { it } from "vitest";
@@ -34,22 +35,25 @@ async function startReceiver(
   return { receiver, port };
 }
 
-/** Answers each event with `statusOf` its identifier. `accepted` has the identifiers of 200. */
-async function startBiller(statusOf: (id: string) => number) {
+/** Answers each event with `statusOf` its customer. `accepted` has the customers of 200. */
+async function startBiller(statusOf: (customer: string) => number) {
   const accepted: string[] = [];
+  const identifiers: unknown[] = [];
   let tries = 0;
   const server = createServer(async (request, response) => {
     const body = await text(request);
     const isForm = request.headers["content-type"] === "application/x-www-form-urlencoded";
-    const id = isForm ? new URLSearchParams(body).get("identifier") : JSON.parse(body).id;
-    const status = statusOf(String(id));
+    const form = new URLSearchParams(body);
+    const customer = isForm ? form.get("payload[stripe_customer_id]") : JSON.parse(body).subject;
+    const status = statusOf(String(customer));
     tries += 1;
-    if (status === 200) accepted.push(String(id));
+    identifiers.push(form.get("identifier"));
+    if (status === 200) accepted.push(String(customer));
     response.writeHead(status).end();
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    accepted,
+    ...{ accepted, identifiers },
     tries: () => tries,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     [Symbol.dispose]: () => void server.close(),
@@ -57,10 +61,15 @@ async function startBiller(statusOf: (id: string) => number) {
 }
 
 async function tell(port: number, ...accounts: readonly string[]): Promise<void> {
-  const events = accounts.map((account) => {
-    return { id: account, time: "2026-10-14T23:59:59Z", data: { account, units: 1 } };
-  });
+  const events = accounts.map((account) => usageEvent(account));
   assert.equal(await post(port, JSON.stringify(events)), 204);
+}
+
+function usageEvent(account: string, storePrefix = "tg") {
+  return {
+    ...{ source: `/tollgate/${storePrefix}`, id: `production:${account}:2026-10-14` },
+    ...{ subject: account, time: "2026-10-14T23:59:59Z", data: { account, units: 1 } },
+  };
 }
 
 /** Sends a signed message. Returns the status. */
@@ -109,7 +118,7 @@ it("docs/billing.md: an event that one refuses holds up no other, and goes to no
   await tell(port, "gone", "acme", "beta");
   await eventually(() => assert.deepEqual(openMeter.accepted, ["gone", "acme", "beta"]));
   assert.deepEqual(stripe.accepted, ["acme", "beta"]);
-  await receiver.says("gone is not billed: stripe answered 400");
+  await receiver.says("/tollgate/tg production:gone:2026-10-14 is not billed: stripe answered 400");
 
   isAway = true;
   await tell(port, "gamma");
@@ -120,6 +129,37 @@ it("docs/billing.md: an event that one refuses holds up no other, and goes to no
   await eventually(() => assert.equal(openMeter.accepted.length, 5));
   assert.deepEqual(stripe.accepted, ["acme", "beta", "gone", "gamma", "delta"]);
   assert.deepEqual(openMeter.accepted, ["gone", "acme", "beta", "gamma", "delta"]);
+});
+
+it("docs/billing.md: the usage of an account in two stores is billed twice, of one store once, also by the table of an earlier form", async () => {
+  await using folder = await openFolder();
+  using stripe = await startBiller(() => 200);
+  const table = new DatabaseSync(join(folder.path, "usage.db"));
+  table.exec(
+    "CREATE TABLE usage (id TEXT, target TEXT, event TEXT, billed INTEGER, PRIMARY KEY (id, target))",
+  );
+  const add = table.prepare("INSERT INTO usage VALUES (?, 'stripe', ?, ?)");
+  const [billed, waiting] = [usageEvent("billed"), usageEvent("waiting")];
+  add.run(billed.id, JSON.stringify(billed), 1);
+  add.run(waiting.id, JSON.stringify(waiting), 0);
+  table.close();
+  const env = { STRIPE_URL: stripe.url, STRIPE_KEY: "sk" };
+  const { receiver, port } = await startReceiver(folder.path, env, "--send");
+  await using _receiver = receiver;
+  await eventually(() => assert.deepEqual(stripe.accepted, ["waiting"]));
+  const events = [
+    billed,
+    waiting,
+    usageEvent("acme"),
+    usageEvent("acme", "eu"),
+    usageEvent("acme"),
+  ];
+  assert.equal(await post(port, JSON.stringify(events)), 204);
+  await eventually(() => assert.deepEqual(stripe.accepted, ["waiting", "acme", "acme"]));
+  assert.equal(await post(port, JSON.stringify([...events, usageEvent("last")])), 204);
+  await eventually(() => assert.equal(stripe.accepted.at(-1), "last"));
+  assert.deepEqual(stripe.accepted, ["waiting", "acme", "acme", "last"]);
+  assert.equal(new Set(stripe.identifiers).size, 4);
 });
 
 it("docs/billing.md: its receiver makes meter events of Stripe and OpenMeter, each once", async () => {
@@ -156,7 +196,7 @@ it("docs/billing.md: its receiver makes meter events of Stripe and OpenMeter, ea
     event_name: "api_units",
     "payload[stripe_customer_id]": "cus_NciAYcXfLnqBoz",
     "payload[value]": "7",
-    identifier: `production:acme:${day}`,
+    identifier: createHash("sha256").update(`/tollgate/tg production:acme:${day}`).digest("hex"),
     timestamp: String(((DAY + 1) * DAY_MS) / 1000 - 1),
   });
   assert.deepEqual(JSON.parse(String(line.openMeter)), {
