@@ -33,6 +33,13 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
   await syncDirectory(dirname(target));
 }
 
+/** Renames a file, so that its content is kept. Returns the new name. */
+export async function moveAside(file: string, why: "damaged" | "elsewhere"): Promise<string> {
+  const name = `${file}.${why}.${Date.now()}`;
+  await rename(file, name);
+  return name;
+}
+
 /** The content of a file. Rejects at once if it is a named pipe. */
 export async function readRegularFile(path: string): Promise<Buffer> {
   const handle = await openRegularFile(path);

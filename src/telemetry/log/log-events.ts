@@ -224,6 +224,12 @@ export const LOG_EVENTS = {
     meaning:
       "The copy of the key records on disk is of [another store](keys.md#copies): nothing of it is in force, and it is kept in a file",
   },
+  state_elsewhere: {
+    level: "warn",
+    members: ["file", "why"],
+    meaning:
+      "`stateFile` had [the content of the other kind of store](../operations.md#change-the-store): counts and bans, or the copy of the key records. It is kept in `file`",
+  },
   keys_copy_unwritten: {
     level: "error",
     members: ["file", "why"],

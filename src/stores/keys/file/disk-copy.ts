@@ -1,10 +1,14 @@
-import { rename } from "node:fs/promises";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
 import { takeLock } from "../../files/file-lock.ts";
-import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
+import {
+  fileErrorMessage,
+  moveAside,
+  readRegularFile,
+  replaceFile,
+} from "../../files/replace-file.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
 import { LostRecords } from "../records/lost-records.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
@@ -51,11 +55,11 @@ export async function openDiskCopy(
   report: Reporter,
   { lockWaitMs = 5_000, retryMs = 5_000, isOther = () => false }: DiskCopyOptions = {},
 ): Promise<DiskCopy> {
-  const { found, damaged } = await read(file);
+  const { found, damaged, hasCounters } = await read(file);
   const other = found !== undefined && isOther(found.id) ? found : undefined;
   const writer = new CopyWriter(file, report, {
     ...{ lockWaitMs, retryMs, isOther },
-    keepsFound: damaged !== undefined || other !== undefined,
+    keepsFound: hasCounters || damaged !== undefined || other !== undefined,
   });
   const aside = new SerialQueue();
   return {
@@ -81,7 +85,7 @@ export async function openDiskCopy(
   };
 }
 
-/** `keepsFound`: there is a damaged copy, or one of another store, which is to be kept. */
+/** `keepsFound`: the file has a damaged copy, one of another store, or counts, which are kept. */
 type WriterOptions = Required<DiskCopyOptions> & { readonly keepsFound: boolean };
 type NamedRecords = NonNullable<DiskCopy["found"]>;
 
@@ -166,12 +170,19 @@ class CopyWriter {
 
   /** Another gateway of this machine may have replaced it: then nothing is left to keep. */
   async #keepFound(): Promise<void> {
-    const { found, damaged } = await read(this.#file);
+    const { found, damaged, hasCounters } = await read(this.#file);
     if (damaged !== undefined) await moveAside(this.#file, "damaged");
+    if (hasCounters) await this.#keepCounters();
     if (found === undefined || !this.#options.isOther(found.id)) return;
     const file = await moveAside(this.#file, "elsewhere");
     const why = `The key records that were kept here are of another store, and none of their keys is accepted. If they belong into this one: tollgate keys import ${file}`;
     this.#report("warn", "keys_copy_elsewhere", { file, why });
+  }
+
+  async #keepCounters(): Promise<void> {
+    const file = await moveAside(this.#file, "elsewhere");
+    const why = `${this.#file} had counts and bans of a gateway with store: memory. None of them is in force: impose its bans again with tollgate bans add. To go back, put ${file} in its place before the start`;
+    this.#report("warn", "state_elsewhere", { file, why });
   }
 }
 
@@ -210,15 +221,13 @@ async function withLock(
   }
 }
 
-/** Renames a file, so that what is in it is kept. Returns its new name. */
-async function moveAside(file: string, why: "damaged" | "elsewhere"): Promise<string> {
-  const name = `${file}.${why}.${Date.now()}`;
-  await rename(file, name);
-  return name;
-}
+type Read = Pick<DiskCopy, "found" | "damaged"> & {
+  /** Whether the file is that of a memory store. */
+  readonly hasCounters: boolean;
+};
 
-async function read(file: string): Promise<Pick<DiskCopy, "found" | "damaged">> {
-  const none = { found: undefined, damaged: undefined };
+async function read(file: string): Promise<Read> {
+  const none = { found: undefined, damaged: undefined, hasCounters: false };
   let text: string;
   try {
     text = (await readRegularFile(file)).toString();
@@ -226,7 +235,7 @@ async function read(file: string): Promise<Pick<DiskCopy, "found" | "damaged">> 
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return none;
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
-  if (isCounters(text)) return none;
+  if (isCounters(text)) return { ...none, hasCounters: true };
   try {
     const { records, damaged, id } = await decodeKeyFile(file, text, { nowMs: Date.now() });
     const mistakes = damaged.flatMap((one) => one.mistakes);

@@ -90,7 +90,8 @@ export async function createMemoryQuotaStore(
     const activity = new MemoryActivity(stateFile, days, now);
     await activity.load();
     const { release } = lock;
-    return new MemoryStore(options, await readState(stateFile), { days, activity, release });
+    const saved = await readState(stateFile, options.report);
+    return new MemoryStore(options, saved, { days, activity, release });
   } catch (cause) {
     lock.release();
     throw cause;

@@ -4,9 +4,10 @@ import type { AccountState } from "../../../core/quota/decide.ts";
 import { METER_NAME } from "../../../core/quota/meters.ts";
 import type { WindowCount } from "../../../core/quota/window-count.ts";
 import { CAP_ID, OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.ts";
+import type { Reporter } from "../../../telemetry/log/log.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
-import { fileErrorMessage, readRegularFile } from "../../files/replace-file.ts";
+import { fileErrorMessage, moveAside, readRegularFile } from "../../files/replace-file.ts";
 import { type AccountRef, isAccountName } from "../account-ref.ts";
 import type { BanCause } from "../quota-store.ts";
 
@@ -52,9 +53,13 @@ function line({ environment, account, state, cause }: SavedAccount): string {
 
 /**
  * Reads the file. A missing file is empty. Rejects with DamagedFileError, which names the places,
- * if the file is not in the form that encodeState writes, and leaves it unchanged.
+ * if the file is not in the form that encodeState writes, and leaves it unchanged. A copy of key
+ * records is moved aside, because the next write would replace it.
  */
-export async function readState(file: string): Promise<SavedAccount[]> {
+export async function readState(
+  file: string,
+  report: Reporter = () => {},
+): Promise<SavedAccount[]> {
   let text: string;
   try {
     text = (await readRegularFile(file)).toString();
@@ -62,7 +67,10 @@ export async function readState(file: string): Promise<SavedAccount[]> {
     if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
-  if (isKeysCopy(text)) return [];
+  if (isKeysCopy(text)) {
+    await keepKeysCopy(file, report);
+    return [];
+  }
   const value = parseFile(file, text);
   const reader = new StateReader();
   const accounts = reader.file(value);
@@ -70,12 +78,18 @@ export async function readState(file: string): Promise<SavedAccount[]> {
   return accounts;
 }
 
+async function keepKeysCopy(stateFile: string, report: Reporter): Promise<void> {
+  const file = await moveAside(stateFile, "elsewhere");
+  const why = `${stateFile} had the copy of the key records of a gateway with keys: redis. Counts and bans begin at 0. If its keys belong into the key file: tollgate keys import ${file}`;
+  report("warn", "state_elsewhere", { file, why });
+}
+
 /**
  * Whether the file is a copy of keys that `keys: redis` left here before the configuration named
  * the memory store: such a copy holds no counters.
  */
 function isKeysCopy(text: string): boolean {
-  return /^\{"version":\d+,"keys":/.test(text);
+  return /^\{"version":\d+,(?:"id":"[^"]*",)?"keys":/.test(text);
 }
 
 /**

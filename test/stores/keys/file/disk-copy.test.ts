@@ -7,6 +7,7 @@ import type { KeyRecord } from "../../../../src/core/keys/records.ts";
 import { takeLock } from "../../../../src/stores/files/file-lock.ts";
 import { openDiskCopy } from "../../../../src/stores/keys/file/disk-copy.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import type { Reporter } from "../../../../src/telemetry/log/log.ts";
 import { eventually } from "../../../support/poll.ts";
 import { record, withAccounts } from "../record.ts";
 
@@ -52,8 +53,14 @@ describe("The copy of the keys on disk", () => {
     );
   });
 
-  it("and the counters of the memory store are not taken for one another", async () => {
-    const report = () => {};
+  it("and the counters of the memory store are not taken for one another, and each is kept when the other is written", async () => {
+    const told: string[] = [];
+    const kept: string[] = [];
+    const report: Reporter = (_, event, details) => {
+      const { file: name, why } = details as { file: string; why: string };
+      told.push(`${event} ${why}`);
+      kept.push(name);
+    };
     const accountRef = { environment: "production", account: "a" };
     const quotaRequest = { limits: [{ window: "day", limit: 9 }], bans: undefined } as const;
     const memory = await createMemoryQuotaStore({ stateFile: newFile(), now: Date.now, report });
@@ -61,11 +68,26 @@ describe("The copy of the keys on disk", () => {
     await memory.close();
     const copy = await openDiskCopy(file, report);
     assert.equal(copy.found, undefined);
-    copy.write(withAccounts(record("k_1")));
+    const state = await readFile(file, "utf8");
+    copy.write(withAccounts(record("k_1")), "v1");
+    copy.write(withAccounts(record("k_2")), "v2");
     await copy.close();
+    const keys = await readFile(file, "utf8");
     const back = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
     assert.equal((await back.peek(accountRef, quotaRequest)).windows[0]?.used, 0);
     await back.close();
+    assert.equal(told.length, 2);
+    assert.match(told[0] ?? "", /^state_elsewhere .* had counts and bans of .* with store: memory/);
+    assert.match(
+      told[1] ?? "",
+      /^state_elsewhere .* the copy of the key records of .* keys: redis/,
+    );
+    assert.deepEqual(await Promise.all(kept.map((name) => readFile(name, "utf8"))), [state, keys]);
+    await writeFile(file, state);
+    const again = await createMemoryQuotaStore({ stateFile: file, now: Date.now, report });
+    assert.equal((await again.peek(accountRef, quotaRequest)).windows[0]?.used, 1);
+    await again.close();
+    assert.equal(told.length, 2);
   });
 
   it("that could not be written is written without a further change, and at the end", async () => {
