@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { globSync, statSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -157,6 +160,35 @@ describe("the Kubernetes manifests", () => {
     );
   });
 
+  it("have a startup probe that holds no gateway with key records back while Redis or every backend is away", async () => {
+    let failing: readonly string[] = [];
+    const server = createServer((_request, response) => {
+      const names = ["config", "store", "keys", "upstreams", "draining"];
+      const checks = names.map((name) => [name, { ok: !failing.includes(name) }]);
+      response.writeHead(failing.length > 0 ? 503 : 200);
+      response.end(JSON.stringify({ checks: Object.fromEntries(checks) }));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const [program = "", ...args] = container?.startupProbe.exec.command ?? [];
+    assert.equal(program, "node");
+    const isStarted = (...checks: readonly string[]) => {
+      failing = checks;
+      const code = args.map((arg) => arg.replace(":9090", `:${port}`));
+      return promisify(execFile)(process.execPath, code).then(
+        () => true,
+        () => false,
+      );
+    };
+    assert.equal(await isStarted("store", "upstreams"), true);
+    assert.equal(await isStarted("keys"), true, "damaged records beside those in use");
+    assert.equal(await isStarted("store", "keys"), false, "no copy of the records");
+    server.close();
+    server.closeAllConnections();
+    await once(server, "close");
+    assert.equal(await isStarted(), false, "no admin listener yet");
+  });
+
   it("give a gateway more time to end than it takes to drain", async () => {
     const { config } = await checked(data["tollgate.yaml"] as string);
     const [{ limits } = { limits: { drainDelayMs: 0, drainMs: 0 } }] = config.environments;
@@ -174,7 +206,11 @@ describe("the Kubernetes manifests", () => {
 
 type PodSpec = {
   terminationGracePeriodSeconds: number;
-  containers: { ports: { containerPort: number }[]; volumeMounts: object[] }[];
+  containers: {
+    ports: { containerPort: number }[];
+    volumeMounts: object[];
+    startupProbe: { exec: { command: string[] } };
+  }[];
 };
 
 describe("the systemd unit", needing("systemd-analyze"), () => {
