@@ -122,7 +122,7 @@ export class RecordReader extends JsonMemberReader {
     value: unknown,
     path: JsonPath,
   ): { readonly record: KeyRecord; readonly legacy: LegacyAccountFields | undefined } {
-    const found = this.#members(value, path, KEY_MEMBERS);
+    const found = this.#members(value, path, KEY_MEMBERS, "key");
     const at = (member: string): JsonPath => [...path, member];
     const { expires, revoked, caps, replacedBy, scopes, from = NONE } = found;
     const record: KeyRecord = {
@@ -146,7 +146,7 @@ export class RecordReader extends JsonMemberReader {
   }
 
   account(value: unknown, path: JsonPath): AccountRecord {
-    const found = this.#members(value, path, ACCOUNT_MEMBERS);
+    const found = this.#members(value, path, ACCOUNT_MEMBERS, "account");
     const at = (member: string): JsonPath => [...path, member];
     const { meta, suspended, anchors } = found;
     return {
@@ -164,7 +164,15 @@ export class RecordReader extends JsonMemberReader {
     };
   }
 
-  #members(value: unknown, path: JsonPath, names: readonly string[]): Record<string, unknown> {
+  /**
+   * A line of an export names its kind by `record`: a line put into the store by hand may keep it.
+   */
+  #members(
+    value: unknown,
+    path: JsonPath,
+    names: readonly string[],
+    kind: "key" | "account",
+  ): Record<string, unknown> {
     const found = this.object(value, path);
     const { version } = found;
     if (version !== undefined && version !== RECORD_VERSION) {
@@ -173,6 +181,7 @@ export class RecordReader extends JsonMemberReader {
     }
     const known = version === undefined ? [...names, ...LEGACY_MEMBERS] : names;
     for (const member of Object.keys(found)) {
+      if (member === "record" && found.record === kind) continue;
       // The name of a member may be anything, even a key.
       if (!known.includes(member)) this.note([...path, maskKeys(member)], "it is unknown", "…");
     }

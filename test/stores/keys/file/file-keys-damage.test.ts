@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../../src/stores/files/damaged-file.ts";
+import { exportLines } from "../../../../src/stores/keys/file/export-records.ts";
 import { openFileKeyStore } from "../../../../src/stores/keys/file/file-key-store.ts";
+import { record, withAccounts } from "../record.ts";
 
 let directory: string;
 let path: string;
@@ -85,5 +87,25 @@ describe("A damaged file of keys", () => {
       assert.equal(lines.length, expected.length, lines.join("\n"));
       for (const [i, each] of expected.entries()) assert.match(lines[i] ?? "", each);
     }
+  });
+
+  it("is whole again with the lines of an export in the place of its records, and forgets what they are marked with", async () => {
+    const keys = ["a", "b"].map((digit) => record(`k_${digit}`, { createdMs: 5_000 }));
+    const [accounts, lines] = [[], []] as [string[], string[]];
+    for (const line of exportLines(withAccounts(...keys))) {
+      (line.startsWith('{"record":"account"') ? accounts : lines).push(line);
+    }
+    const fileOf = (first = "") =>
+      `{"version":2,"keys":[\n${[first, lines[1]].join(",\n")}\n],"accounts":[\n${accounts.join(",\n")}\n]}\n`;
+    await refusal(fileOf(lines[0]?.replace('"record":"key"', '"record":"account"')));
+    await writeFile(path, fileOf(lines[0]));
+    const store = await openFileKeyStore({ path, report: () => {}, watch: true });
+    assert.deepEqual(store.records(), withAccounts(...keys));
+    await store.change((before) => ({
+      ...{ records: { ...before, keys: before.keys.map((key) => ({ ...key, name: "x" })) } },
+      result: undefined,
+    }));
+    assert.doesNotMatch(await readFile(path, "utf8"), /"record"/);
+    await store.close();
   });
 });
