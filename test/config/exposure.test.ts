@@ -77,6 +77,39 @@ describe("check warns", () => {
   });
 });
 
+describe("check warns of an upstream that is a listener of the file", () => {
+  const service = (listen: string, upstreams: string, more = "") =>
+    `environments: { production: { listen: "${listen}", keyTag: live, upstreams: ["${upstreams}"]${more} } }\nplans: { free: { minute: 60 } }\n`;
+  for (const [listen, upstream, isWarned] of [
+    ["127.0.0.1:8080", "http://127.0.0.1:8080", true],
+    ["0.0.0.0:8080", "http://127.0.0.1:8080", true],
+    ["[::]:8080", "http://[::1]:8080", true],
+    ["localhost:8080", "http://127.0.0.1:8080", true],
+    ["127.0.0.1:80", "http://localhost", true],
+    ["10.0.0.5:8080", "http://10.0.0.5:8080", true],
+    ["127.0.0.1:8080", "http://127.0.0.1:8081", false],
+    ["127.0.0.1:8080", "http://127.0.0.2:8080", false],
+    ["0.0.0.0:8080", "http://backend:8080", false],
+    ["0.0.0.0:8080", "http://10.0.0.6:8080", false],
+    ["10.0.0.5:8080", "http://localhost:8080", false],
+  ] as const) {
+    it(`${isWarned ? "" : "not "}${upstream} behind ${listen}`, async () => {
+      const warnings = await warned("admin: off", service(listen, upstream));
+      assert.equal(warnings.length, isWarned ? 1 : 0, warnings.join("\n"));
+      if (isWarned)
+        assert.match(warnings[0] ?? "", /^1:\d+: http\S+ is \S+ of environment production: /);
+    });
+  }
+
+  it("a backend's too, and one that is the admin listener", async () => {
+    const backends = ", backends: [{ path: /v1/b, upstreams: [http://127.0.0.1:9090] }]";
+    const base = service("127.0.0.1:8080", "http://127.0.0.1:9", backends);
+    const [first = "", ...others] = await warned("admin: { listen: 127.0.0.1:9090 }", base);
+    assert.match(first, /^1:\d+: http:\S+ is 127\.0\.0\.1:9090 of the admin listener: /);
+    assert.deepEqual(others, []);
+  });
+});
+
 describe("check warns of environments that share a listener and differ in its limits", () => {
   const sharing = (production: string, staging: string, port = 8080) => {
     const of = (keyTag: string, limits: string) =>

@@ -1,8 +1,9 @@
 import { isIPv6 } from "node:net";
-import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import type { Draft } from "./draft.ts";
+import { listServices } from "./service-drafts.ts";
 
 /**
  * Finds the mistakes in addresses that environments and the admin listener share: hosts that do not
@@ -11,6 +12,7 @@ import type { Draft } from "./draft.ts";
 export function validateListeners(draft: Draft, findings: Findings): void {
   checkAddresses(draft, findings);
   checkLocalhost(draft, findings);
+  checkLoops(draft, findings);
   checkTls(draft, findings);
   checkLimits(draft, findings);
 }
@@ -86,16 +88,62 @@ function collide(one: HostPort, other: HostPort): boolean {
   );
 }
 
-/** A warning only, because the machine decides at the start which of its addresses localhost is. */
-function checkLocalhost({ environments, admin }: Draft, findings: Findings): void {
+/** All listeners with a port of their own. */
+function listenersOf(
+  { environments, admin }: Pick<Draft, "environments" | "admin">,
+  findings: Findings,
+) {
   const own = { who: "the admin listener", listen: admin?.listen, path: ["admin", "listen"] };
   const all = [...environments].map(([name, { listen }]) => {
     return { who: `environment ${name}`, listen, path: ["environments", name, "listen"] };
   });
-  const listeners = [...all, own].flatMap(({ who, listen, path }) => {
+  return [...all, own].flatMap(({ who, listen, path }) => {
     if (listen === undefined || listen.port === 0) return [];
     return [{ who, ...listen, path, shown: findings.shown(path, formatHostPort(listen)) }];
   });
+}
+
+/**
+ * Warns of an upstream that is a listener of this gateway. Such a request comes back without its
+ * key, so that its client is told to send one.
+ */
+function checkLoops(draft: Draft, findings: Findings): void {
+  const listeners = listenersOf(draft, findings);
+  for (const { environment, path, backend } of listServices(draft.environments)) {
+    const { upstreams = [] } = backend ?? draft.environments.get(environment) ?? {};
+    for (const [i, origin] of upstreams.entries()) {
+      if (origin === undefined) continue;
+      const { hostname, port, protocol } = new URL(origin);
+      const host = hostname.replace(/^\[(.*)\]$/, "$1");
+      const target = { host, port: Number(port || (protocol === "https:" ? 443 : 80)) };
+      const listener = listeners.find((each) => takes(each, target));
+      if (listener === undefined) continue;
+      const at = [...path, "upstreams", i];
+      findings.warning(
+        at,
+        `${findings.shown(at, origin)} is ${listener.shown} of ${listener.who}: requests come back to this gateway, without their key; name the backend`,
+      );
+    }
+  }
+}
+
+/** Whether a connection of this machine to `target` reaches the listener. */
+function takes(listener: HostPort, target: HostPort): boolean {
+  if (listener.port !== target.port) return false;
+  if (listener.host === target.host) return true;
+  const names = [listener.host, target.host];
+  if (names.includes("localhost"))
+    return names.every((host) => isLoopback({ ...target, host }) || isWildcard(host));
+  return isLoopback(target) && collide(listener, target);
+}
+
+function isWildcard(host: string): boolean {
+  return host === "::" || host === "0.0.0.0";
+}
+
+/** A warning only, because the machine decides at the start which of its addresses localhost is. */
+function checkLocalhost({ environments, admin }: Draft, findings: Findings): void {
+  const listeners = listenersOf({ environments, admin }, findings);
   for (const named of listeners.filter(({ host }) => host === "localhost")) {
     const other = listeners.find(({ host, port }) => {
       return port === named.port && (host === "127.0.0.1" || host === "::1");
