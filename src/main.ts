@@ -10,6 +10,8 @@ const PARENT_POLL_MS = 250;
 
 /** The signal that ends this process when its output is written. */
 let held: HeldSignal | undefined;
+/** Whether the output is written, so that a signal ends this process at once. */
+let released = false;
 /** The signals that a gateway heeds come here until it can. */
 const early: NodeJS.Signals[] = [];
 const hold = (signal: NodeJS.Signals) => void early.push(signal);
@@ -62,7 +64,7 @@ async function runVerb(): Promise<number> {
         return text;
       },
       ask: isatty(0) && isatty(2) ? askLine : undefined,
-      process: door(ShutdownSignals),
+      process: door(ShutdownSignals, () => written),
     },
     version,
   );
@@ -95,7 +97,7 @@ function writeOut(text: string): Promise<Error | undefined> {
   });
 }
 
-function door(Signals: typeof ShutdownSignals): ProcessControl {
+function door(Signals: typeof ShutdownSignals, written: () => Promise<void>): ProcessControl {
   const underNpm = process.env.npm_lifecycle_event !== undefined;
   let holding = false;
   return {
@@ -117,6 +119,11 @@ function door(Signals: typeof ShutdownSignals): ProcessControl {
       holding = true;
       return held !== undefined;
     },
+    releaseEnd: async () => {
+      await written();
+      released = true;
+      return held !== undefined;
+    },
     onCrash: (listener) => {
       process.on("uncaughtException", listener);
       process.on("unhandledRejection", listener);
@@ -135,7 +142,8 @@ function holdEnd(signals: ShutdownSignals): void {
   for (const signal of HELD) {
     process.on(signal, () => {
       held ??= signal;
-      if (signals.judge(signal, performance.now()) === "end") process.exit(endBy(signal));
+      const isSecond = signals.judge(signal, performance.now()) === "end";
+      if (released || isSecond) process.exit(endBy(signal));
     });
   }
 }

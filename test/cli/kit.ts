@@ -79,6 +79,7 @@ const NO_PROCESS: ProcessControl = {
   onEnd: () => {},
   onHangUp: () => {},
   holdEnd: () => false,
+  releaseEnd: async () => false,
   onCrash: () => {},
   exit: (status) => {
     throw new Error(`A verb that should end by itself exits with ${status}`);

@@ -46,7 +46,8 @@ export async function withKeys(
     }
     const context = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
     const status = await work(keys, config, context);
-    if (!changed) return status;
+    // Nothing is lost if a signal ends the wait for a gateway that does not answer.
+    if (!changed || (await terminal.process.releaseEnd())) return status;
     const { unread, withoutLimits = [] } = await refreshGateway(config);
     if (unread !== undefined) terminal.err(`${unread}\n`);
     const unserved = unservedPlans(config, [before, keys.records().accounts], withoutLimits);

@@ -22,6 +22,11 @@ export type ProcessControl = {
    */
   holdEnd(): boolean;
   /**
+   * Waits until the output is written. Resolves to whether a signal waits; if none does, one ends
+   * this process at once again.
+   */
+  releaseEnd(): Promise<boolean>;
+  /**
    * The listener is called for errors that nothing caught. After this call such an error does not
    * end the process.
    */

@@ -97,6 +97,22 @@ describe("a signal at the write of a command", () => {
     assert.ok((await readFile(join(data, "keys.json"), "utf8")).includes(digestKey(key)));
   });
 
+  it("ends the wait for a gateway that does not say that it has read what is printed", async () => {
+    await using folder = await openFolder();
+    await using admin = await openAdmin((response, { asked }) => {
+      if (!asked.startsWith("POST")) return send(response, 404, {});
+      verb.child.kill("SIGINT");
+    });
+    const config = await writeConfig(folder, { admin: Number(new URL(admin.origin).port) });
+    const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const begunMs = performance.now();
+    const verb = start([...create, "--config", config]);
+    const { out, by } = await verb.ended;
+    assert.match(jsonOf<{ key: string }>({ out }).key, /^pets_live_/);
+    assert.equal(by, "SIGINT");
+    assert.ok(performance.now() - begunMs < 8_000, "it waited for the gateway");
+  });
+
   it("ends it at once if it is the second one", async () => {
     const { out, err, by } = await signalled(["keys", "revoke", "k_1"], ["SIGINT", "SIGTERM"]);
     assert.deepEqual([out, err], ["", ""]);
