@@ -58,3 +58,19 @@ it("a lift ends the ban in which it is, whichever of the two events comes first,
   const expected = [undefined, 159, undefined, undefined, 300, undefined];
   assert.deepEqual(lifted, expected);
 });
+
+it("a ban is told in whole seconds, its end rounded up and its beginning down, and a lift before it in its second is none of it", () => {
+  const bans = loggedBans();
+  const owner = { msg: "event", account: "acme", env: "production" };
+  const ends = { kind: "ban", window: "minute", until: AT_S + 60, offences: 1 };
+  bans.event({ ...owner, ...ends, decidedAt: AT_S * 1_000 + 500, strikes: [AT_S + 0.4] });
+  bans.event({ ...owner, kind: "ban_lifted", decidedAt: AT_S * 1_000 + 300 });
+  const told = () => {
+    return bans.of({ account: "acme", environment: "production" }).map((one) => {
+      return [one.at, one.until, one.lifted, one.strikes[0]?.at];
+    });
+  };
+  assert.deepEqual(told(), [[AT_S, AT_S + 60, undefined, AT_S]]);
+  bans.event({ ...owner, kind: "ban_lifted", decidedAt: AT_S * 1_000 + 1_200 });
+  assert.deepEqual(told(), [[AT_S, AT_S + 60, AT_S + 2, AT_S]]);
+});

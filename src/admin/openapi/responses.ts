@@ -56,7 +56,7 @@ const BILLED_WINDOW = {
 
 const CHECK = objectOf({ ok: BOOLEAN, why: STRING }, ["why"]);
 
-const STRIKES = arrayOf(objectOf({ at: FRACTIONAL_SECONDS }));
+const STRIKES = arrayOf(objectOf({ at: SECONDS }));
 
 const EXPLAINED_WINDOW = objectOf({ ...WINDOW, from: SECONDS, exhausted: BOOLEAN });
 
@@ -148,7 +148,7 @@ export const RESPONSE_SCHEMAS = {
       objectOf({
         until: SECONDS,
         offences: COUNT,
-        at: orNull(FRACTIONAL_SECONDS),
+        at: orNull(SECONDS),
         imposed: { ...orNull(BOOLEAN), description: "By hand; null: not known" },
         reason: orNull(STRING),
         strikes: STRIKES,
@@ -159,9 +159,9 @@ export const RESPONSE_SCHEMAS = {
         {
           ...BAN,
           window: STRING,
-          at: FRACTIONAL_SECONDS,
-          until: FRACTIONAL_SECONDS,
-          lifted: FRACTIONAL_SECONDS,
+          at: SECONDS,
+          until: SECONDS,
+          lifted: SECONDS,
           observed: { const: true },
           imposed: { const: true },
           reason: STRING,

@@ -61,28 +61,11 @@ export const bansWhy: Verb = {
     if (typeof reached === "number") return reached;
     const told = await whyBanned(invocation, { reached, admins }, terminal);
     if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
-    if (invocation.flag("json")) return printJson(terminal, inWholeSeconds(told.value));
+    if (invocation.flag("json")) return printJson(terminal, told.value);
     terminal.out(whyText(told.value, terminal));
     return EXIT_OK;
   },
 };
-
-/** The end of something is rounded up and its beginning down (docs/reference/commands.md#json). */
-function inWholeSeconds(told: BanExplanation): BanExplanation {
-  const strikesOf = ({ strikes }: Pick<BanRecord, "strikes">) => {
-    return { strikes: strikes.map(({ at }) => ({ at: Math.floor(at) })) };
-  };
-  const { ban, bans } = told;
-  return {
-    ...told,
-    ban: ban && { ...ban, at: ban.at && Math.floor(ban.at), ...strikesOf(ban) },
-    bans: bans.map((one) => ({
-      ...one,
-      ...(one.lifted !== undefined && { lifted: Math.ceil(one.lifted) }),
-      ...{ at: Math.floor(one.at), ...strikesOf(one) },
-    })),
-  };
-}
 
 type Places = { readonly reached: ReachedGateway; readonly admins: readonly string[] };
 

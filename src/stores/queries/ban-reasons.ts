@@ -1,7 +1,7 @@
 import type { UsageReport } from "../../core/keys/usage-reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
-/** A ban in force, and its cause. Instants are Unix seconds. */
+/** A ban in force, and its cause. Instants are whole Unix seconds. */
 export type BanInForce = {
   readonly until: number;
   readonly offences: number;
@@ -35,6 +35,7 @@ export async function readBanReasons(
     return { ...own, ban: { ...ban, at: null, imposed: null, reason: null, strikes: [] } };
   }
   const { atMs, imposed, reason, strikesMs } = cause;
-  const told = { at: atMs / 1_000, imposed, reason: reason === "" ? null : reason };
-  return { ...own, ban: { ...ban, ...told, strikes: strikesMs.map((ms) => ({ at: ms / 1_000 })) } };
+  const begin = (ms: number) => ({ at: Math.floor(ms / 1_000) });
+  const told = { ...begin(atMs), imposed, reason: reason === "" ? null : reason };
+  return { ...own, ban: { ...ban, ...told, strikes: strikesMs.map(begin) } };
 }

@@ -22,13 +22,14 @@ export class BanHistory {
     this.#keep(this.#lifts, banLift(line));
   }
 
-  /** The bans of an account, oldest first. */
+  /** The bans of an account, oldest first, in whole seconds. */
   of(owner: AccountOf): BanRecord[] {
     const lifts = this.#lifts.filter((lift) => isOf(lift, owner));
     return this.#bans
       .filter((ban) => isOf(ban, owner))
       .map((ban) => withLift(ban, lifts))
-      .sort((a, b) => a.at - b.at);
+      .sort((a, b) => a.at - b.at)
+      .map(inWholeSeconds);
   }
 
   /** An account with a ban that has this id. */
@@ -52,4 +53,14 @@ function withLift(ban: BanRecord, lifts: readonly BanLift[]): BanRecord {
   if (ban.observed) return ban;
   const inside = lifts.map(({ at }) => at).filter((at) => at >= ban.at && at < ban.until);
   return inside.length === 0 ? ban : { ...ban, lifted: Math.min(...inside) };
+}
+
+/** The end of something is rounded up and its beginning down (docs/reference/commands.md#json). */
+function inWholeSeconds(ban: BanRecord): BanRecord {
+  return {
+    ...ban,
+    ...{ at: Math.floor(ban.at), until: Math.ceil(ban.until) },
+    ...(ban.lifted !== undefined && { lifted: Math.ceil(ban.lifted) }),
+    strikes: ban.strikes.map(({ at }) => ({ at: Math.floor(at) })),
+  };
 }

@@ -313,8 +313,9 @@ describe("bans why", () => {
     assert.deepEqual(told[0]?.ban, told[1]?.ban);
     assert.equal(told[0]?.ban.imposed, false);
     assert.equal(told[0]?.ban.strikes.length, 3);
-    const instants = JSON.stringify(told).match(/"(?:at|until|lifted)":[^,}]+/g) ?? [];
-    assert.ok(instants.length >= 10, "those of two bans, of their strikes and of an event");
+    const api = await (await one.admin(`/api/bans/${ACCOUNT}`)).json();
+    const instants = JSON.stringify([told, api]).match(/"(?:at|until|lifted)":[^,}]+/g) ?? [];
+    assert.ok(instants.length >= 14, "those of three answers and their strikes, and of an event");
     assert.deepEqual(
       instants.filter((instant) => !/:\d+$/.test(instant)),
       [],
