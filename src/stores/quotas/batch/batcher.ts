@@ -367,8 +367,12 @@ export class Batcher {
 
   #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
     const { decisionCache, outage } = this.#options;
-    if (cached?.refusal) cached.refusal.pending = undefined;
-    const known = cached ?? decisionCache.get(id);
+    const latest = decisionCache.get(id);
+    // A message may have replaced the decision meanwhile by one with other counts.
+    for (const one of cached === undefined ? [] : [cached, latest]) {
+      if (one?.refusal) one.refusal.pending = undefined;
+    }
+    const known = cached ?? latest;
     for (const answer of waiting) {
       if (known !== undefined && decisionCache.refuses(known, quotaRequest) !== "no")
         answer(decisionCache.refused(known, quotaRequest));

@@ -77,8 +77,8 @@ export class DecisionCache {
   }
 
   /**
-   * Keeps an answer of the call that `invalidated` was collected for, unless it is outdated. What was
-   * learned since then, such as the ban that outdated it, stays, unless the answer changed it in place.
+   * Keeps an answer of the call that `invalidated` was collected for, unless it is outdated. In this
+   * case a later one stays, such as the ban that was read, unless the answer changed it in place.
    */
   put(id: string, answer: CachedDecision, invalidated: InvalidatedAccounts): void {
     const known = this.#mapOf(id);

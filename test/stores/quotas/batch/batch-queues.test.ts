@@ -186,6 +186,8 @@ describe("a strike that cannot be the one that bans", () => {
     await exhaust(house, "a1");
     void house.batch.charge(account("a1"), quotaRequest);
     await called(house, 2);
+    const month = { counter: "month", startMs: Date.UTC(2026, 5), endMs: undefined, used: 1 };
+    house.decisionCache.learnCounts(account("a1"), [month], DAY_END - 43_200_000);
     house.calls[1]?.answer({ failure: new StoreFailure("unreachable", "cut", "unknown") });
     await new Promise(setImmediate);
     assert.deepEqual([house.gate.decided, house.uncertain], [[], []]);

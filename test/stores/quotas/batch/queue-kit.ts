@@ -80,6 +80,7 @@ export function openBatch() {
     health: () => undefined,
     close: async () => undefined,
   };
+  const decisionCache = new DecisionCache(() => NOON);
   const batch = new Batcher({
     call: (groups) => {
       return groups.map((requests) => {
@@ -95,13 +96,13 @@ export function openBatch() {
     },
     queueOf: (accountRef) => Number(accountRef.account.slice(1)),
     nodeOf: (queue) => (nodes[queue] ??= {}),
-    decisionCache: new DecisionCache(() => NOON),
+    decisionCache,
     outage,
     onVerdict: () => undefined,
     onCalled: () => undefined,
     onUncertain: (charges) => uncertain.push(...charges.map(({ units }) => units)),
   });
-  return { batch, calls, gate, uncertain, [Symbol.dispose]: () => batch.close() };
+  return { batch, decisionCache, calls, gate, uncertain, [Symbol.dispose]: () => batch.close() };
 }
 
 type House = ReturnType<typeof openBatch>;
