@@ -56,11 +56,13 @@ export function warnOfCrossings(
   const templates = operations
     .filter(({ operation }) => !isLiteral(operation.segments))
     .map((placed) => withPattern(placed, placed.operation.segments));
-  const alike = Map.groupBy(templates, groupOf);
+  const alike = new Map(
+    [...Map.groupBy(templates, groupOf)].map(([name, group]) => [name, byLiteral(group)]),
+  );
   const cheapest = cheapestOf(templates);
   for (const one of templates) {
     if (whatItAsksMore(one.operation, cheapest, hasPublicPlan) === undefined) continue;
-    for (const other of alike.get(groupOf(one)) ?? []) {
+    for (const other of alike.get(groupOf(one))?.(one) ?? []) {
       if (!cross(one, other)) continue;
       const more = whatItAsksMore(one.operation, other.operation, hasPublicPlan);
       if (more === undefined) continue;
@@ -70,6 +72,27 @@ export function warnOfCrossings(
       break;
     }
   }
+}
+
+/**
+ * Finds those of a group that may have a path of an operation, by the segment in which most of them
+ * differ: thousands of templates are not compared each with each.
+ */
+function byLiteral(
+  group: readonly ComparedOperation[],
+): (one: ComparedOperation) => readonly ComparedOperation[] {
+  const literalAt = (i: number) => (one: ComparedOperation) => {
+    const part = one.segments[i];
+    return typeof part === "string" ? part : undefined;
+  };
+  const sorted = (group[0]?.segments ?? []).map((_, i) => Map.groupBy(group, literalAt(i)));
+  const most = Math.max(...sorted.map(({ size }) => size));
+  const at = sorted.findIndex(({ size }) => size === most);
+  const named = sorted[at]?.get(undefined) ?? [];
+  return (one) => {
+    const text = literalAt(at)(one);
+    return text === undefined ? group : [...(sorted[at]?.get(text) ?? []), ...named];
+  };
 }
 
 function cross(one: ComparedOperation, other: ComparedOperation): boolean {
