@@ -16,6 +16,8 @@ export async function withAccounts<T>(
   terminal: Terminal,
   work: {
     readonly ask: (accounts: AccountOperations) => Promise<OperationResult<T>>;
+    /** Whether it changes something: then a signal waits until the result is printed. */
+    readonly changes?: true;
     /** `missing` is how many parts of the store could not be asked: what they hold is not in `value`. */
     readonly say: (value: T, missing: number) => number;
   },
@@ -24,7 +26,10 @@ export async function withAccounts<T>(
   if (typeof reached === "number") return reached;
   const strange = unknownEnvironmentError(invocation.text("env"), reached.config);
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
-  const answer = await askAccounts(reached, terminal, work.ask);
+  const answer = await askAccounts(reached, terminal, (accounts) => {
+    if (work.changes) terminal.process.holdEnd();
+    return work.ask(accounts);
+  });
   if (answer.ok) {
     const { missing = [] } = answer;
     const status = work.say(answer.value, missing.length);

@@ -77,6 +77,7 @@ const reset: Verb = {
   run: (invocation, terminal) => {
     const windows = invocation.texts("window");
     return withAccounts(invocation, terminal, {
+      changes: true,
       ask: (accounts) => {
         const named = { id: invocation.args[0] ?? "", environment: invocation.text("env") };
         return accounts.reset(named, windows.length === 0 ? undefined : windows);

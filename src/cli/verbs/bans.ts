@@ -51,6 +51,7 @@ const add: Verb = {
     const wrong = reasonError(reason);
     if (wrong !== undefined) return Promise.resolve(fail(terminal, EXIT_USAGE, wrong));
     return withAccounts(invocation, terminal, {
+      changes: true,
       ask: (accounts) => accounts.ban(invocation.args[0] ?? "", { lengthMs, reason }),
       say: (ban) => {
         if (invocation.flag("json")) return printJson(terminal, ban);
@@ -71,6 +72,7 @@ const lift: Verb = {
   args: ["ID"],
   run: (invocation, terminal) =>
     withAccounts(invocation, terminal, {
+      changes: true,
       ask: (accounts) => accounts.liftBan(invocation.args[0] ?? ""),
       say: ({ account, environment }) => {
         if (invocation.flag("json"))

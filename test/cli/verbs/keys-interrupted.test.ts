@@ -21,6 +21,9 @@ const RUNNING = {
   ...{ store: "memory", hash: "x" },
 };
 
+/** The answer to a change of what an account has in the store. */
+const CHANGED = { account: "ada", environment: "production", until: 0, windows: [] };
+
 type Ended = { readonly out: string; readonly err: string; readonly by: NodeJS.Signals | null };
 
 function start(args: readonly string[]) {
@@ -51,11 +54,11 @@ async function signalled(
     if (asked === "GET /api/config") return send(response, 200, RUNNING);
     if (asked === "GET /api/keys/export") return void response.end(lines);
     if (asked === "GET /api/records") return send(response, 200, { id: null, place: "there" });
-    if (asked.startsWith("POST")) return send(response, 200, { read: true });
+    if (asked === "POST /api/keys/refresh") return send(response, 200, { read: true });
     changes += 1;
     for (const signal of signals) verb.child.kill(signal);
     // After several signals the gateway has not answered yet.
-    if (signals.length === 1) send(response, 200, { changed: 1 });
+    if (signals.length === 1) send(response, 200, { changed: 1, ...CHANGED });
   });
   const verb = start([...args, "--admin", admin.origin]);
   return { ...(await verb.ended), changes };
@@ -79,6 +82,20 @@ describe("a signal at the write of a command", () => {
     ] as const) {
       const { out, err, by } = await signalled(args, ["SIGINT"]);
       assert.deepEqual([out, err, by], [told, "", "SIGINT"]);
+    }
+  });
+
+  it("that bans an account, lifts its ban or resets its windows ends it no earlier than that is said", async () => {
+    for (const [args, told] of [
+      [["accounts", "reset", "ada"], "The windows of ada in production are at 0: no window runs\n"],
+      [
+        ["bans", "add", "ada", "--for", "1h"],
+        "ada in production is banned until 1970-01-01 00:00:00Z\n",
+      ],
+      [["bans", "lift", "ada"], "The ban of ada in production is lifted\n"],
+    ] as const) {
+      const { out, err } = await signalled(args, ["SIGINT"]);
+      assert.deepEqual([out, err], [told, ""]);
     }
   });
 
