@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it } from "vitest";
+import { runVerb } from "../cli/kit.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
+import { eventually } from "../support/poll.ts";
 import { sendRequest } from "../support/wire/client.ts";
-import { readPage } from "./markdown.ts";
+import { blocksOf, readPage } from "./markdown.ts";
 
 /** The second cell of a row of the page. */
 function answerTo(request: string): string {
@@ -10,6 +14,27 @@ function answerTo(request: string): string {
   const cells = rows.find((row) => row.startsWith(`| ${request} |`))?.split(" | ");
   return cells?.[1]?.replace(/ \|$/, "") ?? `no row: ${request}`;
 }
+
+it("docs/reference/keys.md: its lines with a digest let the key in, and neither another key nor a digest in base64", async () => {
+  const page = blocksOf("docs/reference/keys.md").map(({ text }) => text);
+  const lines = page.filter((text) => text.startsWith('{"record"')).join("");
+  const foreignKeys = [{ prefix: "sk_live_", min: 24 }];
+  await using gateway = await startTestGateway({ config: { foreignKeys } });
+  const file = join(gateway.directory, "digests.jsonl");
+  const load = async (text: string) => {
+    await writeFile(file, text);
+    return runVerb(["keys", "import", file, "--config", join(gateway.directory, "tollgate.yaml")]);
+  };
+  const digest = /"digest":"(\w+)"/.exec(lines)?.[1] ?? "";
+  const base64 = await load(lines.replace(digest, Buffer.from(digest, "hex").toString("base64")));
+  assert.equal(base64.status, 1);
+  assert.match(base64.err, /:2: digest cannot be used: it must be 64 of 0-9 a-f/);
+  const loaded = await load(lines);
+  assert.deepEqual([loaded.status, loaded.err], [0, ""]);
+  const key = "sk_live_fedcba9876543210fedcba98";
+  await eventually(async () => assert.equal((await gateway.ask(key)).status, 200));
+  assert.equal((await gateway.ask(key.replace("98", "99"))).status, 401);
+});
 
 it("docs/moving.md: says which methods and bodies are refused, with a description and without", async () => {
   await using bare = await startTestGateway({ environment: { api: null } });
