@@ -29,13 +29,9 @@ import {
   logQuotaEvents,
   quotaEventTerms,
 } from "../events/quota-events.ts";
+import type { Rollout } from "./config-reloader.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
-import {
-  type DataPlane,
-  type GatewayStores,
-  type Rollout,
-  RunningGateway,
-} from "./running-gateway.ts";
+import { type DataPlane, type GatewayStores, RunningGateway } from "./running-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
 
 /** A store that does not reply delays the end of a gateway by at most this. */

@@ -1,13 +1,6 @@
 import type { AdminListener } from "../../admin/listener.ts";
-import { SerialQueue } from "../../base/serial-queue.ts";
-import type { Config, LoadResult } from "../../config/config.ts";
-import {
-  type ConfigChange,
-  decideReload,
-  type ReloadResult,
-  reloadErrors,
-  takesPlansAway,
-} from "../../config/reload.ts";
+import type { Config } from "../../config/config.ts";
+import type { ConfigChange, ReloadResult } from "../../config/reload.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
@@ -27,18 +20,12 @@ import type { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { RecordChangeWatcher } from "../events/record-change-watcher.ts";
 import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
 import { UsageEventSender } from "../events/usage-event-sender.ts";
+import { ConfigReloader, type Rollout } from "./config-reloader.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
-import { logWarnings } from "./log-warnings.ts";
 import { PlanWarnings } from "./plan-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
-
-/**
- * The result of rolling out a configuration. If `applied` is false, nothing changed, for these
- * reasons. If true, it is in force in every process except those the reasons name.
- */
-export type Rollout = { readonly applied: boolean; readonly reasons: readonly string[] };
 
 /** The part of a gateway that serves requests: listeners of this process, or other processes. */
 export type DataPlane = {
@@ -74,7 +61,6 @@ export type GatewayStores = {
  * time, one shutdown, one set of checks and one admin listener.
  */
 export class RunningGateway implements GatewayHandle {
-  #config: Config;
   readonly #options: StartOptions;
   /** The name of the gateway, in events and metrics. */
   readonly #name: string;
@@ -84,8 +70,7 @@ export class RunningGateway implements GatewayHandle {
   #admin: AdminListener | undefined;
   #stopping: Promise<void> | undefined;
   readonly #hurry = new AbortController();
-  readonly #reloading = new SerialQueue();
-  #reloadFailed: string | undefined;
+  readonly #reloader: ConfigReloader;
   /** Undefined in processes that serve together: their supervisor sends the events of all. */
   readonly #webhook: Webhook | undefined;
   /** The events of this process until its supervisor takes them. */
@@ -99,13 +84,16 @@ export class RunningGateway implements GatewayHandle {
   readonly #announcer: GatewayAnnouncer | undefined;
 
   constructor(config: Config, options: StartOptions, stores: GatewayStores, dataPlane: DataPlane) {
-    this.#config = config;
     this.#options = options;
     this.#name = options.gateway;
     this.#stores = stores;
     this.#dataPlane = dataPlane;
     this.#now = options.now ?? Date.now;
-    stores.metrics.configured(config, this.#now());
+    this.#reloader = new ConfigReloader(config, {
+      ...{ options, stores, now: this.#now },
+      applyConfig: (change) => dataPlane.applyConfig(change),
+      adopted: (adopted) => this.#adopted(adopted),
+    });
     options.log.onEvent((kind, details) => {
       // Many at once, acknowledged already, and kept in the history.
       if (kind === "usage") return;
@@ -127,6 +115,10 @@ export class RunningGateway implements GatewayHandle {
         config: () => this.#config,
       });
     }
+  }
+
+  get #config(): Config {
+    return this.#reloader.config;
   }
 
   get urls(): Readonly<Record<string, string>> {
@@ -179,7 +171,7 @@ export class RunningGateway implements GatewayHandle {
   checks(environment?: string): ReadinessChecks {
     const observed = {
       ...this.#dataPlane.readinessInputs(),
-      reloadFailed: this.#reloadFailed,
+      reloadFailed: this.#reloader.failed,
       draining: this.#stopping !== undefined,
       logTrouble: this.#options.logTrouble?.(),
     };
@@ -227,7 +219,7 @@ export class RunningGateway implements GatewayHandle {
   }
 
   reload(): Promise<ReloadResult> {
-    return this.#reloading.run(() => this.#reloadOnce());
+    return this.#reloader.reload();
   }
 
   async refreshKeys(): Promise<void> {
@@ -263,82 +255,10 @@ export class RunningGateway implements GatewayHandle {
     });
   }
 
-  async #reloadOnce(): Promise<ReloadResult> {
-    const loaded = await this.#options.load();
-    const isHarmless = !loaded.ok || !takesPlansAway({ from: this.#config, to: loaded.config });
-    // With workers, the process that watches them judges the plans for all.
-    if (isHarmless || this.#options.supervised === true) return this.#replace(loaded);
-    return this.#stores.keys.betweenChanges((reread) => {
-      return this.#replace(loaded, () => reread().catch(() => undefined));
-    });
-  }
-
-  /** `reread`: reads the newest records, because accounts may have a plan that goes. */
-  async #replace(loaded: LoadResult, reread?: () => Promise<void>): Promise<ReloadResult> {
-    const from = this.#config;
-    const { keys } = this.#stores;
-    const judge = () => decideReload(loaded, { from, records: keys.records(), nowMs: this.#now() });
-    await reread?.();
-    const next = judge();
-    if (!next.ok) {
-      this.#kept(reloadErrors(next), next.summary);
-      return next;
-    }
-    const { config, warnings } = next;
-    const { applied: taken, reasons } = await this.#dataPlane.applyConfig({ from, to: config });
-    if (!taken) {
-      this.#kept(reasons, "it could not be put to use");
-      return { ok: false, mistakes: [], reasons };
-    }
-    await reread?.();
-    // Another process may have written a record since, by the plans of before.
-    const again = reread === undefined ? next : judge();
-    if (!again.ok) {
-      const back = await this.#dataPlane.applyConfig({ from: config, to: from });
-      if (back.applied) {
-        this.#kept(reloadErrors(again), again.summary);
-        return again;
-      }
-    }
-    this.#adopted(config);
-    logWarnings(this.#options.log, warnings);
-    await this.configureTelemetry();
-    return this.#told(config, reasons);
-  }
-
-  /**
-   * Keeps the old configuration. The log has the `reasons`, each mistake with its file and line; the
-   * `summary` is public (docs/reference/edge.md#reload).
-   */
-  #kept(reasons: readonly string[], summary: string): void {
-    if (this.#options.supervised !== true) {
-      for (const why of reasons) this.#options.log.error("config_refused", { why });
-    }
-    this.#stores.metrics.reloaded("failure");
-    this.#reloadFailed = summary;
-  }
-
-  #adopted(config: Config): void {
-    this.#config = config;
-    this.#options.log.setLevel(config.log.level);
+  #adopted(config: Config): Promise<void> {
     this.#webhook?.reconfigure(config.events);
     this.#usageEvents?.reconfigure();
-    this.#stores.metrics.configured(config, this.#now());
-    this.#reloadFailed = undefined;
-  }
-
-  /** `reasons` name the processes that do not have the configuration yet. */
-  #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
-    const { log } = this.#options;
-    const { metrics } = this.#stores;
-    if (this.#options.supervised !== true) log.info("config_reloaded", { hash });
-    if (reasons.length > 0) {
-      for (const why of reasons) log.error("config_incomplete", { why });
-      metrics.reloaded("incomplete");
-      return { ok: false, mistakes: [], reasons, partly: true };
-    }
-    metrics.reloaded("success");
-    return { ok: true, hash };
+    return this.configureTelemetry();
   }
 
   async #stopOnce(): Promise<void> {

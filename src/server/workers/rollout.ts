@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { Rollout } from "../process/running-gateway.ts";
+import type { Rollout } from "../process/config-reloader.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
 /**

@@ -5,7 +5,7 @@ import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
-import type { Rollout } from "../process/running-gateway.ts";
+import type { Rollout } from "../process/config-reloader.ts";
 import {
   DRAINING,
   type Gauges,

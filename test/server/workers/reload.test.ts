@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { Rollout } from "../../../src/server/process/running-gateway.ts";
+import type { Rollout } from "../../../src/server/process/config-reloader.ts";
 import { freshMetrics } from "../../admin/scrape.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";

@@ -1,0 +1,129 @@
+import { SerialQueue } from "../../base/serial-queue.ts";
+import type { Config, LoadResult } from "../../config/config.ts";
+import {
+  type ConfigChange,
+  decideReload,
+  type ReloadResult,
+  reloadErrors,
+  takesPlansAway,
+} from "../../config/reload.ts";
+import type { KeyStore } from "../../stores/keys/key-store.ts";
+import type { MetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
+import type { StartOptions } from "./gateway-handle.ts";
+import { logWarnings } from "./log-warnings.ts";
+
+/**
+ * The result of rolling out a configuration. If `applied` is false, nothing changed, for these
+ * reasons. If true, it is in force in every process except those the reasons name.
+ */
+export type Rollout = { readonly applied: boolean; readonly reasons: readonly string[] };
+
+type ConfigReloaderParts = {
+  readonly options: Pick<StartOptions, "load" | "log" | "supervised">;
+  readonly stores: { readonly keys: KeyStore; readonly metrics: MetricsRecorder };
+  readonly now: () => number;
+  /** Applies a configuration that was checked. Never rejects. */
+  readonly applyConfig: (change: ConfigChange) => Promise<Rollout>;
+  /** Called when a new configuration is in force. */
+  readonly adopted: (config: Config) => Promise<void>;
+};
+
+/** Holds the configuration in force, and replaces it, one reload at a time. */
+export class ConfigReloader {
+  #config: Config;
+  readonly #parts: ConfigReloaderParts;
+  readonly #reloading = new SerialQueue();
+  #failed: string | undefined;
+
+  constructor(config: Config, parts: ConfigReloaderParts) {
+    this.#config = config;
+    this.#parts = parts;
+    parts.stores.metrics.configured(config, parts.now());
+  }
+
+  get config(): Config {
+    return this.#config;
+  }
+
+  /** Why the last reload was refused, in words; undefined if it was not. */
+  get failed(): string | undefined {
+    return this.#failed;
+  }
+
+  reload(): Promise<ReloadResult> {
+    return this.#reloading.run(() => this.#reloadOnce());
+  }
+
+  async #reloadOnce(): Promise<ReloadResult> {
+    const loaded = await this.#parts.options.load();
+    const isHarmless = !loaded.ok || !takesPlansAway({ from: this.#config, to: loaded.config });
+    // With workers, the process that watches them judges the plans for all.
+    if (isHarmless || this.#parts.options.supervised === true) return this.#replace(loaded);
+    return this.#parts.stores.keys.betweenChanges((reread) => {
+      return this.#replace(loaded, () => reread().catch(() => undefined));
+    });
+  }
+
+  /** `reread`: reads the newest records, because accounts may have a plan that goes. */
+  async #replace(loaded: LoadResult, reread?: () => Promise<void>): Promise<ReloadResult> {
+    const from = this.#config;
+    const { keys } = this.#parts.stores;
+    const judge = () =>
+      decideReload(loaded, { from, records: keys.records(), nowMs: this.#parts.now() });
+    await reread?.();
+    const next = judge();
+    if (!next.ok) {
+      this.#kept(reloadErrors(next), next.summary);
+      return next;
+    }
+    const { config, warnings } = next;
+    const { applied: taken, reasons } = await this.#parts.applyConfig({ from, to: config });
+    if (!taken) {
+      this.#kept(reasons, "it could not be put to use");
+      return { ok: false, mistakes: [], reasons };
+    }
+    await reread?.();
+    // Another process may have written a record since, by the plans of before.
+    const again = reread === undefined ? next : judge();
+    if (!again.ok) {
+      const back = await this.#parts.applyConfig({ from: config, to: from });
+      if (back.applied) {
+        this.#kept(reloadErrors(again), again.summary);
+        return again;
+      }
+    }
+    this.#config = config;
+    this.#failed = undefined;
+    this.#parts.options.log.setLevel(config.log.level);
+    this.#parts.stores.metrics.configured(config, this.#parts.now());
+    logWarnings(this.#parts.options.log, warnings);
+    await this.#parts.adopted(config);
+    return this.#told(config, reasons);
+  }
+
+  /**
+   * Keeps the old configuration. The log has the `reasons`, each mistake with its file and line; the
+   * `summary` is public (docs/reference/edge.md#reload).
+   */
+  #kept(reasons: readonly string[], summary: string): void {
+    if (this.#parts.options.supervised !== true) {
+      for (const why of reasons) this.#parts.options.log.error("config_refused", { why });
+    }
+    this.#parts.stores.metrics.reloaded("failure");
+    this.#failed = summary;
+  }
+
+  /** `reasons` name the processes that do not have the configuration yet. */
+  #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
+    const { log } = this.#parts.options;
+    const { metrics } = this.#parts.stores;
+    if (this.#parts.options.supervised !== true) log.info("config_reloaded", { hash });
+    if (reasons.length > 0) {
+      for (const why of reasons) log.error("config_incomplete", { why });
+      metrics.reloaded("incomplete");
+      return { ok: false, mistakes: [], reasons, partly: true };
+    }
+    metrics.reloaded("success");
+    return { ok: true, hash };
+  }
+}
