@@ -47,7 +47,8 @@ events:
   up to 5 minutes, for 24 hours. Repetitions have the same id and the same body, so use the id to skip what you have
   already seen.
 - The log says \`events_unsent\` once, with the reason, until a message is accepted again. A reload that changes \`url\`
-  or \`secret\` sends what waits at once, usage events too.
+  or \`secret\` sends what waits at once, usage events too. A call under way is cut and sent again with the same id, so that
+  both receivers may get it.
 - At most 10,000 events wait. Further ones are counted in \`tollgate_events_dropped_total\`. Events that wait are lost at a
   restart. With several [workers](../operations.md#several-processes) the process that watches sends those of all, and
   one that is killed loses at most its last half second. No request waits for an event.

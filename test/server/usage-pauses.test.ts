@@ -4,6 +4,7 @@ import { it, onTestFinished, vi } from "vitest";
 import { DAY_MS } from "../../src/core/quota/days.ts";
 import { eventually } from "../support/poll.ts";
 import { startUsageReceiver } from "../support/usage-receiver.ts";
+import { startWebhookReceiver } from "../support/webhook-receiver.ts";
 import { Billing } from "./billing.ts";
 
 /**
@@ -195,7 +196,9 @@ it("a reload that names another receiver while a message is on its way begins no
   const sender = billing.send(store);
   await eventually(() => assert.equal(billing.lines("usage").length, 1));
   await eventually(() => assert.equal(waiting.size, 1));
-  assert.deepEqual([...new Set(pausesMs)], [20]);
+  // The end of the message is followed by one look, which finds the next receiver.
+  assert.deepEqual([...new Set(pausesMs)].toSorted(), [0, 20]);
+  assert.equal(pausesMs.filter((ms) => ms === 0).length, 1);
 });
 
 it("a sender has closed once it looks no more, and never looks again", async () => {
@@ -241,4 +244,22 @@ it("days that are acknowledged are not looked for again, and none before the rec
   const asked = claim.mock.calls.length;
   await looks(3);
   assert.equal(claim.mock.calls.length, asked);
+});
+
+it("a reload that names another receiver cuts the message to one that is hung, and sends it at once", async () => {
+  await using hung = await startWebhookReceiver();
+  await using right = await startUsageReceiver();
+  hung.status = 0;
+  await using billing = new Billing({ receiver: { ...right, url: hung.url }, retryMs: 60_000 });
+  const store = await billing.openStore();
+  for (const account of ["acme", "beta"]) await billing.charge(store, account, 2);
+  billing.nowMs += DAY_MS;
+  const sender = billing.send(store);
+  await eventually(() => assert.equal(hung.tries, 1));
+  sender.reconfigure();
+  billing.receiver = right;
+  sender.reconfigure();
+  await eventually(() => assert.equal(billing.lines("usage").length, 2), { withinMs: 5_000 });
+  assert.deepEqual(right.units(), billing.charged);
+  assert.deepEqual([hung.tries, billing.lines("usage_unsent")], [1, []]);
 });

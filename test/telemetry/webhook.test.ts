@@ -210,6 +210,27 @@ describe("the pauses of a webhook", () => {
     webhook.close();
   });
 
+  it("and a call under way end with a reload that names another receiver, which gets the same message, and with no other", async () => {
+    await using hung = await startWebhookReceiver();
+    await using right = await startWebhookReceiver();
+    hung.status = 0;
+    const told: (string | undefined)[] = [];
+    const webhook = new Webhook({ ...all, url: hung.url }, Date.now, (why) => told.push(why));
+    webhook.take(event("first"));
+    await eventually(() => assert.equal(hung.tries, 1));
+    webhook.reconfigure({ secret: SECRET, kinds: ["ban_lifted"], url: hung.url });
+    webhook.take(event("second"));
+    webhook.reconfigure({ ...all, url: right.url });
+    await eventually(() => assert.equal(right.received.length, 2), { withinMs: 5_000 });
+    assert.deepEqual(
+      right.received.flatMap(({ events }) => events.map(({ account }) => account)),
+      ["first", "second"],
+    );
+    assert.deepEqual([right.received[0]?.id], [...hung.ids]);
+    assert.deepEqual([hung.tries, webhook.dropped, told], [1, 0, []]);
+    webhook.close();
+  });
+
   it("go on for a whole day, and the message is dropped after it", async () => {
     await using receiver = await startWebhookReceiver();
     receiver.status = 503;

@@ -44,8 +44,9 @@ const OF_RECEIVER: ReadonlySet<number> = new Set([401, 408, 410, 425, 429, 502, 
 /**
  * `done`: every day that is closed was acknowledged. `left`: some days were not, because their part
  * of the store or another gateway's claim was in the way, or their day is not closed there yet.
+ * `moved`: a reload has named another receiver.
  */
-type Outcome = "done" | "left" | "failed";
+type Outcome = "done" | "left" | "failed" | "moved";
 
 type Settings = NonNullable<Config["events"]>;
 type DueDays = AccountDay & { readonly throughDay: number };
@@ -58,6 +59,8 @@ type DueDays = AccountDay & { readonly throughDay: number };
 export class UsageEventSender {
   readonly #sources: UsageEventSources;
   readonly #closing = new AbortController();
+  /** Ends the wait for the answer of a receiver that a reload has replaced. */
+  #moving = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   /** The last day that was acknowledged for all accounts. */
@@ -80,13 +83,18 @@ export class UsageEventSender {
     this.#wake(Math.min(this.#everyMs, FIRST_MS));
   }
 
-  /** Ends a pause if a reload has named another receiver. */
+  /**
+   * Ends a pause if a reload has named another receiver, and cuts a message under way to the one
+   * before, which may be hung: without a mark it is sent again.
+   */
   reconfigure(): void {
     const before = this.#receiver;
     this.#receiver = this.#sources.config().events;
     if (isSameReceiver(this.#receiver, before)) return;
     this.#failures = 0;
     this.#setAside.clear();
+    this.#moving.abort();
+    this.#moving = new AbortController();
     if (this.#isLooking) return;
     clearTimeout(this.#timer);
     this.#wake(0);
@@ -123,6 +131,7 @@ export class UsageEventSender {
     if (closedDay <= this.#doneDay || !keys.ready) return this.#everyMs;
     const outcome = await this.#send(events, historyMs, closedDay);
     if (outcome === "done") this.#doneDay = closedDay;
+    if (outcome === "moved") return 0;
     if (outcome !== "failed") return this.#everyMs;
     const pauseMs = Math.min(retryMs * 2 ** this.#failures, RETRY_MS_MAX);
     this.#failures += 1;
@@ -163,13 +172,16 @@ export class UsageEventSender {
   /** Rejects if the store is unreachable. */
   async #sendAll(settings: Settings, due: readonly DueDays[]): Promise<Outcome> {
     const { config, quotas, now } = this.#sources;
-    const { signal } = this.#closing;
+    const { signal: closing } = this.#closing;
     for (let at = 0; at < due.length; ) {
       const some = due.slice(at, at + this.#batchMax);
       if (!(await quotas.usageMarks.claim(CLAIM_MS))) return "left";
+      if (!isSameReceiver(settings, this.#receiver)) return "moved";
+      const cut = AbortSignal.any([closing, this.#moving.signal]);
       const message = usageMessage(some, `/tollgate/${config().storePrefix}`);
-      const failure = await postSigned(settings, message, now(), signal);
-      if (signal.aborted) return "left";
+      const failure = await postSigned(settings, message, now(), cut);
+      if (closing.aborted) return "left";
+      if (failure !== undefined && cut.aborted) return "moved";
       if (failure !== undefined) {
         this.#noteFailure(some, failure);
         return "failed";

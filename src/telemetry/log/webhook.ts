@@ -41,7 +41,8 @@ export class Webhook {
   #message: Message | undefined;
   #tries = 0;
   #timer: NodeJS.Timeout | undefined;
-  #sending = false;
+  /** The call under way. */
+  #call: { readonly receiver: Receiver; readonly cut: AbortController } | undefined;
   #closed = false;
   #dropped = 0;
   readonly #onChange: (why: string | undefined) => void;
@@ -69,7 +70,10 @@ export class Webhook {
     return this.#dropped;
   }
 
-  /** Applies settings of a reload. Waiting events are sent to a new receiver at once, if there is one. */
+  /**
+   * Applies settings of a reload. Waiting events are sent to a new receiver at once, if there is one.
+   * A call to the receiver before is cut, because that one may be hung.
+   */
   reconfigure(settings: WebhookSettings | undefined): void {
     const before = this.#settings;
     this.#settings = settings;
@@ -78,6 +82,7 @@ export class Webhook {
       return;
     }
     if (!isSameReceiver(settings, before)) this.#endPause();
+    if (!isSameReceiver(settings, this.#call?.receiver)) this.#call?.cut.abort();
     this.#wake(GATHER_MS);
   }
 
@@ -100,7 +105,7 @@ export class Webhook {
   /** Whether a message on its way is dropped is known by its answer. */
   #forget(): void {
     this.#dropped += this.#waiting.length;
-    if (!this.#sending) this.#dropped += this.#message?.events ?? 0;
+    if (this.#call === undefined) this.#dropped += this.#message?.events ?? 0;
     this.#waiting = [];
     this.#message = undefined;
     this.#isFailing = false;
@@ -113,7 +118,7 @@ export class Webhook {
   }
 
   #wake(afterMs: number): void {
-    if (this.#timer !== undefined || this.#sending || this.#closed) return;
+    if (this.#timer !== undefined || this.#call !== undefined || this.#closed) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       void this.#send();
@@ -125,18 +130,21 @@ export class Webhook {
     this.#message ??= this.#next();
     const message = this.#message;
     if (settings === undefined || message === undefined) return;
-    this.#sending = true;
+    const cut = new AbortController();
+    this.#call = { receiver: settings, cut };
     const failure = await postSigned(
       settings,
       { ...message, type: "application/json" },
       this.#now(),
+      cut.signal,
     );
     const taken = failure === undefined;
-    this.#sending = false;
+    this.#call = undefined;
     if (this.#message !== message) {
       if (!taken) this.#dropped += message.events;
       return this.#wake(GATHER_MS);
     }
+    if (!taken && cut.signal.aborted) return this.#wake(0);
     this.#note(failure?.why);
     const late = this.#now() - message.madeMs > GIVE_UP_MS;
     if (!taken && !late) {
