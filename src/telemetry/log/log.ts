@@ -89,7 +89,11 @@ export const ACCESS_LOG_FIELDS: Readonly<
   client: { meaning: "The address of the client, after `trustedProxies`" },
   upstream: { meaning: "The origin that was asked last", absent: "none was" },
   backend: { meaning: "The path of the backend in the configuration", absent: "it has none" },
-  traceId: { meaning: "The id of the client's trace", absent: "it sent no valid traceparent" },
+  traceId: {
+    meaning:
+      "The id of the trace: the client's, or with [telemetry](telemetry.md) the one that the gateway began",
+    absent: "there is no telemetry and the client sent no valid traceparent",
+  },
   decidedAt: {
     meaning: "Unix milliseconds of the store's clock at the decision",
     absent:
