@@ -118,6 +118,8 @@ export interface OutageHandler extends CallObserver {
   ): void;
   /** Decides one request without the store. */
   decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable;
+  /** The refusal from memory, in which units that the account owes to the store count as well. */
+  withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult;
   /** The parts of the configuration that a reload may change. */
   reconfigure(policy: FailurePolicy): void;
   /** Units that were admitted without the store and will never be charged. */
@@ -166,6 +168,10 @@ export class DenyDuringOutage implements OutageHandler {
 
   decide(): StoreUnavailable {
     return { unavailable: true };
+  }
+
+  withOwed(_accountRef: AccountRef, refused: ChargeResult): ChargeResult {
+    return refused;
   }
 
   /** Does nothing: a store with this handler serves no requests, and the holds stand. */

@@ -95,13 +95,13 @@ export class Batcher {
     const cached = decisionCache.get(id);
     const refusal = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
     if (cached !== undefined && refusal === "surely")
-      return decisionCache.refused(cached, quotaRequest);
+      return this.#refused(accountRef, cached, quotaRequest);
     if (cached !== undefined && isPaced(refusal))
       return this.#sendPaced({ id, accountRef, quotaRequest, cached }, refusal);
     const queue = this.#queue(accountRef);
     if (outage.isAway(queue.number)) {
       return cached !== undefined && refusal === "unnoted"
-        ? decisionCache.refused(cached, quotaRequest)
+        ? this.#refused(accountRef, cached, quotaRequest)
         : outage.decide(accountRef, quotaRequest);
     }
 
@@ -130,7 +130,7 @@ export class Batcher {
     const queue = this.#queue(accountRef);
     const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
     if (cached.refusal?.pending !== undefined || full || outage.isAway(queue.number))
-      return decisionCache.refused(cached, quotaRequest);
+      return this.#refused(accountRef, cached, quotaRequest);
     if (cached.refusal !== undefined) cached.refusal.pending = kind;
     const onItsWayMs = this.#strikes.longestMs + outage.timeoutMs;
     const waits =
@@ -139,7 +139,12 @@ export class Batcher {
     const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     queue.strikes.push(merged);
     this.#strikes.start();
-    return waits ? waitForDecision(merged) : decisionCache.refused(cached, quotaRequest);
+    return waits ? waitForDecision(merged) : this.#refused(accountRef, cached, quotaRequest);
+  }
+
+  #refused(accountRef: AccountRef, cached: KnownRefusal["cached"], quotaRequest: QuotaRequest) {
+    const { decisionCache, outage } = this.#options;
+    return outage.withOwed(accountRef, decisionCache.refused(cached, quotaRequest));
   }
 
   #queue(accountRef: AccountRef): CallQueue {
@@ -375,7 +380,7 @@ export class Batcher {
     const known = cached ?? latest;
     for (const answer of waiting) {
       if (known !== undefined && decisionCache.refuses(known, quotaRequest) !== "no")
-        answer(decisionCache.refused(known, quotaRequest));
+        answer(this.#refused(accountRef, known, quotaRequest));
       else answer(outage.decide(accountRef, quotaRequest));
     }
   }

@@ -43,6 +43,8 @@ export type CachedDecision = {
   readonly refusal: RefusalDetails | undefined;
   /** See DecisionCache.invalidate. */
   era: number;
+  /** The outdated answer that a ban is left of: its counts stay valid. */
+  readonly outdated?: CachedDecision;
 };
 type Ordinary = CachedDecision & { trip: RoundTrip; readonly used: number[] };
 
@@ -281,10 +283,15 @@ export function withBan(
   return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra } };
 }
 
-/** The decision without its windows; undefined if nothing is left, because it has no ban. */
-export function onlyBan({ bans, trip, refusal, era }: CachedDecision): CachedDecision | undefined {
-  if (refusal?.ban === undefined) return undefined;
-  return { limits: [], bans, trip, used: [], refusal: { ...NO_REFUSAL, ban: refusal.ban }, era };
+/**
+ * The decision of which nothing but the ban refuses; undefined if nothing is left, because it has no
+ * ban.
+ */
+export function onlyBan(outdated: CachedDecision): CachedDecision | undefined {
+  const { bans, trip, era, refusal: { ban } = NO_REFUSAL } = outdated;
+  if (ban === undefined) return undefined;
+  const refusal = { ...NO_REFUSAL, ban };
+  return { limits: [], bans, trip, used: [], refusal, era, outdated };
 }
 
 /** The decision with its windows alone, in the era `era`. */

@@ -194,8 +194,10 @@ export class DecisionCache {
     return couldCauseBan(cached, bans, this.#latestNow(cached) + onItsWayMs);
   }
 
+  /** The refusal. Beside a ban, windows have their last known counts: one may end after it. */
   refused(cached: CachedDecision, quotaRequest: QuotaRequest): ChargeResult {
-    const decision = decisionAfter(cached, this.#sinceReceived(cached), quotaRequest.limits);
+    const { outdated: counted = cached } = cached;
+    const decision = decisionAfter(counted, this.#sinceReceived(cached), quotaRequest.limits);
     const answer = { decision, requestsAfter: 0, admitted: false, by: "memory" } as const;
     const earned = cached.refusal?.unreportedBan;
     if (cached.refusal === undefined || earned === undefined) return answer;

@@ -124,6 +124,13 @@ export class CircuitBreaker {
     }
   }
 
+  /** See OutageHandler.withOwed. */
+  withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult {
+    const { debts } = this.#accounts;
+    if (debts.areNone) return refused;
+    return { ...refused, decision: debts.countIn(accountRef, refused.decision) };
+  }
+
   /** See OutageHandler.prepare. */
   prepare(): Promise<void> | undefined {
     const { quotaClient } = this.#context;

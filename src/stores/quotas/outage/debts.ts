@@ -58,6 +58,11 @@ export class Debts {
     return this.#moving.size > 0;
   }
 
+  /** Whether no account owes anything, or is owed anything. */
+  get areNone(): boolean {
+    return this.#owed.size + this.#moving.size === 0;
+  }
+
   /** Whether the account owes what cannot be charged because its slot is moving. */
   isDeferred(accountRef: AccountRef): boolean {
     return this.#moving.has(accountId(accountRef));
@@ -133,6 +138,16 @@ export class Debts {
       const owed = debt?.windows.find((one) => isSameWindow(one, { counter, startMs }));
       return sum + (owed?.units ?? 0);
     }, 0);
+  }
+
+  /** The decision with the units that the account owes to its windows counted. */
+  countIn(accountRef: AccountRef, decision: QuotaDecision): QuotaDecision {
+    const windows = decision.windows.map((usage) => {
+      const { counter, startMs } = windowDebt(usage, 0);
+      const owed = this.unitsIn(accountRef, counter, startMs);
+      return owed > 0 ? { ...usage, used: usage.used + owed } : usage;
+    });
+    return { ...decision, windows };
   }
 
   /** Whether units are owed to a window that the debt is about. */

@@ -136,6 +136,10 @@ class StoreFallback implements Fallback {
     return this.#breakerOf(accountRef).decide(accountRef, quotaRequest);
   }
 
+  withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult {
+    return this.#breakerOf(accountRef).withOwed(accountRef, refused);
+  }
+
   settle(...settlement: Parameters<OutageHandler["settle"]>): void {
     if (settlement[2].length === 0) return;
     const bucket = this.#quotaClient.link.clustered ? bucketOf(settlement[0]) : 0;

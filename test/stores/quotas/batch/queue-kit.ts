@@ -69,6 +69,7 @@ export function openBatch() {
       gate.decided.push(accountRef.account);
       return { unavailable: true };
     },
+    withOwed: (_accountRef, refused) => refused,
     onCallEnd: () => undefined,
     onCallTimeout: () => undefined,
     onLateDecision: ({ quotaRequest: { cost = 1 } }, { granted }) => {

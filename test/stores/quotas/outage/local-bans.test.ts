@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { rateLimitRefusal } from "../../../../src/core/quota/rate-limit-info.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { eventually } from "../../../support/poll.ts";
@@ -136,6 +137,59 @@ it.each(["local", "allow"] as const)(
     await proxy.listen();
   },
 );
+
+/** The code of a refusal during an outage, and the window that it tells. */
+async function refusalAway({ store }: FallbackHouse, quotaRequest: QuotaRequest) {
+  const answer = await store.charge(earning, quotaRequest);
+  assert.ok("decision" in answer && !answer.admitted);
+  const { decision } = answer;
+  const refusal = rateLimitRefusal(decision, decision.nowMs);
+  return [refusal?.code, refusal?.rateLimitInfo.window];
+}
+
+describe.each(["local", "deny", "allow"] as const)("onStoreFailure: %s", (onStoreFailure) => {
+  it.each([
+    [1, "ban"],
+    [2, "day"],
+  ])(
+    "in an outage a gateway that counted %i of 2 tells a banned account when the %s ends",
+    async (counted, window) => {
+      const bans = { ...BANS, strikes: 2, graceMs: 20, durationMs: 2_000 };
+      const brief = { ...TWO_A_DAY, bans };
+      const setup = { policy: { onStoreFailure }, prefix: randomUUID() };
+      await using here = await openFallback(proxy, setup);
+      await using there = await openFallback(proxy, setup);
+      if (counted === 2) await here.store.charge(earning, brief);
+      await there.store.charge(earning, brief);
+      const { untilMs } = await eventually(async () => {
+        const answer = await here.store.charge(earning, brief);
+        assert.ok("decision" in answer && answer.earned !== undefined);
+        return answer.earned;
+      });
+      await eventually(() => {
+        assert.equal(there.store.lastKnown(earning)?.ban?.untilMs, untilMs);
+      });
+      await leave(proxy, there.store);
+      assert.deepEqual(await refusalAway(there, brief), ["key_banned", window]);
+      await proxy.listen();
+    },
+  );
+});
+
+it("in an outage a gateway tells an account that it banned when the window ends that its share filled", async () => {
+  await using house = await openFallback(proxy);
+  const bans = { ...BANS, strikes: 2, graceMs: 20, durationMs: 2_000 };
+  const brief = { ...TWO_A_DAY, bans };
+  await house.store.charge(earning, brief);
+  await leave(proxy, house.store);
+  await eventually(async () => {
+    const answer = await house.store.charge(earning, brief);
+    await sleep(25);
+    assert.ok("decision" in answer && answer.earned !== undefined);
+  });
+  assert.deepEqual(await refusalAway(house, brief), ["key_banned", "day"]);
+  await proxy.listen();
+});
 
 it("a ban and its lift leave the counts that a gateway knows, and a reset does not", async () => {
   const prefix = randomUUID();
