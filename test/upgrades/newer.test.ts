@@ -55,7 +55,7 @@ describe("what a newer version wrote is refused in words", () => {
     assert.match(await mistakesIn(file("", NEWER_ACCOUNT)), /this gateway reads version \d.*9/);
   });
 
-  it("a key and an account in Redis, which stay as they were", async () => {
+  it("a key and an account in Redis, which stay as they were while others are changed", async () => {
     const hash = { ":version": "7.x", k_9: NEWER_KEY, "@acme": NEWER_ACCOUNT };
     await redis.hset("tg:{0}:keys", hash);
     const address = server.address;
@@ -71,6 +71,13 @@ describe("what a newer version wrote is refused in words", () => {
       }));
       await assert.rejects(refused, /damaged/);
       assert.deepEqual(await redis.hgetall("tg:{0}:keys"), hash);
+      await store.change((before) => ({
+        records: { ...before, accounts: [{ ...ANOTHER, id: "other" }] },
+        result: 0,
+      }));
+      const { k_9, "@acme": acme, "@other": other } = await redis.hgetall("tg:{0}:keys");
+      assert.deepEqual([k_9, acme], [NEWER_KEY, NEWER_ACCOUNT]);
+      assert.match(other ?? "", /"id":"other"/);
     } finally {
       await store.close();
     }

@@ -59,7 +59,8 @@ export async function withKeys(
 }
 
 /** A key that the command does not find may work all the same. */
-const LEFT_OUT = "A running gateway goes on with these as it knew them: --admin URL asks it";
+const LEFT_OUT =
+  "A running gateway goes on with these as it last read them: --admin URL asks it; one that never read them accepts none of their keys";
 
 async function openRecords(
   { config, isRemote }: ReachedGateway,

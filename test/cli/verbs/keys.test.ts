@@ -296,9 +296,10 @@ describe("keys", () => {
     }
   });
 
-  it("a key of a damaged account is not found here, which says that a gateway may accept it", async () => {
+  it("a key of a damaged account is not found here, which says which gateway may accept it", async () => {
     const { id } = await create("--account", "acme");
-    const hint = /A running gateway goes on with these as it knew them: --admin URL asks it\n/;
+    const hint =
+      /A running gateway goes on with these as it last read them: --admin URL asks it; one that never read them accepts none of their keys\n/;
     assert.doesNotMatch((await keys("revoke", "k_nobody")).err, hint);
     const path = join(folder.path, "data/keys.json");
     const text = await readFile(path, "utf8");
