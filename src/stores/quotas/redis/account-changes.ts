@@ -83,6 +83,16 @@ export class AccountChanges {
     await this.#invalidations.publishAll(accountRefs.map(accountId));
   }
 
+  /**
+   * Makes every gateway drop the ban that it may know of an account that has none in the store.
+   * Rejects with StoreFailure.
+   */
+  async liftEverywhere(accountRef: AccountRef): Promise<void> {
+    const banChange = "lifted";
+    void this.#forget(accountRef, banChange);
+    await this.#invalidations.publish(accountId(accountRef), { isPending: false, banChange });
+  }
+
   /** See Invalidations.publishBanSoon. */
   tellBanSoon(accountRef: AccountRef): void {
     this.#invalidations.publishBanSoon(accountId(accountRef));

@@ -63,7 +63,7 @@ export class AccountEdits {
     const atMs = replyNumber(await this.#run(LIFT_BAN_SCRIPT, accountRef, []));
     await this.#tellReachable(onMissing, () => {
       // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
-      if (atMs === 0) return this.#changes.invalidateEverywhere([accountRef]);
+      if (atMs === 0) return this.#changes.liftEverywhere(accountRef);
       return this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
     });
     return atMs !== 0;
