@@ -1,3 +1,4 @@
+import type { Ban } from "../../../core/quota/bans.ts";
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
@@ -45,9 +46,9 @@ export class AccountChanges {
       quotaClient,
       prefix,
       learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
-      invalidate: (id, banChange) => {
-        if (id === undefined) decisionCache.invalidate();
-        else void this.#forget(parseAccountId(id), banChange);
+      invalidate: (ids, banChange) => {
+        if (ids === undefined) decisionCache.invalidate();
+        else void this.#forget(ids.map(parseAccountId), banChange);
       },
       distrust: () => decisionCache.distrust(),
       pending: (isUntold) => this.#tellPending(isUntold),
@@ -65,7 +66,7 @@ export class AccountChanges {
     const { accountRef } = event;
     const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
     const banChange = banChangeOf(event);
-    const forgotten = this.#forget(accountRef, banChange);
+    const forgotten = this.#forget([accountRef], banChange);
     const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
     const unkept = await kept?.catch(toStoreFailure);
     const notes = { isPending: !logsOwnChanges, banChange };
@@ -79,7 +80,7 @@ export class AccountChanges {
 
   /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
-    for (const accountRef of accountRefs) void this.#forget(accountRef);
+    void this.#forget(accountRefs);
     await this.#invalidations.publishAll(accountRefs.map(accountId));
   }
 
@@ -89,7 +90,7 @@ export class AccountChanges {
    */
   async liftEverywhere(accountRef: AccountRef): Promise<void> {
     const banChange = "lifted";
-    void this.#forget(accountRef, banChange);
+    void this.#forget([accountRef], banChange);
     await this.#invalidations.publish(accountId(accountRef), { isPending: false, banChange });
   }
 
@@ -113,41 +114,46 @@ export class AccountChanges {
   }
 
   /**
-   * Drops the cached decisions of the account, but no count that still holds. The ban that it may
-   * have is read again, because a known ban holds while the store is unreachable, whether or not the
-   * account has asked since. The message does not carry it, because that of an earlier change may
+   * Drops the cached decisions of the accounts, but no count that still holds. The bans that they may
+   * have are read again, because a known ban holds while the store is unreachable, whether or not its
+   * account has asked since. The message does not carry them, because that of an earlier change may
    * arrive after that of a later one.
    */
-  async #forget(accountRef: AccountRef, banChange?: BanChange): Promise<void> {
+  async #forget(accountRefs: readonly AccountRef[], banChange?: BanChange): Promise<void> {
     const { decisionCache } = this.#options;
-    const hadBan = decisionCache.lastKnown(accountRef)?.ban !== undefined;
-    const mayBeBanned = banChange === "banned" || hadBan;
-    if (banChange === undefined) decisionCache.invalidate(accountRef);
-    else decisionCache.keepCounts(accountRef);
-    if (!mayBeBanned) return;
-    try {
-      let isCurrent = false;
-      while (!isCurrent) isCurrent = await this.#learnBan(accountRef);
-    } catch {
-      // The next request of the account asks the store.
-    }
+    const mayBeBanned = accountRefs.filter((accountRef) => {
+      const hadBan = decisionCache.lastKnown(accountRef)?.ban !== undefined;
+      if (banChange === undefined) decisionCache.invalidate(accountRef);
+      else decisionCache.keepCounts(accountRef);
+      return banChange === "banned" || hadBan;
+    });
+    if (mayBeBanned.length > 0) await this.#learnBans(mayBeBanned);
   }
 
-  /** Returns false if the account changed meanwhile, so that the ban may be another one. */
-  async #learnBan(accountRef: AccountRef): Promise<boolean> {
+  /**
+   * One call stands for all accounts that a message names, because each change is noted at each call
+   * that is under way.
+   */
+  async #learnBans(accountRefs: readonly AccountRef[]): Promise<void> {
     const { quotaClient, decisionCache } = this.#options;
-    const key = quotaClient.keyOf(accountRef);
     const call = decisionCache.beginCall();
-    try {
-      const text = await withTimeout(quotaClient.link.send(key, "hget", [key, "b"]), BAN_LATE_MS);
-      if (isInvalidated(call, accountId(accountRef))) return false;
-      const ban = typeof text === "string" ? parseBan(text) : undefined;
+    const learned = accountRefs.map(async (accountRef) => {
+      const ban = await this.#readBan(accountRef);
+      // It changed meanwhile, so that its ban may be another one.
+      if (isInvalidated(call, accountId(accountRef))) return this.#learnBans([accountRef]);
       const nowMs = quotaClient.clockOf(bucketOf(accountRef)).latestNow();
       if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
-      return true;
-    } finally {
-      decisionCache.endCall(call);
-    }
+    });
+    // The next request of an account whose ban could not be read asks the store.
+    await Promise.allSettled(learned);
+    decisionCache.endCall(call);
+  }
+
+  async #readBan(accountRef: AccountRef): Promise<Ban | undefined> {
+    const { link, keyOf } = this.#options.quotaClient;
+    const key = keyOf(accountRef);
+    const text = await withTimeout(link.send(key, "hget", [key, "b"]), BAN_LATE_MS);
+    return typeof text === "string" ? parseBan(text) : undefined;
   }
 
   /**
@@ -160,7 +166,7 @@ export class AccountChanges {
     const tell = (events: readonly AdminEvent[]) => {
       for (const event of events) {
         if (isUntold) {
-          void this.#forget(event.accountRef, banChangeOf(event));
+          void this.#forget([event.accountRef], banChangeOf(event));
           this.#tellAgain(event);
         }
         onAdminEvent(event);

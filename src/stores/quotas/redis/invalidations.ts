@@ -14,8 +14,8 @@ import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
 import { parseCounts } from "./told-counts.ts";
 
-/** Drops the cached decision of an account; without an id, those of all accounts. */
-export type Invalidate = (id: string | undefined, banChange?: BanChange) => void;
+/** Drops the cached decisions of the accounts that a message names; without ids, those of all. */
+export type Invalidate = (ids: readonly string[] | undefined, banChange?: BanChange) => void;
 
 /** `isPending`: a change waits in the store for one gateway to report. */
 export type ChangeNotes = {
@@ -182,10 +182,11 @@ class InvalidationSubscriber {
   #hearOf(ids: readonly string[]): void {
     const counts = ids.flatMap((text) => parseCounts(text) ?? []);
     const banChange = BAN_CHANGES.find((one) => ids.includes(markerOf(one)));
-    for (const id of ids) {
-      const isAccount = !id.includes("=") && !id.startsWith("!");
-      if (isAccount && !counts.some((one) => one.id === id)) this.#invalidate(id, banChange);
-    }
+    const counted = new Set(counts.map(({ id }) => id));
+    const changed = ids.filter((id) => {
+      return !id.includes("=") && !id.startsWith("!") && !counted.has(id);
+    });
+    if (changed.length > 0) this.#invalidate(changed, banChange);
     for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
   }
 

@@ -59,7 +59,7 @@ function open(prefix: string, how: Behind = {}, { user = "", port = server.port 
     tellDenied: (what, failure) => {
       if (failure !== undefined) seen.denied.push(what);
     },
-    invalidate: (id) => seen.dropped.push(id ?? "all"),
+    invalidate: (ids = ["all"]) => seen.dropped.push(...ids),
     distrust: () => seen.dropped.push(EVERYTHING),
     probed: (failure) => {
       state.read += 1;
