@@ -344,7 +344,9 @@ describe("with paths: loose", () => {
       assert.equal((await ask(raw, `GET /v1/docs/${end}`, { key: null })).answer, "bad_request");
     }
     assert.equal((await ask(loose, "POST /v1/folders/;jsessionid=7")).charged, 4, "no such item");
-    assert.equal((await ask(loose, "POST /v1/folders/;7.zip")).answer, "bad_request", "an item");
+    for (const item of [";7.zip", ";7;x.zip"]) {
+      assert.equal((await ask(loose, `POST /v1/folders/${item}`)).answer, "bad_request", item);
+    }
     assert.equal(docs.seen.length, before);
     for (const path of ["/v1/files", "/v1/files/", "/v1/files;7", "/v1/files;7/"]) {
       assert.equal((await ask(loose, `GET ${path}`, { key: null })).answer, 200, path);

@@ -25,25 +25,34 @@ type AskedRoute = {
  * for templates with a literal beside a name.
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
-  const { path, match, hasPublicPlan } = asked;
+  const { method, path, match, hasPublicPlan } = asked;
   if (!isServed(table, match)) return false;
   const demands = demandsOf(match);
-  const isOther = (other: Demands | undefined) =>
-    other !== undefined && asksForAnother(demands, other, hasPublicPlan);
-  if (table.paths === "loose" && path.includes("/;")) {
-    // Servlets read it as the path before it, Express as a name.
-    const start = path.lastIndexOf("/;");
-    const item = `${path.slice(0, start)}/%3B${path.slice(start + 2)}`;
-    const other = { ...asked, path: item, match: findRoute(table, asked.method, item) };
-    if (!isServed(table, other.match)) return false;
-    return isOther(demandsOf(other.match)) || isAmbiguousRoute(table, other);
-  }
+  const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
+  const isNameless = table.paths === "loose" && path.includes("/;");
+  if (!isNameless) return demandsElsewhere(table, asked).some(isOther);
+  return namelessReadings(path).some((read) => {
+    const found = findRoute(table, method, read);
+    const other = { ...asked, path: read, match: found };
+    if (isServed(table, found) && isOther(demandsOf(found))) return true;
+    return demandsElsewhere(table, other).some(isOther);
+  });
+}
+
+/** A last segment that begins with ";" is nothing to servlets, and a name to Express. */
+function namelessReadings(path: string): readonly string[] {
+  const start = path.lastIndexOf("/;");
+  const before = path.slice(0, start);
+  return [before, before + path.slice(start).replaceAll(";", "%3B")];
+}
+
+/** The demands on a path of the routes that some routers find for it. */
+function demandsElsewhere(table: RouteTable, asked: AskedRoute): readonly Demands[] {
   const partial = partialRulesOf(table);
-  if (partial.rules.length === 0) return false;
-  return (
-    alsoRead(partial, table, asked).some((rule) => isOther({ ...demands, ...rule })) ||
-    isOther(demandsWithinLines(table, asked))
-  );
+  if (partial.rules.length === 0) return [];
+  const demands = demandsOf(asked.match);
+  const others = alsoRead(partial, table, asked).map((rule) => ({ ...demands, ...rule }));
+  return [...others, ...demandsWithinLines(table, asked)];
 }
 
 function isServed({ operations }: RouteTable, { allowedMethods, operation }: RouteMatch): boolean {
@@ -141,11 +150,11 @@ function alsoRead(
 const LINE_END_ESCAPE = /%(?:0A|0D|C2%85|E2%80%A8|E2%80%A9)/;
 const LINE_END = /[\n\r\u0085\u2028\u2029]/;
 
-/** The demands on a path with a line end, to Fastify; undefined if there is none, or no such path. */
-function demandsWithinLines(table: RouteTable, { method, path }: AskedRoute): Demands | undefined {
-  if (!path.includes("%") || !LINE_END_ESCAPE.test(path)) return undefined;
+/** The demands on a path with a line end, to Fastify; none if there is none, or no such path. */
+function demandsWithinLines(table: RouteTable, { method, path }: AskedRoute): readonly Demands[] {
+  if (!path.includes("%") || !LINE_END_ESCAPE.test(path)) return [];
   const other = findRoute(table, method, path, fitsWithinLines);
-  return isServed(table, other) ? demandsOf(other) : undefined;
+  return isServed(table, other) ? [demandsOf(other)] : [];
 }
 
 /** Fastify makes a regular expression of a name beside a literal, whose "." matches no line end. */

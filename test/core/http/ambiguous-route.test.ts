@@ -42,6 +42,25 @@ describe("A path is ambiguous", () => {
     assert.equal(isAmbiguous(loose, "/v1/b/7;x-y"), true);
   });
 
+  // Servlets, and Fastify that cuts at ";", read the path before it, Express an item.
+  it("by what is before a last segment that begins with ;, and by that segment", () => {
+    const one = operation("/v1/{x}");
+    const loose = tableOf(
+      [
+        ...[one, operation("/v1/{x}.json", { cost: 2 }), operation("/v1/{x}.json/{y}")],
+        ...[operation("/v1/d/{x}.zip", { cost: 3 }), operation("/v1/{x}.csv/{y}", { cost: 4 })],
+      ],
+      "loose",
+    );
+    for (const path of ["d/;7;x.zip", "7;x.csv/;8", ".json/;7", "7%0A.json/;7"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
+    }
+    for (const path of ["d/;7", "d/;", "d/;7;x.pdf", "7/;.json", "7.pdf;x/;8"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
+    }
+    assert.equal(isAmbiguous(tableOf([one], "loose"), "/v1/.json/;7"), false);
+  });
+
   it("and not otherwise", () => {
     for (const path of ["/v1/a/7", "/v1/a/7.json", "/v1/b/a-b", "/v1/b/a_b", "/v1/b/.json"]) {
       assert.equal(isAmbiguous(table, path), false, path);
