@@ -66,8 +66,7 @@ type Batch = { readonly queue: CallQueue; readonly merged: readonly MergedReques
 /**
  * Decides waiting requests together (docs/architecture.md). While rounds are in flight, requests
  * gather, and the next round carries all of them. A refusal that follows from the cached decision
- * costs no call. If it could be a strike, or cannot tell each window, it goes with the next call or with a paced call of its
- * own.
+ * costs no call, or goes with a paced one if it could be a strike or cannot tell each window.
  *
  * No request waits for a call longer than the outage handler allows. After that its requests are
  * decided without the store, and the call itself charges nothing any more
@@ -373,14 +372,13 @@ export class Batcher {
   #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
     const { decisionCache, outage } = this.#options;
     const latest = decisionCache.get(id);
-    // A message may have replaced the decision meanwhile by one with other counts.
-    for (const one of cached === undefined ? [] : [cached, latest]) {
-      if (one?.refusal) one.refusal.pending = undefined;
-    }
     const known = cached ?? latest;
+    if (cached?.refusal) cached.refusal.pending = undefined;
+    // A message may have replaced the decision meanwhile by one with other counts.
+    if (cached && latest?.refusal) latest.refusal.pending = undefined;
     for (const answer of waiting) {
-      if (known !== undefined && decisionCache.refuses(known, quotaRequest) !== "no")
-        answer(this.#refused(accountRef, known, quotaRequest));
+      const isRefused = known && decisionCache.refuses(known, quotaRequest) !== "no";
+      if (isRefused) answer(this.#refused(accountRef, known, quotaRequest));
       else answer(outage.decide(accountRef, quotaRequest));
     }
   }
