@@ -16,6 +16,7 @@ import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import { describe, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../../src/config/load/load.ts";
+import { readinessChecks } from "../../src/telemetry/readiness.ts";
 import { readPage } from "../docs/markdown.ts";
 import { needing } from "../support/needing.ts";
 import { readExample, replaceAll } from "./example-file.ts";
@@ -161,32 +162,39 @@ describe("the Kubernetes manifests", () => {
   });
 
   it("have a startup probe that holds no gateway with key records back while Redis or every backend is away", async () => {
-    let failing: readonly string[] = [];
+    const away = { ok: false, why: "unreachable" };
+    const origin = { environment: "production", origin: "http://backend:9001" };
+    const outage = {
+      ...{ reloadFailed: undefined, store: away, keys: { ok: true }, draining: false },
+      upstreams: [{ ...origin, up: false }],
+    };
+    let observed: Parameters<typeof readinessChecks>[0] = outage;
     const server = createServer((_request, response) => {
-      const names = ["config", "store", "keys", "upstreams", "draining"];
-      const checks = names.map((name) => [name, { ok: !failing.includes(name) }]);
-      response.writeHead(failing.length > 0 ? 503 : 200);
-      response.end(JSON.stringify({ checks: Object.fromEntries(checks) }));
+      response.writeHead(503).end(JSON.stringify({ checks: readinessChecks(observed) }));
     }).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
     const [program = "", ...args] = container?.startupProbe.exec.command ?? [];
     assert.equal(program, "node");
-    const isStarted = (...checks: readonly string[]) => {
-      failing = checks;
+    const isStarted = (keys: typeof observed.keys, store: typeof observed.store = away) => {
+      observed = { ...outage, keys, store };
       const code = args.map((arg) => arg.replace(":9090", `:${port}`));
       return promisify(execFile)(process.execPath, code).then(
         () => true,
         () => false,
       );
     };
-    assert.equal(await isStarted("store", "upstreams"), true);
-    assert.equal(await isStarted("keys"), true, "damaged records beside those in use");
-    assert.equal(await isStarted("store", "keys"), false, "no copy of the records");
+    const [ok, unread] = [{ ok: true }, { ok: false }];
+    assert.equal(await isStarted(ok), true, "every backend and Redis away");
+    assert.equal(await isStarted({ ...unread, inUse: true }), true, "a copy of the records");
+    const damaged = { ...unread, inUse: true, damaged: 1 };
+    assert.equal(await isStarted(damaged, ok), true, "damaged records beside those in use");
+    assert.equal(await isStarted({ ...unread, inUse: false }), false, "no copy of the records");
+    assert.equal(await isStarted({ ...unread, inUse: false }, ok), false, "no right to read them");
     server.close();
     server.closeAllConnections();
     await once(server, "close");
-    assert.equal(await isStarted(), false, "no admin listener yet");
+    assert.equal(await isStarted(ok), false, "no admin listener yet");
   });
 
   it("give a gateway more time to end than it takes to drain", async () => {
