@@ -92,6 +92,10 @@ describe("check warns of an upstream that is a listener of the file", () => {
     ["0.0.0.0:8080", "http://backend:8080", false],
     ["0.0.0.0:8080", "http://10.0.0.6:8080", false],
     ["10.0.0.5:8080", "http://localhost:8080", false],
+    ["localhost:8080", "http://127.0.0.2:8080", false],
+    ["127.0.0.2:8080", "http://localhost:8080", false],
+    ["0.0.0.0:8080", "http://localhost:8080", true],
+    ["0.0.0.0:8080", "http://[::1]:8080", false],
   ] as const) {
     it(`${isWarned ? "" : "not "}${upstream} behind ${listen}`, async () => {
       const warnings = await warned("admin: off", service(listen, upstream));

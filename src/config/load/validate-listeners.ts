@@ -132,14 +132,18 @@ function takes(listener: HostPort, target: HostPort): boolean {
   if (listener.port !== target.port) return false;
   if (listener.host === target.host) return true;
   const names = [listener.host, target.host];
-  if (names.includes("localhost"))
-    return names.every((host) => isLoopback({ ...target, host }) || isWildcard(host));
+  if (names.includes("localhost")) return names.every((host) => AT_LOCALHOST.has(host));
   return isLoopback(target) && collide(listener, target);
 }
 
-function isWildcard(host: string): boolean {
-  return host === "::" || host === "0.0.0.0";
-}
+/** Hosts that may have a port of localhost: 127.0.0.2 has none. */
+const AT_LOCALHOST: ReadonlySet<string> = new Set([
+  "localhost",
+  "127.0.0.1",
+  "::1",
+  "0.0.0.0",
+  "::",
+]);
 
 /** A warning only, because the machine decides at the start which of its addresses localhost is. */
 function checkLocalhost({ environments, admin }: Draft, findings: Findings): void {
