@@ -10,7 +10,7 @@ const PARENT_POLL_MS = 250;
 
 /** The signal that ends this process when its output is written. */
 let held: HeldSignal | undefined;
-/** Whether the output is written, so that a signal ends this process at once. */
+/** Whether the output is written without an error, so that a signal ends this process at once. */
 let released = false;
 /** The signals that a gateway heeds come here until it can. */
 const early: NodeJS.Signals[] = [];
@@ -64,7 +64,7 @@ async function runVerb(): Promise<number> {
         return text;
       },
       ask: isatty(0) && isatty(2) ? askLine : undefined,
-      process: door(ShutdownSignals, () => written),
+      process: door(ShutdownSignals, () => written.then(() => failure === undefined)),
     },
     version,
   );
@@ -97,7 +97,7 @@ function writeOut(text: string): Promise<Error | undefined> {
   });
 }
 
-function door(Signals: typeof ShutdownSignals, written: () => Promise<void>): ProcessControl {
+function door(Signals: typeof ShutdownSignals, written: () => Promise<boolean>): ProcessControl {
   const underNpm = process.env.npm_lifecycle_event !== undefined;
   let holding = false;
   return {
@@ -120,8 +120,7 @@ function door(Signals: typeof ShutdownSignals, written: () => Promise<void>): Pr
       return held !== undefined;
     },
     releaseEnd: async () => {
-      await written();
-      released = true;
+      released = await written();
       return held !== undefined;
     },
     onCrash: (listener) => {

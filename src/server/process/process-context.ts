@@ -23,7 +23,7 @@ export type ProcessControl = {
   holdEnd(): boolean;
   /**
    * Waits until the output is written. Resolves to whether a signal waits; if none does, one ends
-   * this process at once again.
+   * this process at once again, unless it has yet to say that its output is lost.
    */
   releaseEnd(): Promise<boolean>;
   /**

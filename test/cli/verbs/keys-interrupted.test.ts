@@ -130,6 +130,22 @@ describe("a signal at the write of a command", () => {
     assert.ok(performance.now() - begunMs < 8_000, "it waited for the gateway");
   });
 
+  it("at the wait for a gateway ends no verb that has yet to say that its key could not be printed", async () => {
+    await using folder = await openFolder();
+    await using admin = await openAdmin((response, { asked }) => {
+      if (!asked.startsWith("POST")) return send(response, 404, {});
+      child.kill("SIGINT");
+      send(response, 200, { read: true });
+    });
+    const config = await writeConfig(folder, { admin: Number(new URL(admin.origin).port) });
+    const create = ["keys", "create", "--env", "production", "--plan", "free"];
+    const child = spawn(process.execPath, [MAIN, ...create, "--config", config]);
+    child.stdout.destroy();
+    const [err, [, by]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+    assert.match(err, /^Cannot write to stdout: [^\n]+\n[^\n]*k_/);
+    assert.equal(by, "SIGINT");
+  });
+
   it("ends it at once if it is the second one", async () => {
     const { out, err, by } = await signalled(["keys", "revoke", "k_1"], ["SIGINT", "SIGTERM"]);
     assert.deepEqual([out, err], ["", ""]);
