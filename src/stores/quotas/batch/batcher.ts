@@ -1,11 +1,6 @@
 import { setTimeoutAfterPoll } from "../../../base/event-loop.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import {
-  isInMotion,
-  lateFailure,
-  type StoreFailure,
-  withTimeout,
-} from "../../redis/store-failure.ts";
+import { isInMotion, lateFailure, type StoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { LostCount, OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
@@ -26,6 +21,7 @@ import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import { Lane } from "./lane.ts";
 import { canMerge } from "./mergeable.ts";
 import { answerWaiting, type CallOutcome, failureOf, uncertainCharges } from "./outcomes.ts";
+import { PrecedingWork } from "./preceding-work.ts";
 import { StrikePacer } from "./strike-pacer.ts";
 
 export type BatcherOptions = {
@@ -81,8 +77,19 @@ export class Batcher {
     flush: (queue) => this.#flush(queue),
   });
 
+  readonly #precedingWork: PrecedingWork;
+
   constructor(options: BatcherOptions) {
     this.#options = options;
+    this.#precedingWork = new PrecedingWork(options.outage, {
+      ended: (queue) => {
+        if (queue.requests.length + queue.strikes.length > 0) this.#flush(queue);
+      },
+      failed: (queue, failure) => {
+        this.#called(queue, failure);
+        this.#failAll(queue);
+      },
+    });
   }
 
   charge(
@@ -207,38 +214,14 @@ export class Batcher {
       this.#schedule(queue);
       return false;
     }
-    const preparing = outage.prepare(queue.number);
-    if (preparing === undefined) queue.prepareUntilMs = undefined;
-    else this.#sendBehind(queue, preparing);
-    return preparing === undefined;
+    return this.#precedingWork.isOver(queue);
   }
 
-  /**
-   * The requests that wait now depend on the outcome of the work that precedes them. However often
-   * there is more of it, they wait for all of it no longer than for a call.
-   */
-  #sendBehind(queue: CallQueue, preparing: Promise<void>): void {
-    const { timeoutMs } = this.#options.outage;
-    const nowMs = performance.now();
-    queue.isPreparing = true;
-    queue.prepareUntilMs ??= nowMs + timeoutMs;
-    const leftMs = queue.prepareUntilMs - nowMs;
-    const prepared =
-      leftMs > 0
-        ? withTimeout(preparing, leftMs, timeoutMs)
-        : preparing.then(() => Promise.reject(lateFailure(timeoutMs)));
-    const ready = () => {
-      queue.isPreparing = false;
-      if (queue.requests.length + queue.strikes.length > 0) this.#flush(queue);
-    };
-    prepared.then(ready, (failure: StoreFailure) => {
-      queue.isPreparing = false;
-      queue.prepareUntilMs = undefined;
-      this.#called(queue, failure);
-      while (queue.requests.length + queue.strikes.length > 0) {
-        for (const merged of takeBatch(queue)) this.#fail(merged);
-      }
-    });
+  /** Decides all that wait in the queue without the store. */
+  #failAll(queue: CallQueue): void {
+    while (queue.requests.length + queue.strikes.length > 0) {
+      for (const merged of takeBatch(queue)) this.#fail(merged);
+    }
   }
 
   #send(lane: Lane, batches: readonly Batch[]): void {
