@@ -33,10 +33,11 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
   await syncDirectory(dirname(target));
 }
 
-/** Renames a file, so that its content is kept. Returns the new name. */
+/** Renames a file, so that its content is kept. Returns the new name. A link is followed. */
 export async function moveAside(file: string, why: "damaged" | "elsewhere"): Promise<string> {
-  const name = `${file}.${why}.${Date.now()}`;
-  await rename(file, name);
+  const target = await realPathOf(file);
+  const name = `${target}.${why}.${Date.now()}`;
+  await rename(target, name);
   return name;
 }
 

@@ -1,9 +1,19 @@
 import assert from "node:assert/strict";
-import { type FileHandle, mkdtemp, open, rm, stat, writeFile } from "node:fs/promises";
+import {
+  type FileHandle,
+  mkdir,
+  mkdtemp,
+  open,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { replaceFile } from "../../../src/stores/files/replace-file.ts";
+import { moveAside, replaceFile } from "../../../src/stores/files/replace-file.ts";
 
 let folder: string;
 let file: string;
@@ -46,4 +56,17 @@ it("a file that is replaced is on disk whole before it has the name, and its nam
     { inode: directory, named: ino },
   ]);
   assert.deepEqual([synced[0]?.bytes, size], [16, 16]);
+});
+
+it("a file that is moved aside stays in its folder behind a link, and the next one comes there too", async () => {
+  const volume = join(folder, "volume");
+  await mkdir(volume);
+  const target = join(volume, "state.json");
+  await writeFile(target, "old");
+  await symlink(target, file);
+  const kept = await moveAside(file, "elsewhere");
+  await replaceFile(file, ["new"]);
+  assert.equal(await readFile(target, "utf8"), "new");
+  assert.equal(await readFile(kept, "utf8"), "old");
+  assert.match(kept, /\/volume\/state\.json\.elsewhere\.\d+$/);
 });
