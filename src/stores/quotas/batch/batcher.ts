@@ -6,6 +6,7 @@ import type { LostCount, OutageHandler, UncertainCharge } from "../outage-handle
 import type { AccountRequest, ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import { cacheDecision, findLostCount, type PacedKind, type RoundTrip } from "./cached-decision.ts";
 import {
+  boundTurn,
   CALL_ACCOUNTS_MAX,
   type CallQueue,
   canSend,
@@ -127,7 +128,7 @@ export class Batcher {
 
   /**
    * Sends a known refusal. Only one of an account is in flight at a time, and at most as many
-   * accounts as fit in a call. The request waits for the store if the usage of a window is unknown
+   * accounts as fit in a call. The request waits for the store if the usage of a window is unknown,
    * or if its strike could earn a ban. Otherwise it is refused immediately, and only the strike is
    * sent.
    */
@@ -145,6 +146,7 @@ export class Batcher {
     const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     queue.strikes.push(merged);
     this.#strikes.start();
+    if (kind === "incomplete") boundTurn(queue, merged, outage.timeoutMs, () => this.#fail(merged));
     return waits ? waitForDecision(merged) : this.#refused(accountRef, cached, quotaRequest);
   }
 

@@ -85,6 +85,24 @@ export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | S
 }
 
 /**
+ * Takes a known refusal out of the queue if its turn does not come within `waitMs`: on a Cluster the
+ * turns of all buckets take seconds.
+ */
+export function boundTurn(
+  { strikes }: CallQueue,
+  merged: MergedRequest,
+  waitMs: number,
+  late: () => void,
+): void {
+  setTimeout(() => {
+    const at = strikes.indexOf(merged);
+    if (at < 0) return;
+    strikes.splice(at, 1);
+    late();
+  }, waitMs);
+}
+
+/**
  * The requests of the next call, at most `room`: the queue in its order, then strikes, while they
  * share the policy, which is that of the first one unless it is given.
  */

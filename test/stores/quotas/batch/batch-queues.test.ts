@@ -242,8 +242,7 @@ describe("a known refusal in a window of which nothing is known", () => {
   it("is told as unknown if that call fails or the store is away, and a count of 0 once it answers", async () => {
     using house = openBatch();
     await exhaust(house, "a1");
-    const { limits, ...rest } = at("op1");
-    const asked = { ...rest, limits };
+    const asked = { ...at("op1") };
     const first = house.batch.charge(account("a1"), asked);
     await called(house, 2);
     house.calls[1]?.answer({ failure: AWAY });
@@ -260,6 +259,16 @@ describe("a known refusal in a window of which nothing is known", () => {
     const known = house.batch.charge(account("a1"), asked);
     assert.deepEqual(known instanceof Promise || told(known), ["memory", 0, 1]);
     assert.deepEqual(house.gate.decided, []);
+  });
+
+  it("is told as unknown if its turn does not come in the time of a call", async () => {
+    using house = openBatch();
+    for (const name of ["a1", "b1"]) await exhaust(house, name);
+    void house.batch.charge(account("a1"), at("op1"));
+    await called(house, 3);
+    house.gate.timeoutMs = 20;
+    const late = told(await house.batch.charge(account("b1"), at("op1")));
+    assert.deepEqual([...late, house.calls.length], ["memory", true, 1, 3]);
   });
 
   it("asks for it during a ban too", async () => {
