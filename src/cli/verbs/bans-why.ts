@@ -118,8 +118,13 @@ function fetchBans(config: Config, id: string, origin: string | undefined) {
 function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
   // If two tell the same ban and only one knows of its lift, that one is the last.
   const byLift = bans.toSorted((a, b) => (a.lifted ?? 0) - (b.lifted ?? 0));
-  const known = new Map(byLift.map((ban) => [`${ban.at} ${ban.until}`, ban]));
+  const known = new Map(byLift.map((ban) => [nameOf(ban), ban]));
   return [...known.values()].sort((a, b) => a.at - b.at);
+}
+
+/** All that tells a ban from another one of its account, since instants are whole seconds. */
+function nameOf({ at, until, imposed, reason, strikes }: BanRecord): string {
+  return JSON.stringify([at, until, imposed, reason, strikes]);
 }
 
 /** The bans in logs, and the account that an ID names in them. */

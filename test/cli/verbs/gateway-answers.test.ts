@@ -314,6 +314,19 @@ describe("bans why tells", () => {
     assert.deepEqual(bansOf(asked), [[-9, 0], named, ...both]);
   });
 
+  it("two bans of one account that begin and end in the same seconds", async () => {
+    const path = "/api/bans/acme";
+    const byHand = { ...ban(NOON_S, NOON_S + 60), imposed: true };
+    const first = { ...byHand, reason: "first", lifted: NOON_S + 1 };
+    const bans = [first, { ...byHand, reason: "second" }];
+    const now = { [path]: { ...owner, strikes: 0, ban: null, bans } };
+    await using other = await openGateway({
+      [path]: { ...owner, strikes: 0, ban: null, bans: [{ ...byHand, reason: "first" }] },
+    });
+    const why = ["bans", "why", "acme", "--json", "--admin", other.origin];
+    assert.deepEqual(jsonOf<Why>(await says(why, now)).bans, bans);
+  });
+
   it("what is not known of a gateway that answers something else, and why the store cannot tell", async () => {
     const log = join(folder.path, "gateway.log");
     await writeFile(log, `${JSON.stringify(line(NOON_S, NOON_S + 5))}\n`);
