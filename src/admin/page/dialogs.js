@@ -134,6 +134,16 @@ async function askWith({ title, text, fields, verb, danger = false, run, closabl
   return running.catch(({ message }) => note(`${title}: ${message}`));
 }
 
+/** Whether the clipboard took the text. A browser has none for a page by http, and may refuse it. */
+async function isWritten(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Shows a new key once. It is kept nowhere else and cannot be shown again after the dialog closes.
  */
@@ -145,11 +155,15 @@ export function showKey({ id, key, account }) {
       value: key,
       "aria-label": "The key",
     });
+    const told = el("p", { class: "hint", role: "status" });
     const copy = async () => {
+      shown.focus();
       shown.select();
-      await navigator.clipboard?.writeText(key).catch(() => {});
-      if (navigator.clipboard === undefined) document.execCommand("copy");
-      note("Copied");
+      const isCopied = (await isWritten(key)) || document.execCommand("copy");
+      if (isCopied) note("Copied");
+      told.textContent = isCopied
+        ? ""
+        : "The browser did not copy the key: it is selected, copy it by hand";
     };
     return el(
       "div",
@@ -161,6 +175,7 @@ export function showKey({ id, key, account }) {
         el("strong", {}, "store it now."),
       ),
       el("div", { class: "key" }, shown, button("Copy", copy)),
+      told,
       el(
         "div",
         { class: "buttons" },

@@ -24,7 +24,7 @@ describe("A dialog", () => {
       account: string;
     }[];
     const told = `Key ${made?.id} of account ${made?.account}. It is shown this once: store it now.`;
-    assert.equal(await textOf(page.locator("dialog p")), told);
+    assert.equal(await textOf(page.locator("dialog p.words")), told);
     assert.equal(await shown.isEditable(), false);
     await page.getByRole("button", { name: "Copy" }).click();
     await page.getByText("Copied", { exact: true }).waitFor();
@@ -35,6 +35,33 @@ describe("A dialog", () => {
     assert.equal(await shown.isVisible(), true);
     await page.getByRole("button", { name: "I have stored it" }).click();
     await shown.waitFor({ state: "detached" });
+    assert.deepEqual(complaints, []);
+  });
+
+  it("that shows a key says Copied only if the browser copied it, and selects it if not", async () => {
+    await using house = await startTestGateway();
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    await page.addInitScript(`
+      Object.defineProperty(navigator, "clipboard", {
+        value: { writeText: async () => { throw new Error("Write permission denied."); } },
+      });
+      document.execCommand = () => globalThis.isCopied === true;
+    `);
+    await page.reload();
+    await page.getByRole("button", { name: "Create a key" }).click();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "The new key" });
+    await dialog.getByRole("button", { name: "Copy" }).click();
+    await dialog.getByRole("status").getByText("The browser did not copy the key").waitFor();
+    assert.equal(await page.getByText("Copied", { exact: true }).count(), 0);
+    const selected = `(({ value, selectionStart, selectionEnd }) =>
+      value.slice(selectionStart, selectionEnd))(document.activeElement)`;
+    const key = await dialog.getByRole("textbox", { name: "The key" }).inputValue();
+    assert.equal(await page.evaluate(selected), key);
+    await page.evaluate("globalThis.isCopied = true");
+    await dialog.getByRole("button", { name: "Copy" }).click();
+    await page.getByText("Copied", { exact: true }).waitFor();
+    assert.equal(await page.getByText("The browser did not copy the key").count(), 0);
     assert.deepEqual(complaints, []);
   });
 
