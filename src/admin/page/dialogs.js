@@ -155,14 +155,14 @@ export function showKey({ id, key, account }) {
       value: key,
       "aria-label": "The key",
     });
+    // What is outside of a modal dialog is inert: a screen reader says nothing of the notes there.
     const told = el("p", { class: "hint", role: "status" });
     const copy = async () => {
       shown.focus();
       shown.select();
       const isCopied = (await isWritten(key)) || document.execCommand("copy");
-      if (isCopied) note("Copied");
       told.textContent = isCopied
-        ? ""
+        ? "Copied"
         : "The browser did not copy the key: it is selected, copy it by hand";
     };
     return el(

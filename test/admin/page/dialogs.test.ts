@@ -60,7 +60,8 @@ describe("A dialog", () => {
     assert.equal(await page.evaluate(selected), key);
     await page.evaluate("globalThis.isCopied = true");
     await dialog.getByRole("button", { name: "Copy" }).click();
-    await page.getByText("Copied", { exact: true }).waitFor();
+    // A screen reader hears a live region only inside of the modal dialog.
+    await dialog.getByRole("status").getByText("Copied", { exact: true }).waitFor();
     assert.equal(await page.getByText("The browser did not copy the key").count(), 0);
     assert.deepEqual(complaints, []);
   });
