@@ -13,19 +13,34 @@ export function el(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** What the keyboard reaches. */
+const CONTROLS = "a[href], :is(button, input, select):enabled, summary, [tabindex='0']";
+
 /**
- * Replaces the content of an element. Moves focus from an element with `data-focus` to the one that
- * replaces it, and leaves a table that was scrolled sideways where it was.
+ * Replaces the content of an element. Moves focus from an element in it to the one with the same
+ * `data-focus`, and leaves a table that was scrolled sideways where it was.
  */
 export function fill(element, ...children) {
   const { activeElement: active } = document;
-  const name = element.contains(active) ? active.dataset.focus : undefined;
+  const hasFocus = active !== element && element.contains(active);
+  const controls = () => [...element.querySelectorAll(CONTROLS)];
+  const at = hasFocus ? controls().indexOf(active) : -1;
   const tables = () => [...element.querySelectorAll(".scroll")];
   const scrolled = new Map(tables().map((one) => [one.ariaLabel, one.scrollLeft]));
   element.replaceChildren(...present(children));
   for (const one of tables()) one.scrollLeft = scrolled.get(one.ariaLabel) ?? 0;
-  if (name === undefined) return;
-  element.querySelector(`[data-focus="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
+  if (hasFocus) focusAgain(controls(), at, active.dataset.focus);
+}
+
+/**
+ * Gives the keyboard to the control of this name, else to the one at the place of the one that is
+ * gone, else to the heading of the view: an action may remove its own button.
+ */
+function focusAgain(controls, at, name) {
+  const same = controls.find(({ dataset }) => name !== undefined && dataset.focus === name);
+  const next = same ?? controls[Math.min(at, controls.length - 1)] ?? document.querySelector("h1");
+  if (next?.matches("h1")) next.tabIndex = -1;
+  next?.focus({ preventScroll: true });
 }
 
 function present(children) {

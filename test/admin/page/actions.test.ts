@@ -244,6 +244,44 @@ describe("by keyboard alone", () => {
     assert.equal((await state()).state, "active");
   });
 
+  it("the keyboard is at the control in its place, or at the heading, after an action that removes its own button", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    for (const [path, body] of [
+      ["/api/keys", { account }],
+      ["/api/bans", { id: account, for: "1h" }],
+    ] as const) {
+      await house.admin(path, { method: "POST", body: JSON.stringify(body) });
+    }
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    const stays = (name: string) =>
+      eventually(async () => assert.equal(await focused(page), name, "the keyboard is lost"));
+    const perform = async (name: string, verb = name) => {
+      await press(page, name);
+      await confirm(page, verb);
+      await closed(page);
+    };
+    await perform("Suspend");
+    await page.getByRole("button", { name: "Resume" }).waitFor();
+    await stays("Resume");
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await confirm(page, "Resume");
+    await closed(page);
+    await page.getByRole("button", { name: "Suspend" }).waitFor();
+    await stays("Suspend");
+    await perform("Lift the ban");
+    await page.locator(".banned").waitFor({ state: "detached" });
+    await stays(account);
+    await perform("Revoke");
+    await page.getByText("revoked", { exact: true }).waitFor();
+    await stays("Revoke");
+    await perform("Revoke");
+    await page.getByRole("button", { name: "Revoke" }).waitFor({ state: "detached" });
+    assert.equal(await page.evaluate("document.activeElement.ariaLabel"), "Keys");
+    assert.deepEqual(complaints, []);
+  });
+
   it("the configuration is reloaded, and a mistake in it is told in the dialog", async () => {
     await using house = await startTestGateway();
     const { page } = await openTab(`${house.adminUrl}/#/configuration`);

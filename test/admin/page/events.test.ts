@@ -95,6 +95,24 @@ describe("a table that is drawn again", () => {
       return document.activeElement === outside;
     })()`);
     assert.equal(isOutside, true, "what has the keyboard elsewhere keeps it");
+    const after = await page.evaluate(`(async () => {
+      const { fill, el, button } = await import("/page/elements.js");
+      const block = document.body.appendChild(el("div", {}));
+      const focusedAfter = (before, ...parts) => {
+        fill(block, el("a", { href: "#/" }, "Back"), before);
+        before.focus();
+        fill(block, ...parts);
+        return document.activeElement.textContent;
+      };
+      const link = () => el("a", { href: "#/accounts" }, "All");
+      const next = (disabled) => el("button", { disabled, "data-focus": "next" }, "Next");
+      return [
+        focusedAfter(link(), el("a", { href: "#/" }, "Back"), link()),
+        focusedAfter(next(false), button("Previous"), next(true)),
+        focusedAfter(link(), "Nothing is left."),
+      ];
+    })()`);
+    assert.deepEqual(after, ["All", "Previous", "Backends"], "a control that is gone passes it on");
   });
 });
 
