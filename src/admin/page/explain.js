@@ -5,7 +5,9 @@ import { count, time } from "./format.js";
  * Explains why a request was refused. Its ID comes from the field or from the URL of the section.
  */
 export function explainView({ api, id }) {
-  const content = el("div", { role: "status" });
+  // What ticks is outside of the live region: a screen reader would say it each second.
+  const rule = el("p", { class: "rule", role: "status" });
+  const content = el("div", {});
   /** Responses may arrive out of order: only that of the last request counts. */
   let asked = 0;
   const explain = async () => {
@@ -13,11 +15,16 @@ export function explainView({ api, id }) {
     if (wanted === "") return;
     asked += 1;
     const mine = asked;
-    const show = (...parts) => mine === asked && fill(content, ...parts);
+    const show = (text, ...parts) => {
+      if (mine !== asked) return;
+      rule.textContent = text;
+      fill(content, ...parts);
+    };
     try {
-      show(...explanation(await api.get(`/api/explain/${encodeURIComponent(wanted)}`)));
+      const told = await api.get(`/api/explain/${encodeURIComponent(wanted)}`);
+      show(`${told.rule}.`, ...explanation(told));
     } catch (error) {
-      show(failure(error));
+      show("", failure(error));
     }
   };
   const input = el("input", {
@@ -49,18 +56,18 @@ export function explainView({ api, id }) {
         "Why a request was refused. Its id is X-Request-Id of the answer, and id in the log.",
       ),
       form,
+      rule,
       content,
     ),
   };
 }
 
 function explanation(told) {
-  const { rule, passesAt, windows } = told;
+  const { passesAt, windows } = told;
   const passes =
     passesAt !== null &&
     el("p", {}, "By what was counted then, the first instant at which it passes: ", time(passesAt));
   return [
-    el("p", { class: "rule" }, rule, "."),
     passes,
     windows.length > 0 && section("Windows as they were", windowsTable(windows)),
     section("The request", facts(told)),

@@ -179,6 +179,9 @@ describe("the numbers of the page", () => {
       windows: { window: string; used: number; limit: number; exhausted: boolean }[];
     };
     assert.equal(await textOf(page.locator(".rule")), `${told.rule}.`);
+    const heard = page.locator("#main [role=status]");
+    assert.equal(await textOf(heard), `${told.rule}.`, "a screen reader says the rule");
+    assert.equal(await heard.locator("time").count(), 0, "and not each second how far an end is");
     const rows = await cells(page, "Windows");
     assert.deepEqual(
       rows.map(([window, used, limit, , , state]) => [window, used, limit, state]),
