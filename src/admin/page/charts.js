@@ -84,7 +84,8 @@ function spanOf(samples) {
 /** The steps of an axis without fractions. */
 const WHOLE = [1, 10, 100, 1_000, 10_000, 100_000].flatMap((one) => [one, 2 * one, 5 * one]);
 
-const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+/** UTC, as the log and every other instant of the page. */
+const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", timeZone: "UTC" });
 
 function clock(unixSeconds) {
   return CLOCK.format(unixSeconds * 1_000);

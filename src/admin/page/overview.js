@@ -69,7 +69,10 @@ export function overviewView({ live }) {
     element: el(
       "div",
       {},
-      heading("Overview", "All processes of this gateway together, each second."),
+      heading(
+        "Overview",
+        "All processes of this gateway together, each second. The plots are by UTC.",
+      ),
       tiles,
       el("div", { class: "charts" }, ...charts.map(({ element }) => element)),
       section("Most refused accounts", refused),
