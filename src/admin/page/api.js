@@ -1,6 +1,8 @@
 import { guessClock } from "./format.js";
 
 const STORED_AS = "tollgate-admin-token";
+/** A response that is not whole after this time does not count any more. */
+const DEADLINE_MS = 15_000;
 
 /**
  * Whether the text can be a token. A browser refuses to send some other characters, even invisible
@@ -16,7 +18,7 @@ function storedToken() {
   return isToken(token) ? token : "";
 }
 
-/** An error response, with the message of the API. */
+/** An error response with the message of the API, or no response, with status 0. */
 export class Refusal extends Error {
   constructor(status, code, message) {
     super(message);
@@ -52,8 +54,8 @@ export class Api {
    * One page of a list, the number of all entries, the parts of the store that are missing in it,
    * and the way to the next page (RFC 8288).
    */
-  async page(path) {
-    const { value: items, response } = await this.#json("GET", path);
+  async page(path, deadlineMs = DEADLINE_MS) {
+    const { value: items, response } = await this.#json("GET", path, undefined, deadlineMs);
     const total = Number(response.headers.get("x-total-count"));
     const missing = response.headers.get("x-tollgate-missing");
     return { items, total, missing, next: nextLink(response.headers.get("link"), path) };
@@ -65,27 +67,32 @@ export class Api {
 
   /** The response of a stream, once its head has arrived. */
   async open(path, signal) {
-    const response = await this.#fetch("GET", path, undefined, signal);
+    const response = await this.#fetch("GET", path, undefined, () => signal);
     if (!response.ok) throw await refusalOf(response);
     return response;
   }
 
-  async #json(method, path, body) {
-    const response = await this.#fetch(method, path, body);
+  async #json(method, path, body, deadlineMs = DEADLINE_MS) {
+    const signalOf = () => AbortSignal.timeout(deadlineMs);
+    const response = await this.#fetch(method, path, body, signalOf);
     if (!response.ok) throw await refusalOf(response);
-    return { value: await response.json(), response };
+    const value = await response.json().catch((error) => {
+      throw error instanceof SyntaxError ? error : unanswered(method, error);
+    });
+    return { value, response };
   }
 
-  async #fetch(method, path, body, signal) {
+  /** `signalOf` is called for each try, because a person may take long to give the token. */
+  async #fetch(method, path, body, signalOf) {
     for (;;) {
       const used = this.#token;
       const headers = {};
       if (used !== "") headers.Authorization = `Bearer ${used}`;
       if (body !== undefined) headers["Content-Type"] = "application/json";
       const content = body === undefined ? undefined : JSON.stringify(body);
-      const options = { method, headers, body: content, signal, credentials: "omit" };
-      const response = await fetch(path, options).catch(() => {
-        throw new Refusal(0, "unreachable", "The gateway does not answer: is it running?");
+      const options = { method, headers, body: content, signal: signalOf(), credentials: "omit" };
+      const response = await fetch(path, options).catch((error) => {
+        throw unanswered(method, error);
       });
       guessClock(response.headers.get("date"));
       if (response.status !== 401) return response;
@@ -121,6 +128,16 @@ export function inOrder(read) {
       answered.set(path, mine);
     }
   };
+}
+
+/** A change may have been made although no answer says so. A browser does not tell which it was. */
+function unanswered(method, { name }) {
+  const isLate = name === "TimeoutError";
+  const what = isLate
+    ? "The gateway does not answer: it hangs, or too many tabs of this browser have this page open"
+    : "The gateway does not answer: is it running?";
+  const change = method === "GET" ? "" : "\nIt is not known whether this was done";
+  return new Refusal(0, "unreachable", what + change);
 }
 
 async function refusalOf(response) {

@@ -9,8 +9,11 @@ const RETRY_MS_MAX = 10_000;
 /** Figures arrive each second. If none arrive for this long, the page says so and reconnects. */
 const SILENT_MS = 3_000;
 const GIVE_UP_MS = 12_000;
-/** After this time a hidden page closes the stream. */
-const HIDDEN_MS = 60_000;
+/**
+ * After this time a hidden page closes the stream: a browser has six connections to a host, so the
+ * streams of six hidden pages would hold up every request of the page that is shown.
+ */
+const HIDDEN_MS = 5_000;
 
 /**
  * The live figures of the gateway, which /api/events sends each second. They are read with fetch,
@@ -38,11 +41,14 @@ export class Live {
   constructor(api) {
     this.#api = api;
     let timer;
-    document.addEventListener("visibilitychange", () => {
+    const follow = () => {
       clearTimeout(timer);
       if (document.hidden) timer = setTimeout(() => this.#abort?.abort(), HIDDEN_MS);
       else if (this.#abort?.signal.aborted) void this.run();
-    });
+    };
+    // A page that is opened in the background is hidden from its start, without an event.
+    follow();
+    document.addEventListener("visibilitychange", follow);
     setInterval(() => this.#listen(), 1_000);
   }
 

@@ -5,6 +5,8 @@ import { without } from "./lists.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
 const LOOK_MAX = 2_000;
+/** To read very many accounts may take the gateway as long as it gives any response. */
+const LOOK_MS = 60_000;
 
 /** Plans by environment: their limits, their accounts, and the requests that they admit. */
 export function plansView({ api, live }) {
@@ -13,7 +15,7 @@ export function plansView({ api, live }) {
   let known;
   const draw = () => known && drawPlans(content, known, live.figures);
   const get = inOrder((path) => api.get(path));
-  const page = inOrder((path) => api.page(path));
+  const page = inOrder((path) => api.page(path, LOOK_MS));
   const look = async () => {
     try {
       const { items, missing } = await page("/api/usage?top=10");

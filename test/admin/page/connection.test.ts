@@ -68,7 +68,7 @@ describe("a gateway that refuses the stream", () => {
   });
 });
 
-describe("a page that nobody has seen for a minute", () => {
+describe("a page that nobody has seen for five seconds", () => {
   it("asks for nothing any more, and goes on as soon as it is seen", async () => {
     const { account } = await house.issue();
     const { page } = await openTab("about:blank");
@@ -77,7 +77,7 @@ describe("a page that nobody has seen for a minute", () => {
     await page.getByText("Ready", { exact: true }).waitFor();
     await page.locator('[data-window="minute"]').waitFor();
     await hide(page, true);
-    await page.clock.fastForward(61_000);
+    await page.clock.fastForward(6_000);
     await settled(page);
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).pathname));
@@ -114,7 +114,7 @@ async function ownLive(page: Page, messages: string): Promise<void> {
   })()`);
 }
 
-describe("a page that is out of sight for less than a minute", () => {
+describe("a page that is out of sight for less than five seconds", () => {
   it("keeps its stream, however often that happens", async () => {
     const { page } = await openTab("about:blank");
     await stopClock(page);
@@ -123,16 +123,81 @@ describe("a page that is out of sight for less than a minute", () => {
     const state = () => page.evaluate("[streams.length, streams.at(-1).aborted]");
     for (let i = 0; i < 2; i++) {
       await hide(page, true);
-      await page.clock.runFor(59_900);
+      await page.clock.runFor(4_900);
       await hide(page, false);
     }
     await page.clock.runFor(10_000);
     assert.deepEqual(await state(), [1, false]);
     await hide(page, true);
-    await page.clock.runFor(60_100);
+    await page.clock.runFor(5_100);
     assert.deepEqual(await state(), [1, true]);
     await hide(page, false);
     assert.deepEqual(await state(), [2, false]);
+  });
+});
+
+describe("a page that is opened in the background", () => {
+  it("gives its stream back after five seconds, and has one as soon as it is seen", async () => {
+    const { page } = await openTab("about:blank");
+    await stopClock(page);
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await hide(page, true);
+    await ownLive(page, "");
+    const state = () => page.evaluate("[streams.length, streams.at(-1).aborted]");
+    await page.clock.runFor(4_900);
+    assert.deepEqual(await state(), [1, false]);
+    await page.clock.runFor(200);
+    assert.deepEqual(await state(), [1, true]);
+    await hide(page, false);
+    assert.deepEqual(await state(), [2, false]);
+  });
+});
+
+/** Lets the test say when the time of a request is over; tells the time that each was given. */
+const DEADLINES = `
+  globalThis.deadlines = [];
+  AbortSignal.timeout = (ms) => {
+    const own = new AbortController();
+    deadlines.push({ ms, end: () => own.abort(new DOMException("", "TimeoutError")) });
+    return own.signal;
+  };
+`;
+
+describe("a gateway that takes a request and does not answer", () => {
+  it("is told after 15 s, with what is unknown of a change, and the dialog can be used again", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab("about:blank");
+    await page.addInitScript(DEADLINES);
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Suspend" }).click();
+    const dialog = page.getByRole("dialog");
+    await page.route("**/suspend", () => {});
+    const asked = page.waitForRequest("**/suspend");
+    await dialog.getByRole("button", { name: "Suspend" }).click();
+    await asked;
+    const given = await page.evaluate(
+      "deadlines.map(({ ms }) => ms).filter((ms, i, all) => all.indexOf(ms) === i)",
+    );
+    assert.deepEqual(given, [15_000]);
+    await page.evaluate("deadlines.forEach(({ end }) => end())");
+    await dialog.getByText(/^The gateway does not answer: it hangs/).waitFor();
+    await dialog.getByText("It is not known whether this was done").waitFor();
+    await page.unroute("**/suspend");
+    await dialog.getByRole("button", { name: "Suspend" }).click();
+    await page.getByText("Suspend: done").waitFor();
+  });
+
+  it("is told by a view, which says nothing of a change", async () => {
+    const { page } = await openTab("about:blank");
+    await page.addInitScript(DEADLINES);
+    await page.route("**/api/plans", () => {});
+    const asked = page.waitForRequest("**/api/plans");
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await asked;
+    await page.evaluate("deadlines.forEach(({ end }) => end())");
+    const told = page.getByRole("alert").getByText(/^The gateway does not answer: it hangs/);
+    await told.waitFor();
+    assert.doesNotMatch(await told.innerText(), /not known/);
   });
 });
 
@@ -250,7 +315,7 @@ describe("a page that is seen again", () => {
     await page.goto(`${house.adminUrl}/#/plans`);
     await page.getByText("Ready", { exact: true }).waitFor();
     await hide(page, true);
-    await page.clock.fastForward(61_000);
+    await page.clock.fastForward(6_000);
     await page.route("**/api/events", () => {});
     await hide(page, false);
     await page.getByText("Connecting", { exact: true }).waitFor();
