@@ -2,7 +2,7 @@ import { createKey } from "./accounts.js";
 import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
-import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
+import { badge, button, el, failure, fill, fillOnce, heading, note, section } from "./elements.js";
 import { endTime, hasEnded, limits, limitsText, parseLimits, time } from "./format.js";
 import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
@@ -11,16 +11,25 @@ const USAGE_EVERY_MS = 2_000;
 /** Another operator may change the account while this page is open. */
 const ACCOUNT_EVERY_MS = 10_000;
 
-/** One account: its state, its keys, and all operations on it. */
+/**
+ * One account: its state, its keys, and all operations on it. Why it cannot be read is told above
+ * it, and what is shown stays.
+ */
 export function accountView({ api, live, id }) {
+  const trouble = el("div", {});
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
   let keys;
   const get = inOrder((path) => api.get(path));
-  const showUsage = () => drawUsage({ api, get, id, usage, reload: load });
+  const tell = (error) => {
+    if (keys === undefined) fill(content);
+    fillOnce(trouble, error, failure(error, load));
+  };
+  const showUsage = () => drawUsage({ api, get, id, usage, reload: load }).catch(tell);
   const load = async () => {
     try {
       const account = await get(`/api/accounts/${encodeURIComponent(id)}`);
+      fillOnce(trouble, { message: "" });
       drawHead({ api, account, head, reload: load });
       if (keys === undefined) {
         keys = keysOf(api, account, () => load());
@@ -31,16 +40,16 @@ export function accountView({ api, live, id }) {
       await drawDays({ api: { get }, id, days });
       await drawWhy({ get, id, why });
     } catch (error) {
+      if (error.status !== 404) return tell(error);
       keys = undefined;
-      fill(content, ...absent(id, error, load));
+      fillOnce(trouble, { message: "" });
+      fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
     }
   };
+  const isDue = () => trouble.hasChildNodes() || hasEnded(content);
   void load();
   const timers = [
-    setInterval(
-      () => document.hidden || void (hasEnded(content) ? load() : showUsage()),
-      USAGE_EVERY_MS,
-    ),
+    setInterval(() => document.hidden || void (isDue() ? load() : showUsage()), USAGE_EVERY_MS),
     setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
   ];
   const end = live.onRoutes(load);
@@ -48,12 +57,7 @@ export function accountView({ api, live, id }) {
     for (const timer of timers) clearInterval(timer);
     end();
   };
-  return { element: content, close };
-}
-
-function absent(id, error, again) {
-  if (error.status !== 404) return [failure(error, again)];
-  return [heading(id), el("p", { class: "empty" }, "There is no such account.")];
+  return { element: el("div", {}, trouble, content), close };
 }
 
 /** Draws the title, the state and the buttons. Redraws only if something has changed. */

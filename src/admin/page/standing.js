@@ -3,13 +3,15 @@ import { badge, button, el, failure, fill, fillOnce, section, table } from "./el
 import { aWindow, count, counted, now, time } from "./format.js";
 
 /**
- * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed.
+ * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed, or
+ * if the gateway does not answer: it rejects then, because that is told of the whole account.
  */
 export async function drawUsage({ api, get, id, usage, reload }) {
   let report;
   try {
     report = await get(`/api/usage/${encodeURIComponent(id)}`);
   } catch (error) {
+    if (error.status === 0) throw error;
     return fillOnce(usage, error, failure(error));
   }
   const { windows, observed = [], strikes, ban } = report;

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
-import { cells, openTab } from "./browser.ts";
+import { cells, focused, openTab } from "./browser.ts";
 
 let house: TestGateway;
 beforeAll(async () => {
@@ -92,22 +92,68 @@ describe("what could not be read for a moment", () => {
     await table.waitFor();
   });
 
-  it("is the whole account again, though it is a proxy that answers for the gateway meanwhile", async () => {
+  it("is told once above the account, which stays with its usage and the keyboard, until it can be read", async () => {
     const { account } = await house.issue();
     const { page } = await openTab("about:blank");
     await page.clock.install();
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     const keys = page.getByRole("region", { name: "Keys", exact: true });
     await keys.waitFor();
+    await page.locator("[data-window=minute]").waitFor();
+    await page.getByText(/^There is no usage by day|^Nothing was used/).waitFor();
+    await page.getByRole("button", { name: "Ban", exact: true }).focus();
+    await page.evaluate(`globalThis.told = [];
+      new MutationObserver((changes) => {
+        const added = changes.flatMap((change) => [...change.addedNodes]);
+        const alerts = added.filter((node) => node.matches?.("[role=alert]"));
+        told.push(...alerts.map((one) => one.querySelector("p").textContent));
+      }).observe(document.getElementById("main"), { childList: true, subtree: true });`);
+    const path = `**/api/*/${account}`;
+    const proxied = `**/api/accounts/${account}`;
+    for (const [route, message, act] of [
+      [path, "The gateway does not answer: is it running?", "abort"],
+      [proxied, "The gateway answered 502", "fulfill"],
+    ] as const) {
+      await page.route(route, (one) => {
+        return act === "abort" ? one.abort() : one.fulfill({ status: 502, body: "<html>Bad" });
+      });
+      await page.evaluate("told = []");
+      await page.clock.runFor(10_000);
+      await page.getByRole("alert").getByText(message, { exact: true }).waitFor();
+      // Requests get their answers between two steps, as they do in seconds that pass.
+      for (let i = 0; i < 6; i++) {
+        await page.clock.runFor(2_000);
+        await page.evaluate("fetch('/livez').then((response) => response.text())");
+      }
+      assert.deepEqual(await page.evaluate("told"), [message]);
+      assert.equal(await keys.count(), 1);
+      assert.equal(await page.locator("[data-window=minute]").count(), 1);
+      assert.equal(await focused(page), "Ban");
+      await page.unroute(route);
+      await page.clock.runFor(10_000);
+      await page.getByRole("alert").waitFor({ state: "detached" });
+      assert.equal(await focused(page), "Ban");
+    }
+  });
+
+  it("is the account by its button, also where its first read failed, and nothing of it is left once it is gone", async () => {
+    const { account } = await house.issue();
+    const { page } = await openTab("about:blank");
+    await page.clock.install();
     const path = `**/api/accounts/${account}`;
-    await page.route(path, (route) => route.fulfill({ status: 502, body: "<html>Bad gateway" }));
-    await page.clock.runFor(10_000);
-    await page.getByRole("alert").getByText("The gateway answered 502", { exact: true }).waitFor();
-    assert.equal(await keys.count(), 0);
+    await page.route(path, (route) => route.fulfill(AWAY));
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("alert").getByText("The store is away").waitFor();
+    assert.equal(await page.getByText("Loading…").count(), 0);
     await page.unroute(path);
     await page.getByRole("button", { name: "Try again" }).click();
+    const keys = page.getByRole("region", { name: "Keys", exact: true });
     await keys.waitFor();
     await page.getByRole("heading", { level: 1, name: account }).waitFor();
+    await page.route(path, (route) => route.fulfill({ status: 404, json: {} }));
+    await page.clock.runFor(10_000);
+    await page.getByText("There is no such account.").waitFor();
+    assert.deepEqual([await keys.count(), await page.getByRole("alert").count()], [0, 0]);
   });
 
   it("is no failure where there is no history of an account: the page says what the gateway says", async () => {
