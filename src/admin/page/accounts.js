@@ -6,7 +6,10 @@ import { pagedList } from "./lists.js";
 /** A search is sent after a pause in typing of this length. */
 const TYPING_MS = 200;
 
-/** Every account with its keys. The gateway searches and pages them. Keys are made here too. */
+/**
+ * Every account with its keys. The gateway searches and pages them, and finds that of a whole key,
+ * which goes into no URL. Keys are made here too.
+ */
 export function accountsView({ api, live }) {
   const found = el("p", { class: "hint", role: "status" });
   let words = "";
@@ -25,7 +28,11 @@ export function accountsView({ api, live }) {
   };
   const draw = (accounts) => accountsTable(accounts, words);
   const list = pagedList({ api, path: path(), draw, onTotal });
-  const end = live.onRoutes(list.reload);
+  const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
+  const end = live.onRoutes(() => {
+    void list.reload();
+    void keys.learn();
+  });
   let timer;
   const search = el("input", {
     type: "search",
@@ -37,7 +44,9 @@ export function accountsView({ api, live }) {
     oninput: ({ target }) => {
       clearTimeout(timer);
       timer = setTimeout(() => {
-        words = target.value.trim();
+        const typed = target.value.trim();
+        if (keys.has(typed)) return void keys.open(typed, found);
+        words = typed;
         void list.show(path());
       }, TYPING_MS);
     },
@@ -60,6 +69,37 @@ export function accountsView({ api, live }) {
       end();
     },
   };
+}
+
+const NO_KEY = "No account has this key: is it whole, and of this gateway?";
+
+/**
+ * The search for a whole key. `learn` reads the shapes of foreign keys again; `open` goes to the
+ * account of a key, or says in `told` why there is none, if it is still typed then.
+ */
+function keySearch(api, isTyped) {
+  let foreign = [];
+  const learn = async () => {
+    const { foreignKeys } = await api.get("/api/config").catch(() => ({}));
+    if (Array.isArray(foreignKeys)) foreign = foreignKeys;
+  };
+  void learn();
+  const isForeign = (text, { prefix, min }) => {
+    const rest = text.includes(prefix) ? text.slice(text.indexOf(prefix) + prefix.length) : "";
+    return /^[\w-]*/.exec(rest)[0].length >= min;
+  };
+  // A key of which some characters are missing is a secret too.
+  const has = (text) =>
+    /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{30}/.test(text) || foreign.some((one) => isForeign(text, one));
+  const open = async (key, told) => {
+    try {
+      const { account } = await api.send("POST", "/api/keys/find", { key });
+      if (isTyped(key)) location.hash = `#/accounts/${encodeURIComponent(account)}`;
+    } catch (error) {
+      if (isTyped(key)) told.textContent = error.status === 404 ? NO_KEY : error.message;
+    }
+  };
+  return { learn, has, open };
 }
 
 /** Whether a key works now, by the clock of the gateway. */

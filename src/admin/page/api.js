@@ -77,7 +77,7 @@ export class Api {
     const response = await this.#fetch(method, path, body, signalOf);
     if (!response.ok) throw await refusalOf(response);
     const value = await response.json().catch((error) => {
-      throw error instanceof SyntaxError ? error : unanswered(method, error);
+      throw error instanceof SyntaxError ? error : unanswered(method, path, error);
     });
     return { value, response };
   }
@@ -92,7 +92,7 @@ export class Api {
       const content = body === undefined ? undefined : JSON.stringify(body);
       const options = { method, headers, body: content, signal: signalOf(), credentials: "omit" };
       const response = await fetch(path, options).catch((error) => {
-        throw unanswered(method, error);
+        throw unanswered(method, path, error);
       });
       guessClock(response.headers.get("date"));
       if (response.status !== 401) return response;
@@ -131,12 +131,13 @@ export function inOrder(read) {
 }
 
 /** A change may have been made although no answer says so. A browser does not tell which it was. */
-function unanswered(method, { name }) {
+function unanswered(method, path, { name }) {
   const isLate = name === "TimeoutError";
   const what = isLate
     ? "The gateway does not answer: it hangs, or too many tabs of this browser have this page open"
     : "The gateway does not answer: is it running?";
-  const change = method === "GET" ? "" : "\nIt is not known whether this was done";
+  const isRead = method === "GET" || path === "/api/keys/find";
+  const change = isRead ? "" : "\nIt is not known whether this was done";
   return new Refusal(0, "unreachable", what + change);
 }
 

@@ -268,6 +268,37 @@ describe("the search for accounts", () => {
   });
 });
 
+describe("a whole key in the search", () => {
+  const FOREIGN = "sk_old_0123456789abcdefABCDEF-_";
+
+  it("opens its account, or says that there is none, and is in no URL", async () => {
+    const foreignKeys = [{ prefix: "sk_old_", min: 24 }];
+    await using own = await startTestGateway({ config: { foreignKeys } });
+    const { account, key } = await own.issue();
+    const { page } = await openTab("about:blank");
+    const urls: string[] = [];
+    page.on("request", (request) => urls.push(request.url()));
+    const config = page.waitForResponse("**/api/config");
+    await page.goto(`${own.adminUrl}/#/accounts`);
+    await (await config).finished();
+    await page.getByText("1 account", { exact: true }).waitFor();
+    for (const none of [key.slice(0, -1), `${key}x`, FOREIGN]) {
+      const answer = page.waitForResponse("**/api/keys/find");
+      await page.getByLabel("Search").fill(none);
+      assert.equal((await answer).status(), 404);
+      await page.getByText("No account has this key: is it whole, and of this gateway?").waitFor();
+      await page.getByLabel("Search").fill("sk_old_short");
+      await page.getByText("0 of 1 account", { exact: true }).waitFor();
+    }
+    await page.getByLabel("Search").fill(` ${key} `);
+    await page.getByRole("heading", { level: 1, name: account }).waitFor();
+    const secret = key.slice(-36, -8);
+    const told = urls.filter((url) => url.includes(secret) || url.includes(FOREIGN));
+    assert.deepEqual(told, []);
+    assert.ok(urls.some((url) => url.includes("q=sk_old_short")));
+  });
+});
+
 describe("the accounts nearest to a limit", () => {
   it("are read by a click alone where there are more than 2,000, and are those that have used something", async () => {
     await house.issue();
