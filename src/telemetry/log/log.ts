@@ -121,7 +121,7 @@ export const ACCESS_LOG_FIELDS: Readonly<
   },
   windows: {
     meaning:
-      "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds; with `by: memory` without those of which the gateway [knows nothing](store.md#known-refusals)",
+      "All windows, each as `[name, used, limit, reset]`, with `reset` in Unix seconds; with `by: memory` without those of which the gateway [knows nothing](store.md#known-refusals), or only a count from before",
     absent: "no window and no ban refused it",
   },
   by: {

@@ -16,6 +16,7 @@ paths:
   /old:
     get: { operationId: old, deprecated: true, x-deprecated-since: "2026-01-01", responses: {} }
   /own: { get: { operationId: own, x-limits: { day: 3 }, responses: {} } }
+  /long: { get: { operationId: long, x-limits: { month: 3 }, responses: {} } }
   /dear: { get: { operationId: dear, x-cost: 2, responses: {} } }
 `;
 
@@ -124,6 +125,35 @@ describe("a refusal from memory that is told again", () => {
         ["month", 4],
         ["own.day", 3],
       ]);
+    }
+  });
+
+  it("tells a longer limit of its operation that another gateway has used up since, for one call", async () => {
+    const openShared = () => {
+      return startTestGateway({
+        api: "./api.yaml",
+        files: { "api.yaml": API },
+        config: { store: server.url, bans: "off", plans: { free: { hour: 6 } } },
+        keys: { [KEY]: { account: ACCOUNT } },
+      });
+    };
+    await using first = await openShared();
+    await using second = await openShared();
+    const ask = (house: TestGateway, path: string) => sendRequest(house.port, { key: KEY, path });
+    for (const house of [first, second, second])
+      assert.equal((await ask(house, "/v1/long")).status, 200);
+    for (let i = 0; i < 3; i++) assert.equal((await ask(first, "/v1/plain")).status, 200);
+    await useUp(first, KEY);
+    const reset = onlyValue(await ask(second, "/v1/long"), "X-RateLimit-Reset");
+    for (const by of ["store", "memory", "memory"] as const) {
+      const answer = await ask(first, "/v1/long");
+      assert.equal(onlyValue(answer, "X-RateLimit-Window"), "long.month");
+      assert.equal(onlyValue(answer, "X-RateLimit-Reset"), reset);
+      const id = onlyValue(answer, "X-Request-Id");
+      const line = await eventually(
+        () => first.lines.find((one) => one.id === id) ?? assert.fail(),
+      );
+      assert.equal(line.by, by);
     }
   });
 });

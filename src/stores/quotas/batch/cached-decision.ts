@@ -71,15 +71,16 @@ export type RefusalDetails = {
 
 /**
  * `strikeDueMs` is the earliest instant at which refusals of this window are a strike, as far as
- * known. `countedMs` is the instant of the count, on the store's clock. `isNoted`: the store has
- * noted a refusal of the window, so it publishes when the count goes down
- * (docs/reference/store.md#known-refusals).
+ * known. `countedMs` is the instant of the count, on the store's clock. `sinceMs` is that of the
+ * first answer with this count, or with nothing left. `isNoted`: the store has noted a refusal of
+ * the window, so it publishes when the count goes down (docs/reference/store.md#known-refusals).
  */
 export type KnownWindow = WindowUsage & {
   readonly counter: string;
   readonly startMs: number;
   readonly strikeDueMs: number;
   readonly countedMs: number;
+  readonly sinceMs: number;
   readonly isNoted: boolean;
 };
 
@@ -168,7 +169,8 @@ function wholeOf(
     const startMs = windowStart(usage.window, usage.resetMs - 1, usage.calendar);
     const notes = usage === striking || !(mayStrike(usage) || fitsLimit(usage, usage.used, cost));
     const isNoted = (isRefused && notes) || earlier?.isNoted === true;
-    return { ...usage, counter, startMs, strikeDueMs, countedMs: nowMs, isNoted };
+    const sinceMs = sinceOf(earlier, usage.used, nowMs);
+    return { ...usage, counter, startMs, strikeDueMs, countedMs: nowMs, sinceMs, isNoted };
   });
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
@@ -181,6 +183,13 @@ function wholeOf(
     unreportedBan: undefined,
     told: undefined,
   };
+}
+
+/** Since when the window has had this count, or nothing left; `nowMs` is the instant of the count. */
+function sinceOf(earlier: KnownWindow | undefined, used: number, nowMs: number): number {
+  if (earlier === undefined) return nowMs;
+  const isSame = earlier.used === used || Math.min(earlier.used, used) >= earlier.limit;
+  return isSame ? earlier.sinceMs : nowMs;
 }
 
 /** The window that ends last of all windows whose refusals of the cost may be strikes. */
@@ -212,7 +221,8 @@ export function windowsOf({
     const standing = { ...limit, used: used[i] as number, startMs, resetMs };
     const { nowMs } = trip;
     const counter = counterName(limit);
-    return { ...standing, counter, strikeDueMs: nowMs, countedMs: nowMs, isNoted: false };
+    const atMs = { strikeDueMs: nowMs, countedMs: nowMs, sinceMs: nowMs };
+    return { ...standing, counter, ...atMs, isNoted: false };
   });
 }
 
@@ -246,7 +256,8 @@ export function withCounts(
     const name = id.startsWith("@") ? CAP_NAME : id.replace("#", "");
     const part = id === counter ? {} : { part: { id, name } };
     const limit = Number.MAX_SAFE_INTEGER;
-    const known = { counter, strikeDueMs: nowMs, countedMs: nowMs, isNoted: false };
+    const atMs = { strikeDueMs: nowMs, countedMs: nowMs, sinceMs: nowMs };
+    const known = { counter, ...atMs, isNoted: false };
     return { window, ...part, limit, used, startMs, resetMs, ...known };
   });
   const before = cached === undefined ? NONE : windowsOf(cached);
@@ -256,7 +267,8 @@ export function withCounts(
     })?.used;
     if (one.resetMs <= trip.nowMs) return [];
     const isOutdated = used !== undefined && one.countedMs <= nowMs;
-    return [isOutdated ? { ...one, used, countedMs: nowMs } : one];
+    if (!isOutdated) return [one];
+    return [{ ...one, used, countedMs: nowMs, sinceMs: sinceOf(one, used, nowMs) }];
   });
   for (const one of told) {
     if (!windows.some(({ counter }) => counter === one.counter)) windows.push(one);

@@ -197,7 +197,8 @@ export class DecisionCache {
   /** The refusal. Beside a ban, windows have their last known counts: one may end after it. */
   refused(cached: CachedDecision, quotaRequest: QuotaRequest): ChargeResult {
     const { outdated: counted = cached } = cached;
-    const decision = decisionAfter(counted, this.#sinceReceived(cached), quotaRequest.limits);
+    const { limits, cost = 1 } = quotaRequest;
+    const decision = decisionAfter(counted, this.#sinceReceived(cached), limits, cost);
     const answer = { decision, requestsAfter: 0, admitted: false, by: "memory" } as const;
     const earned = cached.refusal?.unreportedBan;
     if (cached.refusal === undefined || earned === undefined) return answer;

@@ -18,16 +18,18 @@ import { samePolicy } from "./mergeable.ts";
 
 /**
  * The decision as it is `sinceMs` after its receipt, in the windows of `limits` or in all known
- * windows. A window that ended since then is empty, and a ban that ended is over. The time is
- * counted from the receipt, so that Retry-After is never too short.
+ * windows. A window that ended since then is empty, and a ban that ended is over. With `cost` it is
+ * a refusal of that cost, and a window whose count is stale is unknown. The time
+ * is counted from the receipt, so that Retry-After is never too short.
  */
 export function decisionAfter(
   cached: CachedDecision,
   sinceMs: number,
   limits?: readonly Limit[],
+  cost?: number,
 ): QuotaDecision {
   const nowMs = Math.floor(cached.trip.nowMs + sinceMs);
-  const windows = windowsAt(cached, nowMs, limits);
+  const windows = windowsAt(cached, nowMs, limits, cost);
   const ban = cached.refusal?.ban;
   return {
     nowMs,
@@ -59,13 +61,19 @@ function windowsAt(
   cached: CachedDecision,
   nowMs: number,
   limits: readonly Limit[] | undefined,
+  cost: number | undefined,
 ): readonly WindowUsage[] {
   const { refusal } = cached;
   const told = refusal?.told;
-  if (told?.limits === limits && told !== undefined) {
+  if (told?.limits === limits && told?.cost === cost && told !== undefined) {
     if (told.fromMs <= nowMs && nowMs < told.untilMs) return told.windows;
   }
   const held = windowsOf(cached);
+  const ends =
+    refusal &&
+    limits &&
+    cost !== undefined &&
+    endsOf(refusal, refusing(refusal, limits, cost, nowMs).last, nowMs);
   const windows = (limits ?? held).map((limit): WindowUsage => {
     const counter = counterName(limit);
     const one = held.find((each) => each.counter === counter);
@@ -80,12 +88,14 @@ function windowsAt(
       ...(hold === undefined ? {} : { hold }),
       used: running ? one.used : 0,
       resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
-      ...(one === undefined ? { isUnknown: true } : {}),
+      ...(one === undefined || (ends && isStale(limit, one, ends)) ? { isUnknown: true } : {}),
     };
   });
   if (refusal !== undefined) {
-    const untilMs = Math.min(...windows.map(({ resetMs }) => resetMs));
-    refusal.told = { limits, windows, fromMs: nowMs, untilMs };
+    const { ban } = refusal;
+    const banMs = ban !== undefined && ban.untilMs > nowMs ? ban.untilMs : Number.POSITIVE_INFINITY;
+    const untilMs = Math.min(banMs, ...windows.map(({ resetMs }) => resetMs));
+    refusal.told = { limits, cost, windows, fromMs: nowMs, untilMs };
   }
   return windows;
 }
@@ -93,12 +103,12 @@ function windowsAt(
 /**
  * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
  * memory; with a refusal that must reach the store, because it is a strike by what is known, or the
- * first one of its window, from which the grace runs; with one that cannot tell
- * the usage of each window, which the store is asked for; or with the first one that the store has
- * not noted, and that it decides while it is reachable (docs/reference/store.md#known-refusals). A
- * ban of which no window is known is of the last kind, because a window may refuse for longer, and
- * then it is the one to report. An account is known by its windows: its requests may differ in cost
- * and operation.
+ * first one of its window, from which the grace runs; with one that cannot tell the usage of each
+ * window, or only a stale one of a window that ends later, for which the store is asked; or with the
+ * first one that the store has not noted, and that it decides while it is reachable
+ * (docs/reference/store.md#known-refusals). A ban of which no window is known is of the last kind,
+ * because a window may refuse for longer, and then it is the one to report. An account is known by
+ * its windows: its requests may differ in cost and operation.
  */
 export function refusalKind(
   { refusal: whole, bans: policy }: CachedDecision,
@@ -106,16 +116,42 @@ export function refusalKind(
   nowMs: number,
 ): "no" | "surely" | PacedKind | "unnoted" {
   if (whole === undefined) return "no";
+  const { last, striking, unknownEndMs } = refusing(whole, limits, cost, nowMs);
   if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) {
     if (whole.windows.length === 0) return "unnoted";
-    return limits.every((limit) => isKnown(whole, limit)) ? "surely" : "incomplete";
+    return isIncomplete(whole, limits, endsOf(whole, last, nowMs)) ? "incomplete" : "surely";
   }
+  // An unknown window may refuse for longer, and then it is the one to report.
+  if (last === undefined || unknownEndMs > last.resetMs) return "no";
+  const due = bans === undefined ? undefined : striking?.strikeDueMs;
+  if (due === undefined && !last.isNoted) return "unnoted";
+  if (due !== undefined && !samePolicy(policy, bans)) return "no";
+  if (isIncomplete(whole, limits, endsOf(whole, last, nowMs))) return "incomplete";
+  if (due === undefined || nowMs < due) return "surely";
+  return striking?.isNoted ? "strike" : "first";
+}
+
+type Refusing = {
+  readonly last: KnownWindow | undefined;
+  readonly striking: KnownWindow | undefined;
+  readonly unknownEndMs: number;
+};
+
+/**
+ * The window without room for the cost that ends last, the last one that may strike, and the end of
+ * the last one of which nothing is known, 0 if there is none.
+ */
+function refusing(
+  whole: RefusalDetails,
+  limits: readonly Limit[],
+  cost: number,
+  nowMs: number,
+): Refusing {
   let last: KnownWindow | undefined;
   let striking: KnownWindow | undefined;
   let unknownEndMs = 0;
   for (const limit of limits) {
-    const counter = counterName(limit);
-    const known = whole.windows.find((one) => one.counter === counter);
+    const known = knownIn(whole, limit);
     if (known === undefined) {
       unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
     } else if (known.resetMs > nowMs && !fitsLimit(limit, known.used, cost)) {
@@ -124,19 +160,40 @@ export function refusalKind(
       if (mayStrike(limit) && known.resetMs >= ends) striking = known;
     }
   }
-  // An unknown window may refuse for longer, and then it is the one to report.
-  if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  const due = bans === undefined ? undefined : striking?.strikeDueMs;
-  if (due === undefined && !last.isNoted) return "unnoted";
-  if (due !== undefined && !samePolicy(policy, bans)) return "no";
-  if (unknownEndMs > 0) return "incomplete";
-  if (due === undefined || nowMs < due) return "surely";
-  return striking?.isNoted ? "strike" : "first";
+  return { last, striking, unknownEndMs };
 }
 
-function isKnown({ windows }: RefusalDetails, limit: Limit): boolean {
+/** The end of a refusal, and since when it is known that nothing else passes. */
+type Ends = { readonly endMs: number; readonly sinceMs: number };
+
+/** Those of the ban or of the window `last` that refuses, whichever ends last. */
+function endsOf({ ban }: RefusalDetails, last: KnownWindow | undefined, nowMs: number): Ends {
+  const endMs = last?.resetMs ?? 0;
+  if (ban !== undefined && ban.untilMs > Math.max(nowMs, endMs))
+    return { endMs: ban.untilMs, sinceMs: ban.untilMs - ban.lengthMs };
+  return { endMs, sinceMs: last?.sinceMs ?? 0 };
+}
+
+/** Whether a window is unknown or its count is stale. */
+function isIncomplete(whole: RefusalDetails, limits: readonly Limit[], ends: Ends): boolean {
+  return limits.some((limit) => {
+    const known = knownIn(whole, limit);
+    return known === undefined || isStale(limit, known, ends);
+  });
+}
+
+/**
+ * Whether other gateways may have used up the window between its count and the refusal, which it
+ * would outlast. Each answer tells the windows of the plan, and an observed one refuses nothing.
+ */
+function isStale(limit: Limit, { resetMs, countedMs }: KnownWindow, ends: Ends): boolean {
+  if (limit.part === undefined || limit.observed) return false;
+  return resetMs > ends.endMs && countedMs < ends.sinceMs;
+}
+
+function knownIn({ windows }: RefusalDetails, limit: Limit): KnownWindow | undefined {
   const counter = counterName(limit);
-  return windows.some((one) => one.counter === counter);
+  return windows.find((one) => one.counter === counter);
 }
 
 /**

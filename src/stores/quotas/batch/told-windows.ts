@@ -1,9 +1,13 @@
 import type { WindowUsage } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 
-/** The windows of `limits`, unchanged from `fromMs` of the store's clock until the first one ends. */
+/**
+ * The windows of `limits` in a refusal of the cost, unchanged from `fromMs` of the store's clock
+ * until the first one or the ban ends.
+ */
 export type ToldWindows = {
   readonly limits: readonly Limit[] | undefined;
+  readonly cost: number | undefined;
   readonly windows: readonly WindowUsage[];
   readonly fromMs: number;
   readonly untilMs: number;

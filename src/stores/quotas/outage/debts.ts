@@ -145,7 +145,10 @@ export class Debts {
     const windows = decision.windows.map((usage) => {
       const { counter, startMs } = windowDebt(usage, 0);
       const owed = this.unitsIn(accountRef, counter, startMs);
-      return owed > 0 ? { ...usage, used: usage.used + owed } : usage;
+      if (owed === 0) return usage;
+      const { isUnknown, ...known } = usage;
+      const used = usage.used + owed;
+      return { ...known, used, ...(isUnknown && used < usage.limit ? { isUnknown } : {}) };
     });
     return { ...decision, windows };
   }
