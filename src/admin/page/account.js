@@ -3,7 +3,7 @@ import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, fillOnce, heading, note, section } from "./elements.js";
-import { endTime, hasEnded, limits, limitsText, parseLimits, time } from "./format.js";
+import { endTime, exactly, hasEnded, limits, limitsText, parseLimits, time } from "./format.js";
 import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
@@ -93,7 +93,7 @@ function leadOf({ plan, environment, limits: own, anchor, anchorFrom, suspended 
     " ",
     suspended && badge("suspended", "bad"),
     suspended?.reason && ` ${suspended.reason}`,
-    suspended?.until && [" until ", endTime(suspended.until)],
+    suspended?.until && [" until ", exactly(endTime(suspended.until))],
   );
 }
 

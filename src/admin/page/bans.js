@@ -1,6 +1,6 @@
 import { ask } from "./dialogs.js";
 import { accountLink, button, el, heading, note, table } from "./elements.js";
-import { count, time } from "./format.js";
+import { count, exactly, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
 /** If many bans come in a row, they are read again at most once in this time. */
@@ -16,7 +16,7 @@ export function bansView({ api, live }) {
     bans.map(({ account, environment, until, offences }) => [
       accountLink(account),
       environment,
-      time(until),
+      exactly(time(until)),
       count(offences),
       button("Lift", () => liftBan(api, account, list.reload), "", `lift ${account}`),
     ]);

@@ -1,5 +1,5 @@
 import { accountLink, badge, el, fill, heading, table } from "./elements.js";
-import { aWindow, count, time } from "./format.js";
+import { aWindow, count, exactly, time } from "./format.js";
 
 const BAD = new Set([
   ...["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"],
@@ -93,10 +93,10 @@ function rowOf(event) {
     "div",
     { class: "names" },
     wordsOf(event),
-    instant && [` · ${INSTANTS[instant]} `, time(event[instant])],
+    instant && [` · ${INSTANTS[instant]} `, exactly(time(event[instant]))],
   );
   return [
-    time(atMs / 1_000),
+    exactly(time(atMs / 1_000)),
     el("div", {}, badge(kind.replaceAll("_", " "), colourOf(event)), details),
     account === undefined ? "–" : accountLink(account, `event ${number}`),
   ];

@@ -1,5 +1,5 @@
 import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
-import { count, time } from "./format.js";
+import { count, exactly, time } from "./format.js";
 
 /**
  * Explains why a request was refused. Its ID comes from the field or from the URL of the section.
@@ -108,7 +108,7 @@ function facts({ request, status, code, account, environment, plan, key, cost, c
     ["key", key],
     ["cost", cost === null ? null : `${count(cost)}, charged ${count(charged)}`],
     ["strikes", strikes],
-    ["ban until", ban && time(ban.until)],
+    ["ban until", ban && exactly(time(ban.until))],
     ["decided", decidedAt && el("span", {}, time(decidedAt), decidedBy && ` by the ${decidedBy}`)],
     ["configuration", config && el("code", {}, config)],
   ];

@@ -94,6 +94,14 @@ export function hasEnded(element) {
   return [...element.querySelectorAll("[data-ends]")].some(({ dataset }) => dataset.ends <= now());
 }
 
+/**
+ * An instant with its date and time in words, where people match it with a log or pass it on: a title
+ * is shown to a mouse alone.
+ */
+export function exactly(instant) {
+  return el("span", {}, instant, `, ${instant.title}`);
+}
+
 /** Updates every instant on the page once a second; unchanged texts are not touched. */
 export function keepTimes() {
   setInterval(() => {

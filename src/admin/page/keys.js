@@ -1,7 +1,7 @@
 import { works } from "./accounts.js";
 import { ask, showKey } from "./dialogs.js";
 import { badge, button, el, note, table } from "./elements.js";
-import { endTime, limits, limitsText, parseLimits, time } from "./format.js";
+import { endTime, exactly, limits, limitsText, parseLimits, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
 /** The keys of an account, the newest first. */
@@ -52,10 +52,11 @@ function actsOf({ api, key, reload }) {
 }
 
 function stateOf(key) {
-  if (key.revoked !== null) return el("span", {}, badge("revoked"), " ", time(key.revoked));
-  if (!works(key)) return el("span", {}, badge("expired"), " ", time(key.expires));
+  if (key.revoked !== null)
+    return el("span", {}, badge("revoked"), " ", exactly(time(key.revoked)));
+  if (!works(key)) return el("span", {}, badge("expired"), " ", exactly(time(key.expires)));
   if (key.expires === null) return badge("works", "good");
-  return el("span", {}, badge("works", "good"), " ends ", endTime(key.expires));
+  return el("span", {}, badge("works", "good"), " ends ", exactly(endTime(key.expires)));
 }
 
 async function changeCaps(api, { id, caps }, reload) {

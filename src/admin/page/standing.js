@@ -1,6 +1,6 @@
 import { liftBan } from "./bans.js";
 import { badge, button, el, failure, fill, fillOnce, section, table } from "./elements.js";
-import { aWindow, count, counted, now, time } from "./format.js";
+import { aWindow, count, counted, exactly, now, time } from "./format.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed, or
@@ -26,7 +26,7 @@ export async function drawUsage({ api, get, id, usage, reload }) {
         { class: "banned" },
         badge("banned", "bad"),
         " ends ",
-        time(ban.until),
+        exactly(time(ban.until)),
         ban.offences > 0 ? `, offence ${count(ban.offences)} ` : " ",
         button("Lift the ban", () => liftBan(api, id, reload)),
       ),

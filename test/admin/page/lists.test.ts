@@ -113,8 +113,36 @@ describe("the clock of the computer", () => {
     await eventually(async () => {
       assert.match(await textOf(page.locator(".banned time")), /^in [23] h$/);
       const [key] = await cells(page, "Keys");
-      assert.match(key?.[1] ?? "", /^works\s+ends in [12] h$/);
+      assert.match(key?.[1] ?? "", /^works\s+ends in [12] h, /);
     });
+  });
+});
+
+describe("on a phone, where no mouse opens a title", () => {
+  it("the end of a ban, a suspension and a key, and when an event happened, are read to the second", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue({ expires: "90d" });
+    const post = (path: string, body: object) =>
+      house.admin(path, { method: "POST", body: JSON.stringify(body) });
+    await post("/api/bans", { id: account, for: "1h" });
+    await post(`/api/accounts/${account}/suspend`, { for: "2h" });
+    const read = async <T>(path: string) => (await (await house.admin(path)).json()) as T;
+    const words = (seconds = 0) =>
+      `${new Date(seconds * 1_000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    const [ban] = await read<{ until: number }[]>("/api/bans");
+    const [key] = await read<{ expires: number }[]>("/api/keys");
+    const { suspended } = await read<{ suspended: { until: number } }>(`/api/accounts/${account}`);
+    const viewport = { width: 390, height: 780 };
+    const { page } = await openTab(`${house.adminUrl}/#/bans`, { viewport });
+    const isRead = async (seconds?: number) =>
+      page.locator("#main").getByText(words(seconds)).first().waitFor();
+    await isRead(ban?.until);
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    for (const end of [ban?.until, suspended.until, key?.expires]) await isRead(end);
+    await page.goto(`${house.adminUrl}/#/events`);
+    await page.locator("tbody tr").first().waitFor();
+    const [[when] = []] = await cells(page, "Events");
+    assert.match(when ?? "", /, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
   });
 });
 

@@ -361,7 +361,7 @@ const KEYS = `(async () => {
   const moment = () => new Promise((resolve) => setTimeout(resolve));
   await moment();
   const all = (selector) => [...list.element.querySelectorAll(selector)];
-  const states = all("tbody tr").map(({ cells: [, state] }) => state.textContent);
+  const states = all("tbody tr").map(({ cells: [, state] }) => state.textContent.replace(/, [-\\d]+ [:\\d]+ UTC$/, ""));
   const colours = all(".badge").map(({ className }) => className);
   const complaints = [];
   addEventListener("unhandledrejection", ({ reason }) => complaints.push(reason.message));

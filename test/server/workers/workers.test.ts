@@ -84,7 +84,7 @@ describe("a gateway of several processes", () => {
 
   it("ends with its port in use, in one line that names port and setting, and leaves no file", async () => {
     await using taken = await startTestUpstream();
-    await using folder = await openFolder(redis, taken.origin);
+    await using folder = await openFolder(redis, "http://127.0.0.1:1");
     const listen = new URL(taken.origin).host;
     await folder.write({ listen });
     const temporary = await mkdtemp(join(tmpdir(), "tollgate-left-"));
