@@ -119,7 +119,7 @@ function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
   // If two tell the same ban and only one knows of its lift, that one is the last.
   const byLift = bans.toSorted((a, b) => (a.lifted ?? 0) - (b.lifted ?? 0));
   const known = new Map(byLift.map((ban) => [nameOf(ban), ban]));
-  // Of two in one second, that which was lifted was the first.
+  // If two begin in one second, that which was lifted was the first.
   const endOf = ({ lifted, until }: BanRecord) => lifted ?? until;
   return [...known.values()].sort((a, b) => a.at - b.at || endOf(a) - endOf(b));
 }

@@ -166,7 +166,7 @@ function refusing(
 /** The end of a refusal, and since when it is known that nothing else passes. */
 type Ends = { readonly endMs: number; readonly sinceMs: number };
 
-/** Those of the ban or of the window `last` that refuses, whichever ends last. */
+/** The ends of the ban or of the window `last` that refuses, whichever is later. */
 function endsOf({ ban }: RefusalDetails, last: KnownWindow | undefined, nowMs: number): Ends {
   const endMs = last?.resetMs ?? 0;
   if (ban !== undefined && ban.untilMs > Math.max(nowMs, endMs))

@@ -214,75 +214,39 @@ describe("what is known of an account", () => {
   });
 
   it("asks for a count that is older than the refusal, if its window ends later, once for each", () => {
-    const own = { id: "a", name: "createPet" };
-    const [minute, daily] = [1, 2].map(
-      (limit) => ({ window: limit === 1 ? "minute" : "day", limit: 9, part: own }) as const,
-    ) as [Limit, Limit];
-    const cap = { window: "month", limit: 9, part: { id: "@1", name: "key" } } as const;
-    const day = { ...daily, observed: true } as const;
-    const learn = (
-      before: CachedDecision | undefined,
-      more: Limit | undefined,
-      used: number,
-      laterMs: number,
-    ) => {
-      const nowMs = NOON + laterMs;
-      const { windows, ...rest } = verdict([used, used], {
-        nowMs,
-        granted: 0,
-        strikeDueMs: NOON + 50_000,
-      });
-      const resetMs = more?.window === "minute" ? NOON + 60_000 : NOON + 43_200_000;
-      const all = more === undefined ? windows : [...windows, { ...more, used: 1, resetMs }];
-      const limits = more === undefined ? ASK.limits : [...ASK.limits, more];
-      return cacheDecision(
-        { ...ASK, limits },
-        { ...rest, windows: all },
-        { ...TRIP, nowMs },
-        before,
-      );
-    };
-    const others = [minute, daily, cap];
+    const part = { id: "a", name: "createPet" };
+    const minute: Limit = { window: "minute", limit: 9, part };
+    const day: Limit = { window: "day", limit: 9, part };
+    const cap: Limit = { window: "day", limit: 9, part: { id: "@1", name: "key" } };
+    const of = (...more: Limit[]) => ({ ...ASK, limits: [...ASK.limits, ...more] });
     let cached: CachedDecision | undefined;
-    for (const more of others) cached = learn(cached, more, 1, 1);
-    cached = learn(cached, undefined, 60, 2);
-    const kinds = (limits = others) => {
-      return limits.map((more) =>
-        refusalKind(
-          cached as CachedDecision,
-          { ...ASK, limits: [...ASK.limits, more] },
-          NOON + 1_000,
-        ),
-      );
+    const learn = (used: number, laterMs: number, ...more: Limit[]) => {
+      const nowMs = NOON + laterMs;
+      const told = verdict([used, used], { nowMs, granted: 0, strikeDueMs: NOON + 50_000 });
+      const own = more.map((limit) => {
+        return { ...limit, used: 1, resetMs: NOON + (limit === minute ? 60_000 : 43_200_000) };
+      });
+      const windows = [...told.windows, ...own];
+      cached = cacheDecision(of(...more), { ...told, windows }, { ...TRIP, nowMs }, cached);
+      return cached;
     };
-    const used = (more: Limit) => {
-      return decisionAfter(cached as CachedDecision, 0, [...ASK.limits, more], 1).windows.map(
-        (one) => one.isUnknown ?? one.used,
-      );
+    for (const more of [minute, day, cap]) learn(59, 1, more);
+    const kinds = (known: CachedDecision) => {
+      return [minute, day, cap].map((more) => refusalKind(known, of(more), NOON + 1_000));
     };
-    assert.deepEqual(kinds(), ["surely", "incomplete", "incomplete"]);
-    assert.deepEqual(kinds([day]), ["surely"], "an observed one refuses nothing");
-    assert.deepEqual(
-      [used(minute), used(daily)],
-      [
-        [60, 60, 1],
-        [60, 60, true],
-      ],
-    );
-    cached = learn(cached, daily, 60, 3);
-    assert.deepEqual(
-      [kinds(), used(daily)],
-      [
-        ["surely", "surely", "incomplete"],
-        [60, 60, 1],
-      ],
-    );
-    cached = learn(cached, cap, 61, 4);
-    assert.deepEqual(
-      kinds(),
-      ["surely", "surely", "surely"],
-      "nobody could charge the first meanwhile",
-    );
+    const told = (known: CachedDecision) => {
+      const { windows } = decisionAfter(known, 0, of(minute, day).limits, 1);
+      return windows.map(({ used, isUnknown }) => isUnknown ?? used);
+    };
+    const full = learn(60, 2);
+    assert.deepEqual(kinds(full), ["surely", "incomplete", "incomplete"]);
+    assert.deepEqual(told(full), [60, 60, 1, true]);
+    const observed = of({ ...day, observed: true });
+    assert.equal(refusalKind(full, observed, NOON + 1_000), "surely", "it refuses nothing");
+    const asked = learn(60, 3, day);
+    assert.deepEqual(kinds(asked), ["surely", "surely", "incomplete"]);
+    assert.deepEqual(told(asked), [60, 60, 1, 1]);
+    assert.deepEqual(kinds(learn(61, 4, cap)), ["surely", "surely", "surely"], "once for each");
   });
 
   it("of a key at its cap is no strike, and beside a window of the account not before that one's", () => {
