@@ -50,7 +50,7 @@ describe("keys and accounts on the page", () => {
     const lead = page.locator(".lead");
     // Whole hours that are left, as a clock shows them.
     await eventually(async () => {
-      assert.match(await textOf(lead), /suspended unpaid until in 1 h$/);
+      assert.match(await textOf(lead), /suspended unpaid until in 1 h, [-\d]{10} [:\d]{8} UTC$/);
     });
     await write(house, "POST", `/api/accounts/${account}/suspend`, { reason: "leaked" });
     await page.reload();

@@ -135,7 +135,8 @@ describe("a signal at the write of a command", () => {
     await using admin = await openAdmin((response, { asked }) => {
       if (!asked.startsWith("POST")) return send(response, 404, {});
       child.kill("SIGINT");
-      send(response, 200, { read: true });
+      // Nothing tells when the signal has arrived there.
+      setTimeout(() => send(response, 200, { read: true }), 500);
     });
     const config = await writeConfig(folder, { admin: Number(new URL(admin.origin).port) });
     const create = ["keys", "create", "--env", "production", "--plan", "free"];

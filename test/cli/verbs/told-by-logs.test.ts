@@ -91,7 +91,13 @@ describe("what only logs tell", () => {
   });
 
   it("of a ban that was lifted says when, also if a gateway tells the same ban without its lift", async () => {
-    const told = { at: AT_S, until: AT_S + 3_600, window: "day", offences: 1, strikes: [] };
+    const told = {
+      at: AT_S,
+      until: AT_S + 3_600,
+      window: "day",
+      offences: 1,
+      strikes: [{ at: AT_S }],
+    };
     await using admin = await openAdmin((response) => {
       send(response, 200, { account: "acme", bans: [told] });
     });
