@@ -189,6 +189,26 @@ describe("2.1 FLUSHALL", () => {
     await sleep(1_200);
     assert.equal((await askTimed(house, key)).code, "key_banned", "after the next poll too");
   });
+
+  it("ends no known refusal at the next change of other keys, only what follows from other windows", async () => {
+    const bans = { strikes: 1, within: "10s", grace: "0s", duration: "1h" };
+    const plans = { free: { day: 2 }, paid: { day: 3 } };
+    await using house = await openRedisHouse(server, { config: { plans, bans } });
+    const [banned, full] = [await house.issue(), await house.issue()];
+    const codeOf = async ({ key }: typeof full) => (await askTimed(house, key)).code;
+    await eventually(async () => (await codeOf(banned)) === "key_banned");
+    await house.admin(`/api/accounts/${full.account}`, {
+      method: "PATCH",
+      body: '{"plan":"paid"}',
+    });
+    for (let i = 0; i < 3; i++) assert.equal(await codeOf(full), undefined);
+    await eventually(async () => (await codeOf(full)) === "key_banned");
+    await redis.flushall();
+    const other = await house.issue();
+    await house.admin(`/api/keys/${other.id}/revoke`, { method: "POST", body: "{}" });
+    await house.admin(`/api/keys/${banned.id}/rotate`, { method: "POST", body: "{}" });
+    assert.deepEqual([await codeOf(banned), await codeOf(full)], ["key_banned", "key_banned"]);
+  });
 });
 
 describe("damage to one account", () => {

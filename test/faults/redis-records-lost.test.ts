@@ -66,6 +66,23 @@ describe("2.1 Records lost", () => {
     for (const { key } of [...issued, later]) assert.equal((await house.ask(key)).status, 200);
   });
 
+  it("and brought back end no ban that a gateway knows of", async () => {
+    const bans = { strikes: 1, within: "10s", grace: "0s", duration: "1h" };
+    const config = { keys: "redis", stateFile: "./state.json", plans: { free: { day: 1 } }, bans };
+    await using house = await openRedisHouse(server, { config });
+    const { key } = await house.issue();
+    const codeOf = async () => {
+      const { code } = (await (await house.ask(key)).json()) as { readonly code?: string };
+      return code;
+    };
+    await eventually(async () => (await codeOf()) === "key_banned");
+    await redis.flushall();
+    await eventually(async () => assert.equal(await metric(house, LOST), 2));
+    await doAsTold(house);
+    await readyWithin(house, 5_000);
+    assert.equal(await codeOf(), "key_banned");
+  });
+
   it("by somebody who deletes one of them by hand are told, and not those that a command ends", async () => {
     await using house = await openHouse();
     const [one, other] = [await house.issue(), await house.issue()];

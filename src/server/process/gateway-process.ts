@@ -33,6 +33,7 @@ import type { Rollout } from "./config-reloader.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { type DataPlane, type GatewayStores, RunningGateway } from "./running-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
+import { TermsWatcher } from "./terms-watcher.ts";
 
 /** A store that does not reply delays the end of a gateway by at most this. */
 const LAST_NOTES_MS = 1_000;
@@ -140,8 +141,7 @@ class GatewayProcess implements DataPlane {
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
     };
-    // The end of a known refusal may be another one by an anchor that is read late.
-    stores.keys.onChange(() => stores.quotas.invalidate());
+    new TermsWatcher(stores.keys, stores.quotas);
   }
 
   /** The configuration in force. */

@@ -182,8 +182,8 @@ export interface QuotaDecider {
   lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 
   /**
-   * Drops the cached decisions of one account. Without a name, after a change of keys or accounts, drops
-   * the cached refusals of all accounts: their counts still bound what is admitted during an outage.
+   * Drops the cached refusals of one account whose windows have changed, without a name those of all
+   * accounts. Their counts still bound what is admitted during an outage, and their bans hold there.
    */
   invalidate(accountRef?: AccountRef): void;
 }

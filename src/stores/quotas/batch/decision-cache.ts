@@ -95,7 +95,7 @@ export class DecisionCache {
   }
 
   /**
-   * Drops one account. Without a name, drops the refusals of all accounts, because keys or accounts
+   * Drops one account. Without a name, drops the refusals of all accounts, because any of them may
    * have changed. The counts of all accounts stay valid: during an outage the shares are computed
    * from them. Bans stay in force during an outage, and are otherwise asked for again.
    */
@@ -104,6 +104,20 @@ export class DecisionCache {
     for (const since of this.#underWay) since.ids = (since.ids ?? new Set()).add(id);
     if (accountRef === undefined) this.#era += 1;
     else this.#delete(id);
+  }
+
+  /**
+   * Drops the refusals of one account, because its windows have changed. Its counts and its ban are
+   * kept as those of all accounts are.
+   */
+  outdate(accountRef: AccountRef): void {
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    this.invalidate(accountRef);
+    if (cached === undefined) return;
+    const { refusal, era } = cached;
+    const banned = refusal && { ...refusal, banEra: refusal.banEra ?? era };
+    this.#mapOf(id).set(id, { ...cached, era: OUTDATED, refusal: banned });
   }
 
   /** Drops what is known of one account but its counts, because its ban changed and nothing else. */

@@ -159,7 +159,8 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   invalidate(accountRef?: AccountRef): void {
-    this.#decisionCache.invalidate(accountRef);
+    if (accountRef === undefined) this.#decisionCache.invalidate();
+    else this.#decisionCache.outdate(accountRef);
   }
 
   async peek(
