@@ -139,7 +139,8 @@ const ACTS = [
         hint: "1 to 31; in a shorter month its last day.",
       },
     ],
-    body: ({ anchor }) => ({ anchor: Number(anchor) }),
+    // The gateway refuses a text, and repeats it in its message.
+    body: ({ anchor }) => ({ anchor: /^\d{1,9}$/.test(anchor) ? Number(anchor) : anchor }),
   },
   {
     route: "POST /api/accounts/:id/reset",

@@ -10,22 +10,19 @@ const TYPING_MS = 200;
  * Every account with its keys. The gateway searches and pages them, and finds that of a whole key,
  * which goes into no URL. Keys are made here too.
  */
-export function accountsView({ api, live }) {
+export function accountsView({ api, live, words = "" }) {
   const found = el("p", { class: "hint", role: "status" });
-  let words = "";
   let all;
   const onTotal = (total) => {
     if (words === "") all = total;
-    // The number of all is that of the last answer without a search.
+    // The number of all is that of the last answer without a search, if there was one.
     const isPart = words !== "" && all >= total;
-    found.textContent = isPart
-      ? `${count(total)} of ${counted(all, "account")}`
-      : counted(total, "account");
+    const part = isPart ? `${count(total)} of ` : "";
+    const isUnknown = words !== "" && all === undefined;
+    found.textContent = `${part}${counted(isPart ? all : total, "account")}${isUnknown ? " found" : ""}`;
   };
-  const path = () => {
-    const search = words === "" ? {} : { q: words };
-    return `/api/accounts?${new URLSearchParams({ order: "newest", ...search })}`;
-  };
+  const query = () => new URLSearchParams(words === "" ? {} : { q: words });
+  const path = () => `/api/accounts?order=newest&${query()}`;
   const draw = (accounts) => accountsTable(accounts, words);
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
@@ -41,12 +38,15 @@ export function accountsView({ api, live }) {
     maxlength: 200,
     autocomplete: "off",
     spellcheck: "false",
+    value: words,
     oninput: ({ target }) => {
       clearTimeout(timer);
       timer = setTimeout(() => {
         const typed = target.value.trim();
         if (keys.has(typed)) return void keys.open(typed, found);
         words = typed;
+        // The way back from an account leads to what was found.
+        history.replaceState(null, "", words === "" ? "#/accounts" : `#/accounts?${query()}`);
         void list.show(path());
       }, TYPING_MS);
     },

@@ -105,7 +105,9 @@ async function askWith({ title, text, fields, verb, danger = false, run, closabl
     const go = el("button", { type: "submit", class: danger ? "danger" : "primary" }, verb);
     const submit = async (event) => {
       event.preventDefault();
-      go.disabled = true;
+      if (running !== undefined) return;
+      // A button that is disabled loses the keyboard.
+      go.ariaDisabled = "true";
       error.textContent = "";
       const values = Object.fromEntries(
         [...new FormData(event.target)].map(([name, value]) => [name, String(value).trim()]),
@@ -116,7 +118,7 @@ async function askWith({ title, text, fields, verb, danger = false, run, closabl
       } catch (refused) {
         running = undefined;
         error.textContent = refused.message;
-        go.disabled = false;
+        go.ariaDisabled = null;
         go.focus();
       }
     };

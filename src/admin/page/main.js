@@ -34,10 +34,12 @@ const live = new Live(api);
 const main = document.getElementById("main");
 let current;
 
-/** The section and its argument in the URL, such as "#/accounts/a_1". */
+/** The section, its argument and its search in the URL: "#/accounts/a_1", "#/accounts?q=zoo". */
 function place() {
-  const [path = "", id] = location.hash.replace(/^#\/?/, "").split("/");
-  return { path, id: id === undefined ? undefined : decoded(id) };
+  const [whole, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [path, id] = whole.split("/");
+  const words = new URLSearchParams(query).get("q") ?? "";
+  return { path, id: id === undefined ? undefined : decoded(id), words };
 }
 
 /** The URL may have been typed by hand, so text with an invalid encoding is taken as it is. */
@@ -51,12 +53,13 @@ function decoded(text) {
 
 /** Shows a view, which is `{ element, close? }`, and closes the previous one first. */
 function show() {
-  const { path, id } = place();
+  const { path, id, words } = place();
   const section = SECTIONS.find((one) => one.path === path) ?? SECTIONS[0];
   const view = path === "accounts" && id !== undefined ? accountView : section.view;
   current?.close?.();
-  current = view({ api, live, id });
-  document.title = section.path === "" ? "Tollgate" : `${section.name} · Tollgate`;
+  current = view({ api, live, id, words });
+  const names = [view === accountView && id, section.path !== "" && section.name, "Tollgate"];
+  document.title = names.filter(Boolean).join(" · ");
   fill(main, current.element);
   showSections();
 }

@@ -266,6 +266,16 @@ describe("the search for accounts", () => {
     await page.getByLabel("Search").fill("first-shop");
     await page.clock.runFor(1_000);
     await page.getByText("1 of 3 accounts", { exact: true }).waitFor();
+    // It is in the address: the way back from an account, and a bookmark, lead to what was found.
+    await page.getByRole("link", { name: "first-shop" }).click();
+    await page.getByRole("heading", { level: 1, name: "first-shop" }).waitFor();
+    await page.goBack();
+    await page.getByText("1 account found", { exact: true }).waitFor();
+    assert.equal(await page.getByLabel("Search").inputValue(), "first-shop");
+    await page.getByLabel("Search").fill("");
+    await page.clock.runFor(1_000);
+    await page.getByText("3 accounts", { exact: true }).waitFor();
+    assert.equal(await page.evaluate("location.hash"), "#/accounts");
   });
 });
 

@@ -376,7 +376,7 @@ describe("the accounts", () => {
       view.close();
       return told;
     `);
-    assert.deepEqual(told, ["1 account", "2 accounts"]);
+    assert.deepEqual(told, ["1 account found", "2 accounts found"]);
   });
 });
 
