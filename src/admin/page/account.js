@@ -3,7 +3,16 @@ import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, fillOnce, heading, note, section } from "./elements.js";
-import { endTime, exactly, hasEnded, limits, limitsText, parseLimits, time } from "./format.js";
+import {
+  endTime,
+  exactly,
+  hasEnded,
+  limits,
+  limitsText,
+  parseDay,
+  parseLimits,
+  time,
+} from "./format.js";
 import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
@@ -139,8 +148,7 @@ const ACTS = [
         hint: "1 to 31; in a shorter month its last day.",
       },
     ],
-    // The gateway refuses a text, and repeats it in its message.
-    body: ({ anchor }) => ({ anchor: /^\d{1,9}$/.test(anchor) ? Number(anchor) : anchor }),
+    body: ({ anchor }) => ({ anchor: parseDay(anchor) }),
   },
   {
     route: "POST /api/accounts/:id/reset",

@@ -132,6 +132,12 @@ export function parseLimits(text) {
   throw new Error("Cannot use two limits for one window: give each window once");
 }
 
+/** Parses the day of a month. Throws at anything but a whole number in plain decimal. */
+export function parseDay(text) {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new Error(`Cannot use ${text}: expected a day of the month, as in 15`);
+}
+
 /** The text that `parseLimits` reads. */
 export function limitsText(own) {
   const pairs = Object.entries(own).map(([window, limit]) => `${window}=${limit}`);

@@ -134,8 +134,7 @@ const ASKED = `(async () => {
   release[0].reject(new Error("refused"));
   await moment();
   state();
-  go.click();
-  go.click();
+  for (const _ of "12") go.click();
   state();
   release[1].resolve("made");
   const result = await done;
