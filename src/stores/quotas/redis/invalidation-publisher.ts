@@ -16,9 +16,9 @@ const TELL_PAUSE_MS = 500;
 const COUNTS_PAUSE_MS = 100;
 /** The pause after a message that could not be sent. */
 const AGAIN_PAUSE_MS = 1_000;
-/** The most accounts that one message names. If there are more, the message says "all". */
+/** The most accounts that one message names. Further ones are named by the next one. */
 const TOLD_MAX = 500;
-/** If this many accounts change together, every cached decision is dropped. */
+/** If more accounts than this wait to be named, the message says "all", and tells no ban of them. */
 const ALL_FROM = 10_000;
 
 /**
@@ -137,25 +137,27 @@ export class InvalidationPublisher {
     this.#countsPause = setTimeout(() => this.#tellCounts(), AGAIN_PAUSE_MS).unref();
   }
 
-  /** Sends the messages that gathered during the pause. */
+  /** Sends some of the messages that gathered during the pause. */
   #tell(): void {
     this.#pause = undefined;
-    const changed = [...this.#told.changed].slice(0, TOLD_MAX + 1);
-    const banned = [...this.#told.banned].slice(0, TOLD_MAX + 1);
-    const count = changed.length + banned.length;
+    const { changed, banned } = this.#told;
+    const count = changed.size + banned.size;
     if (count === 0) return;
-    this.#told.changed.clear();
-    this.#told.banned.clear();
     this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
-    const keep = () => this.#keep(changed, banned);
-    if (count > TOLD_MAX) this.send("*").catch(keep);
-    else {
-      if (changed.length > 0) this.send(changed.join(" ")).catch(keep);
-      if (banned.length > 0) this.send([...banned, markerOf("banned")].join(" ")).catch(keep);
+    const most = count > ALL_FROM ? ALL_FROM + 1 : TOLD_MAX;
+    const [some, bans] = [taken(changed, most), taken(banned, most)];
+    const keep = () => this.#keep(some, bans);
+    if (count > ALL_FROM) {
+      changed.clear();
+      banned.clear();
+      this.send("*").catch(keep);
+    } else {
+      if (some.length > 0) this.send(some.join(" ")).catch(keep);
+      if (bans.length > 0) this.send([...bans, markerOf("banned")].join(" ")).catch(keep);
     }
   }
 
-  /** Keeps accounts to be named again; more than fit in a message are enough to say "all". */
+  /** Keeps accounts to be named again. More than can wait are enough to say "all". */
   #keep(changed: readonly string[], banned: readonly string[]): void {
     if (this.#closed) return;
     for (const id of changed) this.#told.changed.add(id);
@@ -163,4 +165,11 @@ export class InvalidationPublisher {
     clearTimeout(this.#pause);
     this.#pause = setTimeout(() => this.#tell(), AGAIN_PAUSE_MS).unref();
   }
+}
+
+/** Takes up to so many out of the set, the first ones. */
+function taken(ids: Set<string>, most: number): readonly string[] {
+  const some = [...ids].slice(0, most);
+  for (const id of some) ids.delete(id);
+  return some;
 }

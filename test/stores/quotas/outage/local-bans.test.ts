@@ -138,6 +138,23 @@ it.each(["local", "allow"] as const)(
   },
 );
 
+it("a gateway hears of each of 1,200 bans that another one earns at once", async () => {
+  const prefix = randomUUID();
+  await using here = await openFallback(proxy, { prefix });
+  await using there = await openFallback(proxy, { prefix });
+  const earners = Array.from({ length: 1_200 }, (_, i) => account(`earner${i}`));
+  const asked = { ...TWO_A_DAY, bans: { ...BANS, strikes: 1, graceMs: 0, durationMs: 600_000 } };
+  const unknownTo = ({ store }: FallbackHouse) =>
+    earners.filter((each) => store.lastKnown(each)?.ban === undefined);
+  // Only so many refusals are on their way to the store at once.
+  await eventually(async () => {
+    const asks = unknownTo(here).map((each) => here.store.charge(each, asked));
+    await Promise.all(asks);
+    assert.deepEqual(unknownTo(here), []);
+  });
+  await eventually(() => assert.deepEqual(unknownTo(there), []));
+});
+
 /** The code of a refusal during an outage, and the window that it tells. */
 async function refusalAway({ store }: FallbackHouse, quotaRequest: QuotaRequest) {
   const answer = await store.charge(earning, quotaRequest);
