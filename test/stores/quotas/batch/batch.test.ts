@@ -134,7 +134,10 @@ async function commands(): Promise<number> {
 }
 
 describe("a flood", () => {
-  /** Sends for `ms`, and gives the commands a second and the answers that were no refusals. */
+  /**
+   * Sends for `ms`, and on until it has sent a thousand requests. Gives the commands a second and the
+   * answers that were no refusals.
+   */
   async function flood(
     store: QuotaStore,
     ms: number,
@@ -146,7 +149,7 @@ describe("a flood", () => {
     const endMs = performance.now() + ms;
     let [requests, passed] = [0, 0];
     const client = async () => {
-      while (performance.now() < endMs) {
+      while (performance.now() < endMs || requests < 1_000) {
         const accountRef = account(`x${requests++ % accounts}`);
         if ((await spend(store, accountRef, quotaRequest)).admitted) passed++;
         if (requests % 16 === 0) await new Promise(setImmediate);
@@ -155,7 +158,7 @@ describe("a flood", () => {
     await Promise.all(Array.from({ length: 64 }, client));
     const sent = (await commands()) - before;
     // A busy machine takes longer than it was asked to, and so do the commands.
-    return { requests, passed, perSecond: (1_000 * sent) / (performance.now() - startMs) };
+    return { passed, perSecond: (1_000 * sent) / (performance.now() - startMs) };
   }
 
   async function exhaust(
@@ -173,9 +176,8 @@ describe("a flood", () => {
     it(`over the exhausted windows of ${accounts} accounts costs at most 20 calls a second`, async () => {
       const store = await openHere();
       await exhaust(store, accounts, perDay(1));
-      const { passed, perSecond, requests } = await flood(store, 1_500, accounts, perDay(1));
+      const { passed, perSecond } = await flood(store, 1_500, accounts, perDay(1));
       assert.equal(passed, 0);
-      assert.ok(requests > 1_000, `${requests} requests`);
       assert.ok(perSecond <= 20, `${perSecond} calls a second`);
     });
   }
