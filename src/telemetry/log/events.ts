@@ -104,7 +104,8 @@ export const EVENTS = {
   keys_older: {
     level: "error",
     members: ["keys", "why"],
-    meaning: "Redis has [older key records](keys.md#copies) than before",
+    meaning:
+      "Redis has [older key records](keys.md#copies) than before; `why` names the accounts and keys that differ",
   },
   state_file_unwritten: {
     level: "error",

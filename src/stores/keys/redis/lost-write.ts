@@ -31,7 +31,7 @@ export async function withLostWrite(
 }
 
 /** Whether the records are as they are after the changes, by content. */
-export function hasChanges({ keys, accounts }: RecordChanges, now: Records): boolean {
+function hasChanges({ keys, accounts }: RecordChanges, now: Records): boolean {
   return hasAll(keys, now.keys, encodeKey) && hasAll(accounts, now.accounts, encodeAccount);
 }
 
@@ -63,7 +63,12 @@ function isUntouched<T extends HasId>(
   return [...old, ...made].every(({ id }) => isEqual(was.get(id), findById(now, id), encode));
 }
 
-function isEqual<T>(a: T | undefined, b: T | undefined, encode: (record: T) => string): boolean {
+/** Whether two records have the same content. */
+export function isEqual<T>(
+  a: T | undefined,
+  b: T | undefined,
+  encode: (record: T) => string,
+): boolean {
   if (a === undefined || b === undefined) return a === b;
   return encode(a) === encode(b);
 }

@@ -16,6 +16,9 @@ const AWAY: ReadonlySet<string> = new Set([
   ...["BUSY", "READONLY"],
 ]);
 
+/** The most records that one line of the log names. */
+const NAMES_MAX = 20;
+
 /** Redis has no records and the copy on disk has some: it is unknown which of them is right. */
 export class LostRecordsError extends Error {}
 
@@ -93,24 +96,29 @@ export class RecordReports {
     return { lost: this.#lost.count, damaged, unreadable, older };
   }
 
+  /** Keeps the records that were known before Redis lost some of them, or changes of them. */
+  setAside(before: Records): void {
+    this.#options.copy?.setAside(this.#lost.with(before));
+  }
+
   /**
-   * Sets lost records aside and reports them. Deleting them or restoring a backup may be intended,
-   * but it may be a loss, so operators are told in both cases.
+   * Reports lost records. Deleting them or restoring a backup may be intended, but it may be a loss,
+   * so operators are told in both cases.
    */
-  gone(before: Records, gone: Records): void {
+  gone(gone: Records): void {
     const { copy, copyFile } = this.#options;
-    copy?.setAside(this.#lost.with(before));
     this.#add(gone, copy === undefined ? undefined : `${copyFile}.lost`);
   }
 
-  /** Redis went back to records that it had before: `before` are those that were read last. */
-  older(before: Records, keys: number): void {
-    const { copy, report } = this.#options;
+  /** Redis went back to records that it had before. `differing`: those that are other than known. */
+  older(keys: number, differing: readonly string[] = []): void {
     this.#older += 1;
-    copy?.setAside(this.#lost.with(before));
-    const why =
+    const older =
       "Redis has older key records than it had (restored from a backup, or lost in a failover): they are in use as they are";
-    report("error", "keys_older", { keys, why });
+    const names = cleanText(differing.slice(0, NAMES_MAX).join(", "));
+    const more = differing.length > NAMES_MAX ? `, and ${differing.length - NAMES_MAX} more` : "";
+    const why = names === "" ? older : `${older}. These differ from before: ${names}${more}`;
+    this.#options.report("error", "keys_older", { keys, why });
   }
 
   /** Revocations and expiries that Redis had forgotten hold; `cause` if they could not be written. */

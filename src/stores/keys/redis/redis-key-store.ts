@@ -23,8 +23,9 @@ import {
   refuseOverDamaged,
 } from "../records/record-changes.ts";
 import { idOfCopy, isFromVersion, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
-import { hasChanges, type LostWrite, withLostWrite } from "./lost-write.ts";
+import { type LostWrite, withLostWrite } from "./lost-write.ts";
 import { MissingEnds, type WholeRecords } from "./missing-ends.ts";
+import { differencesFrom } from "./older-records.ts";
 import type { HashMark } from "./record-hash.ts";
 import { LostRecordsError, RecordReports, wordsOf } from "./record-reports.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
@@ -100,6 +101,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   /** The state of Redis when this process last read it; undefined before the first read. */
   #snapshot: Snapshot | undefined;
   readonly #missingEnds: MissingEnds;
+  readonly #now: () => number;
   #ready = false;
   #subscription: { restart(): void } | undefined;
   #missed = false;
@@ -114,6 +116,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   ) {
     super();
     this.#options = options;
+    this.#now = options.now ?? Date.now;
     this.#link = link;
     this.#redisRecords = redisRecords;
     this.#copy = copy;
@@ -277,12 +280,15 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   async #adoptOther({ snapshot, records, ended }: WholeRecords, isBehind: boolean): Promise<void> {
     const known = this.held.records;
     const changes = await compareRecords(known, records);
+    // A write that a failover lost, and that was made again as it was, changes nothing.
+    const differing = isBehind ? await differencesFrom(known, changes, this.#now()) : undefined;
     await this.#adopt(snapshot, records, changes);
     const gone = { keys: changes.keys.gone, accounts: changes.accounts.gone };
-    if (gone.keys.length + gone.accounts.length > 0) return this.#reports.gone(known, gone);
-    // A write that a failover lost, and that was made again as it was, changes nothing.
-    const isAsKnown = ended === 0 && hasChanges(changes, known);
-    if (isBehind && !isAsKnown) this.#reports.older(known, records.keys.length);
+    const isGone = gone.keys.length + gone.accounts.length > 0;
+    const isOlder = differing !== undefined || (isBehind && ended > 0);
+    if (isGone || isOlder) this.#reports.setAside(known);
+    if (isGone) this.#reports.gone(gone);
+    if (isOlder) this.#reports.older(records.keys.length, differing);
   }
 
   async #read(

@@ -118,6 +118,44 @@ describe("Keys after a failover to a replica that was behind", () => {
   });
 });
 
+describe("Keys after a failover that lost a new key", () => {
+  it("are told as older, by name, if others lost a change as well, and not if all others are as they were", async () => {
+    const file = copyFile();
+    const store = await open(file);
+    const network = record("k_1", { createdMs: 1 });
+    const cap = record("k_2", { account: "k_1", createdMs: 2 });
+    const lost = record("k_3");
+    await add(store, network, cap);
+    const backup = await redis.hgetall(HASH);
+    const lose = async () => {
+      told.length = 0;
+      await restore(backup);
+      await eventually(() => assert.equal(lines("error: 1 key and 1 account are gone").length, 1));
+    };
+    await add(store, lost);
+    await lose();
+    assert.deepEqual([lines(OLDER), store.troubles().older], [[], 0]);
+
+    await replace(store, { ...network, from: ["10.0.0.0/8"] });
+    const limits = [{ window: "day", limit: 1 }] as const;
+    await replace(store, { ...cap, caps: { limits, number: 1 } });
+    await store.change(({ keys, accounts }) => {
+      const suspended = { sinceMs: 1, reason: "" };
+      const next = accounts.map((each) => (each.id === "k_1" ? { ...each, suspended } : each));
+      return { records: { keys, accounts: next }, result: undefined };
+    });
+    await add(store, lost);
+    await lose();
+    assert.equal(store.troubles().older, 1);
+    const [line = "", ...more] = lines(OLDER);
+    assert.match(line, /differ from before: k_1 \(state\), key k_1 \(from\), key k_2 \(caps\)$/);
+    assert.deepEqual(more, []);
+    await eventually(async () =>
+      assert.match(await readFile(`${file}.lost`, "utf8"), /10\.0\.0\.0/),
+    );
+  });
+});
+
 describe("A revocation that Redis forgot while it refuses writes", () => {
   it("fails the check until it is written there, as soon as Redis takes it", async () => {
     const store = await open();
