@@ -9,6 +9,7 @@ import { metric, openRedisHouse, readyWithin } from "./redis-house.ts";
 
 const HASH = "tg:{0}:keys";
 const LOST = "tollgate_keys_lost";
+const DAMAGED = "tollgate_keys_damaged";
 
 const { server, redis } = await useRedis();
 
@@ -96,6 +97,26 @@ describe("2.1 Records lost", () => {
     await readyWithin(house, 5_000);
     assert.equal((await house.ask(one.key)).status, 200);
     assert.equal((await house.ask(other.key)).status, 401);
+  });
+
+  it("by somebody who deletes an account by hand are that account alone, and the one line brings its keys back", async () => {
+    await using house = await openHouse();
+    const [one, other] = [await house.issue({ account: "acme" }), await house.issue()];
+    const revoked = await house.issue({ account: "acme" });
+    const text = JSON.parse((await redis.hget(HASH, revoked.id)) ?? "") as object;
+    const ended = JSON.stringify({ ...text, revoked: "2026-01-02T00:00:00.000Z" });
+    await redis.multi().hset(HASH, revoked.id, ended).hdel(HASH, "@acme").exec();
+    await eventually(async () => assert.equal(await metric(house, LOST), 1));
+    assert.match((await keysCheck(house)).why ?? "", /^1 account is gone/);
+    const [{ keys, accounts, ids } = assert.fail()] = events(house);
+    assert.deepEqual([keys, accounts, String(ids)], [0, 1, "acme"]);
+    assert.equal((await house.ask(one.key)).status, 401);
+    assert.equal((await house.ask(other.key)).status, 200);
+    await doAsTold(house);
+    await readyWithin(house, 5_000);
+    assert.deepEqual([await metric(house, LOST), await metric(house, DAMAGED)], [0, 0]);
+    assert.equal((await house.ask(one.key)).status, 200);
+    assert.equal((await house.ask(revoked.key)).status, 401, "no import revives a key");
   });
 
   it("before and after a restart of the gateway all come back by the one line", async () => {

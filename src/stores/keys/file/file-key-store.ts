@@ -13,6 +13,7 @@ import {
   type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
+import { joinOrphans } from "../records/orphans.ts";
 import { checkedChanges, refuseOverDamaged } from "../records/record-changes.ts";
 import type { ReadRecords } from "../records/record-collector.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
@@ -167,13 +168,14 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   /** Called with the lock held, on the newest records. */
-  async #write(records: Records): Promise<void> {
+  async #write(edited: Records): Promise<void> {
     const { path } = this.#options;
+    const { records, damaged } = joinOrphans(this.#reading.damaged, edited);
     const find = (digest: string) => this.held.find(digest);
     const changes = await checkedChanges(this.held.records, records, find);
     this.refuseOverDamaged(records);
     const id = this.#id ?? newRecordsId();
-    const text = encodeKeyFile(records, this.#reading.damaged, id);
+    const text = encodeKeyFile(records, damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {
       throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });

@@ -2,6 +2,7 @@ import { inSlices } from "../../../base/event-loop.ts";
 import { findById, type HasId } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import { DamagedRecordError, IS_DAMAGED } from "../key-store.ts";
+import { joinOrphans } from "./orphans.ts";
 import type { ReadRecords } from "./record-collector.ts";
 
 /** The difference between two versions of one list. */
@@ -93,9 +94,10 @@ export async function checkedChanges(
  * that was revoked would work again, and a suspended account be served.
  */
 export function refuseOverDamaged(
-  { damaged, records: before }: Pick<ReadRecords, "damaged" | "records">,
+  { damaged: read, records: before }: Pick<ReadRecords, "damaged" | "records">,
   after: Records,
 ): void {
+  const { damaged } = joinOrphans(read, after);
   if (damaged.length === 0) return;
   refuseCapNumbers(damaged, before.keys, after.keys);
   const taken = new Set(damaged.map(({ kind, id }) => `${kind} ${id}`));

@@ -18,6 +18,8 @@ export type DamagedRecord = {
   readonly id: string | undefined;
   readonly value: unknown;
   readonly mistakes: readonly JsonMistake[];
+  /** The record itself if it is sound and nothing but its account is missing. */
+  readonly orphan?: KeyRecord;
   /** The record as it was known before. It stands in for the damaged one. */
   kept?: KeyRecord | AccountRecord;
 };
@@ -97,7 +99,7 @@ export class RecordCollector {
       const why = "there is no record of this account";
       const mistakes = [{ path: [...path, "account"], why: `${why}: ${key.account}` }];
       this.#keys.delete(id);
-      this.#damaged.push({ kind: "key", id, value, mistakes });
+      this.#damaged.push({ kind: "key", id, value, mistakes, orphan: key });
     });
     const records = { keys: [...this.#keys.values()], accounts: [...this.#accounts.values()] };
     return { records, damaged: this.#damaged, needsUpgrade };

@@ -16,6 +16,7 @@ import {
   type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
+import { joinOrphans } from "../records/orphans.ts";
 import {
   checkedChanges,
   compareRecords,
@@ -212,14 +213,15 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       if (cause !== undefined) throw cause;
       const before = this.#snapshot as Snapshot;
       const again = lost && (await withLostWrite(lost, before.records));
-      const { records, result } =
+      const { records: edited, result } =
         lost && again ? { records: again, result: lost.result } : edit(before.records);
-      if (records === before.records) return result;
+      if (edited === before.records) return result;
+      const { records, damaged } = joinOrphans(before.damaged, edited);
       const find = (digest: string) => this.held.find(digest);
       const changes = await checkedChanges(before.records, records, find);
       this.refuseOverDamaged(records);
       const to = versionAfter(before.version);
-      const after = await this.#redisRecords.put(before, { records, changes, to });
+      const after = await this.#redisRecords.put({ ...before, damaged }, { records, changes, to });
       if (typeof after !== "string") {
         await this.#adopt(after, records, changes);
         return result;
@@ -283,7 +285,10 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     // A write that a failover lost, and that was made again as it was, changes nothing.
     const differing = isBehind ? await differencesFrom(known, changes, this.#now()) : undefined;
     await this.#adopt(snapshot, records, changes);
-    const gone = { keys: changes.keys.gone, accounts: changes.accounts.gone };
+    // A key whose account is gone is still there.
+    const present = new Set(snapshot.damaged.map(({ orphan }) => orphan?.id));
+    const keys = changes.keys.gone.filter(({ id }) => !present.has(id));
+    const gone = { keys, accounts: changes.accounts.gone };
     const isGone = gone.keys.length + gone.accounts.length > 0;
     const isOlder = differing !== undefined || (isBehind && ended > 0);
     if (isGone || isOlder) this.#reports.setAside(known);

@@ -55,6 +55,24 @@ describe("A change of a key file with a damaged record", () => {
     assert.deepEqual(store.find(other.digest), other);
   });
 
+  it("joins a key whose account was gone to that account, once, unless it is another key", async () => {
+    const { store, first, text } = await damagedFile(
+      '"id":"k_1","environment":"production","plan":"free"',
+      '"id":"k_7","environment":"production","plan":"free"',
+    );
+    assert.match(store.damage().join(), /there is no record of this account: k_1/);
+    const stranger = { ...record("k_1"), name: "stranger" };
+    await assert.rejects(add(store, stranger), /the ID k_1: the record that has it is damaged/);
+    assert.equal(store.find(first.digest), undefined);
+    await add(store, first);
+    assert.deepEqual([store.find(first.digest), store.damage()], [first, []]);
+    assert.deepEqual(
+      (await text()).match(/"id":"k_1"/g)?.length,
+      2,
+      "the key and its account, once",
+    );
+  });
+
   it("does not give a key the cap number of a damaged one of its account, but another number", async () => {
     const limits = [{ window: "day", limit: 5 }] as const;
     const capped = (id: string, number: number, account = "k_1") =>
