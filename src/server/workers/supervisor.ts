@@ -106,6 +106,8 @@ class Supervisor implements DataPlane {
       ...sourcesOf(() => pool.gauges),
       keys: () => stores.keys.records().keys.length,
       accounts: () => stores.keys.records().accounts.length,
+      // This process reads the same records as each worker: their sum would count one event often.
+      keysOlder: () => stores.keys.troubles().older,
       storeCommands: () => pool.gauges.storeCommands + stores.quotas.commandCount(),
       logDropped: () => pool.gauges.logDropped + logDropped(),
       workers: () => ({ serving: pool.serving, restarts: pool.restarts }),

@@ -30,6 +30,7 @@ async function makeTwoKeys(): Promise<void> {
   assert.equal(rotated.status, 0, rotated.err);
 }
 
+const HASH = "tg:{0}:keys";
 const WITHIN = { withinMs: 60_000, everyMs: 100 };
 const kindsOf = ({ gateway }: Crew) => {
   return gateway.lines().flatMap(({ msg, kind }) => (msg === "event" ? [String(kind)] : []));
@@ -64,8 +65,8 @@ it("a process that is killed while the store is away takes what it owes with it,
 it("records that no process can read are told once", async () => {
   await using crew = await openCrew(redis);
   const client = await redis.client();
-  await client.rename("tg:{0}:keys", "tg:{0}:set-aside");
-  await client.set("tg:{0}:keys", "not a hash");
+  await client.rename(HASH, "tg:{0}:set-aside");
+  await client.set(HASH, "not a hash");
   try {
     const told = () => kindsOf(crew).filter((kind) => kind === "keys_unreadable");
     await eventually(() => assert.equal(told().length, 1), WITHIN);
@@ -75,7 +76,7 @@ it("records that no process can read are told once", async () => {
     }, WITHIN);
     assert.equal(told().length, 1);
   } finally {
-    await client.rename("tg:{0}:set-aside", "tg:{0}:keys");
+    await client.rename("tg:{0}:set-aside", HASH);
   }
 });
 
@@ -170,10 +171,24 @@ it("a copy of the keys that cannot be written is told by the process that watche
   assert.match(await readFile(join(dirname(crew.file), "state.json"), "utf8"), /"copied"/);
 });
 
-it("records that the store has lost are told with the way back, in the log too", async () => {
+it("records that the store has in an older state, or lost, are told and counted once, with the way back", async () => {
   await makeTwoKeys(); // An earlier try has lost them.
   const client = await redis.client();
   await using crew = await openCrew(redis);
+  const older = await client.dumpBuffer(HASH);
+  const account = (await client.hkeys(HASH)).find((name) => name.startsWith("@"))?.slice(1);
+  // It answers when each process has read the records, those before it too.
+  const suspend = async () => {
+    const headers = { "Content-Type": "application/json" };
+    const url = `${crew.adminUrl}/api/accounts/${account}/suspend`;
+    const { status } = await fetch(url, { method: "POST", headers, body: "{}" });
+    assert.equal(status, 200);
+  };
+  await suspend();
+  await client.restore(HASH, 0, older, "REPLACE");
+  await crew.gateway.line(({ kind }) => kind === "keys_older");
+  await suspend();
+  assert.equal(await crew.metric("tollgate_keys_older_total"), 1);
   await client.flushall();
   await eventually(async () => {
     const { status, checks } = await crew.ready();
