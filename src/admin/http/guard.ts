@@ -84,11 +84,10 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
  * name is refused. Such a listener always has a token.
  */
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
-  const name = /^(\[[0-9a-f:.]+\]|[^:]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
-  if (name === undefined) return false;
+  if (!/^(\[[0-9a-f:.]+\]|[^:]+)(:\d{1,5})?$/i.test(host)) return false;
+  const name = normalizeHost(host);
   const bare = listenHost(name.replace(/^\[|\]$/g, ""));
-  if (LOOPBACK.has(bare) || bare === guarded.host) return true;
-  if (guarded.hosts.includes(normalizeHost(host))) return true;
+  if (LOOPBACK.has(bare) || bare === guarded.host || guarded.hosts.includes(name)) return true;
   return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;
 }
 

@@ -86,9 +86,10 @@ describe("/api is guarded", () => {
     assert.equal(checkAccess({ ...head, authorization: "Bearer x" }, guarded), undefined);
   });
 
-  it("refuses a foreign Host, and takes its own with or without a port", async () => {
+  it("refuses a foreign Host, and takes its own with or without a port or a final dot", async () => {
     await using house = await openAdminHouse();
     const own = ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.1:1", "localhost:65535"];
+    own.push("localhost.", "LocalHost.:9090");
     for (const host of [...own, "[::1]:9090", `127.0.0.1:${house.port}`]) {
       const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
       assert.equal(got.status, 200, host);
@@ -103,7 +104,13 @@ describe("/api is guarded", () => {
       "a@localhost",
       "localhost/",
     );
-    for (const host of [...foreign, "localhost:123456", " ", "localhost."]) {
+    for (const host of [
+      ...foreign,
+      "localhost:123456",
+      " ",
+      "localhost..",
+      "localhost.attacker.example.",
+    ]) {
       const got = await house.ask("GET", "/api/keys", { fields: { Host: host } });
       assert.equal(got.status, 403, host);
       const { code, message } = got.json();
