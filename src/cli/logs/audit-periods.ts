@@ -142,7 +142,7 @@ function windowBalance(
       ...commonEvidence(inputs, accountRef, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
       fewer: [
-        ...fewerByChanges(terms, ofPlan),
+        ...fewerByChanges(terms, ofPlan, incidents.replacementsIn(period)),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
         ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
         ...(isAway ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }] : []),
@@ -160,8 +160,9 @@ function withPresent(
   const plans = new Map([[plan, 0], ...sum.plans]);
   const configs = new Map(sum.configs);
   if (config !== undefined) {
-    const { units, lastMs } = configs.get(config.name) ?? { units: 0, lastMs: 0 };
-    configs.set(config.name, { units, lastMs: Math.max(lastMs, config.atMs) });
+    const { atMs } = config;
+    const known = configs.get(config.name) ?? { units: 0, firstMs: atMs, lastMs: atMs };
+    configs.set(config.name, { ...known, lastMs: Math.max(known.lastMs, atMs) });
   }
   return { ...sum, plans, configs };
 }
@@ -284,7 +285,7 @@ export function dayBalances(
       gap: span.gapIn(period, createdOf(accountRef), false),
       ...openIn(inputs, accountRef, period, { meter, isCounted: () => true }),
       ...commonEvidence(inputs, accountRef, period, meter),
-      fewer: fewerByChanges(sum, () => true, false),
+      fewer: fewerByChanges(sum, () => true, incidents.replacementsIn(period), false),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
     const told = { ...accountRef, window, ...judged, counted: row.counted };

@@ -1,5 +1,5 @@
 import { formatCount } from "../../base/messages.ts";
-import type { PeriodSum } from "./ledger.ts";
+import type { ConfigSum, PeriodSum } from "./ledger.ts";
 
 export type Verdict = "matched" | "explained" | "drift" | "not compared";
 
@@ -111,13 +111,21 @@ export function judge(evidence: Evidence): BalanceVerdict {
 const LACKING_MAX = 8;
 
 /**
+ * Whether a gateway took the configuration `name`, whose first line is of `firstMs`, after lines of
+ * `other`.
+ */
+export type HasReplaced = (name: string, other: string, firstMs: number) => boolean;
+
+/**
  * Why a window may have fewer counted units: some plan or configuration did not have the window.
  * `isLastCounted`: whether the last configuration has it, as that in force has each window that is
- * compared. A day that is over may have ended without history.
+ * compared. A day that is over may have ended without history. Configurations that
+ * ran side by side explain nothing: a failover may lose as many units as one of them charged.
  */
 export function fewerByChanges(
   { charged, atEdge, plans, configs }: PeriodSum,
   hasWindow: (plan: string) => boolean,
+  hasReplaced: HasReplaced,
   isLastCounted = true,
 ): CountTolerance[] {
   const found: CountTolerance[] = [];
@@ -128,12 +136,15 @@ export function fewerByChanges(
     if (names !== "") found.push({ from: units - atEdge, to: units, why });
   }
   const ordered = [...configs].toSorted(([, a], [, b]) => a.lastMs - b.lastMs);
+  const pairs = pairsSideBySide(ordered, hasReplaced);
   const others = ordered.length - 1;
   const maybeLacking = isLastCounted ? ordered.slice(0, -1) : ordered;
   const lengths = [others, ...Array.from({ length: LACKING_MAX }, (_, i) => i + 1)];
   for (const length of new Set(lengths.filter((each) => each > 0 && each <= others))) {
     for (let first = 0; first + length <= maybeLacking.length; first++) {
       const lacking = maybeLacking.slice(first, first + length);
+      const isLacking = (name: string) => lacking.some(([each]) => each === name);
+      if (pairs.some(([a, b]) => isLacking(a) !== isLacking(b))) continue;
       const units = lacking.reduce((sum, [, each]) => sum - each.units, charged + atEdge);
       const names = lacking.map(([name]) => name).join(", ");
       const counted =
@@ -145,4 +156,20 @@ export function fewerByChanges(
     }
   }
   return found;
+}
+
+/** The configurations whose lines overlap, although neither replaced the other. */
+function pairsSideBySide(
+  ordered: readonly (readonly [name: string, ConfigSum])[],
+  hasReplaced: HasReplaced,
+): (readonly [string, string])[] {
+  return ordered.flatMap(([earlier, { lastMs, firstMs }], i) => {
+    return ordered
+      .slice(i + 1)
+      .filter(([later, its]) => {
+        if (lastMs <= its.firstMs) return false;
+        return !(hasReplaced(later, earlier, its.firstMs) || hasReplaced(earlier, later, firstMs));
+      })
+      .map(([later]) => [earlier, later] as const);
+  });
 }

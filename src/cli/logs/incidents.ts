@@ -1,6 +1,7 @@
 import { dayOf } from "../../core/quota/days.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
+import type { HasReplaced } from "./balance.ts";
 
 /**
  * A period from its first instant up to, but not including, `toMs`, in Unix milliseconds of the
@@ -44,10 +45,19 @@ export class Incidents {
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
   readonly #workersLostMs: number[] = [];
+  /** By configuration: the first line of a request, and each start or reload that took it. */
+  readonly #firstLineMs = new Map<string, number>();
+  readonly #takenMs = new Map<string, number[]>();
   #config: { readonly name: string; readonly atMs: number } | undefined;
 
-  /** Called with the instant of each request. */
-  line(atMs: number): void {
+  /** Called with the instant and the configuration of each request. */
+  line(atMs: number, config?: string): void {
+    if (
+      config !== undefined &&
+      atMs < (this.#firstLineMs.get(config) ?? Number.POSITIVE_INFINITY)
+    ) {
+      this.#firstLineMs.set(config, atMs);
+    }
     const run = this.#running.at(-1);
     if (run !== undefined && atMs > run.lastMs) run.lastMs = atMs;
   }
@@ -91,8 +101,23 @@ export class Incidents {
   }
 
   #addConfig(hash: unknown, atMs: number): void {
+    const name = String(hash).slice(0, CONFIG_DIGITS);
+    this.#takenMs.set(name, [...(this.#takenMs.get(name) ?? []), atMs]);
     if (this.#config !== undefined && this.#config.atMs > atMs) return;
-    this.#config = { name: String(hash).slice(0, CONFIG_DIGITS), atMs };
+    this.#config = { name, atMs };
+  }
+
+  /**
+   * Returns a function that says whether a gateway took the configuration `name` in the period, after
+   * a line of `other` and before the first line of `name` at `firstMs`.
+   */
+  replacementsIn(period: Period): HasReplaced {
+    return (name, other, firstMs) => {
+      const otherMs = this.#firstLineMs.get(other) ?? Number.POSITIVE_INFINITY;
+      return (this.#takenMs.get(name) ?? []).some((atMs) => {
+        return isIn(atMs, period) && atMs >= otherMs && atMs <= firstMs + CLOCK_MS;
+      });
+    };
   }
 
   /** The configuration that came into force last, if that was in the period. */

@@ -17,10 +17,13 @@ export type PeriodSum = {
   reset: number;
   /** Units by which the requests of a meter used more or less than they held, added up. */
   settled: number;
-  /** Units by plan and configuration of their lines, with the last instant of each. */
+  /** Units by plan and configuration of their lines. */
   readonly plans: Map<string, number>;
-  readonly configs: Map<string, { units: number; lastMs: number }>;
+  readonly configs: Map<string, ConfigSum>;
 };
+
+/** The units that lines of one configuration charged, with the first and the last instant. */
+export type ConfigSum = { units: number; firstMs: number; lastMs: number };
 
 type LedgerAccount = {
   readonly account: string;
@@ -210,8 +213,9 @@ function addLine(
   if (decidedAt === askedMs) sum.atEdge += units;
   else sum.charged += units;
   sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + units);
-  const terms = sum.configs.get(config) ?? { units: 0, lastMs: 0 };
+  const terms = sum.configs.get(config) ?? { units: 0, firstMs: decidedAt, lastMs: decidedAt };
   terms.units += units;
+  terms.firstMs = Math.min(terms.firstMs, decidedAt);
   terms.lastMs = Math.max(terms.lastMs, decidedAt);
   sum.configs.set(config, terms);
 }

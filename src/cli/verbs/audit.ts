@@ -160,7 +160,7 @@ async function readRound(
     request: (line) => {
       const atMs = line.decidedAt ?? line.time;
       span.line(atMs);
-      incidents.line(line.time);
+      incidents.line(line.time, line.config);
       gaps.request(line);
       ledger.request(line);
     },

@@ -1,12 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import {
-  type AskedPeriod,
-  isWindow,
-  openPeriod,
-  unknownBalances,
-  windowBalances,
-} from "../../../src/cli/logs/audit-periods.ts";
+import { type AskedPeriod, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
@@ -28,8 +22,13 @@ const PLANS = new Map<string, unknown>([
 
 type Case = {
   readonly plan?: string;
-  /** The plan and the units of each line. */
-  readonly lines?: readonly (readonly [plan: string, charged: number, atMs?: number])[];
+  /** The plan and the units of each line; its configuration where it is not `config`. */
+  readonly lines?: readonly (readonly [
+    plan: string,
+    charged: number,
+    atMs?: number,
+    of?: string,
+  ])[];
   readonly events?: readonly Readonly<Record<string, unknown>>[];
   readonly windows: readonly Partial<CountReport["windows"][number]>[];
   readonly open?: readonly (readonly [before: number, after: number, more?: Partial<OpenCharge>])[];
@@ -52,9 +51,10 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
   const span = new LogSpan();
   span.line(firstMs);
   span.line(AT);
-  for (const [i, [linePlan, charged, atMs = NOON]] of lines.entries()) {
+  for (const [i, [linePlan, charged, atMs = NOON, of = config]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
-    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config };
+    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: of };
+    incidents.line(atMs, of);
     ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
   }
   for (const event of events) {
@@ -184,6 +184,28 @@ describe("the audit of a window that runs", () => {
     const events = [{ ...reloaded, time: NOON + 1 }];
     const same = judged({ lines, windows: [{ used: 0 }], events, config: "8a6bf653" });
     assert.deepEqual(same, drift(-9), "the same configuration");
+  });
+
+  it("is explained by no configuration of gateways that run side by side, as a failover may lose as many units", () => {
+    const [a, b] = ["8a6bf653", "c01d77e2"];
+    const taken = (config: string, time: number) => ({ msg: "serving", config, time });
+    const lines = [a, b, a, b].map((of, i) => ["daily", 1, NOON + i, of] as const);
+    const of = (events: Case["events"] & {}) => judged({ lines, windows: [{ used: 2 }], events });
+    assert.deepEqual(of([]), drift(-2));
+    assert.deepEqual(of([taken(a, NOON - 9), taken(b, NOON - 8)]), drift(-2));
+    const why =
+      "2 units fewer: the configuration was changed, and only what the last one charged is counted";
+    const reloaded = { msg: "event", kind: "config_reloaded", gateway: "g", time: NOON + 1 };
+    const rollouts = [taken(b, NOON + 1), { ...reloaded, hash: `${b}777373d8` }];
+    for (const rollout of rollouts) {
+      assert.deepEqual(of([taken(a, NOON - 9), rollout]), explained(why));
+    }
+    const early = lines.map(([plan, units, , config], i) => {
+      return [plan, units, NOON - (3 - i) * 30_000, config] as const;
+    });
+    const restarted = [taken(b, NOON - DAY_MS), taken(b, NOON - 15_000)];
+    const found = judged({ lines: early, windows: [{ used: 2 }], events: restarted });
+    assert.deepEqual(found, drift(-2), "a gateway that starts again with the same one");
   });
 
   it("is explained by a worker that was lost, where more was counted than its lines say", () => {
@@ -326,64 +348,5 @@ describe("the audit of a window that runs", () => {
     for (const decidedAt of [DAY * DAY_MS, AT]) {
       assert.equal(asked(10, [[1, 1, { decidedAt }]])[0]?.[1], "explained");
     }
-  });
-});
-
-describe("a period of an audit", () => {
-  it.for([
-    ["day", true],
-    ["createPet.day", true],
-    ["2fa_verify.minute", true],
-    ["2026-10-21.day", true],
-    ["key.day of k_1", true],
-    ["2026-10-21", false],
-    ["2026-10-21 tokens", false],
-  ] as const)("is a window that runs, or a day that is over: %s", ([period, runs]) => {
-    assert.equal(isWindow(period), runs);
-  });
-});
-
-describe("an account whose counts are not known", () => {
-  const WHYS = new Map([["production:acme", "no answer"]]);
-  const told = (asked: AskedPeriod, whys = WHYS) => {
-    const ledger = new Ledger([], []);
-    const range = [Date.UTC(2026, 9, 1), NOON, Date.UTC(2026, 9, 31), Date.UTC(2026, 10, 1)];
-    for (const [i, atMs] of range.entries()) {
-      const line = { msg: "request", env: ACME.environment, account: ACME.account, plan: "daily" };
-      const decided = { time: atMs, decidedAt: atMs, charged: 10 ** i };
-      ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
-    }
-    return unknownBalances(ledger, whys, asked).map(({ window, charged, verdict, why }) => {
-      return [window, charged, verdict, why];
-    });
-  };
-
-  it("is told with the period that was asked for and its units in it, from the first day to the last", () => {
-    const why = ["not compared", "its counts are not known: no answer"];
-    assert.deepEqual(told({}), [["all periods", 1_111, ...why]]);
-    assert.deepEqual(told({ month: "2026-10" }), [["2026-10", 111, ...why]]);
-    assert.deepEqual(told({ day: DAY }), [["2026-10-21", 10, ...why]]);
-  });
-
-  it("is not told where it was charged nothing in the period, or where its counts are known", () => {
-    assert.deepEqual(told({ day: DAY + 1 }), []);
-    assert.deepEqual(told({}, new Map()), []);
-  });
-});
-
-describe("a period that was asked for and is not over", () => {
-  const whys = (asked: AskedPeriod) => openPeriod(asked, NOON).map((one) => Object.values(one));
-  const runs = "it is not over, and no window of its length counts";
-
-  it("is told by its name: that it runs until its last day is over, or has not begun", () => {
-    assert.deepEqual(whys({ day: DAY }), [["2026-10-21", runs]]);
-    assert.deepEqual(whys({ day: DAY + 1 }), [["2026-10-22", "it has not begun"]]);
-    assert.deepEqual(whys({ month: "2026-10" }), [["2026-10", runs]]);
-    assert.deepEqual(whys({ month: "2026-11" }), [["2026-11", "it has not begun"]]);
-  });
-
-  it("is none where it is over, nor where no period was asked for", () => {
-    const over = [{ day: DAY - 1 }, { month: "2026-09" }, {}];
-    assert.deepEqual(over.flatMap(whys), []);
   });
 });

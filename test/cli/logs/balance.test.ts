@@ -8,6 +8,11 @@ const NOTHING_ELSE = {
   ...{ killed: undefined, gap: undefined },
 };
 
+/** No gateway tells that it took a configuration. */
+function fewerBy(sum: PeriodSum, hasWindow: (plan: string) => boolean, isLastCounted = true) {
+  return fewerByChanges(sum, hasWindow, () => false, isLastCounted);
+}
+
 /** The verdict of a period in which the lines charged 10 units, unless told otherwise. */
 function verdict(counted: number, more: Partial<Evidence> & { readonly reset?: number } = {}) {
   const { reset = 0, ...evidence } = more;
@@ -91,13 +96,13 @@ describe("the verdict on one period", () => {
         ["pro", 4],
       ]),
     };
-    const fewer = fewerByChanges(sum, (plan) => plan === "pro");
+    const fewer = fewerBy(sum, (plan) => plan === "pro");
     assert.deepEqual(
       [3, 4, 5, 10, 11].map((n) => verdict(n, { sum, fewer })),
       [...["drift -7", "explained 0", "drift -5", "matched 0", "drift 1"]],
     );
     assert.deepEqual(
-      fewerByChanges(sum, () => true),
+      fewerBy(sum, () => true),
       [],
       "both plans have the window",
     );
@@ -105,11 +110,11 @@ describe("the verdict on one period", () => {
 
   it("is explained by a changed configuration to the unit that came after the change", () => {
     const configs = new Map([
-      ["one", { units: 6, lastMs: 1 }],
-      ["two", { units: 4, lastMs: 2 }],
+      ["one", { units: 6, firstMs: 1, lastMs: 1 }],
+      ["two", { units: 4, firstMs: 2, lastMs: 2 }],
     ]);
     const sum = { ...newSum(), charged: 10, configs };
-    const fewer = fewerByChanges(sum, () => true);
+    const fewer = fewerBy(sum, () => true);
     assert.deepEqual(
       [4, 6, 5].map((n) => verdict(n, { sum, fewer })),
       [...["explained 0", "drift -4", "drift -5"]],
@@ -118,12 +123,12 @@ describe("the verdict on one period", () => {
 
   it("is explained by one configuration among others under which nothing was counted, to the unit", () => {
     const configs = new Map([
-      ["on", { units: 5, lastMs: 1 }],
-      ["off", { units: 3, lastMs: 2 }],
-      ["on again", { units: 2, lastMs: 3 }],
+      ["on", { units: 5, firstMs: 1, lastMs: 1 }],
+      ["off", { units: 3, firstMs: 2, lastMs: 2 }],
+      ["on again", { units: 2, firstMs: 3, lastMs: 3 }],
     ]);
     const sum = { ...newSum(), charged: 10, configs };
-    const fewer = fewerByChanges(sum, () => true);
+    const fewer = fewerBy(sum, () => true);
     assert.deepEqual(
       [2, 5, 7, 8, 9].map((n) => verdict(n, { sum, fewer })),
       [...["explained 0", "explained 0", "explained 0", "drift -2", "drift -1"]],
@@ -132,11 +137,11 @@ describe("the verdict on one period", () => {
 
   it("is explained by configurations one after the other under which nothing was counted, to the unit", () => {
     const configs = new Map(
-      [1, 20, 300, 4_000].map((units, lastMs) => [`c${lastMs}`, { units, lastMs }]),
+      [1, 20, 300, 4_000].map((units, ms) => [`c${ms}`, { units, firstMs: ms, lastMs: ms }]),
     );
     const sum = { ...newSum(), charged: 4_321, configs };
     const of = (counted: number, isLastCounted: boolean) => {
-      const fewer = fewerByChanges(sum, () => true, isLastCounted);
+      const fewer = fewerBy(sum, () => true, isLastCounted);
       return judge({ ...NOTHING_ELSE, counted, sum, fewer }).why;
     };
     const why = "the configuration was changed, and nothing is counted under";
@@ -164,7 +169,7 @@ describe("the verdict on one period", () => {
       ["pro", 4],
     ]);
     const sum = { ...newSum(), charged: 8, atEdge: 2, plans };
-    const fewer = fewerByChanges(sum, (plan) => plan === "pro");
+    const fewer = fewerBy(sum, (plan) => plan === "pro");
     assert.deepEqual(
       [1, 2, 4, 5].map((n) => verdict(n, { sum, fewer })),
       [...["drift -7", "explained 0", "explained 0", "drift -3"]],
@@ -175,11 +180,11 @@ describe("the verdict on one period", () => {
       [...["drift -7", "explained 0", "explained 0", "drift -2"]],
     );
     const configs = (...units: readonly number[]) => {
-      return new Map(units.map((each, lastMs) => [`c${lastMs}`, { units: each, lastMs }]));
+      return new Map(units.map((each, ms) => [`c${ms}`, { units: each, firstMs: ms, lastMs: ms }]));
     };
     const of = (n: number, ...units: readonly number[]) => {
       const changed = { ...newSum(), charged: 8, atEdge: 2, configs: configs(...units) };
-      return verdict(n, { sum: changed, fewer: fewerByChanges(changed, () => true) });
+      return verdict(n, { sum: changed, fewer: fewerBy(changed, () => true) });
     };
     assert.deepEqual(
       [1, 4].map((n) => of(n, 5, 3, 2)),
@@ -207,7 +212,7 @@ describe("the verdict on one period", () => {
   it("names the plans that lack a window, and the configuration under which nothing was counted", () => {
     const why = (counted: number, more: Partial<PeriodSum>) => {
       const sum = { ...newSum(), charged: 10, ...more };
-      const fewer = fewerByChanges(sum, (plan) => plan === "pro");
+      const fewer = fewerBy(sum, (plan) => plan === "pro");
       return judge({ ...NOTHING_ELSE, counted, sum, fewer }).why;
     };
     const plans = new Map(Object.entries({ free: 3, old: 3, pro: 4 }));
@@ -215,9 +220,9 @@ describe("the verdict on one period", () => {
     assert.equal(why(4, { plans }), lack);
     // The lines of the last one are read before those of the first.
     const configs = new Map([
-      ["last", { units: 4, lastMs: 3 }],
-      ["first", { units: 5, lastMs: 1 }],
-      ["off", { units: 1, lastMs: 2 }],
+      ["last", { units: 4, firstMs: 3, lastMs: 3 }],
+      ["first", { units: 5, firstMs: 1, lastMs: 1 }],
+      ["off", { units: 1, firstMs: 2, lastMs: 2 }],
     ]);
     const changed = "the configuration was changed, and";
     assert.equal(

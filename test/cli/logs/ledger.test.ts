@@ -95,7 +95,7 @@ describe("charges in a ledger", () => {
     ledger.request(lineAt(FROM + 2, "a"));
     assert.equal(ledger.firstDay, DAY);
     const { configs = [], plans = [] } = ledger.of("production", "acme")?.days.get(DAY) ?? {};
-    assert.deepEqual([...configs], [["a", { units: 2, lastMs: FROM + 9 }]]);
+    assert.deepEqual([...configs], [["a", { units: 2, firstMs: FROM + 2, lastMs: FROM + 9 }]]);
     assert.deepEqual([...plans], [["free", 2]]);
   });
 
