@@ -33,8 +33,9 @@ Retry-After: 12
 \`\`\`
 
 Each refusal with "yes" in its row ends the connection. Any other one ends it too if a body is
-[left unread](edge.md#unread-bodies), if the address is past its [failure allowance](http.md#failure-allowance), if a
-[WebSocket](edge.md#upgrade) was asked for, and during a [drain](edge.md#drain).
+[left unread](edge.md#unread-bodies), if it is a 401 and the address is past its
+[failure allowance](http.md#failure-allowance), if the method is CONNECT or TRACE, if a [WebSocket](edge.md#upgrade) was
+asked for, and during a [drain](edge.md#drain).
 
 ${table(["status", "code", "when", "fields beyond the usual", "ends the connection", "message"], rows)}
 `;
