@@ -52,6 +52,8 @@ export type AccessLogEntry = {
   readonly why: string | undefined;
 };
 
+const NO_ACCOUNT = "no key was accepted, and the operation is not public";
+
 /**
  * Every member of the line in the order in which it is written, with its meaning.
  * docs/reference/log.md is made from these rows.
@@ -63,9 +65,13 @@ export const ACCESS_LOG_FIELDS: Readonly<
   time: { meaning: "Unix milliseconds at which the line was written" },
   id: { meaning: "The id of the request, as in `X-Request-Id`" },
   env: { meaning: "The environment", absent: "its host was not known to a listener of several" },
-  account: { meaning: "The account that was charged or refused", absent: "no key was accepted" },
+  account: {
+    meaning:
+      "The account that was charged or refused; `addr:…` of a public operation without a key",
+    absent: NO_ACCOUNT,
+  },
   key: { meaning: "The id of the key, never the key", absent: "no key was accepted" },
-  plan: { meaning: "The plan of the account", absent: "no key was accepted" },
+  plan: { meaning: "The plan of the account", absent: NO_ACCOUNT },
   meta: {
     meaning: "The metadata of the account that `log.meta` names",
     absent: "`log.meta` names none that the account has",
@@ -80,7 +86,11 @@ export const ACCESS_LOG_FIELDS: Readonly<
     meaning:
       "The status that was sent; 499 if the client left first or stopped reading, and with `why: the gateway is going away` if the gateway ended first; 101 for a tunnel",
   },
-  code: { meaning: "The [code](refusals.md) of the refusal", absent: "the backend answered" },
+  code: {
+    meaning: "The [code](refusals.md) of the refusal",
+    absent:
+      "nothing was refused: the backend answered, the gateway answered `standing` or OPTIONS, or the client left",
+  },
   source: { meaning: "`gateway` or `backend`: who answered" },
   decision: { meaning: "`admitted`, `refused`, or `none` where nothing was decided" },
   charged: { meaning: "Units charged" },
