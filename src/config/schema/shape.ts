@@ -56,7 +56,7 @@ const admin = z.strictObject(
     hosts: optional(
       z.array(kind.hostName, "a list of host names").max(100, "at most 100 host names"),
       [],
-      "Further names that it answers to, besides IP addresses and localhost.",
+      "Further names that it answers to, besides its own address, localhost, 127.0.0.1 and [::1]; on 0.0.0.0 or [::] any IP address is its own.",
     ),
   },
   "off, or a map",
