@@ -10,9 +10,10 @@ import type { ResponseHead } from "../../http1/client/response-parser.ts";
 import type { ParsedResponseHead } from "../../http1/parse/response-head-parser.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
-import { readAnswerHead } from "../exchange/metered-answer.ts";
+import { meterCharges, readAnswerHead } from "../exchange/metered-answer.ts";
 import { countForwardedBytes } from "../runtime/memory.ts";
 import { closeIfDraining, failExchange } from "../stages/reply.ts";
+import { settleMeters } from "../stages/settle.ts";
 import type { Upstream, UpstreamConnection } from "../upstreams/upstream.ts";
 import { endInBatch } from "./end-in-batch.ts";
 import { RequestBody } from "./request-body.ts";
@@ -157,14 +158,23 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onEnd(): void {
     const { service, exchange, gateway } = this.#context;
-    this.#writePieces();
+    exchange.completeAnswer();
+    const isMetered = exchange.meters.length > 0;
+    if (isMetered) settleMeters(gateway, exchange, meterCharges(exchange));
+    else this.#writePieces();
     this.#span?.end();
     service.upstreams.delivered((this.#connection as UpstreamConnection).upstream);
     this.#body?.stop();
-    exchange.completeAnswer();
     exchange.settle(gateway.elapsed());
     this.#releaseConnection();
-    endInBatch(exchange.response, this.#whole);
+    // The settlement leaves ahead of the bytes by which the client knows that the answer is whole.
+    if (isMetered) setImmediate(() => this.#endMetered());
+    else endInBatch(exchange.response, this.#whole);
+  }
+
+  #endMetered(): void {
+    this.#writePieces();
+    this.#context.exchange.response.end(this.#whole?.toString("latin1"));
   }
 
   onFailure(failure: RequestFailure): void {

@@ -110,7 +110,7 @@ export interface OutageHandler extends CallObserver {
     accountRef: AccountRef,
     limits: readonly Limit[],
   ): readonly number[] | undefined;
-  /** Settles what a request used of its meters, soon and in one call with others. */
+  /** Settles what a request used of its meters, ahead of each later charge. */
   settle(
     accountRef: AccountRef,
     holds: Pick<Holds, "id" | "plan" | "decidedMs">,

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
+import { keyBucket } from "./hash-slots.ts";
 import type { Link, RedisArgument, ReplyReader } from "./link.ts";
 import { replyList, toStoreFailure, unreadableFailure } from "./store-failure.ts";
 
@@ -8,6 +9,11 @@ export type Script = {
   readonly sha: string;
   /** Whether the reply repeats the last argument, by which the caller knows it. */
   readonly isTagged: boolean;
+  /**
+   * The nodes that have the script, if no later call may overtake one that a node answers with
+   * NOSCRIPT. Other nodes get the whole text at once.
+   */
+  readonly knownTo?: WeakSet<object>;
 };
 
 /** Gateways have tags of their own: a proxy may mix up their replies. */
@@ -32,6 +38,11 @@ return { tag, reply or false }`;
   return { ...defineScript(whole), isTagged: true };
 }
 
+/** The same script, whose calls keep their place among the commands of their connection. */
+export function keepingPlace(script: Script): Script {
+  return { ...script, knownTo: new WeakSet() };
+}
+
 /** NOSCRIPT means that nothing was executed. After SCRIPT FLUSH the whole text is sent, once. */
 export async function runScript(
   link: Link,
@@ -43,11 +54,21 @@ export async function runScript(
   const tag = `${ORIGIN}${++tagsUsed}`;
   const given = script.isTagged ? [...args, tag] : args;
   const readOwn = script.isTagged ? (reply: unknown) => readTagged(reply, tag) : read;
+  const { text, sha, knownTo } = script;
+  const sendText = () => link.send(key, "eval", [text, ...given], readOwn);
+  const node = knownTo && link.nodeOf(keyBucket(key));
   try {
-    return await link.send(key, "evalsha", [script.sha, ...given], readOwn);
+    const isKnown = node === undefined || knownTo?.has(node);
+    const answer = await (isKnown
+      ? link.send(key, "evalsha", [sha, ...given], readOwn)
+      : sendText());
+    if (node !== undefined) knownTo?.add(node);
+    return answer;
   } catch (error) {
+    // The server behind the next connection may be a different one.
+    if (node !== undefined) knownTo?.delete(node);
     if (toStoreFailure(error).code !== "NOSCRIPT") throw error;
-    return link.send(key, "eval", [script.text, ...given], readOwn);
+    return sendText();
   }
 }
 

@@ -100,7 +100,8 @@ export class Batcher {
     const { decisionCache, outage } = this.#options;
     const id = accountId(accountRef);
     const cached = decisionCache.get(id);
-    const refusal = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
+    const known = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
+    const refusal = known !== "no" && this.#isSettled(id, accountRef) ? "no" : known;
     if (cached !== undefined && refusal === "surely")
       return this.#refused(accountRef, cached, quotaRequest);
     if (cached !== undefined && isPaced(refusal))
@@ -124,6 +125,12 @@ export class Batcher {
 
   close(): void {
     this.#strikes.close();
+  }
+
+  /** Whether the store decides a request behind a settlement of the account that is on its way. */
+  #isSettled(id: string, accountRef: AccountRef): boolean {
+    const { decisionCache, outage, queueOf } = this.#options;
+    return decisionCache.isSettling(id) && !outage.isAway(queueOf(accountRef));
   }
 
   /**

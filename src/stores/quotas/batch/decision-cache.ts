@@ -49,6 +49,8 @@ export class DecisionCache {
    * (docs/decisions/hot-path.md).
    */
   readonly #underWay: InvalidatedAccounts[] = [];
+  /** The calls under way that settle meters, by account. Until the answer, known counts are too high. */
+  readonly #settling = new Map<string, number>();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
@@ -74,6 +76,24 @@ export class DecisionCache {
 
   endCall(invalidated: InvalidatedAccounts): void {
     this.#underWay.splice(this.#underWay.indexOf(invalidated), 1);
+  }
+
+  /** Called when a call is sent that settles meters of these accounts. Returns what ends it. */
+  beginSettling(settled: readonly { readonly accountRef: AccountRef }[]): () => void {
+    const ids = settled.map(({ accountRef }) => accountId(accountRef));
+    for (const id of ids) this.#settling.set(id, (this.#settling.get(id) ?? 0) + 1);
+    return () => {
+      for (const id of ids) {
+        const left = (this.#settling.get(id) ?? 0) - 1;
+        if (left > 0) this.#settling.set(id, left);
+        else this.#settling.delete(id);
+      }
+    };
+  }
+
+  /** Whether a settlement of the account is under way, so that a known refusal may be over. */
+  isSettling(id: string): boolean {
+    return this.#settling.has(id);
   }
 
   /**

@@ -233,9 +233,12 @@ export class CircuitBreaker {
     );
     debts.restore([...kept]);
     const others = batch.filter((debt) => !kept.has(debt));
+    if (others.length === 0) return;
+    const { decisionCache } = this.#context;
+    const endSettling = decisionCache.beginSettling(others);
     // Debts of a call that fails are kept, and charged before the next decision.
-    if (others.length > 0)
-      await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);
+    await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);
+    endSettling();
   }
 
   /** See CallObserver.onCallTimeout. */

@@ -4,15 +4,15 @@ import type { AccountRef } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { type AccountDebt, windowDebt } from "./account-debt.ts";
 
-type Queue = { waiting: AccountDebt[]; sending: Promise<void> | undefined };
-
 /**
- * Settlements of meters that wait for a call to the store. Each queue has one call in flight, and the
- * next call carries all settlements that arrived during it. No request waits for them.
+ * Settlements of meters, which go to the store in the turn of the event loop in which they arrive:
+ * those of one queue together, ahead of the answer that they belong to and of each later charge. No
+ * request waits for them.
  */
 export class SettlementQueues {
   readonly #send: (batch: readonly AccountDebt[], queue: number) => Promise<void>;
-  readonly #queues = new Map<number, Queue>();
+  #waiting = new Map<number, AccountDebt[]>();
+  readonly #sending = new Set<Promise<void>>();
 
   /** `send` charges up to 256 debts of one queue in a call. It does not reject. */
   constructor(send: (batch: readonly AccountDebt[], queue: number) => Promise<void>) {
@@ -20,27 +20,28 @@ export class SettlementQueues {
   }
 
   add(number: number, debt: AccountDebt): void {
-    let queue = this.#queues.get(number);
-    if (queue === undefined) {
-      queue = { waiting: [], sending: undefined };
-      this.#queues.set(number, queue);
-    }
-    queue.waiting.push(debt);
-    queue.sending ??= this.#sendAll(queue, number);
+    if (this.#waiting.size === 0) setImmediate(() => this.#sendAll());
+    const waiting = this.#waiting.get(number);
+    if (waiting === undefined) this.#waiting.set(number, [debt]);
+    else waiting.push(debt);
   }
 
   /** Resolves when all settlements were sent. */
   async finish(): Promise<void> {
-    await Promise.all([...this.#queues.values()].map(({ sending }) => sending));
+    this.#sendAll();
+    await Promise.all(this.#sending);
   }
 
-  async #sendAll(queue: Queue, number: number): Promise<void> {
-    // Answers that ended in the same turn share a call.
-    await new Promise(setImmediate);
-    while (queue.waiting.length > 0) {
-      await this.#send(queue.waiting.splice(0, CALL_ACCOUNTS_MAX), number);
+  #sendAll(): void {
+    const all = this.#waiting;
+    this.#waiting = new Map();
+    for (const [number, waiting] of all) {
+      while (waiting.length > 0) {
+        const sending = this.#send(waiting.splice(0, CALL_ACCOUNTS_MAX), number);
+        this.#sending.add(sending);
+        void sending.then(() => this.#sending.delete(sending));
+      }
     }
-    queue.sending = undefined;
   }
 }
 

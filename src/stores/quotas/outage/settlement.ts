@@ -1,5 +1,6 @@
 import { closesMs } from "../../../core/quota/days.ts";
 import { windowEnd } from "../../../core/quota/windows.ts";
+import { keepingPlace } from "../../redis/script.ts";
 import {
   isInMotion,
   replyList,
@@ -288,7 +289,8 @@ type ChargedAccount = {
   )[];
 };
 
-const LATE_CHARGE = accountScript("lowered", "history", "late-charge");
+/** A charge behind a settlement must find it counted. */
+const LATE_CHARGE = keepingPlace(accountScript("lowered", "history", "late-charge"));
 
 /**
  * Charges the debts of the accounts of one call, each unit to the window that it was admitted in

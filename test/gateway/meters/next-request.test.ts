@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { makeKey } from "../../../src/core/keys/key.ts";
+import { each } from "../../support/each.ts";
+import type { RequestListener } from "../../support/gateway/backend.ts";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
+import { openTcpProxy, type TcpProxy } from "../../support/wire/tcp-proxy.ts";
+
+const HOLD = 200;
+/** Commands reach Redis at once and in order, and the gateway waits for what it says. */
+const ANSWERS_LATE_MS = 10;
+const ROUNDS = 3;
+/** Their requests end while settlements of each other are on their way. */
+const KEYS = Array.from({ length: 4 }, () => makeKey("pets", "live", randomInt));
+/** More than a small body, which is sent in one write with its head. */
+const LARGE = "x".repeat(100_000);
+
+/** Answers that use nothing, by how the client learns that it has the whole of them. */
+const ANSWERS: Readonly<Record<string, RequestListener>> = {
+  "a small body": (_seen, response) => void response.writeHead(200, { "X-Used": 0 }).end("{}"),
+  "no body": (_seen, response) => {
+    response.writeHead(200, { "X-Used": 0, "Content-Length": 0 }).end();
+  },
+  "a large body": (_seen, response) => {
+    response.writeHead(200, { "X-Used": 0, "Content-Length": LARGE.length }).end(LARGE);
+  },
+  chunks: (_seen, response) => {
+    response.writeHead(200, { "X-Used": 0 });
+    response.write("{}");
+    response.end();
+  },
+};
+
+describe("a request behind the whole answer of a metered one", () => {
+  let redis: TestRedis;
+  let proxy: TcpProxy;
+  const houses: TestGateway[] = [];
+  beforeAll(async () => {
+    redis = await startRedis();
+    proxy = await openTcpProxy(redis);
+    for (const _ of ["one gateway", "another"]) houses.push(await openMetered(proxy));
+    proxy.behave({ answerLatencyMs: ANSWERS_LATE_MS });
+  });
+  afterAll(async () => {
+    for (const house of houses) await house[Symbol.asyncDispose]();
+    await proxy[Symbol.asyncDispose]();
+    await redis.close();
+  });
+  const ask = async (house: TestGateway, key: string) => {
+    const response = await sendRequest(house.port, { key, method: "POST", path: "/v1/chat" });
+    return [response.status, rateLimitFieldsOf(response).remaining];
+  };
+
+  // First of all, while this Redis has no script.
+  it("finds room for its hold, also behind the first settlement that its Redis gets", async () => {
+    const [house] = houses as [TestGateway];
+    house.backend.answer(ANSWERS["a small body"] as RequestListener);
+    assert.deepEqual(await ask(house, KEYS[0] as string), [200, 0]);
+    assert.deepEqual(await ask(house, KEYS[0] as string), [200, 0]);
+  });
+
+  for (const [what, answer] of each(Object.entries(ANSWERS))) {
+    it(`finds room for its hold at the same gateway and at another one, after ${what}`, async () => {
+      const told: unknown[] = [];
+      for (const { backend } of houses) backend.answer(answer);
+      await Promise.all(
+        KEYS.map(async (key) => {
+          for (let i = 0; i < ROUNDS; i++) {
+            for (const house of houses) told.push(await ask(house, key), await ask(house, key));
+          }
+        }),
+      );
+      assert.deepEqual(
+        told,
+        Array.from({ length: KEYS.length * 2 * houses.length * ROUNDS }, () => [200, 0]),
+      );
+    });
+  }
+});
+
+/** A gateway whose meter has room for one hold. */
+function openMetered({ host, port }: TcpProxy): Promise<TestGateway> {
+  const tokens = { hold: HOLD, max: HOLD, used: ["header x-used"] };
+  return startTestGateway({
+    keys: Object.fromEntries(KEYS.map((key, i) => [key, { account: `account-${i}` }])),
+    environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { tokens } }] },
+    config: {
+      store: `redis://${host}:${port}`,
+      plans: { free: { year: 100_000, meters: { tokens: { year: HOLD } } } },
+    },
+  });
+}
