@@ -63,7 +63,7 @@ describe("A request is told to a collector", () => {
   beforeAll(async () => {
     collector = await openCollector();
     backend = await startTestUpstream();
-    const config = telemetryTo(collector);
+    const config = { ...telemetryTo(collector), foreignKeys: [{ prefix: "sk_", min: 22 }] };
     served = await spawnGateway({ upstreams: [backend.origin], config });
   });
   afterAll(async () => {
@@ -234,8 +234,11 @@ describe("A request is told to a collector", () => {
 
   it("without a key and without a query, wherever the client puts them", async () => {
     const path = `/v1/pets/${KEY}?secret=hunter2&key=${KEY}`;
-    const hidden = { "user-agent": KEY, "x-api-key": KEY, referer: KEY };
+    const traceparent = `00-${"4".repeat(32)}-${PARENT}-01`;
+    const tracestate = `a=${KEY},b=2,c=sk_${"q".repeat(22)},d=sk%5F${"q".repeat(22)}`;
+    const hidden = { "user-agent": KEY, "x-api-key": KEY, referer: KEY, traceparent, tracestate };
     const entry = await nextLine(served, () => ask(served, path, hidden));
+    assert.equal(fieldOf(backend.seen.at(-1)?.rawHeaders, "tracestate"), tracestate);
     const wrong = { authorization: `Bearer ${KEY}x` };
     const other = await nextLine(served, () => ask(served, "/v1/pets?token=hunter2", wrong));
     const asHost = await nextLine(served, () => sendRequest(served.port, { host: KEY, key: KEY }));
@@ -244,7 +247,8 @@ describe("A request is told to a collector", () => {
     await spansOf(collector, asHost.traceId, 2);
     const told = collector.bodies.join("\n");
     assert.match(told, /pets_live_…/);
-    assert.doesNotMatch(told, /Smuggle0Test|hunter2/i);
+    assert.match(told, /"traceState":"b=2"/);
+    assert.doesNotMatch(told, /Smuggle0Test|hunter2|q{22}/i);
   });
 
   it("only where its client's trace is sampled, if it has one, and the flag goes on", async () => {

@@ -196,7 +196,11 @@ export class Listener implements ServerHandler {
       upgrade,
       // The client may have sent its first frames ahead, and they are no requests.
       closesConnection: memory !== "enough" || upgrade !== undefined,
-      span: this.#gateway.telemetry?.tracing?.begin(request.rawHeaders, nowMs - beganMs),
+      span: this.#gateway.telemetry?.tracing?.begin(
+        request.rawHeaders,
+        nowMs - beganMs,
+        this.#environments[0]?.foreignKeys,
+      ),
     };
     const exchange = new Exchange({ request, response, connection }, arrival, this.#onEnd);
     this.#timeouts.add(exchange);

@@ -35,7 +35,7 @@ import {
   type TraceContext,
   type TraceFields,
 } from "../../core/http/trace-context.ts";
-import { maskKeysInPath } from "../../core/keys/key.ts";
+import { type ForeignKeyFormat, maskKeysInPath } from "../../core/keys/key.ts";
 import { isUpstreamFault } from "../../core/refusal.ts";
 import type { AccessLogEntry } from "../log/log.ts";
 import { DURATION_BUCKETS } from "../metrics/metric-vec.ts";
@@ -82,9 +82,11 @@ export function createTracing(tracer: Tracer, meter: Meter): Tracing {
     }),
   };
   return {
-    begin: (rawHeaders, headMs = 0) => {
+    begin: (rawHeaders, headMs = 0, foreignKeys = []) => {
       const startMs = headMs === 0 ? undefined : Date.now() - headMs;
-      return new ServerSpan(instruments, readTraceContext(rawHeaders), startMs);
+      const received = readTraceContext(rawHeaders);
+      const parent = parentOf(received, foreignKeys);
+      return new ServerSpan(instruments, { received, parent }, startMs);
     },
   };
 }
@@ -102,7 +104,7 @@ class ServerSpan implements RequestSpan {
 
   constructor(
     instruments: Instruments,
-    received: TraceContext | undefined,
+    { received, parent }: { readonly received: TraceContext | undefined; readonly parent: Context },
     startMs: number | undefined,
   ) {
     this.#instruments = instruments;
@@ -111,7 +113,7 @@ class ServerSpan implements RequestSpan {
     const { tracer } = instruments;
     const start = startMs === undefined ? {} : { startTime: startMs };
     const options = { kind: SpanKind.SERVER, ...start };
-    this.#span = tracer.startSpan("HTTP", options, parentOf(received));
+    this.#span = tracer.startSpan("HTTP", options, parent);
     this.#context = trace.setSpan(ROOT_CONTEXT, this.#span);
     this.traceId = this.#span.spanContext().traceId;
   }
@@ -139,15 +141,20 @@ class ServerSpan implements RequestSpan {
   }
 }
 
-function parentOf(received: TraceContext | undefined): Context {
+/** The client's span. Members of its tracestate with a key are left out: a mask is no valid value. */
+function parentOf(
+  received: TraceContext | undefined,
+  foreignKeys: readonly ForeignKeyFormat[],
+): Context {
   if (received === undefined) return ROOT_CONTEXT;
   const { traceId, parentId, flags, tracestate } = received;
+  const traceState = tracestate && createTraceState(maskKeysInPath(tracestate, foreignKeys));
   return trace.setSpanContext(ROOT_CONTEXT, {
     traceId,
     spanId: parentId,
     traceFlags: flags,
     isRemote: true,
-    ...(tracestate !== undefined && { traceState: createTraceState(tracestate) }),
+    ...(traceState && { traceState }),
   });
 }
 

@@ -7,9 +7,13 @@ import type { AccessLogEntry } from "../log/log.ts";
 export type Tracing = {
   /**
    * Called when a request arrives with these fields, in which its client may name a trace. Its head
-   * began `headMs` earlier.
+   * began `headMs` earlier. Keys in the fields, also of `foreignKeys`, must not be exported.
    */
-  begin(rawHeaders: readonly string[], headMs?: number): RequestSpan;
+  begin(
+    rawHeaders: readonly string[],
+    headMs?: number,
+    foreignKeys?: readonly ForeignKeyFormat[],
+  ): RequestSpan;
 };
 
 /** The span of a request to the gateway. */
