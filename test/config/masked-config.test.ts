@@ -62,6 +62,25 @@ storeTimeout: 70ms
   assert.equal(text.replace(JSON.stringify(operations), "").match(/\w+Ms"/), null);
 });
 
+it("the query of a health check's path is ***, as a token may be in it, and a path without one is whole", async () => {
+  const check = (path: string) => `healthCheck: { path: "${path}" }`;
+  const config = await loadLines(
+    `environments:
+  production:
+    listen: 127.0.0.1:0
+    keyTag: live
+    upstreams: [http://127.0.0.1:1]
+    ${check(`/healthz?token=\${HEALTH}`)}
+    backends: [{ path: /v1/x, upstreams: [http://127.0.0.1:2], ${check("/up")} }]
+`,
+    { HEALTH: "canary" },
+  );
+  const { environments } = JSON.parse(JSON.stringify(maskedConfig(config)));
+  const { healthCheck, backends } = environments.production;
+  assert.deepEqual(healthCheck, { path: "/healthz?***", every: "5s" });
+  assert.deepEqual(backends[0].healthCheck, { path: "/up", every: "5s" });
+});
+
 it("plans, public routes, events and an admin token are shown in the form of the file, secrets as ***", async () => {
   for (const token of ["", "canary".repeat(6)]) {
     const config = await loadLines(`admin: { token: "${token}" }

@@ -135,7 +135,10 @@ function shownService({ routes, upstreamTls, healthCheck }: ServiceConfig): obje
       cert: upstreamTls.clientCertificate?.cert.path,
       key: upstreamTls.clientCertificate?.key.path,
     },
-    healthCheck: healthCheck ?? "off",
+    healthCheck:
+      healthCheck === undefined
+        ? "off"
+        : { ...healthCheck, path: healthCheck.path.replace(/\?.*/, "?***") },
     operations:
       operations?.map(({ segments: _, meters, ...operation }) => {
         return { ...operation, ...shownMeters(meters) };
