@@ -32,7 +32,7 @@ export async function start(options: EmbedOptions): Promise<EmbeddedGateway> {
   const wrong = optionsError(options);
   if (wrong !== undefined) throw new TypeError(wrong);
   const { configFile, env = {}, log: write = () => {} } = options;
-  const loaded = await loadConfig(configFile, env);
+  const loaded = await loadConfig(configFile, env, { forStart: true });
   if (!loaded.ok) throw new Error(loaded.mistakes.map(formatMistake).join("\n"));
   const { config } = loaded;
   if (config.workers !== 1) {

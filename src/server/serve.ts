@@ -110,7 +110,7 @@ class Service {
 
   /** Returns the exit status if there is nothing to run. */
   async #start(): Promise<number | undefined> {
-    const loaded = await this.#load(loadConfig);
+    const loaded = await this.#load((...of) => loadConfig(...of, { forStart: true }));
     if (this.#ending) return undefined;
     if (!loaded.ok) {
       const mistakes = loaded.mistakes.map(formatMistake).join("\n");
@@ -159,7 +159,7 @@ class Service {
     if (this.#due !== undefined) this.#reload(this.#due);
   }
 
-  async #load(load: typeof loadConfig): Promise<LoadResult> {
+  async #load(load: typeof loadConfigAside): Promise<LoadResult> {
     const fromMs = Date.now();
     const loaded = await load(this.#serving.file, this.#serving.env);
     if (loaded.ok) {

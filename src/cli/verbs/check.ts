@@ -31,7 +31,7 @@ export const check: Verb = {
       const message = `Cannot check two files: ${file} and --config ${other}; leave one`;
       return fail(terminal, EXIT_USAGE, message);
     }
-    const loaded = await loadConfig(file, terminal.env);
+    const loaded = await loadConfig(file, terminal.env, { forStart: true });
     const mistakes = loaded.ok ? [] : loaded.mistakes;
     const scopes =
       loaded.ok && invocation.flag("keys") ? await scopeWarnings(loaded.config, terminal) : [];

@@ -11,7 +11,7 @@ import { buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "./draft.ts";
 import { namedPemFiles, readPemFiles } from "./pem.ts";
-import { validateDraft } from "./validate.ts";
+import { validateDraft, validateOwnFiles } from "./validate.ts";
 import { planCostsOf, validateCosts } from "./validate-costs.ts";
 import { validateServices } from "./validate-services.ts";
 
@@ -21,13 +21,20 @@ const CONFIG_VALUES_MAX = 100_000;
 /**
  * Reads the configuration and the descriptions it names. `variables` has the values for `${NAME}`.
  * Never rejects because of the content of the files: all mistakes of all files are returned at
- * once, in order of place. Nothing is opened, bound or written.
+ * once, in order of place. Nothing is opened, bound or written. `forStart` also looks for mistakes
+ * that a running gateway survives: it has opened its own files before.
  */
-export async function loadConfig(file: string, variables: Variables): Promise<LoadResult> {
+export async function loadConfig(
+  file: string,
+  variables: Variables,
+  { forStart = false }: LoadOptions = {},
+): Promise<LoadResult> {
   const read = await readTree(file, variables);
   if (!read.ok) return read;
-  return loadTree(file, read, variables);
+  return loadTree(file, read, variables, { forStart });
 }
+
+type LoadOptions = { readonly forStart?: boolean };
 
 /** The values of a file with their places, and its mistakes as YAML. */
 export type FileTree = {
@@ -64,10 +71,12 @@ export async function loadTree(
   file: string,
   { text, tree, mistakes, paths }: FileTree,
   variables: Variables,
+  { forStart = false }: LoadOptions = {},
 ): Promise<LoadResult> {
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, variables.TOLLGATE_DATA);
   validateDraft(draft, findings);
+  if (forStart) validateOwnFiles(draft, findings);
   validateServices(draft, findings);
   const planCosts = planCostsOf(draft);
   validateCosts(draft, findings, planCosts);

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { formatHostPort, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
@@ -124,6 +125,34 @@ function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findin
       ["workers"],
       `Cannot use workers: ${workers} with store: memory: processes share counters through a Redis only; set store, or workers: 1`,
     );
+  }
+}
+
+/**
+ * Finds paths of the gateway's own files at which this machine can have no file. A file that is
+ * missing is no mistake, because the gateway makes it.
+ */
+export function validateOwnFiles({ store, keys, stateFile }: Draft, findings: Findings): void {
+  const usesStateFile = store?.kind === "memory" || keys === "redis";
+  const files = {
+    keys: keys === "redis" ? undefined : keys,
+    stateFile: usesStateFile ? stateFile : undefined,
+  };
+  for (const [key, file] of Object.entries(files)) {
+    const path = file === undefined ? undefined : resolve(dirname(findings.file), file);
+    const why = path === undefined ? undefined : whyNoFile(path);
+    if (why === undefined) continue;
+    const shown = findings.tree.isSubstituted([key]) ? "the path" : path;
+    findings.mistake([key], `Cannot use ${shown} as ${key}: ${why}`);
+  }
+}
+
+function whyNoFile(path: string): string | undefined {
+  try {
+    return statSync(path).isDirectory() ? "it is a folder; name a file" : undefined;
+  } catch (error) {
+    const isBelowFile = (error as NodeJS.ErrnoException).code === "ENOTDIR";
+    return isBelowFile ? "a part of its path is no folder; check the path" : undefined;
   }
 }
 

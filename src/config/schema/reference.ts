@@ -63,7 +63,8 @@ These are mistakes too:
   \`publicRoutes\` where every path is described; a \`standing\` path that a description has too.
 - A prefix of \`foreignKeys\` with which a key of \`keyPrefix\`, or of another prefix, could start.
 - The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
-  \`stateFile\`.
+  \`stateFile\`; one of these that is a folder, or below a file, on the machine of \`check\` or of the start. What is not
+  there yet is no mistake.
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a

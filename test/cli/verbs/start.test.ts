@@ -15,7 +15,15 @@ import {
 } from "../../support/gateway/processes.ts";
 import { eventually } from "../../support/poll.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
-import { configText, type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import {
+  configText,
+  type Folder,
+  jsonOf,
+  openFolder,
+  runVerb,
+  type Settings,
+  writeConfig,
+} from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 
@@ -40,6 +48,32 @@ describe("start refuses", () => {
       stderr,
       /^.*broken\.yaml:\d+:\d+: .*bogus.*\n.*broken\.yaml:\d+:\d+: .*keyPrefix.*\n$/,
     );
+  });
+
+  it("a folder, or a path below a file, as keys or stateFile, at their lines and with 78, as check does", async () => {
+    await using folder = await openFolder();
+    await mkdir(join(folder.path, "folder"));
+    await writeFile(join(folder.path, "file"), "");
+    const check = async (settings: Settings) => {
+      const file = await writeConfig(folder, settings);
+      const { status, err } = await runVerb(["check", "--config", file]);
+      return { code: status, stderr: err };
+    };
+    const sound = { code: 0, stderr: "" };
+    const unused = { store: "redis://127.0.0.1:1", stateFile: "folder" };
+    assert.deepEqual(await check({ ...unused, keys: "none/yet.json" }), sound);
+    const shared = await check({ ...unused, keys: "redis" });
+    assert.match(shared.stderr, /:3:12: .*stateFile: it is a folder; name a file\n$/);
+    const told = await check({ keys: "file/keys.json", stateFile: "folder" });
+    const [keys, stateFile] = [join(folder.path, "file/keys.json"), join(folder.path, "folder")];
+    const file = join(folder.path, "tollgate.yaml");
+    const mistakes = [
+      `${file}:2:7: Cannot use ${keys} as keys: a part of its path is no folder; check the path`,
+      `${file}:3:12: Cannot use ${stateFile} as stateFile: it is a folder; name a file`,
+    ];
+    assert.deepEqual(told, { code: 78, stderr: `${mistakes.join("\n")}\n` });
+    const { code, stderr } = await runTollgate(["start", "--config", file]);
+    assert.deepEqual({ code, stderr }, told);
   });
 
   it("a port in use, in one line that names the port and the setting, with 1, after what the log has", async () => {
