@@ -6,7 +6,7 @@ import { isAddressName, type Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
 import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
 import type { GatewayDirectory, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
-import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { EventStream } from "../http/event-stream.ts";
@@ -34,7 +34,7 @@ export type ApiDeps = {
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;
   /** Makes every other process of this gateway read the key records now. Never rejects. */
-  readonly spreadKeys: () => Promise<void>;
+  readonly spreadKeys: (onUnanswered: OnUnanswered) => Promise<void>;
   /** The refusals and bans that the gateway remembers. */
   readonly diagnostics: Diagnostics;
   /** The stream of live figures. */
@@ -97,7 +97,8 @@ export async function applyEdit<T>(
       const why = planMissing(deps.config(), records.accounts, edited.records.accounts);
       return why === undefined ? edited : usageRefusal(why);
     });
-    if (result.ok) await deps.spreadKeys();
+    // A process that has not answered yet reads the change within a second.
+    if (result.ok) await deps.spreadKeys(() => {});
   } catch (error) {
     deps.log.error("keys_unchanged", { why: errorMessage(error) });
     const message = "The key records could not be changed: the log says why";

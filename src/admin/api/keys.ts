@@ -6,7 +6,12 @@ import { digestKey } from "../../core/keys/key.ts";
 import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
-import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  unknownIdResponse,
+  withoutWorkers,
+} from "../http/response.ts";
 import { type ApiDeps, type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import {
@@ -109,17 +114,19 @@ export async function patchKey({ deps, id, body: members }: ApiRequest): Promise
 
 /**
  * Makes every process of this gateway read the records now, because a command has changed them.
- * `read` is false if they cannot be read, so that the change is not known here. `withoutLimits` are
+ * `read` is false if they cannot be read, so that the change is not known here; X-Tollgate-Missing
+ * names the processes that have not answered. `withoutLimits` are
  * the accounts whose plan this gateway does not have, as a reload may have dropped it meanwhile.
  */
 export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
   const failure = await deps.keys.refresh().then(() => undefined, errorMessage);
-  await deps.spreadKeys();
+  const unanswered: number[] = [];
+  await deps.spreadKeys((worker) => void unanswered.push(worker));
   const { ok, why = failure } = deps.keys.health();
   const read = failure === undefined;
   const withoutLimits = stranded(deps.config(), deps.keys.records().accounts).map(({ id }) => id);
   const told = { ok: ok && read, ...(why !== undefined && { why }), read };
-  return jsonResponse(200, { ...told, withoutLimits });
+  return withoutWorkers(jsonResponse(200, { ...told, withoutLimits }), unanswered);
 }

@@ -90,6 +90,7 @@ const KEYS: readonly ApiRoute[] = [
   row("POST /api/keys/refresh", refreshKeys, {
     summary: "Read the key records now: a command has changed them",
     answers: "Refreshed",
+    namesMissing: true,
   }),
   row("GET /api/keys/export", withRecords(exportKeys), {
     summary: "All accounts, then all keys, as lines of JSON; digests, never keys",

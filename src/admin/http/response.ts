@@ -60,6 +60,23 @@ export function problemResponse(
   return { ...jsonResponse(status, { code, message, status, ...more }), fields };
 }
 
+/** Names the workers that an answer is without (docs/reference/admin.md#missing-parts), if any. */
+export function withoutWorkers(
+  response: AdminResponse,
+  unanswered: readonly number[],
+): AdminResponse {
+  if (unanswered.length === 0) return response;
+  return {
+    ...response,
+    fields: [...response.fields, "X-Tollgate-Missing", nameWorkers(unanswered)],
+  };
+}
+
+/** Names several workers in words. */
+export function nameWorkers(numbers: readonly number[]): string {
+  return `${numbers.length === 1 ? "worker" : "workers"} ${numbers.join(" ")}`;
+}
+
 /** Most responses are data. They need neither script nor style, so both are forbidden. */
 const POLICY = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 

@@ -194,7 +194,8 @@ function answerOf(contract: RouteContract): object {
 
 const MISSING_FIELD = {
   "X-Tollgate-Missing": {
-    description: "The buckets and nodes of a Cluster that cannot be reached; absent without any",
+    description:
+      "The buckets and nodes of a Cluster that cannot be reached, or the workers that did not answer; absent without any",
     schema: { type: "string" },
   },
 };

@@ -69,7 +69,10 @@ export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed>
   const url = new URL("/api/keys/refresh", originOf(admin.listen));
   const { token } = admin;
   return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
-    ({ status, text }) => (status === 200 ? parseRefreshed(text) : { unread: LATER }),
+    ({ status, text, missing }) => {
+      if (status !== 200) return { unread: LATER };
+      return { ...(missing.length > 0 && { unread: LATER }), ...parseRefreshed(text) };
+    },
     (error) => (isTimeout(error) ? { unread: LATER } : {}),
   );
 }
@@ -210,7 +213,7 @@ type RequestOptions = {
   readonly withinMs?: number;
 };
 
-/** `missing` are the parts of a Cluster that the answer lacks (docs/reference/admin.md#missing-parts). */
+/** `missing` are the parts of a Cluster or the workers that the answer lacks (docs/reference/admin.md#missing-parts). */
 type Answer = {
   readonly status: number;
   readonly text: string;

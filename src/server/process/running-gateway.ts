@@ -5,7 +5,7 @@ import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
-import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import { EventOutbox } from "../../telemetry/history/event-outbox.ts";
 import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import { Webhook, type WebhookEvent } from "../../telemetry/log/webhook.ts";
@@ -34,7 +34,7 @@ export type DataPlane = {
   /** Updates the counts of other processes, before a scrape. */
   readonly collectCounts?: () => Promise<void>;
   /** Makes other processes read the key records now. Never rejects. */
-  readonly refreshWorkerKeys?: () => Promise<void>;
+  readonly refreshWorkerKeys?: (onUnanswered: OnUnanswered) => Promise<void>;
   readonly diagnostics: Diagnostics;
   readinessInputs(): Pick<ReadinessInputs, "store" | "keys" | "upstreams" | "workers">;
   /** Applies a configuration that was checked. Never rejects. */

@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
-import type { Diagnostics } from "../../telemetry/history/diagnostics.ts";
+import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import { mostRefused } from "../../telemetry/history/refused-accounts.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
@@ -120,7 +120,8 @@ class Supervisor implements DataPlane {
 
   collectCounts = (): Promise<void> => this.#pool.ask(ASK_MS_MAX);
 
-  refreshWorkerKeys = (): Promise<void> => this.#pool.refreshKeys(REFRESH_MS_MAX);
+  refreshWorkerKeys = (onUnanswered: OnUnanswered): Promise<void> =>
+    this.#pool.refreshKeys(REFRESH_MS_MAX, onUnanswered);
 
   /** Each worker remembers its own refusals and bans. */
   readonly diagnostics: Diagnostics = {

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
+import type { OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
 import type { Rollout } from "../process/config-reloader.ts";
@@ -136,8 +137,11 @@ export class WorkerPool {
   }
 
   /** Makes all workers read the key records; waits at most `withinMs`. */
-  async refreshKeys(withinMs: number): Promise<void> {
-    await Promise.all([...this.#members].map((worker) => worker.refreshKeys(withinMs)));
+  async refreshKeys(withinMs: number, onUnanswered: OnUnanswered): Promise<void> {
+    const refresh = async (worker: WorkerProcess) => {
+      if (!(await worker.refreshKeys(withinMs))) onUnanswered(worker.number);
+    };
+    await Promise.all([...this.#members].map(refresh));
   }
 
   /** Applies a configuration in all workers, and in those that start from now on (rollout.ts). */

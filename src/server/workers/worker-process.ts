@@ -31,6 +31,8 @@ export const TURN_MS = 500;
 const SILENT_TURNS_MAX = 10;
 /** Each question listens until it is answered, and the admin listener has 256 connections. */
 const LISTENERS_MAX = 260;
+/** The answer of a worker that has ended: it remembers nothing, and decides nothing any more. */
+const ENDED = { recalled: {}, id: 0 } as const;
 
 /** A worker, as the supervisor sees it. */
 export class WorkerProcess {
@@ -118,6 +120,7 @@ export class WorkerProcess {
   async reload(config: Config): Promise<ReloadResult> {
     await this.ready;
     const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
+    if (answer === undefined) throw new Error("it did not answer in time");
     if ("reloaded" in answer) return answer.reloaded;
     throw new Error("it answered something else");
   }
@@ -127,10 +130,14 @@ export class WorkerProcess {
     if (this.#serving) await this.#ask((report) => ({ report }), withinMs).catch(() => {});
   }
 
-  /** Makes the worker read the key records; waits at most `withinMs`. Never rejects. */
-  async refreshKeys(withinMs: number): Promise<void> {
+  /**
+   * Makes the worker read the key records; waits at most `withinMs`. Returns whether no request is
+   * decided any more by those it had: it has answered, or serves none. Never rejects.
+   */
+  async refreshKeys(withinMs: number): Promise<boolean> {
+    if (!this.serving) return true;
     const ask = (refreshKeys: number): WorkerCommand => ({ refreshKeys });
-    if (this.serving) await this.#ask(ask, withinMs).catch(() => {});
+    return (await this.#ask(ask, withinMs).catch(() => ENDED)) !== undefined;
   }
 
   /**
@@ -179,7 +186,11 @@ export class WorkerProcess {
     }
   }
 
-  #ask(question: (id: number) => WorkerCommand, withinMs: number): Promise<WorkerMessage> {
+  /** Undefined if it does not answer in time. Rejects if it has ended. */
+  #ask(
+    question: (id: number) => WorkerCommand,
+    withinMs: number,
+  ): Promise<WorkerMessage | undefined> {
     if (!this.#worker.isConnected()) return Promise.reject(new Error("it ended"));
     this.#lastId += 1;
     const id = this.#lastId;
@@ -194,8 +205,7 @@ export class WorkerProcess {
         if ("id" in message && message.id === id) end(() => resolve(message));
       };
       const gone = () => end(() => reject(new Error("it ended")));
-      const late = () => end(() => reject(new Error("it did not answer in time")));
-      const timer = setTimeout(late, withinMs);
+      const timer = setTimeout(() => end(() => resolve(undefined)), withinMs);
       this.#worker.once("exit", gone).on("message", answered);
       this.#tell(question(id));
     });

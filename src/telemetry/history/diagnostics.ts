@@ -27,6 +27,11 @@ export type OpenCharge = {
   readonly meters?: Readonly<Record<string, number>>;
 };
 
+/**
+ * Called for each process of a gateway that does not answer in time, with the number of the worker.
+ */
+export type OnUnanswered = (worker: number) => void;
+
 /** The memory of a gateway's own refusals, to explain them. */
 export type Diagnostics = {
   /** The log line of a refused request, by its id. */

@@ -205,6 +205,19 @@ describe("the records of a gateway", () => {
     assert.deepEqual(await refreshGateway({ admin: { listen, token: "", hosts: [] } }), {});
   });
 
+  it("are not read yet if a process of it has not answered, and an account without limits is told all the same", async () => {
+    for (const read of [true, false]) {
+      await using admin = await openAdmin((response) => {
+        response.setHeader("X-Tollgate-Missing", "worker 2");
+        send(response, 200, { ok: read, read, why: "it is gone", withoutLimits: ["acme"] });
+      });
+      const { unread = "", withoutLimits } = await refreshGateway(admin.config);
+      if (!read) assert.equal(unread, "The gateway cannot read this change: it is gone");
+      else assert.match(unread, LATER);
+      assert.deepEqual(withoutLimits, read ? ["acme"] : undefined);
+    }
+  });
+
   it("that cannot be read are told with why, and another program is taken for none", async () => {
     for (const [body, said] of [
       [

@@ -16,10 +16,13 @@ const [QUESTIONS, ROUNDS] = [25, 11];
 /** Requests under way, each on a connection of its own, so many that no process has them all. */
 const HELD = 60;
 
-async function refreshKeys({ adminUrl }: Crew): Promise<void> {
+/** Makes all processes read the keys. Returns those that did not answer, null if there is none. */
+async function refreshKeys({ adminUrl }: Crew): Promise<string | null> {
   const headers = { "Content-Type": "application/json" };
   const sent = { method: "POST", headers, body: "{}" };
-  assert.equal((await fetch(`${adminUrl}/api/keys/refresh`, sent)).status, 200);
+  const answer = await fetch(`${adminUrl}/api/keys/refresh`, sent);
+  assert.equal(answer.status, 200);
+  return answer.headers.get("X-Tollgate-Missing");
 }
 
 let redis: TestRedis;
@@ -39,7 +42,9 @@ it("questions to the processes leave nothing behind, however many there are, and
   const [pid = 0] = crew.pids();
   process.kill(pid, "SIGSTOP");
   await expectDuration(t, { wantedMs: 500, lateMs: 3_500 }, askAll);
-  await expectDuration(t, { wantedMs: 1_500, lateMs: 6_000 }, () => refreshKeys(crew));
+  await expectDuration(t, { wantedMs: 1_500, lateMs: 6_000 }, async () => {
+    assert.equal(await refreshKeys(crew), "worker 1", "it has not read the keys");
+  });
   process.kill(pid, "SIGCONT");
   const { code, stderr } = await crew.gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
@@ -50,7 +55,7 @@ it("a key that is new in the file is accepted by every process once they were to
   for (let i = 0; i < 3; i++) {
     const create = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
     const { key } = jsonOf<{ key: string }>(await runVerb([...create, "--config", crew.file]));
-    await refreshKeys(crew);
+    assert.equal(await refreshKeys(crew), null);
     const asked = Array.from({ length: 10 }, () => get(`${crew.url}/v1/animals`, key));
     for (const { status } of each(await Promise.all(asked))) assert.equal(status, 200);
   }
@@ -61,8 +66,10 @@ it("questions for the counts and to read the keys end when each process has answ
   const { pool } = house;
   const ended: string[] = [];
   void pool.ask(600_000).then(() => ended.push("counts"));
-  void pool.refreshKeys(600_000).then(() => ended.push("keys"));
+  const unanswered: number[] = [];
+  void pool.refreshKeys(600_000, (one) => unanswered.push(one)).then(() => ended.push("keys"));
   await eventually(() => assert.deepEqual(ended.sort(), ["counts", "keys"]));
+  assert.deepEqual(unanswered, []);
 });
 
 it("charges under way are told of all processes", async () => {

@@ -194,7 +194,7 @@ describe("a worker", () => {
     const { worker } = one;
     assert.deepEqual(await worker.recall({ open: true }, 60_000), {}, "it does not serve yet");
     await worker.requestStatus(60_000);
-    await worker.refreshKeys(60_000);
+    assert.equal(await worker.refreshKeys(60_000), true, "it serves no request yet");
     await serve(one);
     const first = worker.recall({ open: true }, 60_000);
     const second = worker.recall({ refused: true }, 60_000);
@@ -206,7 +206,7 @@ describe("a worker", () => {
     assert.deepEqual(await Promise.all([first, second]), [{ open: [] }, { refused: [] }]);
     assert.deepEqual(await worker.recall({ open: true }, 20), {}, "it is late");
     await worker.requestStatus(20);
-    await worker.refreshKeys(20);
+    assert.equal(await worker.refreshKeys(20), false, "it is late");
     const told = (await one.told(6)).slice(4);
     assert.deepEqual(told.map(Object.keys), [["report"], ["refreshKeys"]]);
   });
