@@ -197,7 +197,8 @@ export const METRICS = {
     type: "gauge",
     labels: [],
     help: "Records of keys and accounts that are damaged and not in use.",
-    meaning: "`keys_damaged` in the log names them",
+    meaning:
+      "`keys_damaged` in the log names them. What is damaged in Redis by hand, under the same version, counts [when all records are next read](../operations.md#tollgatekeysdamaged)",
   },
   keys_unreadable_total: {
     type: "counter",
