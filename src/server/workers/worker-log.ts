@@ -1,6 +1,12 @@
 import type { Log, LogEvent } from "../../telemetry/log/log.ts";
 import type { SupervisorChannel } from "./messages.ts";
 
+/** The supervisor has the same records, and logs these for all. */
+const OF_RECORDS: readonly LogEvent[] = [
+  ...(["keys_lost", "keys_found", "keys_unreadable", "keys_readable"] as const),
+  ...(["keys_damaged", "keys_whole", "keys_older"] as const),
+];
+
 /**
  * Adds the number of the process to its log messages, except to request lines. The supervisor logs
  * once for the whole gateway that the store is unreachable or back.
@@ -10,8 +16,7 @@ export function workerLog(
   { number: worker, send: tell }: Pick<SupervisorChannel, "number" | "send">,
 ): Log {
   const isForAll = (kind: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
-    // The supervisor has the same records, and logs it.
-    if (kind === "keys_lost" || kind === "keys_unreadable" || kind === "keys_older") return true;
+    if (OF_RECORDS.includes(kind)) return true;
     if (kind !== "store_away" && kind !== "store_back") return false;
     void tell({ store: { kind, details } });
     return true;

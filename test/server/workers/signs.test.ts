@@ -62,7 +62,7 @@ it("a process that is killed while the store is away takes what it owes with it,
   }
 });
 
-it("records that no process can read are told once", async () => {
+it("records that no process can read are told once, and once that they can be read again", async () => {
   await using crew = await openCrew(redis);
   const client = await redis.client();
   await client.rename(HASH, "tg:{0}:set-aside");
@@ -78,6 +78,16 @@ it("records that no process can read are told once", async () => {
   } finally {
     await client.rename("tg:{0}:set-aside", HASH);
   }
+  await eventually(async () => {
+    assert.deepEqual((await crew.ready()).checks.keys, { ok: true });
+  }, WITHIN);
+  // The last lines of each process are out when it has ended.
+  await crew.gateway.stop();
+  const again = crew.gateway.lines().filter(({ msg }) => msg === "keys_readable");
+  assert.deepEqual(
+    again.map(({ worker }) => worker),
+    [undefined],
+  );
 });
 
 it("events of a process that ends while the webhook takes none are sent once it does, each once", async () => {
