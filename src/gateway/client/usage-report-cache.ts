@@ -40,9 +40,10 @@ function isSame(asked: readonly Limit[] | undefined, caps: readonly Limit[]): bo
 }
 
 /**
- * Asks the store for the standing of an account, at most twice a second for each account. A client
- * that asks more often gets the last answer and its age (docs/reference/plans.md#standing). The keys
- * with caps of an account are asked for together: one that the last answer lacks waits for the next.
+ * Asks the store for the standing of an account, at most twice a second for each account; each
+ * process does. A client that asks more often gets the last answer and its age
+ * (docs/reference/plans.md#standing). The keys with caps of an account are asked for together: one
+ * that the last answer lacks waits for the next.
  */
 export class UsageReportCache {
   readonly #known = new AgingMap<CacheEntry>(KEPT);
