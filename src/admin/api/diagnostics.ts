@@ -3,7 +3,12 @@ import { deprecatedOperations, deprecationReport } from "../../config/queries/de
 import { explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
-import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  problemResponse,
+  withoutWorkers,
+} from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
 import { withAccountUsage } from "./usage.ts";
@@ -34,9 +39,12 @@ async function banOf(
 
 /**
  * Units that were charged for requests in progress. The log has no lines for these requests yet.
+ * X-Tollgate-Missing names the processes that have not answered.
  */
 export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminResponse> {
-  return jsonResponse(200, await deps.diagnostics.openCharges());
+  const unanswered: number[] = [];
+  const open = await deps.diagnostics.openCharges((worker) => void unanswered.push(worker));
+  return withoutWorkers(jsonResponse(200, open), unanswered);
 }
 
 /** Deprecated operations, with the accounts that called them if the store can be asked. */

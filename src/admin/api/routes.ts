@@ -265,6 +265,7 @@ const RUNNING: readonly ApiRoute[] = [
   row("GET /api/open", listOpenCharges, {
     summary: "Units charged for requests under way, which have no line in the log yet",
     answers: ["OpenCharge"],
+    namesMissing: true,
   }),
   row("GET /api/deprecations", listDeprecations, {
     summary: "Operations that go away, and the accounts that called them",

@@ -22,6 +22,8 @@ export type AuditInputs = {
   /** Open charges before the logs were read, and after. */
   readonly openBefore: readonly OpenCharge[];
   readonly openAfter: readonly OpenCharge[];
+  /** Why `openBefore` may lack some; undefined if each process of the gateways that answer told. */
+  readonly openUnknown?: string | undefined;
   /** Gateways with a heartbeat. */
   readonly alive: number;
   /** Whether the operations of lines are known. */
@@ -137,7 +139,7 @@ function windowBalance(
   return {
     ...{ ...accountRef, window },
     ...judge({
-      ...{ counted: used, sum, gap: span.gapIn(period, created, true) },
+      ...{ counted: used, sum, gap: span.gapIn(period, created, true) ?? inputs.openUnknown },
       ...openIn(inputs, accountRef, period, { meter, isCounted }),
       ...commonEvidence(inputs, accountRef, period, meter),
       unsettled: lost && unsettledIn(lost, sum, period),
@@ -282,7 +284,7 @@ export function dayBalances(
     const moved = late.get(row) ?? 0;
     const judged = judge({
       ...{ counted: row.counted + lost - moved, sum },
-      gap: span.gapIn(period, createdOf(accountRef), false),
+      gap: span.gapIn(period, createdOf(accountRef), false) ?? inputs.openUnknown,
       ...openIn(inputs, accountRef, period, { meter, isCounted: () => true }),
       ...commonEvidence(inputs, accountRef, period, meter),
       fewer: fewerByChanges(sum, () => true, incidents.replacementsIn(period), false),

@@ -42,7 +42,7 @@ export type Evidence = {
   readonly killed: string | undefined;
   /** Units of a meter that may differ either way, and why; undefined if none may. */
   readonly unsettled?: { readonly units: number; readonly why: string } | undefined;
-  /** Why the logs do not cover the whole period; undefined if they do. */
+  /** Why the store may have units that neither the logs nor `openMost` tell; undefined if not. */
   readonly gap: string | undefined;
   /**
    * Why the store may have fewer units: for each reason the least number that it has, and the

@@ -134,7 +134,9 @@ async function auditAll(
       further.set(id, { account, environment });
       grows = true;
     }
-    const runs = report.drift.some(({ window }) => isWindow(window));
+    // A process that did not answer may do so in the next round.
+    const differs = [...report.drift, ...(round.openUnknown ? report.notCompared : [])];
+    const runs = differs.some(({ window }) => isWindow(window));
     if (!grows && !runs) break;
   }
   return { ok: true, value: report as AuditReport };
@@ -177,24 +179,32 @@ async function readRound(
   return {
     ...{ ledger, incidents, span, openBefore: before.open, openAfter: after.open },
     alive: Math.max(after.answered, (beaten.ok ? beaten.value : undefined) ?? 0),
-    unasked: after.unasked,
+    unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
+    openUnknown: before.silent[0],
     missing: [...damage, ...gaps.describe(undefined)],
   };
 }
 
+const UNKNOWN_OPEN = "requests under way are not known";
+
+/** `silent` names the processes that do not answer, of gateways that do. */
 async function askOpen(config: Config, origins: Auditor["origins"]) {
   const open: OpenCharge[] = [];
   const unasked: string[] = [];
+  const silent: string[] = [];
   let answered = 0;
   for (const origin of origins) {
     const at = origin === undefined ? {} : { origin };
     const question = { path: "/api/open", members: LIST, ...at } as const;
     const answer = await fetchAdmin<readonly OpenCharge[]>(config, question);
     if (answer.ok) for (const one of answer.value) open.push(one);
-    else unasked.push(`requests under way are not known: ${answer.message}`);
+    else unasked.push(`${UNKNOWN_OPEN}: ${answer.message}`);
+    for (const worker of (answer.ok && answer.missing) || []) {
+      silent.push(`${UNKNOWN_OPEN}: no answer from ${worker} of ${origin ?? "the gateway"}`);
+    }
     answered += answer.ok ? 1 : 0;
   }
-  return { open, unasked, answered };
+  return { open, unasked, silent, answered };
 }
 
 type RoundCounts = Round & {

@@ -129,8 +129,8 @@ class Supervisor implements DataPlane {
       const answers = await this.#pool.recall({ refusal: id }, ASK_MS_MAX);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
     },
-    openCharges: async () => {
-      const answers = await this.#pool.recall({ open: true }, ASK_MS_MAX);
+    openCharges: async (onUnanswered) => {
+      const answers = await this.#pool.recall({ open: true }, ASK_MS_MAX, onUnanswered);
       return answers.flatMap(({ open = [] }) => open);
     },
     refused: async () => {

@@ -131,9 +131,17 @@ export class WorkerPool {
   }
 
   /** The results of all workers that serve or drain; waits for each at most `withinMs`. */
-  recall(query: DiagnosticsQuery, withinMs: number): Promise<readonly DiagnosticsReply[]> {
-    const workers = [...this.#members, ...this.#leaving];
-    return Promise.all(workers.map((worker) => worker.recall(query, withinMs)));
+  async recall(
+    query: DiagnosticsQuery,
+    withinMs: number,
+    onUnanswered: OnUnanswered = () => {},
+  ): Promise<readonly DiagnosticsReply[]> {
+    const recallOf = async (worker: WorkerProcess): Promise<DiagnosticsReply> => {
+      const reply = await worker.recall(query, withinMs);
+      if (reply === undefined) onUnanswered(worker.number);
+      return reply ?? {};
+    };
+    return Promise.all([...this.#members, ...this.#leaving].map(recallOf));
   }
 
   /** Makes all workers read the key records; waits at most `withinMs`. */

@@ -141,13 +141,13 @@ export class WorkerProcess {
   }
 
   /**
-   * The worker's result from its memory, also while it drains; empty if it does not reply within
+   * The worker's result from its memory, also while it drains; undefined if it does not reply within
    * `withinMs`. Never rejects.
    */
-  async recall(recall: DiagnosticsQuery, withinMs: number): Promise<DiagnosticsReply> {
+  async recall(recall: DiagnosticsQuery, withinMs: number): Promise<DiagnosticsReply | undefined> {
     if (!this.#serving) return {};
-    const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => undefined);
-    return answer !== undefined && "recalled" in answer ? answer.recalled : {};
+    const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => ENDED);
+    return answer !== undefined && "recalled" in answer ? answer.recalled : undefined;
   }
 
   /** Tells the worker to drain and end. */

@@ -37,7 +37,7 @@ export type Diagnostics = {
   /** The log line of a refused request, by its id. */
   refusal(id: string): Promise<AccessLogEntry | undefined>;
   /** The charges of requests in progress. */
-  openCharges(): Promise<readonly OpenCharge[]>;
+  openCharges(onUnanswered: OnUnanswered): Promise<readonly OpenCharge[]>;
   /** The accounts with the most refusals within the last 15 minutes. */
   refused(): Promise<readonly RefusedAccount[]>;
   /** Flushes to the store now, instead of within a minute. Never rejects. */

@@ -45,8 +45,11 @@ const open = (units: number) => (units === 0 ? [] : [{ ...OWN, units, decidedAt:
 
 type Gateway = {
   readonly counts: readonly object[];
-  /** The answers to the questions for what is under way, in turn; a number is the status of a failure. */
-  readonly open?: readonly (readonly object[] | number)[];
+  /**
+   * The answers to the questions for what is under way, in turn; a number is the status of a failure,
+   * a text the processes that did not answer.
+   */
+  readonly open?: readonly (readonly object[] | number | string)[];
   readonly history?: readonly object[];
 };
 
@@ -71,7 +74,8 @@ describe("audit", () => {
       if (path === "/api/open") {
         const answer = answers.shift() ?? [];
         if (typeof answer === "number") return send(response, answer, { message: "Broken" });
-        return send(response, 200, answer);
+        if (typeof answer === "string") response.setHeader("X-Tollgate-Missing", answer);
+        return send(response, 200, typeof answer === "string" ? [] : answer);
       }
       if (path.startsWith("/api/counts?")) return send(response, 200, gateway.counts);
       if (path === `/api/counts/${ADDRESS}?env=production`) {
@@ -172,6 +176,28 @@ describe("audit", () => {
     ]);
     assert.equal(status, 0, "what is compared agrees");
     assert.ok(err.startsWith("\rReading: ") && err.endsWith("\r\x1b[K"), err);
+  });
+
+  it("calls more units than the lines have no drift while a process of the gateway does not answer, and fewer all the same", async () => {
+    const why = "requests under way are not known: no answer from worker 1 of the gateway";
+    const silent = Array(6).fill("worker 1");
+    const more = await audited(lines(2), { counts: [counts(3)], open: silent });
+    const notCompared = more.told.notCompared.map((one) => [one.window, one.why]);
+    assert.deepEqual([more.told.drift, notCompared], [[], [["day", why]]]);
+    assert.deepEqual([more.told.missing, more.paths.length], [[why], 9]);
+    const soon = { counts: [counts(3)], open: ["worker 1", "worker 1", open(1), open(1)] };
+    const answered = await audited(lines(2), soon);
+    const whys = answered.told.explained.map((one) => one.why);
+    assert.deepEqual([answered.status, whys], [0, ["1 unit is under way"]]);
+    assert.deepEqual(answered.told.missing, []);
+    for (const [used, asked] of [
+      [1, silent],
+      [3, [[], "worker 1", [], "worker 1", [], "worker 1"]],
+    ] as const) {
+      const { status, told } = await audited(lines(2), { counts: [counts(used)], open: asked });
+      assert.deepEqual([status, told.drift.map(({ drift }) => drift)], [1, [used - 2]]);
+      assert.deepEqual(told.missing, [why]);
+    }
   });
 
   it("passes a month that runs by its days that are over, and asks once though one of them differs", async () => {

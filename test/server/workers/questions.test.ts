@@ -45,6 +45,8 @@ it("questions to the processes leave nothing behind, however many there are, and
   await expectDuration(t, { wantedMs: 1_500, lateMs: 6_000 }, async () => {
     assert.equal(await refreshKeys(crew), "worker 1", "it has not read the keys");
   });
+  const { headers } = await fetch(`${crew.adminUrl}/api/open`);
+  assert.equal(headers.get("X-Tollgate-Missing"), "worker 1", "its charges are not known");
   process.kill(pid, "SIGCONT");
   const { code, stderr } = await crew.gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
@@ -80,8 +82,9 @@ it("charges under way are told of all processes", async () => {
   });
   const asked = Array.from({ length: HELD }, () => get(`${crew.url}/v1/animals`, key));
   await eventually(() => assert.equal(held.length, HELD));
-  const open = (await (await fetch(`${crew.adminUrl}/api/open`)).json()) as unknown[];
-  assert.equal(open.length, HELD);
+  const told = await fetch(`${crew.adminUrl}/api/open`);
+  assert.equal(((await told.json()) as unknown[]).length, HELD);
+  assert.equal(told.headers.get("X-Tollgate-Missing"), null);
   for (const answer of held) answer();
   for (const outcome of each(await Promise.all(asked))) assert.equal(outcome.status, 200);
 });
