@@ -6,7 +6,9 @@ import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import {
   type AdminResponse,
   jsonResponse,
+  nameWorkers,
   problemResponse,
+  RETRY_AFTER_1,
   withoutWorkers,
 } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
@@ -15,9 +17,15 @@ import { withAccountUsage } from "./usage.ts";
 
 /** Explains by its ID why a request was refused, from the memory of the gateway. */
 export async function explainRequest({ deps, id }: ApiRequest): Promise<AdminResponse> {
-  const entry = await deps.diagnostics.refusal(id);
+  const unanswered: number[] = [];
+  const entry = await deps.diagnostics.refusal(id, (worker) => void unanswered.push(worker));
   if (entry !== undefined)
     return jsonResponse(200, explainRefusal(entry, await banOf(deps, entry)));
+  if (unanswered.length > 0) {
+    const silent = nameWorkers(unanswered);
+    const message = `No process that answers remembers a refusal with this request id, and there is no answer from ${silent}: ask again, or its line in the log explains it`;
+    return problemResponse("worker_unavailable", message, RETRY_AFTER_1);
+  }
   const message = "No refusal with this request id is remembered: its line in the log explains it";
   return problemResponse("unknown_request", message);
 }

@@ -260,7 +260,7 @@ const RUNNING: readonly ApiRoute[] = [
   row("GET /api/explain/:request", explainRequest, {
     summary: "Why a request was refused: of the last 10,000 refusals",
     answers: "Explanation",
-    refuses: ["unknown_request"],
+    refuses: ["unknown_request", "worker_unavailable"],
   }),
   row("GET /api/open", listOpenCharges, {
     summary: "Units charged for requests under way, which have no line in the log yet",

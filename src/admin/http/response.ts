@@ -37,6 +37,7 @@ export const ADMIN_PROBLEMS = {
   plan_missing: 503,
   store_unavailable: 503,
   too_many_watchers: 503,
+  worker_unavailable: 503,
 } as const satisfies Record<string, number>;
 
 export type ProblemCode = keyof typeof ADMIN_PROBLEMS;

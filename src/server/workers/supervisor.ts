@@ -125,8 +125,8 @@ class Supervisor implements DataPlane {
 
   /** Each worker remembers its own refusals and bans. */
   readonly diagnostics: Diagnostics = {
-    refusal: async (id) => {
-      const answers = await this.#pool.recall({ refusal: id }, ASK_MS_MAX);
+    refusal: async (id, onUnanswered) => {
+      const answers = await this.#pool.recall({ refusal: id }, ASK_MS_MAX, onUnanswered);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
     },
     openCharges: async (onUnanswered) => {

@@ -201,7 +201,7 @@ async function answerFrom(
   diagnostics: Diagnostics,
   query: DiagnosticsQuery,
 ): Promise<DiagnosticsReply> {
-  if ("refusal" in query) return { refusal: await diagnostics.refusal(query.refusal) };
+  if ("refusal" in query) return { refusal: await diagnostics.refusal(query.refusal, () => {}) };
   if ("open" in query) return { open: await diagnostics.openCharges(() => {}) };
   if ("refused" in query) return { refused: await diagnostics.refused() };
   await diagnostics.flushToStore();

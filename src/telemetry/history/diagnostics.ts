@@ -35,7 +35,7 @@ export type OnUnanswered = (worker: number) => void;
 /** The memory of a gateway's own refusals, to explain them. */
 export type Diagnostics = {
   /** The log line of a refused request, by its id. */
-  refusal(id: string): Promise<AccessLogEntry | undefined>;
+  refusal(id: string, onUnanswered: OnUnanswered): Promise<AccessLogEntry | undefined>;
   /** The charges of requests in progress. */
   openCharges(onUnanswered: OnUnanswered): Promise<readonly OpenCharge[]>;
   /** The accounts with the most refusals within the last 15 minutes. */

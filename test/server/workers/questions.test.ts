@@ -33,15 +33,18 @@ afterAll(() => redis.close());
 
 it("questions to the processes leave nothing behind, however many there are, and however many wait at once", async (t) => {
   await using crew = await openCrew(redis);
-  const askAll = async () => {
-    const url = `${crew.adminUrl}/api/explain/nothing-of-that-id`;
+  const url = `${crew.adminUrl}/api/explain/nothing-of-that-id`;
+  const askAll = async (wanted: number) => {
     const answers = await Promise.all(Array.from({ length: QUESTIONS }, () => fetch(url)));
-    for (const { status } of each(answers)) assert.equal(status, 404);
+    for (const { status } of each(answers)) assert.equal(status, wanted);
   };
-  for (let i = 0; i < ROUNDS; i++) await askAll();
+  for (let i = 0; i < ROUNDS; i++) await askAll(404);
   const [pid = 0] = crew.pids();
   process.kill(pid, "SIGSTOP");
-  await expectDuration(t, { wantedMs: 500, lateMs: 3_500 }, askAll);
+  await expectDuration(t, { wantedMs: 500, lateMs: 3_500 }, () => askAll(503));
+  const { code: unanswered, message } = (await (await fetch(url)).json()) as Record<string, string>;
+  assert.equal(unanswered, "worker_unavailable");
+  assert.match(message ?? "", /there is no answer from worker 1: ask again, or /);
   await expectDuration(t, { wantedMs: 1_500, lateMs: 6_000 }, async () => {
     assert.equal(await refreshKeys(crew), "worker 1", "it has not read the keys");
   });
