@@ -194,11 +194,15 @@ export class Incidents {
     for (const [id, units] of unitsByAccount(line) ?? []) this.#uncertain.push({ id, units, atMs });
   }
 
-  /** Lost charges were admitted since the store went away, which may have been on the day before. */
+  /**
+   * Lost charges were admitted since the store went away, which may have been on the day before.
+   * Those of a killed worker are known without accounts.
+   */
   #addLost(line: LoggedEvent, atMs: number): void {
     const accounts = unitsByAccount(line);
     const since = [...this.#away.values()].map(({ sinceMs }) => sinceMs);
-    const sinceMs = accounts === undefined ? atMs : Math.min(atMs, ...since);
+    const isUnnamed = accounts === undefined && line.worker === undefined;
+    const sinceMs = isUnnamed ? atMs : Math.min(atMs, ...since);
     this.#lost.push({ units: unitsOf(line), accounts, sinceMs, atMs });
   }
 }

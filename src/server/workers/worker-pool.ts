@@ -260,9 +260,11 @@ export class WorkerPool {
     };
     for (const name of GROWING) grow(name, last?.[name]);
     grow("logDropped", worker.lost);
-    // The units that it owed to a store that is away go with it.
-    grow("chargesLost", last?.chargesOwed);
     const { number, pid, killedBy } = worker;
+    // The units that it owed to a store that is away go with it.
+    const units = last?.chargesOwed ?? 0;
+    grow("chargesLost", units);
+    if (units > 0) this.#options.log.error("charges_lost", { worker: number, units });
     if (killedBy) {
       const why = `it ended with ${killedBy}`;
       this.#options.log.error("worker_lost", { worker: number, pid, why });

@@ -118,9 +118,9 @@ export const LOG_EVENTS = {
   },
   charges_lost: {
     level: "error",
-    members: ["units", "accounts"],
+    members: ["worker", "units", "accounts"],
     meaning:
-      "The gateway ends while the store is away: these units of these accounts [are not charged](store.md#lost-charges); 1,000 accounts in a line at most. Without `accounts`, the units of those that were too many to remember, when the store is back or the gateway ends",
+      "The gateway ends while the store is away: these units of these accounts [are not charged](store.md#lost-charges); 1,000 accounts in a line at most. With `worker`, the units that this process owed when it was killed. Without both, the units of those that were too many to remember, when the store is back or the gateway ends",
   },
   day_closed: {
     level: "warn",

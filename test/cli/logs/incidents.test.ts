@@ -63,17 +63,19 @@ describe("incidents in logs", () => {
     assert.deepEqual(["acme", "third"].map(of), [5, 2]);
   });
 
-  it("are lost units of each period since the store went away, where they are named", () => {
-    const lostIn = (named: boolean, awayMs: number, lostMs: number) => {
+  it("are lost units of each period since the store went away, where they are named or those of a worker", () => {
+    const lostIn = (named: boolean, awayMs: number, lostMs: number, more: object = {}) => {
       const incidents = new Incidents();
       const away = { msg: "event", kind: "store_away", gateway: "a", time: NOON + awayMs };
       const accounts = named ? { accounts: "production:acme 3" } : {};
       incidents.event(away);
-      incidents.event({ msg: "charges_lost", time: NOON + lostMs, units: 3, ...accounts });
+      incidents.event({ msg: "charges_lost", time: NOON + lostMs, units: 3, ...accounts, ...more });
       return incidents.lostOf(ACME, HOUR);
     };
     assert.equal(lostIn(true, HOUR_MS - 1, 2 * HOUR_MS), 3);
     assert.equal(lostIn(false, HOUR_MS - 1, 2 * HOUR_MS), 0);
+    assert.equal(lostIn(false, HOUR_MS - 1, 2 * HOUR_MS, { worker: 2 }), 3);
+    assert.equal(lostIn(false, HOUR_MS + 10_000, 2 * HOUR_MS, { worker: 2 }), 0);
     assert.deepEqual(
       [lostIn(true, HOUR_MS + 9_999, 2 * HOUR_MS), lostIn(true, HOUR_MS + 10_000, 2 * HOUR_MS)],
       [3, 0],

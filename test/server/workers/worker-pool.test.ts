@@ -278,6 +278,8 @@ it("units that a killed worker owed to a store that is away are told as lost", a
     redis.cont();
     await killed;
     assert.equal(pool.gauges.chargesLost, chargesLost + chargesOwed);
+    const line = house.told.find(({ msg }) => msg === "charges_lost");
+    assert.deepEqual([typeof line?.worker, line?.units], ["number", chargesOwed]);
     assert.deepEqual(kinds(), ["store_away", "store_back"], "it is away for no other");
   } finally {
     redis.cont();
