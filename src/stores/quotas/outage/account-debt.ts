@@ -20,6 +20,8 @@ export type WindowDebt = {
   readonly endMs?: number | undefined;
   readonly units: number;
   readonly chargedMs?: number | undefined;
+  /** The outage in which the hold that is settled was admitted from a share. */
+  readonly outage?: number | undefined;
   /** The limit that its events are reported with. */
   readonly limit?: Limit | undefined;
   /** Null in a debt that cancels another one: its range has been reported, or never will be. */

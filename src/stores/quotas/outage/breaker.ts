@@ -232,6 +232,7 @@ export class CircuitBreaker {
       }),
     );
     debts.restore([...kept]);
+    this.#accounts.settleShares([...kept]);
     const others = batch.filter((debt) => !kept.has(debt));
     if (others.length === 0) return;
     const { decisionCache } = this.#context;
@@ -239,6 +240,7 @@ export class CircuitBreaker {
     // Debts of a call that fails are kept, and charged before the next decision.
     await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);
     endSettling();
+    this.#accounts.settleShares(others);
   }
 
   /** See CallObserver.onCallTimeout. */

@@ -143,7 +143,10 @@ class StoreFallback implements Fallback {
   settle(...settlement: Parameters<OutageHandler["settle"]>): void {
     if (settlement[2].length === 0) return;
     const bucket = this.#quotaClient.link.clustered ? bucketOf(settlement[0]) : 0;
-    this.#settlements.add(bucket, settlementDebt(...settlement));
+    const debt = settlementDebt(...settlement);
+    // It waits for no call that is under way, because the share has room again from now on.
+    if (this.isAway(bucket)) void this.#breaker(bucket).settleMeters([debt]);
+    else this.#settlements.add(bucket, debt);
   }
 
   onCallTimeout(bucket: number, answered: Promise<void>): void {

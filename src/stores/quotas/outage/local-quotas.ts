@@ -10,6 +10,7 @@ import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { OnSettlementLost } from "../outage-handler.ts";
+import type { AccountDebt } from "./account-debt.ts";
 import { BoundedAccounts } from "./bounded-accounts.ts";
 import { Debts } from "./debts.ts";
 
@@ -26,7 +27,10 @@ type Share = {
   readonly most: number;
   readonly outage: number;
 };
-/** `account` counts the units that were admitted from the shares of one outage. */
+/**
+ * `account` counts the units that were admitted from the shares of one outage, and of each hold what
+ * was used of it, once that is known.
+ */
 type LocalAccount = { outage: number; account: AccountState; readonly shares: Share[] };
 
 export type OutageContext = {
@@ -116,7 +120,7 @@ export class LocalQuotas {
       const { before, share } = standings[i] as Standing;
       const counted = before + usage.used;
       if (outcome === "exhausted") return { ...usage, limit: limit.limit, used: counted };
-      return { ...usage, limit: Math.max(0, share), counted };
+      return { ...usage, limit: Math.max(0, share), counted, outage: this.#outage };
     });
     return { decision: { ...decision, windows }, outcome };
   }
@@ -142,9 +146,27 @@ export class LocalQuotas {
       const { resetMs } = decision.windows[i] as WindowUsage;
       const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
       const used = this.#counted(accountRef, counterName(limit), startMs, context);
-      return { ...limit, used: Math.min(limit.limit, used), counted: used, resetMs };
+      const counts = { used: Math.min(limit.limit, used), counted: used };
+      return { ...limit, ...counts, resetMs, outage: this.#outage };
     });
     return { ...decision, windows };
+  }
+
+  /**
+   * Changes what shares count by what requests used of their holds. A hold that the store decided, or
+   * that was admitted in another outage, is not counted in these shares.
+   */
+  settleShares(settled: readonly AccountDebt[]): void {
+    for (const { accountRef, windows } of settled) {
+      const local = this.#accounts.get(accountId(accountRef));
+      if (local === undefined) continue;
+      for (const { counter, startMs, units, outage } of windows) {
+        const stored = local.account.usage[counter];
+        if (outage !== this.#outage || stored?.startMs !== startMs) continue;
+        const used = { ...stored, count: Math.max(0, stored.count + units) };
+        local.account = { ...local.account, usage: { ...local.account.usage, [counter]: used } };
+      }
+    }
   }
 
   /**
@@ -183,6 +205,7 @@ export class LocalQuotas {
 
   /** Called when the outage is over and no other gateway owes a share of it. */
   endOutage(): void {
+    this.#outage += 1;
     this.#accounts.clear();
   }
 
@@ -258,7 +281,7 @@ export class LocalQuotas {
  */
 type Standing = { readonly before: number; readonly room: number; readonly share: number };
 
-/** Units of a window that were admitted from the shares of this outage. */
+/** Units of a window that were admitted from the shares of this outage, and not given back. */
 function usedLocally({ account }: LocalAccount, counter: string, startMs: number): number {
   const stored = account.usage[counter];
   return stored?.startMs === startMs ? stored.count : 0;

@@ -55,7 +55,9 @@ export function settlementDebt(
   return {
     ...{ accountRef, plan, days: [] },
     windows: changes.flatMap(({ units, windows: changed }) => {
-      return changed.map((limit) => ({ ...windowDebt(limit, units), chargedMs, limit }));
+      return changed.map((limit) => {
+        return { ...windowDebt(limit, units), chargedMs, limit, outage: limit.outage };
+      });
     }),
     meters: changes.map(({ meter, units }) => ({ day, meter, units, ids: [id] })),
   };

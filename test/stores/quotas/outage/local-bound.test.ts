@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
+import { type Holds, meterChanges, meterPart } from "../../../../src/core/quota/meters.ts";
 import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
+import { settlementDebt } from "../../../../src/stores/quotas/outage/settlement-queues.ts";
 import { accountRef, asking, NOON, terms, toldBy } from "./local-kit.ts";
 
 describe("the bound while the store is away", () => {
@@ -144,5 +146,125 @@ describe("the bound while the store is away", () => {
     assert.equal(10 + 8 - 1, 17);
     const full = { limit: 9, known: 9, gateways: 8, turns: [] };
     assert.equal(counted(full, () => false).most, 9 + 9 + 8 - 1);
+  });
+});
+
+describe("what answers use of a share", () => {
+  const HOLD = 4;
+  const METERED = asking({ window: "day", limit: 100, part: meterPart("tokens"), hold: HOLD });
+
+  /** One gateway whose answers use up to `max` of the meter. */
+  class Metered {
+    readonly quotas = new LocalQuotas();
+    readonly #max: number;
+    readonly #open: Holds[] = [];
+    used = 0;
+
+    constructor(max: number) {
+      this.#max = max;
+    }
+
+    get open(): number {
+      return this.#open.length;
+    }
+
+    ask(given = terms({ gateways: 2 })) {
+      const { decision, outcome } = this.quotas.decide(accountRef, METERED, given);
+      const { windows, nowMs: decidedMs } = decision;
+      const meter = { name: "tokens", hold: HOLD, max: this.#max, untold: HOLD, used: [] };
+      const holds = { id: "", plan: "", meters: [meter], windows, decidedMs };
+      if (outcome === "admitted") this.#open.push(holds);
+      return outcome;
+    }
+
+    settle(units: number): void {
+      const holds = this.#open.shift();
+      if (holds === undefined) return;
+      this.used += units;
+      const debt = settlementDebt(
+        accountRef,
+        holds,
+        meterChanges(holds, [{ name: "tokens", units }]),
+      );
+      this.quotas.debts.restore([debt]);
+      this.quotas.settleShares([debt]);
+    }
+
+    /** How many requests are admitted before the share is used up. */
+    untilRefused(given = terms({ gateways: 2 })): number {
+      let admitted = 0;
+      while (admitted < 1_000 && this.ask(given) === "admitted") admitted += 1;
+      return admitted;
+    }
+  }
+
+  it("is at most all shares, and r times as much where answers use more than their holds", () => {
+    const step = fc.record({ gateway: fc.nat(1), used: fc.option(fc.nat(12), { nil: undefined }) });
+    const trial = fc.record({
+      known: fc.nat(100),
+      max: fc.integer({ min: HOLD, max: 12 }),
+      steps: fc.array(step, { minLength: 20, maxLength: 200, size: "max" }),
+    });
+    let beyond = 0;
+    fc.assert(
+      fc.property(trial, ({ known, max, steps }) => {
+        const knowing = { ...terms({ gateways: 2 }), knownCount: () => known };
+        const gateways = [new Metered(max), new Metered(max)];
+        let admitted = 0;
+        for (const { gateway, used } of steps) {
+          const one = gateways[gateway] as Metered;
+          if (used !== undefined) one.settle(Math.min(used, max));
+          else if (one.ask(knowing) === "admitted") admitted += 1;
+        }
+        const share = Math.ceil((100 - known) / 2);
+        if (admitted * HOLD > 2 * share) beyond += 1;
+        for (const one of gateways) {
+          one.untilRefused(knowing);
+          while (one.open > 0) one.settle(max);
+          assert.ok(one.used <= (share * max) / HOLD, `${one.used} of ${share}`);
+          const owed = one.quotas.debts.take().flatMap(({ windows }) => windows);
+          assert.equal(
+            owed.reduce((sum, { units }) => sum + units, 0),
+            one.used,
+          );
+        }
+      }),
+      { numRuns: 300 },
+    );
+    assert.ok(beyond > 20, `${beyond}: what was given back was admitted again`);
+  });
+
+  it("is counted in it: less than a hold frees the rest, more makes it fuller", () => {
+    const used = (units: number | undefined) => {
+      const gateway = new Metered(20);
+      assert.equal(gateway.ask(), "admitted");
+      if (units !== undefined) gateway.settle(units);
+      return gateway.untilRefused();
+    };
+    // Shares of 50, of which one hold of 4 leaves room for 11.
+    assert.deepEqual([undefined, HOLD, 0, 2, 20].map(used), [11, 11, 12, 12, 7]);
+  });
+
+  it("frees nothing in the share of another outage or of a later day", () => {
+    const gateway = new Metered(20);
+    gateway.ask();
+    gateway.ask();
+    gateway.quotas.beginOutage();
+    gateway.ask();
+    gateway.settle(0);
+    // The share is 46 of the 92 units that two holds leave, and 4 of it are held.
+    assert.equal(gateway.untilRefused(), 10);
+    const ended = new Metered(20);
+    ended.ask();
+    ended.quotas.endOutage();
+    ended.ask();
+    ended.settle(0);
+    assert.equal(ended.untilRefused(), 11);
+    const tomorrow = terms({ gateways: 2, nowMs: NOON + 24 * 3_600_000 });
+    const later = new Metered(20);
+    later.ask();
+    later.ask(tomorrow);
+    later.settle(0);
+    assert.equal(later.untilRefused(tomorrow), 11);
   });
 });

@@ -139,6 +139,39 @@ describe("a settlement", () => {
     assert.equal(store.charges().uncertainUnits, 0);
   });
 
+  it("gives back to the share what its hold took from it, and nothing of a hold that the store decided", async () => {
+    const policy = { ...PATIENT, expectedGateways: 2 };
+    await using house = await openFallback(proxy, { policy });
+    const { store } = house;
+    const [before, same] = [await hold(store), await hold(store)];
+    await leave(proxy, store);
+    // The share is 46 of the 92 units that are left: 11 holds of 4.
+    const remaining = async () => {
+      const { windows } = (await hold(store)).result.decision;
+      const [share] = windows.filter(isMeter);
+      return (share?.limit ?? 0) - (share?.used ?? 0);
+    };
+    for (let i = 0; i < 20; i++) {
+      const { holds, result } = await hold(store);
+      assert.equal(result.by, "local");
+      store.settle(accountRef, holds, use(i === 0 ? 1 : 0));
+    }
+    store.settle(accountRef, before.holds, use(0));
+    store.settle(accountRef, same.holds, use(4));
+    const left = [];
+    for (let i = 0; i < 11; i++) left.push(await remaining());
+    assert.deepEqual(
+      left,
+      Array.from({ length: 11 }, (_, i) => 46 - 1 - 4 * (i + 1)),
+    );
+    const refused = await spend(store, accountRef, ASK);
+    assert.deepEqual([refused.admitted, refused.by], [false, "share"]);
+    await proxy.listen();
+    await eventually(async () => assert.deepEqual(await counts(store), [33, 49, 49]), {
+      withinMs: 10_000,
+    });
+  });
+
   it("to 0 of a hold that is owed after a late answer takes nothing from other requests", async () => {
     await using house = await openFallback(proxy, { policy: PATIENT });
     const { store, gate } = house;
