@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
+import { VERSION } from "openai/version";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { WINDOW_NAMES } from "../../src/core/quota/windows.ts";
 import { REFUSALS } from "../../src/core/refusal-table.ts";
@@ -149,31 +150,52 @@ describe("the page for the users of an API", () => {
     assert.equal(stdout, `waits ${2 ** 31 - 1}\n`);
   });
 
-  it("says truly how the OpenAI client repeats above a minute of Retry-After, and what stops it", async () => {
-    assert.match(page, /above that it repeats the call[^.]*\. Turn that off \(`maxRetries: 0`/);
+  it("says truly how the OpenAI client repeats above a minute of Retry-After, what stops it, and which of it are strikes", async () => {
+    assert.match(page, /^\| `openai` 7 \| .*repeats the call.*\|$/m);
+    assert.match(page, /Turn that off with `maxRetries: 0`/);
+    assert.match(VERSION, /^7\./, "the page says it of another version");
+    let nowMs = Date.UTC(2026, 5, 1, 12, 58, 59);
+    const meters = { tokens: { hold: 1, max: 1, used: ["header x-used"] } };
     await using house = await startTestGateway({
-      now: () => Date.UTC(2026, 5, 1, 12, 58, 59),
-      config: { plans: { free: { hour: 1 } } },
-      environment: { api: null },
-      keys: { [KEY]: {} },
+      now: () => nowMs,
+      config: {
+        plans: { free: { hour: 1 }, model: { hour: 100, meters: { tokens: { hour: 1 } } } },
+        bans: { strikes: 9, within: "1m", grace: "1ms", duration: "1h" },
+      },
+      environment: { api: null, costs: [{ match: "GET /v1/model", meters }] },
     });
     const given: (string | null)[] = [];
-    const call = async (options: { readonly maxRetries?: number }) => {
+    const call = async (
+      apiKey: string,
+      path: string,
+      options: { readonly maxRetries?: number },
+    ) => {
       const client = new OpenAI({
-        ...{ apiKey: KEY, baseURL: `${house.url}/v1`, ...options },
+        ...{ apiKey, baseURL: `${house.url}/v1`, ...options },
         fetch: async (url, init) => {
           const response = await fetch(url, init);
           given.push(response.headers.get("Retry-After"));
+          nowMs += 10;
           return response;
         },
       });
-      await client.get("/orders");
+      await client.get(path);
     };
-    await call({});
-    await assert.rejects(call({}), OpenAI.RateLimitError);
-    assert.deepEqual(given.splice(0), [null, "61", "61", "61"]);
-    await assert.rejects(call({ maxRetries: 0 }), OpenAI.RateLimitError);
-    assert.deepEqual(given, ["61"]);
+    const strikes: (number | undefined)[] = [];
+    for (const [plan, path] of [
+      ["free", "/orders"],
+      ["model", "/model"],
+    ] as const) {
+      const { key } = await house.issue({ plan });
+      await call(key, path, {});
+      await assert.rejects(call(key, path, {}), OpenAI.RateLimitError);
+      assert.deepEqual(given.splice(0), [null, "61", "61", "61"]);
+      await assert.rejects(call(key, path, { maxRetries: 0 }), OpenAI.RateLimitError);
+      assert.deepEqual(given.splice(0), ["61"]);
+      await eventually(() => assert.equal(house.lines.length, 5));
+      strikes.push(house.lines.splice(0).at(-1)?.strikes);
+    }
+    assert.deepEqual(strikes, [3, 0]);
   });
 
   it("names every status that the table of refusals gives to a client with a key", async () => {
