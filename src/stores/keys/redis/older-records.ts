@@ -7,9 +7,9 @@ import { encodeAccount, encodeKey } from "../records/record-format.ts";
 import { isEqual } from "./lost-write.ts";
 
 /**
- * The records of an older state that differ from those known here, and in what, as `keys import`
- * names them. Undefined if each of them is as it is known: then nothing but records that are gone
- * was lost.
+ * The names of the known records that are other in an older state, each with what `keys import`
+ * would say that differs; a name of a key or its expiry has no such word. Undefined if no record is
+ * other than it is known: then nothing but records that are gone was lost.
  */
 export async function differencesFrom(
   known: Records,
@@ -18,18 +18,18 @@ export async function differencesFrom(
 ): Promise<readonly string[] | undefined> {
   const names: string[] = [];
   let differs = false;
-  const note = (name: string, parts: readonly string[]) => {
+  const note = (name: string, parts: readonly string[] | undefined) => {
     differs = true;
-    if (parts.length > 0) names.push(`${name} (${parts.join(", ")})`);
+    if (parts !== undefined) names.push(parts.length > 0 ? `${name} (${parts.join(", ")})` : name);
   };
   await inSlices(accounts.made, (account) => {
     const was = findById(known.accounts, account.id);
     if (isEqual(was, account, encodeAccount)) return;
-    note(account.id, was ? accountDifferences(was, account, nowMs) : []);
+    note(account.id, was && accountDifferences(was, account, nowMs));
   });
   await inSlices(keys.made, (key) => {
     const was = findById(known.keys, key.id);
-    if (!isEqual(was, key, encodeKey)) note(`key ${key.id}`, was ? keyDifferences(was, key) : []);
+    if (!isEqual(was, key, encodeKey)) note(`key ${key.id}`, was && keyDifferences(was, key));
   });
   return differs ? names : undefined;
 }
