@@ -119,6 +119,25 @@ describe("2.1 Records lost", () => {
     assert.equal((await house.ask(revoked.key)).status, 401, "no import revives a key");
   });
 
+  it("by somebody who deletes an account and then its key by hand are both told, and both come back", async () => {
+    await using house = await openHouse();
+    const { id, key } = await house.issue({ account: "acme" });
+    await redis.hdel(HASH, "@acme");
+    await eventually(async () => assert.equal(await metric(house, LOST), 1));
+    await redis.hdel(HASH, id);
+    await eventually(async () => assert.equal(await metric(house, LOST), 2));
+    assert.match((await keysCheck(house)).why ?? "", /^1 key and 1 account are gone/);
+    assert.equal(await metric(house, DAMAGED), 0);
+    await doAsTold(house);
+    await readyWithin(house, 5_000);
+    assert.equal((await house.ask(key)).status, 200);
+    // Nor is it counted, or set aside, twice when it is lost again.
+    await redis.hdel(HASH, "@acme", id);
+    await eventually(async () => assert.equal(await metric(house, LOST), 2));
+    await doAsTold(house);
+    await readyWithin(house, 5_000);
+  });
+
   it("before and after a restart of the gateway all come back by the one line", async () => {
     await using folder = await openFolder();
     const config = { keys: "redis", stateFile: join(folder.path, "state.json") };

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import type { Records } from "../../../core/keys/records.ts";
+import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError } from "../../files/damaged-file.ts";
 import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
@@ -101,6 +101,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   #copied: string;
   /** The state of Redis when this process last read it; undefined before the first read. */
   #snapshot: Snapshot | undefined;
+  /** Keys that were known here and are still in Redis, but cannot be used: their account is gone. */
+  #orphaned: readonly KeyRecord[] = [];
   readonly #missingEnds: MissingEnds;
   readonly #now: () => number;
   #ready = false;
@@ -284,14 +286,17 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     const changes = await compareRecords(known, records);
     // A write that a failover lost, and that was made again as it was, changes nothing.
     const differing = isBehind ? await differencesFrom(known, changes, this.#now()) : undefined;
+    const before = { ...known, keys: [...known.keys, ...this.#orphaned] };
     await this.#adopt(snapshot, records, changes);
-    // A key whose account is gone is still there.
-    const present = new Set(snapshot.damaged.map(({ orphan }) => orphan?.id));
-    const keys = changes.keys.gone.filter(({ id }) => !present.has(id));
+    // A key whose account is gone is gone only once it is not there itself.
+    const present = new Set(snapshot.damaged.map(({ kind, id }) => kind === "key" && id));
+    const left = [...changes.keys.gone, ...this.#orphaned];
+    this.#orphaned = left.filter(({ id }) => present.has(id));
+    const keys = left.filter(({ id }) => !present.has(id));
     const gone = { keys, accounts: changes.accounts.gone };
     const isGone = gone.keys.length + gone.accounts.length > 0;
     const isOlder = differing !== undefined || (isBehind && ended > 0);
-    if (isGone || isOlder) this.#reports.setAside(known);
+    if (isGone || isOlder) this.#reports.setAside(before);
     if (isGone) this.#reports.gone(gone);
     if (isOlder) this.#reports.older(records.keys.length, differing);
   }
@@ -320,6 +325,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#ready = true;
     if (records !== this.held.records) {
       await this.held.replace(records, changes);
+      this.#orphaned = this.#orphaned.filter(({ digest }) => this.find(digest) === undefined);
       const { writesCopy = true } = this.#options;
       if (writesCopy) this.#copy?.write(records, idOfCopy(snapshot.version, this.#place));
     }
