@@ -88,8 +88,10 @@ let asked = 0;
 export async function ask({ fields = [], ...rest }) {
   asked += 1;
   if (typeof fields !== "function") return askWith({ fields, ...rest });
-  const [mine, { hash }] = [asked, location];
-  const isWanted = () => mine === asked && location.hash === hash;
+  // A search that is typed changes the address of its view.
+  const view = () => location.hash.split("?")[0];
+  const [mine, asker] = [asked, view()];
+  const isWanted = () => mine === asked && view() === asker;
   try {
     fields = await fields();
   } catch (refused) {

@@ -145,10 +145,10 @@ describe("a dialog", () => {
     assert.deepEqual(left, [[["The new key"], "secret", []], "k_1", failed, undefined, 1]);
   });
 
-  it("opens once, that which was asked for last, and not over the view after it", async () => {
+  it("opens once, that which was asked for last, also while a search is typed, and not over the view after it", async () => {
     const opened = await runs(`${DIALOGS}
       void createKey(api);
-      void createKey(api, "b");
+      void createKey(api, "b"); history.replaceState(null, "", location.hash + "?q=typed");
       await answer("/api/config", config, 1);
       await answer("/api/config", config);
       const both = titles();
