@@ -15,6 +15,8 @@ const ANSWERS_LATE_MS = 10;
 const ROUNDS = 3;
 /** Their requests end while settlements of each other are on their way. */
 const KEYS = Array.from({ length: 4 }, () => makeKey("pets", "live", randomInt));
+/** The key of an account that is refused once: its gateway repeats that from memory. */
+const REFUSED = makeKey("pets", "live", randomInt);
 /** More than a small body, which is sent in one write with its head. */
 const LARGE = "x".repeat(100_000);
 
@@ -62,6 +64,24 @@ describe("a request behind the whole answer of a metered one", () => {
     assert.deepEqual(await ask(house, KEYS[0] as string), [200, 0]);
   });
 
+  it("finds room for its hold, though another one was refused while it was under way", async () => {
+    const [house] = houses as [TestGateway];
+    const key = REFUSED;
+    const [arrived, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    house.backend.answer(async (_seen, response) => {
+      arrived.resolve();
+      await release.promise;
+      response.writeHead(200, { "X-Used": 0 }).end("{}");
+    });
+    const first = ask(house, key);
+    await arrived.promise;
+    // From then on the refusal is known, and repeated from memory.
+    assert.deepEqual(await ask(house, key), [429, 0]);
+    release.resolve();
+    assert.deepEqual(await first, [200, 0]);
+    assert.deepEqual(await ask(house, key), [200, 0]);
+  });
+
   for (const [what, answer] of each(Object.entries(ANSWERS))) {
     it(`finds room for its hold at the same gateway and at another one, after ${what}`, async () => {
       const told: unknown[] = [];
@@ -85,7 +105,9 @@ describe("a request behind the whole answer of a metered one", () => {
 function openMetered({ host, port }: TcpProxy): Promise<TestGateway> {
   const tokens = { hold: HOLD, max: HOLD, used: ["header x-used"] };
   return startTestGateway({
-    keys: Object.fromEntries(KEYS.map((key, i) => [key, { account: `account-${i}` }])),
+    keys: Object.fromEntries(
+      [...KEYS, REFUSED].map((key, i) => [key, { account: `account-${i}` }]),
+    ),
     environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { tokens } }] },
     config: {
       store: `redis://${host}:${port}`,

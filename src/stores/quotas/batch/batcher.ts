@@ -100,8 +100,7 @@ export class Batcher {
     const { decisionCache, outage } = this.#options;
     const id = accountId(accountRef);
     const cached = decisionCache.get(id);
-    const known = cached === undefined ? "no" : decisionCache.refuses(cached, quotaRequest);
-    const refusal = known !== "no" && this.#isSettled(id, accountRef) ? "no" : known;
+    const refusal = cached === undefined ? "no" : decisionCache.refuses(id, cached, quotaRequest);
     if (cached !== undefined && refusal === "surely")
       return this.#refused(accountRef, cached, quotaRequest);
     if (cached !== undefined && isPaced(refusal))
@@ -125,12 +124,6 @@ export class Batcher {
 
   close(): void {
     this.#strikes.close();
-  }
-
-  /** Whether the store decides a request behind a settlement of the account that is on its way. */
-  #isSettled(id: string, accountRef: AccountRef): boolean {
-    const { decisionCache, outage, queueOf } = this.#options;
-    return decisionCache.isSettling(id) && !outage.isAway(queueOf(accountRef));
   }
 
   /**
@@ -369,7 +362,7 @@ export class Batcher {
     // A message may have replaced the decision meanwhile by one with other counts.
     if (cached && latest?.refusal) latest.refusal.pending = undefined;
     for (const answer of waiting) {
-      const isRefused = known && decisionCache.refuses(known, quotaRequest) !== "no";
+      const isRefused = known && decisionCache.refuses(id, known, quotaRequest) !== "no";
       if (isRefused) answer(this.#refused(accountRef, known, quotaRequest));
       else answer(outage.decide(accountRef, quotaRequest));
     }

@@ -49,7 +49,7 @@ export class DecisionCache {
    * (docs/decisions/hot-path.md).
    */
   readonly #underWay: InvalidatedAccounts[] = [];
-  /** The calls under way that settle meters, by account. Until the answer, known counts are too high. */
+  /** The calls under way that settle meters, by account. Until the answer, known counts may be too high. */
   readonly #settling = new Map<string, number>();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
@@ -89,11 +89,6 @@ export class DecisionCache {
         else this.#settling.delete(id);
       }
     };
-  }
-
-  /** Whether a settlement of the account is under way, so that a known refusal may be over. */
-  isSettling(id: string): boolean {
-    return this.#settling.has(id);
   }
 
   /**
@@ -215,12 +210,16 @@ export class DecisionCache {
   }
 
   /**
-   * Whether the decision refuses the request, as refusalKind returns it. Time counts from when the
-   * decision's call was sent: early costs a command, late would break a promise.
+   * Whether the decision refuses the request of the account, as refusalKind returns it. Time counts
+   * from when the decision's call was sent: early costs a command, late would break a promise.
    */
-  refuses(cached: CachedDecision, quotaRequest: QuotaRequest): ReturnType<typeof refusalKind> {
+  refuses(
+    id: string,
+    cached: CachedDecision,
+    quotaRequest: QuotaRequest,
+  ): ReturnType<typeof refusalKind> {
     if (cached.refusal === undefined) return "no";
-    return refusalKind(cached, quotaRequest, this.#latestNow(cached));
+    return refusalKind(cached, quotaRequest, this.#latestNow(cached), this.#settling.has(id));
   }
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */

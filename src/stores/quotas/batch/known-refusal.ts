@@ -108,12 +108,15 @@ function windowsAt(
  * first one that the store has not noted, and that it decides while it is reachable
  * (docs/reference/store.md#known-refusals). A ban of which no window is known is of the last kind,
  * because a window may refuse for longer, and then it is the one to report. An account is known by
- * its windows: its requests may differ in cost and operation.
+ * its windows: its requests may differ in cost and operation. `isSettling`: a settlement of the account
+ * is under way. It makes room in windows of meters alone, so that the store decides a refusal by these
+ * as well, but no ban and no full window of the plan.
  */
 export function refusalKind(
   { refusal: whole, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
+  isSettling = false,
 ): "no" | "surely" | PacedKind | "unnoted" {
   if (whole === undefined) return "no";
   const { last, striking, unknownEndMs } = refusing(whole, limits, cost, nowMs);
@@ -123,6 +126,7 @@ export function refusalKind(
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
+  if (isSettling && striking === undefined) return "unnoted";
   const due = bans === undefined ? undefined : striking?.strikeDueMs;
   if (due === undefined && !last.isNoted) return "unnoted";
   if (due !== undefined && !samePolicy(policy, bans)) return "no";

@@ -265,6 +265,27 @@ describe("what is known of an account", () => {
     assert.equal(refusalKind(both, quotaRequest, NOON + 1_001), "strike");
   });
 
+  it("is decided by the store during a settlement if meters alone refuse, and by no ban and no window of the plan", () => {
+    const meter = { window: "year", limit: 5, hold: 5, part: { id: "#tokens", name: "tokens" } };
+    const quotaRequest = { ...ASK, limits: [...ASK.limits, meter as Limit] };
+    const told = (used: number, more: Partial<QuotaDecision> = {}) => {
+      const { windows, ...rest } = verdict([used, 0], {
+        granted: 0,
+        strikeDueMs: NOON + 1,
+        ...more,
+      });
+      const full = { ...(meter as Limit), used: 5, resetMs: NOON + 5 * 86_400_000 };
+      return cacheDecision(quotaRequest, { ...rest, windows: [...windows, full] }, TRIP);
+    };
+    const kindOf = (cached: CachedDecision, isSettling: boolean) => {
+      return refusalKind(cached, quotaRequest, NOON, isSettling);
+    };
+    const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
+    assert.deepEqual([kindOf(told(0), true), kindOf(told(0), false)], ["unnoted", "surely"]);
+    assert.equal(kindOf(told(60), true), "surely");
+    assert.equal(kindOf(told(0, { ban }), true), "surely");
+  });
+
   it("holds a ban to its end, and then the exhausted window", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
     const cached = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
