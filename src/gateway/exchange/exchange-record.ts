@@ -179,6 +179,11 @@ export class ExchangeRecord {
     this.decision = decision;
   }
 
+  /** Whether the holds of the request were taken to be settled, which may be before its end. */
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
   /** Returns the holds of the request to settle them: only once. */
   takeHolds(): TakenHolds | undefined {
     if (this.#isSettled) return undefined;

@@ -3,6 +3,7 @@ import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { Exchange, WaitKind } from "../exchange/exchange.ts";
+import { meterCharges } from "../exchange/metered-answer.ts";
 
 const SWEEP_MS = 100;
 
@@ -43,7 +44,8 @@ export class Timeouts {
 
   /** The charged requests in progress. Their log entries are written when they end. */
   charges(): OpenCharge[] {
-    return this.#exchanges.flatMap(({ environment, caller, decision }) => {
+    return this.#exchanges.flatMap((exchange) => {
+      const { environment, caller, decision } = exchange;
       if (environment === undefined || caller === undefined || decision === undefined) return [];
       const { charged: units, decidedMs: decidedAt, holds } = decision;
       if (units === 0 && holds === undefined) return [];
@@ -51,7 +53,9 @@ export class Timeouts {
       const { account } = caller;
       const open = { account, environment: environment.name, units, decidedAt, ...terms };
       if (holds === undefined) return [open];
-      const meters = holds.holds.meters.map(({ name, hold }) => [name, hold]);
+      const meters = exchange.isSettled
+        ? meterCharges(exchange).map(({ name, units: used }) => [name, used])
+        : holds.holds.meters.map(({ name, hold }) => [name, hold]);
       return [{ ...open, meters: Object.fromEntries(meters) }];
     });
   }

@@ -23,7 +23,7 @@ export type OpenCharge = {
   /** The plan and the configuration that it was decided by. Older gateways do not tell them. */
   readonly plan?: string;
   readonly config?: string;
-  /** Units that the request holds of each meter; absent if it has none. */
+  /** Units that the request holds of each meter, or has used once it is settled; absent if it has none. */
   readonly meters?: Readonly<Record<string, number>>;
 };
 

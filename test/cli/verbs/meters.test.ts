@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import type { UsageReport } from "../../../src/core/keys/usage-reports.ts";
@@ -7,6 +8,7 @@ import type { Explanation } from "../../../src/core/quota/explain.ts";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
 import type { RequestListener } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
+import { requestBytes } from "../../support/wire/client.ts";
 import { audited, type Line, openAudited } from "../audit-kit.ts";
 import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
@@ -236,6 +238,27 @@ describe("an operator sees of meters", () => {
     );
     release.resolve();
     await response.text();
+  });
+
+  it("what was settled of an answer that its client has not taken yet, as open", async () => {
+    await using house = await openMetered();
+    const { key } = await house.issue();
+    house.backend.answer((_seen, response) => {
+      response.writeHead(200, { "x-used": "0" }).end("x".repeat(60_000));
+    });
+    const socket = connect(house.port).pause();
+    const body = requestBytes({ key, method: "POST", path: "/v1/chat" });
+    for (let i = 0; i < 200; i++) socket.write(body);
+    await eventually(async () => {
+      const open = (await (await house.admin("/api/open")).json()) as Record<string, unknown>[];
+      assert.deepEqual(
+        open.map((one) => one.meters),
+        [{ tokens: 0 }],
+      );
+    });
+    const { status, told } = await audited(house);
+    assert.deepEqual([status, told.drift], [0, []]);
+    socket.destroy();
   });
 
   it("an event when a request reaches 80 % of a month", async () => {
