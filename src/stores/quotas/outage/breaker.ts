@@ -224,6 +224,8 @@ export class CircuitBreaker {
    */
   async settleMeters(batch: readonly AccountDebt[]): Promise<void> {
     const { debts } = this.#accounts;
+    // Ahead of the call, which may have no answer: what was used is known already.
+    this.#accounts.settleShares(batch);
     // Judged once for each: what is kept changes what is owed.
     const kept = new Set(
       batch.filter((debt) => {
@@ -232,7 +234,6 @@ export class CircuitBreaker {
       }),
     );
     debts.restore([...kept]);
-    this.#accounts.settleShares([...kept]);
     const others = batch.filter((debt) => !kept.has(debt));
     if (others.length === 0) return;
     const { decisionCache } = this.#context;
@@ -240,7 +241,6 @@ export class CircuitBreaker {
     // Debts of a call that fails are kept, and charged before the next decision.
     await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);
     endSettling();
-    this.#accounts.settleShares(others);
   }
 
   /** See CallObserver.onCallTimeout. */

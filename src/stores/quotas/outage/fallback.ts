@@ -144,7 +144,7 @@ class StoreFallback implements Fallback {
     if (settlement[2].length === 0) return;
     const bucket = this.#quotaClient.link.clustered ? bucketOf(settlement[0]) : 0;
     const debt = settlementDebt(...settlement);
-    // It waits for no call that is under way, because the share has room again from now on.
+    // No call is sent that others could join, and the share has room again from now on.
     if (this.isAway(bucket)) void this.#breaker(bucket).settleMeters([debt]);
     else this.#settlements.add(bucket, debt);
   }

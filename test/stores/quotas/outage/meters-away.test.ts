@@ -172,6 +172,35 @@ describe("a settlement", () => {
     });
   });
 
+  it("gives back to the share at once, though the call that settles has no answer yet", async () => {
+    let sent = 0;
+    const through = (quotaClient: QuotaClient): QuotaClient => ({
+      ...quotaClient,
+      runOnAccounts: async (script, keys, args, giveUpMs) => {
+        if (!String(args[1]).includes("#tokens")) {
+          return quotaClient.runOnAccounts(script, keys, args, giveUpMs);
+        }
+        sent += 1;
+        return new Promise(() => {});
+      },
+    });
+    await using house = await openFallback(proxy, { policy: PATIENT, through });
+    const { store, gate } = house;
+    await hold(store);
+    // As after a call whose answer came late: the store has the hold, and so has the share.
+    const here = gate.decide(accountRef, ASK);
+    assert.ok(!("unavailable" in here) && here.admitted);
+    gate.onLateDecision({ accountRef, quotaRequest: ASK }, { ...here.decision, granted: 1 });
+    store.settle(accountRef, holdsOf(here), use(0));
+    await eventually(() => assert.equal(sent, 1));
+    const next = gate.decide(accountRef, ASK);
+    assert.ok(!("unavailable" in next));
+    assert.deepEqual(
+      next.decision.windows.filter(isMeter).map(({ used }) => used),
+      [4],
+    );
+  });
+
   it("to 0 of a hold that is owed after a late answer takes nothing from other requests", async () => {
     await using house = await openFallback(proxy, { policy: PATIENT });
     const { store, gate } = house;
